@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { RUN_STATUSES, TRIGGER_LIST } from '#core/base/run-kinds.ts';
 import { flag } from '#core/http/flag.ts';
+import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { RUN_ID_PREFIX } from './items.ts';
 
@@ -19,8 +20,8 @@ export const runFilter = {
   schedule_id: z.uuid().optional(),
   trigger_source: z.string().max(64).optional().describe(`What started the run: ${TRIGGER_LIST}.`),
   tenant_id: z.string().max(128).optional(),
-  from: z.iso.datetime({ offset: true }).optional().describe('Runs that started at this time or later.'),
-  to: z.iso.datetime({ offset: true }).optional().describe('Runs that started before this time.'),
+  from: requestTime.optional().describe('Runs that started at this time or later.'),
+  to: requestTime.optional().describe('Runs that started before this time.'),
 };
 export const TOP_LEVEL = 'True: only runs that no other run called. False: only sub-calls.';
 

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { requestTime } from '#core/http/request-time.ts';
 import { LOG_SEVERITIES, LOG_SOURCES } from '#core/ports/service-host.ts';
 import { SERVICE_STATES } from './service.ts';
 
@@ -138,7 +139,7 @@ export const listQuery = z.object({
 
 export const logsQuery = z.object({
   limit: count.min(1).max(500).default(100).describe('Of more lines, the newest.'),
-  since: z.iso.datetime({ offset: true }).optional().describe('Only lines of this time and later.'),
+  since: requestTime.optional().describe('Only lines of this time and later.'),
   severity: z
     .preprocess((given) => (typeof given === 'string' ? given.toUpperCase() : given), z.enum(LOG_SEVERITIES))
     .optional()

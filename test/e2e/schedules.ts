@@ -88,6 +88,19 @@ export function schedulesSuite(target: () => Target): void {
       expect(await eventsOf(schedule.id)).toMatchObject([{ event_type: 'created' }]);
     });
 
+    test('an expression that never occurs is refused, also one whose hour clocks leave out every year', async () => {
+      // Clocks in New York go forward at 2:00 on the second Sunday of March.
+      const skipped = { cron_expression: '30 2 8-14 3 */7', timezone: 'America/New_York' };
+      for (const never of [{ cron_expression: '0 0 30 2 *' }, skipped, { ...skipped, enabled: false }]) {
+        const refused = expectError(await api('POST', '', { agent: 'reporter', ...never }), 400, 'INVALID_INPUT');
+        expect(refused.message).toMatch(/^cron_expression: .* never occurs/);
+      }
+      const { id } = await create(daily);
+      expectError(await api('PATCH', `/${id}`, skipped), 400, 'INVALID_INPUT');
+      expect(await find(id)).toMatchObject({ cron_expression: '0 9 * * *', timezone: 'UTC' });
+      expectOk(await api('DELETE', `/${id}`));
+    });
+
     test('a webhook schedule shows its address once', async () => {
       const { webhook_url: url, ...schedule } = await create({ agent: 'reporter', webhook: true });
       expect(schedule).toMatchObject({ schedule_type: 'webhook', cron_expression: null, next_run_at: null });

@@ -24,6 +24,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   createBudget: () => ({ scope_type: 'workspace', window: 'daily', soft_limit_usd: 1000 }),
   deployService: () => ({ agent: 'hosted' }),
   markMessagesSeen: () => ({ until: '2026-11-23T09:30:00Z' }),
+  previewSchedule: () => ({ cron: '0 9 * * *' }),
   createSchedule: () => ({ agent: 'secretive', cron_expression: '0 9 * * *' }),
 };
 

@@ -1,7 +1,6 @@
 import * as z from 'zod';
+import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
-
-const time = z.iso.datetime({ offset: true });
 
 /** See `docs/interface/audit.md`. */
 export const auditRoutes = defineRoutes([
@@ -17,8 +16,8 @@ export const auditRoutes = defineRoutes([
       query: z.object({
         operation: z.string().min(1).max(100).optional().describe('Only this operation, such as `putSecret`.'),
         user_id: z.string().min(1).max(64).optional().describe('Only what this user did.'),
-        from: time.optional().describe('Only at or after this time.'),
-        to: time.optional().describe('Only before this time.'),
+        from: requestTime.optional().describe('Only at or after this time.'),
+        to: requestTime.optional().describe('Only before this time.'),
         limit: z.coerce.number().int().min(1).max(200).default(50),
         cursor: z.string().max(400).optional().describe('`next_cursor` of the page before, with the same filters.'),
       }),

@@ -15,7 +15,7 @@ import {
   type ScheduledAgent,
 } from './scheduled-agent.ts';
 import type { NewScheduleBody } from './schema.ts';
-import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, nextRun } from './settings.ts';
+import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
 import { ScheduleStore } from './store.ts';
 import { adjustTimers } from './timers.ts';
 import { newWebhookSecret } from './webhook-secret.ts';
@@ -74,6 +74,7 @@ function newSchedule(
   const enabled = body.enabled ?? true;
   const webhook = type === 'webhook' ? newWebhookSecret(deps.ids) : undefined;
   const now = deps.clock.now();
+  const first = firstRun(cronExpression, timezone, now);
   const schedule: Schedule = {
     id: deps.ids.uuid(),
     workspaceId: caller.workspace.id,
@@ -94,7 +95,7 @@ function newSchedule(
     maxConsecutiveFailures: body.max_consecutive_failures ?? DEFAULT_MAX_FAILURES,
     consecutiveFailures: 0,
     autoDisabledAt: null,
-    nextRunAt: enabled ? nextRun(cronExpression, timezone, now) : null,
+    nextRunAt: enabled ? first : null,
     lastRunAt: null,
     lastRunId: null,
     lastRunStatus: null,

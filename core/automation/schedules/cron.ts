@@ -167,15 +167,19 @@ export function nextTime(cron: Cron, zone: Zone, after: number): number | undefi
   return undefined;
 }
 
-/** The local times after `after` (epoch milliseconds) that an expression names; those that are skipped have no instant. */
+/**
+ * The local times after `after` (epoch milliseconds) that an expression names, those before `end` and some of the next two
+ * days; those that are skipped have no instant.
+ */
 export function* localTimesAfter(
   cron: Cron,
   zone: Zone,
   after: number,
+  end = Number.POSITIVE_INFINITY,
 ): Generator<{ readonly wall: WallTime; readonly instant: number | undefined }> {
   // Instants rise with wall times, so an earlier wall time cannot follow `after`.
   const from = Math.floor(zone.wallTime(after) / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
-  for (const wall of wallTimesFrom(cron, from)) {
+  for (const wall of wallTimesFrom(cron, from, end + 2 * DAY_MS)) {
     const instant = zone.instantOf(wall);
     if (instant === undefined || instant > after) yield { wall, instant };
   }
@@ -213,9 +217,10 @@ function namesDay({ daysOfMonth, months, daysOfWeek, isEither }: Cron, date: Dat
   return isEither ? inMonth || inWeek : inMonth && inWeek;
 }
 
-function* wallTimesFrom(cron: Cron, from: WallTime): Generator<WallTime> {
+function* wallTimesFrom(cron: Cron, from: WallTime, until: WallTime): Generator<WallTime> {
   const firstDay = Math.floor(from / DAY_MS) * DAY_MS;
-  for (let day = firstDay; day < firstDay + HORIZON_DAYS * DAY_MS; day += DAY_MS) {
+  const end = Math.min(until, firstDay + HORIZON_DAYS * DAY_MS);
+  for (let day = firstDay; day < end; day += DAY_MS) {
     if (!namesDay(cron, new Date(day))) continue;
     for (const hour of cron.hours.values) {
       if (day + (hour + 1) * 60 * MINUTE_MS <= from) continue;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { RUN_STATUSES } from '#core/base/run-kinds.ts';
+import { requestTime } from '#core/http/request-time.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { jsonValue } from './run-answer.ts';
 
@@ -166,7 +167,7 @@ export const previewQuery = z.object({
   cron_expression: z.string().max(400).optional().describe('The same as `cron`.'),
   timezone: z.string().max(100).default('UTC'),
   count: z.int().min(1).max(100).default(10),
-  from: z.iso.datetime({ offset: true }).optional().describe('By default now.'),
+  from: requestTime.optional().describe('By default now.'),
 });
 
 export const schedulePreview = z.object({
@@ -181,8 +182,8 @@ export const schedulePreview = z.object({
 export const MAX_SLOTS = 2000;
 
 export const upcomingQuery = z.object({
-  from: z.iso.datetime({ offset: true }).optional().describe('By default now.'),
-  to: z.iso.datetime({ offset: true }).optional().describe('By default 7 days after `from`, at most 366.'),
+  from: requestTime.optional().describe('By default now.'),
+  to: requestTime.optional().describe('By default 7 days after `from`, at most 366.'),
   limit: count.min(1).max(MAX_SLOTS).default(MAX_SLOTS),
 });
 

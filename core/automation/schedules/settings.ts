@@ -40,7 +40,20 @@ export const autoUpdateIn = ({
 }: Pick<ScheduleChangesBody, 'auto_update' | 'pin_version'>): boolean | undefined =>
   auto_update ?? (pin_version == null ? undefined : !pin_version);
 
-/** The first minute past `after` (epoch milliseconds) that the expression names; null for webhooks. */
+/**
+ * The first run of a schedule that is made, enabled or given other times at `now` (epoch milliseconds); null for webhooks.
+ * Throws INVALID_INPUT for an expression whose local times the zone leaves out every year.
+ */
+export function firstRun(cronExpression: string | null, timezone: string, now: number): string | null {
+  const first = nextRun(cronExpression, timezone, now);
+  if (first !== null || cronExpression === null) return first;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `cron_expression: "${cronExpression}" never occurs in ${timezone}: clocks go forward there at that time. Name another hour, or another time zone.`,
+  );
+}
+
+/** The first minute past `after` (epoch milliseconds) that the expression names; null for webhooks, and if there is none. */
 export function nextRun(cronExpression: string | null, timezone: string, after: number): string | null {
   if (cronExpression === null) return null;
   const next = nextTime(parseCron(cronExpression), Zone.of(timezone), after);

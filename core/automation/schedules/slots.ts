@@ -20,10 +20,10 @@ export interface Slot {
 
 const HOUR_MS = 3600_000;
 
-/** The slots after `after` (epoch milliseconds), in their order. */
-export function* slotsAfter(cron: Cron, zone: Zone, after: number): Generator<Slot> {
+/** The slots after `after` and before `end` (epoch milliseconds), in their order, and perhaps a few later ones. */
+export function* slotsAfter(cron: Cron, zone: Zone, after: number, end?: number): Generator<Slot> {
   let offset = zone.wallTime(after) - after;
-  for (const { wall, instant } of localTimesAfter(cron, zone, after)) {
+  for (const { wall, instant } of localTimesAfter(cron, zone, after, end)) {
     if (instant === undefined) {
       yield { wall, place: wall - offset, offset, dst: 'skipped' };
       continue;

@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest';
+import { Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import { emptyResult, endedWith, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { parseCron } from './cron.ts';
+import { slotsAfter } from './slots.ts';
 import { ScheduleStore } from './store.ts';
 import { previewSlots, upcomingSlots } from './upcoming.ts';
 
@@ -32,6 +35,14 @@ test('a rare expression is answered as far as there are times, a wrong one is re
   expect(rare.slots).toHaveLength(10);
   expect(() => previewSlots('99 * * * *', 'UTC', 1, 0)).toThrow('minute');
   expect(() => previewSlots('* * * * *', 'EST', 1, 0)).toThrow('America/New_York');
+});
+
+test('slots are looked for no further than the end of what is asked', () => {
+  const from = at('2026-01-01T12:00:00Z');
+  const found = (end?: number) => [...slotsAfter(parseCron('0 0 1 1 *'), Zone.of('UTC'), from, end)].length;
+  expect(found(from + DAY)).toBe(0);
+  expect(found(from + 366 * DAY)).toBe(1);
+  expect(found()).toBe(41);
 });
 
 const WORKSPACE = crypto.randomUUID();

@@ -103,7 +103,7 @@ function slotsOf(
 ): ScheduledSlot[] {
   const slots: ScheduledSlot[] = [];
   let busyUntil = 0;
-  for (const slot of slotsAfter(parseCron(schedule.cronExpression!), Zone.of(schedule.timezone), from)) {
+  for (const slot of slotsAfter(parseCron(schedule.cronExpression!), Zone.of(schedule.timezone), from, end)) {
     if (slot.place >= end || slots.length > limit) break;
     const overlaps = slot.instant !== undefined && slot.instant < busyUntil;
     slots.push({ schedule, slot, overlaps });

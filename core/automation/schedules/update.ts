@@ -11,7 +11,7 @@ import { checkChangedGrants } from './grants.ts';
 import type { NewScheduleEvent, Schedule } from './schedule.ts';
 import { checkProvider, currentVersionId, findOtherVersion } from './scheduled-agent.ts';
 import type { ScheduleChangesBody } from './schema.ts';
-import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, nextRun } from './settings.ts';
+import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
 import { type ScheduleChange, ScheduleStore } from './store.ts';
 import { adjustTimers } from './timers.ts';
 
@@ -82,13 +82,13 @@ function changeBy(body: ScheduleChangesBody, changed: Changed): ScheduleChange {
   const settings = settingsAfter(body, changed);
   const isEnabling = settings.enabled && !schedule.enabled;
   const isRetimed = settings.cronExpression !== schedule.cronExpression || settings.timezone !== schedule.timezone;
+  const first = isEnabling || isRetimed ? firstRun(settings.cronExpression, settings.timezone, now) : undefined;
   const set: Partial<Schedule> = {
     ...settings,
     updatedAt: isoTime(now),
     ...(isEnabling && { consecutiveFailures: 0, autoDisabledAt: null }),
     ...(!settings.enabled && { nextRunAt: null }),
-    ...(settings.enabled &&
-      (isEnabling || isRetimed) && { nextRunAt: nextRun(settings.cronExpression, settings.timezone, now) }),
+    ...(settings.enabled && first !== undefined && { nextRunAt: first }),
   };
   const mayMove = body.agent_version || followsVersions({ ...schedule, ...set });
   const move = version && mayMove ? versionChange(schedule, version) : undefined;

@@ -1,6 +1,7 @@
 import { findOwnOrDev } from '#core/agents/access.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { agentLogRoutes } from './routes.ts';
 import { type AgentRun, listAgentRuns } from './store.ts';
@@ -8,9 +9,12 @@ import { type AgentRun, listAgentRuns } from './store.ts';
 type LogDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'>;
 
 export const agentLogHandlers = (deps: LogDeps): Handlers<typeof agentLogRoutes> => ({
-  async listAgentLogs({ caller, params, query }) {
+  async listAgentLogs({ caller, params, query: { limit, before } }) {
     const version = await findOwnOrDev(deps, caller, params.id);
-    const runs = await listAgentRuns(deps, version.id, query);
+    const runs = await listAgentRuns(deps, version.id, {
+      limit,
+      ...(before !== undefined && { before: isoTime(Date.parse(before)) }),
+    });
     return { status: 200, body: runs.map(logEntry) };
   },
 });

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const executionLog = z.object({
@@ -28,7 +29,7 @@ export const agentLogRoutes = defineRoutes([
     request: {
       query: z.object({
         limit: z.coerce.number().int().min(1).max(200).default(50),
-        before: z.iso.datetime().optional(),
+        before: requestTime.optional().describe('Only executions that started before this time.'),
       }),
     },
     response: { 200: z.array(executionLog) },

@@ -9,13 +9,14 @@ const filter = z.strictObject({
   top_level: z.boolean().optional().describe(`${TOP_LEVEL} A replay without it repeats no sub-calls.`),
 });
 const time = z.iso.datetime();
+const storedFilter = filter.extend({ from: time.optional(), to: time.optional() });
 
 const bulk = z.object({
   id: z.uuid(),
   action,
   status: z.enum(['running', 'completed', 'aborted', 'failed']),
   message: z.string().nullable().describe('Why it failed or ended early.'),
-  filter: filter.nullable().describe('With the window that counts; null for runs that were named.'),
+  filter: storedFilter.nullable().describe('With the window that counts; null for runs that were named.'),
   agent_version: z.string().nullable(),
   total: z.int().describe('How many runs were meant when it began.'),
   total_is_exact: z.boolean(),
@@ -59,7 +60,7 @@ export const bulkRoutes = defineRoutes([
       200: z.object({
         action,
         dry_run: z.literal(true),
-        filter: filter.nullable(),
+        filter: storedFilter.nullable(),
         total: z.int(),
         total_is_exact: z.boolean().describe('False: there are more.'),
         sample: z.array(runSummary).describe('At most 10 of the runs.'),

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 export const LEVELS = ['info', 'success', 'warning', 'error'] as const;
@@ -89,7 +90,7 @@ export const messageRoutes = defineRoutes([
     fn: 'tasks',
     auth: 'key',
     keyScope: 'read',
-    request: { body: z.object({ until: z.iso.datetime({ offset: true }) }) },
+    request: { body: z.object({ until: requestTime }) },
     response: { 200: z.object({ seen_until: z.iso.datetime().describe('Never before what you said earlier.') }) },
   },
   {

@@ -1,0 +1,17 @@
+import * as z from 'zod';
+
+const EARLIEST = '1970-01-01T00:00:00.000Z';
+const LATEST = '2999-12-31T23:59:59.999Z';
+
+/**
+ * A time that a request names (`docs/interface/identifiers.md#times`). Sums of such a time and any period of the platform
+ * have years of four digits, which compare as texts.
+ */
+export const requestTime = z.iso
+  .datetime({
+    offset: true,
+    error: `must be a time with an offset, such as 2026-11-21T09:30:00Z, from ${EARLIEST} to ${LATEST}`,
+  })
+  .refine((text) => isWithin(Date.parse(text)), `must be from ${EARLIEST} to ${LATEST}`);
+
+const isWithin = (time: number): boolean => time >= Date.parse(EARLIEST) && time <= Date.parse(LATEST);
