@@ -101,7 +101,7 @@ export const agentRoutes = defineRoutes([
     summary: 'Check a manifest as publishing would; nothing is stored',
     fn: 'agents',
     auth: 'key',
-    keyScope: 'read',
+    changes: 'nothing',
     request: { body: manifestBody },
     response: {
       200: z.object({ valid: z.boolean(), errors: z.array(z.string()), warnings: z.array(z.string()) }),

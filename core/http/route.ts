@@ -34,9 +34,16 @@ export interface Route {
   /**
    * What a user's key must be allowed to do (`docs/interface/authentication.md#scopes`).
    *
-   * @default - `read` for a GET, `run` for other rows with `agents`, `manage` for the rest
+   * @default - `read` for a GET and for a row with {@link changes}, `run` for other rows with `agents`, `manage` for the rest
    */
-  readonly keyScope?: KeyScope;
+  readonly keyScope?: Exclude<KeyScope, 'read'>;
+  /**
+   * What a row with another method than GET changes, if that is nothing, or no more than how the caller itself is signed in. A
+   * key with the scope `read` may use it. `test/routes/read-keys.test.ts` watches what such rows store.
+   *
+   * @default - things of the workspace or of the user
+   */
+  readonly changes?: 'nothing' | 'own sign-in';
   /** Whether the row is about the user and not about one workspace: keys of one workspace are refused. @default false */
   readonly ofUser?: boolean;
   /** Minimum role in the workspace. @default member */
@@ -131,11 +138,11 @@ export const stores = ({ method, storesNothing = false }: Route): boolean =>
   method !== 'GET' && method !== 'DELETE' && !storesNothing;
 
 /** What a row needs of a key. */
-export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'ofUser'>;
+export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'changes' | 'ofUser'>;
 
 /** What a user's key must be allowed to do. */
-export const keyScopeOf = ({ keyScope, method, agents }: KeyNeeds): KeyScope =>
-  keyScope ?? (method === 'GET' ? 'read' : agents ? 'run' : 'manage');
+export const keyScopeOf = ({ keyScope, method, agents, changes }: KeyNeeds): KeyScope =>
+  keyScope ?? (method === 'GET' || changes !== undefined ? 'read' : agents ? 'run' : 'manage');
 
 /** Codes that every route with these features can answer. */
 export function commonErrors(route: Route): ErrorCode[] {

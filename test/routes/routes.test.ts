@@ -133,11 +133,11 @@ test('what a key with the scope "read" or "run" may send, beside GET', () => {
     'deleteSession',
     'createSignInCode',
     'cliLogout',
-    'markMessagesSeen',
     'validateAgent',
     'previewSchedule',
   ]);
   expect(sending('run').filter((name) => !rows.find((row) => row.operationId === name)!.agents)).toEqual([
+    'markMessagesSeen',
     'cancelRun',
     'requestRunCancel',
     'createBulk',

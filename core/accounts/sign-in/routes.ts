@@ -66,7 +66,7 @@ export const signInRoutes = defineRoutes([
     summary: 'Sign the browser out',
     fn: 'keys',
     auth: 'key',
-    keyScope: 'read',
+    changes: 'own sign-in',
     response: { 200: z.object({ deleted: z.boolean().describe('false: the request was sent with an API key.') }) },
   },
   {
@@ -76,7 +76,7 @@ export const signInRoutes = defineRoutes([
     summary: 'Make a link that signs a browser in once, within a minute',
     fn: 'keys',
     auth: 'key',
-    keyScope: 'read',
+    changes: 'own sign-in',
     request: {
       body: z.object({
         show: z.enum(['agent', 'run', 'schedule']).optional().describe('What the browser is to see.'),
@@ -166,7 +166,7 @@ export const signInRoutes = defineRoutes([
     summary: 'Revoke the API key of the request, if a command line got it by signing in',
     fn: 'keys',
     auth: 'key',
-    keyScope: 'read',
+    changes: 'own sign-in',
     response: { 200: z.object({ revoked: z.boolean() }) },
   },
   {

@@ -48,7 +48,7 @@ export const scheduleRoutes = defineRoutes([
   {
     ...row,
     operationId: 'previewSchedule',
-    keyScope: 'read',
+    changes: 'nothing',
     method: 'POST',
     storesNothing: true,
     path: '/schedules/preview',

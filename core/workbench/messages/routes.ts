@@ -89,7 +89,7 @@ export const messageRoutes = defineRoutes([
     summary: 'Note up to when you have seen the messages of a workspace',
     fn: 'tasks',
     auth: 'key',
-    keyScope: 'read',
+    keyScope: 'run',
     request: { body: z.object({ until: requestTime }) },
     response: { 200: z.object({ seen_until: z.iso.datetime().describe('Never before what you said earlier.') }) },
   },
