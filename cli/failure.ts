@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander';
 import type { ApiError } from '#core/api/client.ts';
+import { withCommands } from './hints.ts';
 
 /** What a process that ends with an error says by its status (`docs/cli.md#exit-codes`). */
 export const EXIT = {
@@ -81,7 +82,8 @@ const TOO_LATE = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
 function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
   const hint = typeof detail.hint === 'string' ? detail.hint : NO_ROUTE.test(message) ? OLDER : HINTS[code];
-  return { exitCode: exitCodeOf(status), code, message, hint, requestId, detail };
+  const own = { message: withCommands(message), hint: hint && withCommands(hint) };
+  return { exitCode: exitCodeOf(status), code, ...own, requestId, detail };
 }
 
 /** The answer to a request that no row of the platform's route table matches. */

@@ -1,0 +1,22 @@
+/** Requests that messages of the API advise, and the command that sends each. `$1` is the first parameter of its path. */
+const COMMANDS: readonly (readonly [request: RegExp, command: string])[] = [
+  [
+    /\bPUT \/workspaces\/[^/\s]+\/grants\/([^/\s]+)\/([^/\s]+) with (\{[^}]*\})/g,
+    "platform grants put $1/$2 --body '$3'",
+  ],
+  [/\b(?:PUT|POST) \/workspaces\/[^/\s]+\/secrets\b/g, 'platform secrets set NAME'],
+  [/\bPOST \/workspaces\/[^/\s]+\/services\/([^/\s]+)\/update-version\b/g, 'platform service follow $1'],
+  [/\bPOST \/workspaces\/[^/\s]+\/services\b(?!\/)/g, 'platform service deploy ORG/AGENT'],
+  [/\bPOST \/agents\/[^/\s]+\/upload\b/g, 'platform publish'],
+  [/\bPATCH \/agents\/\{id\}/g, 'platform update AGENT'],
+  [/\bDELETE \/agents\/\{id\}/g, 'platform delete AGENT'],
+  [/\bPOST \/uploads\b/g, 'platform api createUpload'],
+  [/\bPOST \/billing\/checkout\b/g, 'platform billing add'],
+  [/\bGET \/billing\/transactions\b/g, 'platform billing history'],
+  [/\bGET \/openapi\.json/g, 'platform api --list'],
+  [/\bGET \/health\b/g, 'platform status'],
+];
+
+/** A message or hint of the API for people at the command line: with commands in place of requests. */
+export const withCommands = (text: string): string =>
+  COMMANDS.reduce((told, [request, command]) => told.replace(request, `\`${command}\``), text);
