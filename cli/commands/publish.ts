@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
+import { resolve } from 'node:path';
 import { sizeText } from '#core/base/size-text.ts';
 import type { AgentFolder } from '../bundle-folder.ts';
 import type { Cli, Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
 import { printable } from '../output.ts';
+import { programProblems } from '../program-problems.ts';
 import { type Published, publishFolder } from '../publish-folder.ts';
 import { readFolder } from '../read-folder.ts';
 import { undeclaredVariables } from '../undeclared.ts';
@@ -33,8 +35,9 @@ Examples:
     .action(async (folder: string, options: PublishOptions) => {
       const read = await readFolder(cli, folder);
       const body = { ...read.body, ...(options.public && { is_public: true }) };
-      const lacking = await lackOf(cli, read);
+      const lacking = await lackOf(cli, resolve(cli.host.cwd, folder), read);
       if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
+      for (const problem of lacking.problems) cli.output.warn(problem);
       const client = await cli.client();
       const onInstall = (text: string) =>
         cli.output.note(cli.output.style('dim', printable(text).trimEnd() || 'installing dependencies'));
@@ -49,15 +52,18 @@ interface Lack {
   readonly missing_secrets: readonly string[];
   /** Variable -> the file that reads it. */
   readonly undeclared_variables: Readonly<Record<string, string>>;
+  /** Of its code. */
+  readonly problems: readonly string[];
 }
 
 /** What a run would miss, as far as it can be known before. */
-async function lackOf(cli: Cli, { body, files }: AgentFolder): Promise<Lack> {
+async function lackOf(cli: Cli, folder: string, { body, files }: AgentFolder): Promise<Lack> {
   const required = Array.isArray(body.required_secrets) ? body.required_secrets.map(String) : [];
   const undeclared = undeclaredVariables(body, files);
   return {
     missing_secrets: required.length === 0 ? [] : await missingSecrets(cli, required),
     undeclared_variables: Object.fromEntries(undeclared),
+    problems: await programProblems({ folder, body, files }),
   };
 }
 
@@ -67,7 +73,7 @@ async function missingSecrets(cli: Cli, required: readonly string[]): Promise<st
   return required.filter((name) => !secrets.some((secret) => secret.name === name));
 }
 
-function warn(cli: Cli, { missing_secrets, undeclared_variables }: Lack): void {
+function warn(cli: Cli, { missing_secrets, undeclared_variables }: Omit<Lack, 'problems'>): void {
   for (const name of missing_secrets) cli.output.warn(`It needs the secret ${name}: \`platform secrets set ${name}\`.`);
   for (const [name, path] of Object.entries(undeclared_variables)) {
     cli.output.warn(
@@ -84,6 +90,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
   if (!checked.valid) {
     throw new UsageError(`${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`);
   }
+  for (const problem of lack.problems) cli.output.warn(problem);
   warn(cli, lack);
   const preview = await client.previewAgent({ query: { name: body.name } });
   const planned = {

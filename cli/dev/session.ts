@@ -9,6 +9,7 @@ import { isResponse } from '../connection.ts';
 import { failureOf } from '../failure.ts';
 import { type FollowedEvent, followWorkspace } from '../follow.ts';
 import { duration, printable, textOf } from '../output.ts';
+import { programProblems } from '../program-problems.ts';
 import { publishFolder } from '../publish-folder.ts';
 import { readFolder } from '../read-folder.ts';
 import { undeclaredVariables } from '../undeclared.ts';
@@ -121,6 +122,9 @@ export class DevSession {
       installed,
     });
     for (const warning of warnings) output.warn(warning);
+    for (const problem of await programProblems({ folder: folder.path, body: read.body, files: read.files })) {
+      output.warn(problem);
+    }
     const undeclared = undeclaredVariables(read.body, read.files);
     const names = [...undeclared.keys()];
     for (const name of names.filter((each) => !folder.warned.includes(each))) {

@@ -1,0 +1,105 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { programProblems } from './program-problems.ts';
+
+function problemsOf(files: Record<string, string>, body: object = {}): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'program-'));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+  const bytes = new Map(Object.entries(files).map(([path, text]) => [path, Buffer.from(text)]));
+  return programProblems({ folder, body: { ...body }, files: bytes });
+}
+
+test('an agent without code has no problems', async () => {
+  expect(await programProblems({ folder: '/nowhere', body: {} })).toEqual([]);
+});
+
+test('a file that the command names and that is not there', async () => {
+  const files = { 'main.mjs': '', 'lib/other.sh': '' };
+  const missing = async (command: string) => problemsOf(files, { runtime: { command } });
+  expect(await missing('node ./main.mjs && bash lib/other.sh')).toEqual([]);
+  expect(await missing('node --flag mian.mjs')).toEqual([
+    'The command names mian.mjs, which is not among the published files.',
+  ]);
+  expect(await problemsOf(files, { entrypoint: 'app.py' })).toEqual([
+    'The command names app.py, which is not among the published files.',
+  ]);
+});
+
+describe('JavaScript and TypeScript', () => {
+  test.each([
+    ['main.mjs', 'const a = 1;\nconst b = ;\n', /^main\.mjs, line 2: SyntaxError: Unexpected token ';'$/],
+    ['main.cjs', 'module.exports = {', /^main\.cjs.*SyntaxError/],
+    ['main.ts', 'const a: number = ;', /^main\.ts.*Error/],
+  ])('a syntax error in %s', async (path, text, problem) => {
+    const [found, ...others] = await problemsOf({ [path]: text });
+    expect(found).toMatch(problem);
+    expect(others).toEqual([]);
+  });
+
+  test('a module that is neither declared nor there', async () => {
+    const files = {
+      'package.json': '{"name": "own", "dependencies": {"zod": "4", "@scope/known": "1"}}',
+      'main.mjs': [
+        "import fs from 'node:fs';",
+        "import { x } from './x.mjs';",
+        "import path from 'path/posix';",
+        "import z from 'zod/v4';",
+        "import known from '@scope/known/part';",
+        "import lodash from 'lodash/fp';",
+        "// import commented from 'commented';",
+        "const late = await import('@scope/other');",
+      ].join('\n'),
+      'x.mjs': 'export const x = 1;',
+      'old.cjs': "const leftPad = require('left-pad');",
+    };
+    expect(await problemsOf(files)).toEqual([
+      'main.mjs imports lodash, which package.json does not name: a run does not have it.',
+      'main.mjs imports @scope/other, which package.json does not name: a run does not have it.',
+      'old.cjs imports left-pad, which package.json does not name: a run does not have it.',
+    ]);
+  });
+
+  test('is not run', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'program-')), 'ran');
+    await problemsOf({
+      'main.mjs': `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(file)}, '')`,
+    });
+    expect(() => execFileSync('test', ['-e', file])).toThrow();
+  });
+});
+
+const hasPython = spawnSync('python3', ['-V']).status === 0;
+
+describe.skipIf(!hasPython)('Python (skipped where there is none)', () => {
+  test('a syntax error', async () => {
+    expect(await problemsOf({ 'main.py': 'import os\nprint("a"\n' })).toEqual([
+      expect.stringMatching(/^main\.py, line 2: SyntaxError: /),
+    ]);
+  });
+
+  test('a module that is neither declared nor there', async () => {
+    const files = {
+      'requirements.txt': 'Pillow==11.0\nscikit_learn>=1\nrequests[socks]\n',
+      'main.py': [
+        'import json, os.path',
+        'import PIL.Image',
+        'from sklearn import svm',
+        'import requests',
+        'from helpers import one',
+        'from . import beside',
+        'try:\n    import orjson\nexcept ImportError:\n    orjson = None',
+        'import pandas as pd',
+      ].join('\n'),
+      'helpers/__init__.py': 'one = 1',
+    };
+    expect(await problemsOf(files)).toEqual([
+      'main.py imports pandas, which no dependency is named after: if none brings it, a run does not have it.',
+    ]);
+  });
+});

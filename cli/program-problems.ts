@@ -1,0 +1,173 @@
+import { execFile } from 'node:child_process';
+import { builtinModules } from 'node:module';
+import { join } from 'node:path';
+import { hasCode } from '#core/base/errors.ts';
+
+interface Program {
+  /** Where its files are. */
+  readonly folder: string;
+  readonly body: Readonly<Record<string, unknown>>;
+  /** What is published, by path. */
+  readonly files?: ReadonlyMap<string, Uint8Array> | undefined;
+}
+
+/** More files than most agents have. Each of JavaScript is a process of its own. */
+const MAX_FILES = 40;
+const CHECK_MS = 10_000;
+
+/**
+ * What would fail at the first run of a program, as sentences: a file that its command names and that is not there, a syntax
+ * error, a module that is neither declared nor among the files. Nothing of the program is run. Checks of Python need `python3` on this
+ * machine and are left out without it.
+ */
+export async function programProblems({ folder, body, files }: Program): Promise<string[]> {
+  if (files === undefined || files.size === 0) return [];
+  const paths = [...files.keys()];
+  const python = paths.filter((path) => path.endsWith('.py')).slice(0, MAX_FILES);
+  const script = paths.filter((path) => /\.[cm]?[jt]s$/.test(path) && !/\.d\.[cm]?ts$/.test(path)).slice(0, MAX_FILES);
+  const [ofPython, ...ofScripts] = await Promise.all([
+    pythonProblems(folder, python, files),
+    ...script.map((path) => scriptProblems(folder, path, files)),
+  ]);
+  return [...missingFiles(body, files), ...ofPython, ...ofScripts.flat()];
+}
+
+/** Files that the command names: words of a shell line that end like a program. */
+function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>): string[] {
+  const { command } = (body.runtime ?? {}) as { readonly command?: unknown };
+  const line = [command, body.run_command, body.entrypoint].find((each) => typeof each === 'string' && each !== '');
+  if (line === undefined) return [];
+  return (line as string)
+    .split(/[\s"';&|<>()]/)
+    .map((word) => word.replace(/^\.\//, ''))
+    .filter((word) => /^\w[\w./-]*\.(py|[cm]?[jt]s|sh|rb|pl|php)$/.test(word) && !files.has(word))
+    .map((word) => `The command names ${word}, which is not among the published files.`);
+}
+
+const text = (files: ReadonlyMap<string, Uint8Array>, path: string): string =>
+  Buffer.from(files.get(path) ?? '').toString();
+
+async function scriptProblems(folder: string, path: string, files: ReadonlyMap<string, Uint8Array>): Promise<string[]> {
+  const { stderr, code } = await run(process.execPath, ['--check', join(folder, path)]);
+  // "/a/b.js:3", the line, a caret, and the error.
+  const line = /:(\d{1,9})\n/.exec(stderr)?.[1];
+  const error = /^(?:\w+ ?\[[\w ]+\]|\w*Error): .*/m.exec(stderr)?.[0];
+  if (code !== 0 && error !== undefined) return [`${path}${line ? `, line ${line}` : ''}: ${error}`];
+  const declared = packagesOf(files);
+  const names = new Set(
+    [
+      ...text(files, path).matchAll(
+        /^(?!\s{0,40}(?:\/\/|\*)).{0,400}?\b(?:from|import|require)\s{0,4}\(?\s{0,4}(["'])([^"'\s]{1,200})\1/gm,
+      ),
+    ].map(([, , name]) => packageOf(name!)),
+  );
+  return [...names]
+    .filter((name) => name !== undefined && !declared.has(name))
+    .map((name) => `${path} imports ${name}, which package.json does not name: a run does not have it.`);
+}
+
+/** The package of a module's name; `undefined` for a file, an address, and what Node has. */
+function packageOf(name: string): string | undefined {
+  if (/^[./#]|^\w+:/.test(name) || builtinModules.includes(name.split('/', 1)[0]!)) return undefined;
+  return name
+    .split('/')
+    .slice(0, name.startsWith('@') ? 2 : 1)
+    .join('/');
+}
+
+/** What the bundle's package.json names, the package itself included. */
+function packagesOf(files: ReadonlyMap<string, Uint8Array>): Set<string> {
+  try {
+    const manifest = JSON.parse(text(files, 'package.json') || '{}') as Record<string, unknown>;
+    const groups = ['dependencies', 'optionalDependencies', 'peerDependencies'];
+    return new Set([String(manifest.name), ...groups.flatMap((group) => Object.keys(manifest[group] ?? {}))]);
+  } catch {
+    // The publish says that it is no JSON.
+    return new Set();
+  }
+}
+
+/** Reads paths from its arguments; writes a list of `[path, line, error]` and `[path, module]`. */
+const PYTHON_CHECK = `
+import ast, json, sys
+found = []
+for path in sys.argv[2:]:
+    try:
+        tree = ast.parse(open(sys.argv[1] + '/' + path, 'rb').read(), path)
+    except SyntaxError as error:
+        found.append([path, error.lineno, type(error).__name__ + ': ' + str(error.msg)])
+        continue
+    except Exception:
+        continue
+    guarded = {id(each) for each in ast.walk(tree) if isinstance(each, ast.Try) for each in ast.walk(each)}
+    for node in ast.walk(tree):
+        if id(node) in guarded: continue
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+        found += [[path, name.split('.')[0]] for name in names if name.split('.')[0] not in sys.stdlib_module_names]
+print(json.dumps(found))
+`;
+
+/** Modules whose package has another name, of those that agents import most. */
+const PACKAGES: Readonly<Record<string, string>> = {
+  PIL: 'pillow',
+  yaml: 'pyyaml',
+  bs4: 'beautifulsoup4',
+  cv2: 'opencv',
+  sklearn: 'scikit-learn',
+  dotenv: 'python-dotenv',
+  dateutil: 'python-dateutil',
+  docx: 'python-docx',
+  pptx: 'python-pptx',
+  jwt: 'pyjwt',
+  fitz: 'pymupdf',
+  serial: 'pyserial',
+  git: 'gitpython',
+  google: 'google',
+};
+
+async function pythonProblems(
+  folder: string,
+  paths: readonly string[],
+  files: ReadonlyMap<string, Uint8Array>,
+): Promise<string[]> {
+  if (paths.length === 0) return [];
+  const { stdout, code } = await run('python3', ['-I', '-c', PYTHON_CHECK, folder, ...paths]);
+  if (code !== 0) return [];
+  const found = JSON.parse(stdout) as ([path: string, line: number, error: string] | [path: string, module: string])[];
+  const declared = ['requirements.txt', 'pyproject.toml', 'setup.py', 'setup.cfg', 'Pipfile']
+    .map((path) => text(files, path))
+    .join('\n')
+    .toLowerCase()
+    .replaceAll(/[-_.]/g, '-');
+  const own = new Set([...files.keys()].flatMap((path) => path.split('/').map((part) => part.replace(/\.py$/, ''))));
+  const isThere = (module: string): boolean =>
+    own.has(module) || declared.includes((PACKAGES[module] ?? module).toLowerCase().replaceAll(/[-_.]/g, '-'));
+  const problems = found.flatMap((each) => {
+    if (each.length === 3) return [`${each[0]}, line ${each[1]}: ${each[2]}`];
+    if (isThere(each[1])) return [];
+    return [
+      `${each[0]} imports ${each[1]}, which no dependency is named after: if none brings it, a run does not have it.`,
+    ];
+  });
+  return [...new Set(problems)];
+}
+
+interface Ended {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Ends with a code other than 0 if the program is not there, or takes too long. */
+function run(program: string, args: readonly string[]): Promise<Ended> {
+  // biome-ignore lint/style/noProcessEnv: where the machine keeps its programs.
+  const { PATH, HOME } = process.env;
+  return new Promise((resolve) => {
+    // Without the settings of the user's shell for Node and Python.
+    const options = { timeout: CHECK_MS, env: { PATH, HOME }, maxBuffer: 4 * 1024 ** 2 };
+    execFile(program, args, options, (error, stdout, stderr) => {
+      const code = error === null ? 0 : hasCode(error, 'ENOENT') ? 127 : 1;
+      resolve({ code, stdout, stderr });
+    });
+  });
+}
