@@ -9,7 +9,7 @@ import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
 import { serviceWorld } from '#test/helpers/services.ts';
 import { addUser } from '#test/helpers/users.ts';
-import { checkBudgets } from './admission.ts';
+import { type BudgetPlace, takeBudgetPlace } from './admission.ts';
 import { findAlerts } from './alerts.ts';
 import { noteBudgets } from './note.ts';
 import { BudgetStore } from './store.ts';
@@ -92,8 +92,16 @@ async function spend(
 }
 
 const workspaceOf = ({ owner }: World) => ({ id: owner.workspaceId, slug: 'acme', budgets: true }) as never;
-const admit = (own: World, name = 'bot', deps = own.deps) =>
-  checkBudgets(deps, workspaceOf(own), { orgSlug: 'acme', name });
+const begin = (own: World, { name = 'bot', deps = own.deps, priceCents = 0, runId = crypto.randomUUID() } = {}) =>
+  takeBudgetPlace(deps, workspaceOf(own), {
+    runId,
+    agent: { orgSlug: 'acme', name },
+    priceCents,
+    deadline: own.clock.now() + 60_000,
+  });
+/** A run that begins and ends at once. */
+const admit = async (own: World, name = 'bot', deps = own.deps): Promise<void> =>
+  (await begin(own, { name, deps })).release();
 
 describe('the endpoints', () => {
   test('show a budget with its spend by kind', async () => {
@@ -302,6 +310,68 @@ describe('admission', () => {
     await admit(own);
   });
 
+  describe('runs under way', () => {
+    const LIMITS = { window: 'daily', hard_limit_usd: 5, action_on_hard_limit: 'block_new_runs' } as const;
+    const admitted = async (begun: readonly Promise<BudgetPlace>[]) => {
+      const results = await Promise.allSettled(begun);
+      return results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    };
+
+    test('count with their prices: of 24 calls of $5 at once, one begins', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      const calls = () => Array.from({ length: 24 }, () => begin(own, { priceCents: 500 }));
+      const [first, ...others] = await admitted(calls());
+      expect([first !== undefined, others.length]).toEqual([true, 0]);
+      await expect(begin(own)).rejects.toThrow('and runs under way may cost the rest');
+      // It failed: its price is free again, once the sums that may lack it are a second old.
+      await own.clock.advance(1);
+      await first!.release();
+      await first!.release();
+      await expect(begin(own)).rejects.toThrow('The daily budget');
+      await own.clock.advance(1000);
+      expect(await admitted(calls())).toHaveLength(1);
+    });
+
+    test('count with the mean cost of their agent', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      await spend(own, { usd: 1 });
+      await spend(own, { usd: 2 });
+      await own.clock.advance(1000);
+      // $3 are spent, and each run is expected to cost $1.50.
+      expect(await admitted(Array.from({ length: 10 }, () => begin(own)))).toHaveLength(2);
+      // Another agent's runs have cost nothing yet, but there is no room.
+      await expect(begin(own, { name: 'other' })).rejects.toThrow('The daily budget');
+    });
+
+    test('count for the budgets of their agent alone', async () => {
+      const own = await world();
+      const { id: scope_id } = await own.publish();
+      await own.create({ ...LIMITS, scope_type: 'agent', scope_id });
+      expect(await admitted(Array.from({ length: 5 }, () => begin(own, { priceCents: 300 })))).toHaveLength(2);
+      expect(await admitted([begin(own, { name: 'other', priceCents: 900 })])).toHaveLength(1);
+    });
+
+    test('count once, also if their request is sent twice', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      const twice = { priceCents: 300, runId: crypto.randomUUID() };
+      expect(await admitted([begin(own, twice), begin(own, twice)])).toHaveLength(2);
+      expect(await admitted([begin(own, { priceCents: 300 }), begin(own, { priceCents: 300 })])).toHaveLength(1);
+    });
+
+    test('count no longer when their time is over, if their host died', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      await begin(own, { priceCents: 500 });
+      await own.clock.advance(60_000);
+      await expect(begin(own)).rejects.toThrow('The daily budget');
+      await own.clock.advance(60_000);
+      expect(await admitted(Array.from({ length: 3 }, () => begin(own, { priceCents: 500 })))).toHaveLength(1);
+    });
+  });
+
   test('reads nothing for a workspace without budgets, and sums at most once a second for others', async () => {
     const own = await world();
     const counter = new OperationCounter();
@@ -310,7 +380,8 @@ describe('admission', () => {
       main: counter.count(own.deps.main, 'main'),
       runs: counter.count(own.deps.runs, 'runs'),
     };
-    await checkBudgets(counted, { id: own.owner.workspaceId } as never, { orgSlug: 'acme', name: 'bot' });
+    const run = { runId: 'x', agent: { orgSlug: 'acme', name: 'bot' }, priceCents: 500, deadline: 0 };
+    await takeBudgetPlace(counted, { id: own.owner.workspaceId } as never, run);
     expect(counter.operations).toEqual([]);
     await own.create({ window: 'monthly', hard_limit_usd: 5, action_on_hard_limit: 'block_new_runs' });
     for (let n = 0; n < 3; n++) await Promise.all(Array.from({ length: 50 }, () => admit(own, 'bot', counted)));

@@ -20,7 +20,7 @@ export async function progressOf(
   if (policies.length === 0) return [];
   const now = deps.clock.now();
   const windows = policies.map(({ window }) => windowAt(window, now));
-  const days = await readSpend(deps, workspaceId, Math.min(...windows.map(({ start }) => start)), maxAgeMs);
+  const { days } = await readSpend(deps, workspaceId, Math.min(...windows.map(({ start }) => start)), maxAgeMs);
   return policies.map((policy, i) => {
     const window = windows[i]!;
     const spend = sumSpend(days, window.start, policy.agent);

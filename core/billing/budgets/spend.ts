@@ -19,9 +19,18 @@ export interface Spend {
 interface DayOfAgent extends Spend {
   readonly day: string;
   readonly agent: string;
+  /** Runs that have ended. */
+  readonly runs: number;
 }
 
 type SpendDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
+
+/** Sums as they were at a time. */
+export interface SpentDays {
+  readonly days: readonly DayOfAgent[];
+  /** Epoch milliseconds: what was recorded before is in the sums. */
+  readonly at: number;
+}
 
 /** By then every run that began on a day has ended, or was given up. */
 const SETTLED_AFTER_MS = 3_600_000;
@@ -29,7 +38,7 @@ const SETTLED_KEPT_MS = 600_000;
 
 /** Days that are over change no more, but for the rare report of a service that comes late. */
 const settledReads = new RecentReads<readonly DayOfAgent[]>();
-const openReads = new RecentReads<readonly DayOfAgent[]>();
+const openReads = new RecentReads<SpentDays>();
 
 /** The cost of a sandbox that ran for `ms`, in millionths of a US dollar. */
 export const computeMicro = ({ config }: Pick<Deps, 'config'>, ms: number): number =>
@@ -44,17 +53,21 @@ export async function readSpend(
   workspaceId: string,
   since: number,
   maxAgeMs: number,
-): Promise<readonly DayOfAgent[]> {
+): Promise<SpentDays> {
   const { runs: table, clock } = deps;
   const now = clock.now();
   const lastSettled = now - SETTLED_AFTER_MS - DAY_MS;
   const firstOpen = Math.max(since, lastSettled + DAY_MS);
   const read = (from: number, until: number) => () => readDays(deps, workspaceId, from, until);
-  const open = openReads.get({ table, clock }, `${workspaceId} ${dayOf(firstOpen)}`, maxAgeMs, read(firstOpen, now));
+  const open = openReads.get({ table, clock }, `${workspaceId} ${dayOf(firstOpen)}`, maxAgeMs, async () => ({
+    at: now,
+    days: await read(firstOpen, now)(),
+  }));
   if (dayOf(since) > dayOf(lastSettled)) return open;
   const key = `${workspaceId} ${dayOf(since)} ${dayOf(lastSettled)}`;
   const settled = settledReads.get({ table, clock }, key, SETTLED_KEPT_MS, read(since, lastSettled));
-  return (await Promise.all([settled, open])).flat();
+  const [before, { days, at }] = await Promise.all([settled, open]);
+  return { days: [...before, ...days], at };
 }
 
 const DAY_MS = 24 * 3_600_000;
@@ -78,6 +91,7 @@ async function readDays(
       credits: (totals.credits_cents ?? 0) * MICRO_PER_CENT,
       compute: computeMicro(deps, totals.compute_ms ?? 0),
       unpricedRuns: totals.unpriced_runs ?? 0,
+      runs: totals.runs ?? 0,
     })),
     ...services.map(({ day, agentOrg, agentName, ms }) => ({
       day,
@@ -86,6 +100,7 @@ async function readDays(
       credits: 0,
       compute: computeMicro(deps, ms),
       unpricedRuns: 0,
+      runs: 0,
     })),
   ];
 }
@@ -96,6 +111,16 @@ export function sumSpend(days: readonly DayOfAgent[], since: number, agent: stri
   const counted = days.filter((each) => each.day >= first && (agent === null || each.agent === agent));
   const sum = (of: keyof Spend) => counted.reduce((all, each) => all + each[of], 0);
   return { models: sum('models'), credits: sum('credits'), compute: sum('compute'), unpricedRuns: sum('unpricedRuns') };
+}
+
+/**
+ * What a run of an agent is expected to cost beside its price: the mean of its runs on these days. 0 for an agent that has not run
+ * on them.
+ */
+export function meanCost(days: readonly DayOfAgent[], agent: string): number {
+  const own = days.filter((each) => each.agent === agent && each.runs > 0);
+  const runs = own.reduce((sum, each) => sum + each.runs, 0);
+  return runs === 0 ? 0 : own.reduce((sum, { models, compute }) => sum + models + compute, 0) / runs;
 }
 
 export const totalOf = ({ models, credits, compute }: Spend): number => models + credits + compute;

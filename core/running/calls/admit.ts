@@ -2,7 +2,7 @@ import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import { engineTraits } from '#core/agents/engines.ts';
 import type { Json } from '#core/base/json.ts';
-import { checkBudgets } from '#core/billing/budgets/admission.ts';
+import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
@@ -32,19 +32,24 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   const { agent, workspace, runId, deadline } = call;
   const isTop = call.lineage.parentRunId === undefined;
   // What a run has begun may go on: its sub-calls are not checked.
-  if (isTop) await checkBudgets(deps, workspace, agent);
+  const priceCents = priceFor(agent, workspace);
+  const budget = isTop ? await takeBudgetPlace(deps, workspace, { runId, agent, priceCents, deadline }) : undefined;
   const record = recordOf(call);
+  const releaseOnFailure = async (error: unknown): Promise<never> => {
+    await budget?.release();
+    throw error;
+  };
   const admission = await admit(deps, {
     workspace,
     kind: engineTraits(agent).quota,
-    isPaid: priceFor(agent, workspace) > 0,
+    isPaid: priceCents > 0,
     isCounted: isTop,
     runId,
     deadline,
-  });
+  }).catch(releaseOnFailure);
   const payment = await payFor(deps, { agent, workspace, runId, deadline }).catch(async (error) => {
     await admission.release();
-    throw error;
+    return releaseOnFailure(error);
   });
   try {
     await new RunStore(deps, workspace.id).start(record, { hasLease: isTop });
@@ -53,7 +58,10 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
     await payment.end(false);
     throw error;
   }
-  return { record, rateLimit: admission.rateLimit, payment, releaseLease: admission.release };
+  const releaseLease = async (): Promise<void> => {
+    await Promise.all([admission.release(), budget?.release()]);
+  };
+  return { record, rateLimit: admission.rateLimit, payment, releaseLease };
 }
 
 const recordOf = (call: PreparedCall): NewRun =>
