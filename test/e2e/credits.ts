@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { streamCall } from '#test/helpers/events.ts';
 import { clientOf, request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
@@ -110,12 +110,12 @@ export function creditsSuite(target: () => Target): void {
       const read = await begin(shows);
       for await (const { data } of read.records) if (data.type === 'text_delta') expectOk(await cancel(read.runId));
       expect(await endOf(read.runId)).toMatchObject({ status: 'cancelled' });
-      await expect.poll(balance).toBe(175);
+      await vi.waitFor(async () => expect(await balance()).toBe(175), { timeout: 10_000 });
 
       const late = await begin(shows, { 'X-Platform-Deadline-Ms': String(Date.now() + 3000) });
       await Array.fromAsync(late.records);
       expect(await endOf(late.runId)).toMatchObject({ status: 'timeout' });
-      await expect.poll(balance).toBe(150);
+      await vi.waitFor(async () => expect(await balance()).toBe(150), { timeout: 10_000 });
 
       // What has shown nothing costs nothing, and neither does what fails by itself.
       const silent = await begin({ text: 'no', hangAfter: 0 });
@@ -125,7 +125,7 @@ export function creditsSuite(target: () => Target): void {
       const broken = await begin({ text: 'All that there is to know.', streamError: true });
       await Array.fromAsync(broken.records);
       expect(await endOf(broken.runId)).toMatchObject({ status: 'failed' });
-      await expect.poll(balance).toBe(150);
+      await vi.waitFor(async () => expect(await balance()).toBe(150), { timeout: 10_000 });
       const kinds = (await get('/billing/transactions')).map(({ type }: { type: string }) => type);
       expect(kinds).toEqual(['refund', 'charge', 'refund', 'charge', 'charge', 'charge', 'top_up']);
     });
