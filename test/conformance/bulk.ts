@@ -158,8 +158,10 @@ export function bulkSuite(makeTables: (clock: Deps['clock']) => Promise<Tables |
       await expect(here.create(wrong)).rejects.toThrow();
     }
     await here.deps.clock.advance(1000);
-    const huge = { from: '0001-01-01T00:00:00Z', to: '9999-12-31T23:59:59Z' };
-    expect(await here.create({ action: 'replay', filter: huge, dry_run: true })).toMatchObject({ total: 1 });
+    const widest = { from: '1970-01-01T00:00:00Z', to: '2999-12-31T23:59:59.999Z' };
+    expect(await here.create({ action: 'replay', filter: widest, dry_run: true })).toMatchObject({ total: 1 });
+    const beyond = { from: '0001-01-01T00:00:00Z', to: '9999-12-31T23:59:59Z' };
+    await expect(here.create({ action: 'replay', filter: beyond })).rejects.toThrow('must be from 1970-01-01');
     const { id } = await here.create({ action: 'replay', filter: { agent_name: 'nobody' } });
     await expect(here.ask('getBulk', { bulk_id: id }, there.caller)).rejects.toMatchObject({ code: 'NOT_FOUND' });
     await expect(here.ask('abortBulk', { bulk_id: id }, there.caller)).rejects.toMatchObject({ code: 'NOT_FOUND' });
