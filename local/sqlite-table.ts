@@ -45,6 +45,7 @@ import type { FreshIds } from './fresh-ids.ts';
  * its following write are atomic. Make one object per table and database, because it caches items.
  */
 export class SqliteTable implements Table {
+  readonly isOfOneProcess = true;
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #name: TableName;

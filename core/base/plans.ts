@@ -89,7 +89,7 @@ const DEFAULT_PLANS: Plans = {
     storage_bytes: 10 * MB,
     agent_versions: 500,
     agent_bytes: GB,
-    upload_bytes: 500 * MB,
+    upload_bytes: 100 * MB,
     workspaces: 5,
   },
   pro: {

@@ -131,6 +131,8 @@ export interface Page {
  * once: money moves there.
  */
 export interface Table {
+  /** All writers of the table are in this process, so what it has seen of an item stays true until it changes it. */
+  readonly isOfOneProcess?: true;
   get(key: Key): Promise<Item | undefined>;
   /** At most 100 keys; answers in the order of the keys, `undefined` where there is no item. Doubled keys are allowed. */
   batchGet(keys: readonly Key[]): Promise<(Item | undefined)[]>;

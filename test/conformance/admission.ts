@@ -1,5 +1,12 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { type AdmissionRequest, admit, callsInUse, callsLeft, leasesOf } from '#core/accounts/limits/admission.ts';
+import {
+  type AdmissionRequest,
+  admit,
+  callsAboutLeft,
+  callsInUse,
+  callsLeft,
+  leasesOf,
+} from '#core/accounts/limits/admission.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { type Item, queryAll, type Table } from '#core/ports/table.ts';
@@ -110,6 +117,21 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       }
       expect(passed).toEqual([1, 2, 3]);
       expect(await callsLeft(deps, workspace)).toMatchObject({ limit: 1, remaining: 0 });
+    });
+
+    test('of a divided plan shows what is left: exactly on one machine, about that elsewhere', async () => {
+      await setUp({ daily_calls: 100_000, concurrent_calls: 200 });
+      const left = async () => (await ask()).rateLimit!.remaining;
+      const shown: number[] = [];
+      for (let call = 0; call < 30; call++) shown.push(await left());
+      const exact = Array.from({ length: 30 }, (_, call) => 99_999 - call);
+      if (deps.counters.isOfOneProcess) expect(shown).toEqual(exact);
+      else for (const each of shown) expect(each).toBeGreaterThan(99_800);
+      expect((await callsAboutLeft(deps, workspace)).remaining).toBe(
+        deps.counters.isOfOneProcess ? 99_970 : expect.any(Number),
+      );
+      const together = admitted(await askMany(50)).map(({ rateLimit }) => rateLimit!.remaining);
+      if (deps.counters.isOfOneProcess) expect(Math.min(...together)).toBe(99_920);
     });
 
     test('of zero admits no call', async () => {

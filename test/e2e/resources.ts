@@ -32,7 +32,7 @@ export function resourcesSuite(target: () => Target): void {
         storage_documents: { used: null, limit: 100 },
         agent_versions: { used: 0, limit: 500 },
         agent_bytes: { used: 0, limit: 1024 * MB },
-        upload_bytes: { used: 25 * MB, limit: 500 * MB },
+        upload_bytes: { used: 25 * MB, limit: 100 * MB },
         workspaces: { used: 0, limit: 5 },
       });
     });
@@ -42,13 +42,13 @@ export function resourcesSuite(target: () => Target): void {
       const answers = await Promise.all(
         Array.from({ length: 30 }, () => call('POST', '/uploads', { purpose: 'call' })),
       );
-      expect(answers.filter(({ status }) => status === 201)).toHaveLength(20);
+      expect(answers.filter(({ status }) => status === 201)).toHaveLength(4);
       const { error } = answers.find(({ status }) => status !== 201)!.body;
       expect(error).toMatchObject({ code: 'RATE_LIMITED', is_retryable: true });
-      expect(error.message).toContain('500 MB');
+      expect(error.message).toContain('100 MB');
       expect(error.suggested_wait_time).toBeGreaterThan(3000);
       expect(error.suggested_wait_time).toBeLessThan(4000);
-      expect((await limits()).limits.upload_bytes).toEqual({ used: 500 * MB, limit: 500 * MB });
+      expect((await limits()).limits.upload_bytes).toEqual({ used: 100 * MB, limit: 100 * MB });
     });
 
     test('a user creates no more workspaces than the plan of the personal one allows', async () => {

@@ -20,6 +20,7 @@ import { mcpServersSuite } from './mcp-servers.ts';
 import { messagesSuite } from './messages.ts';
 import { orchestrationSuite } from './orchestration.ts';
 import { overviewSuite } from './overview.ts';
+import { probingSuite } from './probing.ts';
 import { resourcesSuite } from './resources.ts';
 import { runsSuite } from './runs.ts';
 import { scheduleLifeSuite } from './schedule-life.ts';
@@ -55,6 +56,7 @@ export function platformSuite(target: () => Target, has: Languages): void {
   callsSuite(target, has);
   devSuite(target, has);
   installsSuite(target, has);
+  probingSuite(target);
   orchestrationSuite(target, has.python);
   grantsSuite(target, has.python);
   skillsSuite(target, has.python);

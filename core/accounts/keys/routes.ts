@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { KEY_SCOPES } from '#core/base/caller.ts';
+import { printableLine } from '#core/http/printable-line.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
@@ -35,7 +36,7 @@ export const keyRoutes = defineRoutes([
     auth: 'key',
     request: {
       body: z.object({
-        name: z.string().trim().min(1).max(100),
+        name: printableLine(100),
         scope: z.enum(KEY_SCOPES).optional().describe('What it may do. Default: manage, which is everything.'),
         workspace_id: z.uuid().optional().describe('The only workspace that it acts in. Default: all of yours.'),
         expires_at: requestTime.optional().describe('From then on it is refused. Default: never.'),

@@ -123,8 +123,13 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
 
   const home = places.homeOf(workspace.id, runId, shards);
   const first = await admitTo(home);
-  // The other shards have about as many: reading them would cost more than the call's own count.
-  if (first !== undefined) return admission(home, first.item, first.used * shards);
+  if (first !== undefined) {
+    return admission(
+      home,
+      first.item,
+      await usedInAll(deps, { workspaceId: workspace.id, shards, counter }, home, first.used),
+    );
+  }
   let used = 0;
   for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
     const items = await readShards(deps, workspace.id, shards);
@@ -151,6 +156,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
       { op: 'update', key: key(counting), ...countingOf([place(counting)]) },
       { op: 'update', key: key(taking), ...leasingOf([place(taking)]) },
     ]);
+    places.forget(key(counting));
     if (ok) return admission(taking, items[taking]!, used + 1);
   }
   throw limitError(
@@ -173,13 +179,36 @@ export async function callsLeft(
   return rateLimitOf(limitOf(plan, kind), sumOf(items, `${kind}_${dayOf(now)}`), endOfDay(now));
 }
 
-/** The same for prompts, in one read: an estimate if the plan is divided. */
+/** The same for prompts, in one read: see {@link usedInAll}. */
 export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace): Promise<RateLimit> {
   const now = deps.clock.now();
   const plan = planOf(deps, workspace);
   const first = shardKey(workspace.id, 0);
-  const used = numberOf((await deps.counters.get(first)) ?? first, `llm_${dayOf(now)}`);
-  return rateLimitOf(plan.daily_calls, used * shardsOf(plan), endOfDay(now));
+  const counter = `llm_${dayOf(now)}`;
+  const used = numberOf((await deps.counters.get(first)) ?? first, counter);
+  const all = await usedInAll(deps, { workspaceId: workspace.id, shards: shardsOf(plan), counter }, 0, used);
+  return rateLimitOf(plan.daily_calls, all, endOfDay(now));
+}
+
+/**
+ * How often a workspace's calls were counted, by what one shard says of it. Exact on one machine. Elsewhere it is an
+ * estimate: the other shards have about as many, and reading them would cost more than the call's own count.
+ */
+async function usedInAll(
+  { counters }: Pick<AdmissionDeps, 'counters'>,
+  { workspaceId, shards, counter }: { readonly workspaceId: string; readonly shards: number; readonly counter: string },
+  shard: number,
+  used: number,
+): Promise<number> {
+  if (shards === 1 || !counters.isOfOneProcess) return used * shards;
+  const others = Array.from({ length: shards }, (_, each) => each).filter((each) => each !== shard);
+  return (
+    used +
+    (await placesIn(counters).usedIn(
+      others.map((each) => shardKey(workspaceId, each)),
+      counter,
+    ))
+  );
 }
 
 /** What a workspace uses today of the limits that this file counts, by members of the plan. */

@@ -43,6 +43,9 @@ const KEPT_SECONDS = 8 * 24 * 3600;
 /** Well below DynamoDB's limit on condition size. */
 const MOST_AT_ONCE = 20;
 
+/** Of about a kilobyte each. */
+const MOST_SEEN = 10_000;
+
 const LEASE = /^r[\w-]{10}$/;
 export const isLease = (attribute: string): boolean => LEASE.test(attribute);
 
@@ -54,6 +57,8 @@ class Places {
   readonly #counters: Table;
   readonly #begun = new Together<Place, TakenPlace | undefined>(MOST_AT_ONCE);
   readonly #ended = new Together<EndedPlace, void>(MOST_AT_ONCE);
+  /** Shards as this process saw them last, by name; filled only where no other process changes them. */
+  readonly #seen = new Map<string, Item>();
   /** Workspace -> where its calls of this moment begin. */
   readonly #homes = new Map<string, { readonly home: number; calls: number }>();
 
@@ -71,6 +76,17 @@ class Places {
     }
     home.calls++;
     return home.home % shards;
+  }
+
+  /** What a counter is in several shards together. Only for a table of one process. */
+  async usedIn(shards: readonly Key[], counter: string): Promise<number> {
+    const items = await Promise.all(shards.map((shard) => this.#see(shard)));
+    return items.reduce((sum, item) => sum + ((item[counter] as number | undefined) ?? 0), 0);
+  }
+
+  /** To be called after a change of the shard that did not go through this object. */
+  forget(shard: Key): void {
+    this.#seen.delete(nameOf(shard));
   }
 
   /** Counts a call and takes its lease, or does neither: then the answer is `undefined`. */
@@ -106,10 +122,28 @@ class Places {
     );
     if (!changed.ok) return undefined;
     const { item } = changed;
+    this.#remember(shard, item);
     return places.map(({ counter }, position) => {
       const later = places.filter((other, at) => at > position && other.counter === counter).length;
       return { item, used: (item[counter] as number) - later };
     });
+  }
+
+  async #see(shard: Key): Promise<Item> {
+    const name = nameOf(shard);
+    const known = this.#seen.get(name);
+    if (known !== undefined) return known;
+    const read = (await this.#counters.get(shard)) ?? shard;
+    // A call that was counted meanwhile has seen more.
+    const newest = this.#seen.get(name) ?? read;
+    this.#remember(shard, newest);
+    return newest;
+  }
+
+  #remember(shard: Key, item: Item): void {
+    if (!this.#counters.isOfOneProcess) return;
+    if (this.#seen.size >= MOST_SEEN) this.#seen.clear();
+    this.#seen.set(nameOf(shard), item);
   }
 
   async #leaveAll({ pk, sk }: Key, places: readonly EndedPlace[]): Promise<boolean> {

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { KEY_SCOPES } from '#core/base/caller.ts';
+import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 
 const session = z.object({
@@ -129,7 +130,7 @@ export const signInRoutes = defineRoutes([
           .regex(/^[\w-]{43}$/)
           .optional()
           .describe('SHA-256 of a random verifier in base64url (RFC 7636); the exchange then needs the verifier.'),
-        client_name: z.string().trim().min(1).max(80).optional().describe('Program and machine, for the person.'),
+        client_name: printableLine(80).optional().describe('Program and machine, for the person.'),
         workspace: z
           .string()
           .min(1)

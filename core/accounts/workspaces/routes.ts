@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import { TRACE_CONTENT_SETTINGS } from '#core/base/workspace.ts';
+import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const role = z.enum(['owner', 'member']);
-const workspaceName = z.string().trim().min(1, 'must not be empty').max(100, 'must have at most 100 characters');
+const personOrWorkspace = printableLine(100);
 
 const workspace = z.object({
   id: z.uuid(),
@@ -81,7 +82,7 @@ export const workspaceRoutes = defineRoutes([
     ofUser: true,
     request: {
       body: z.object({
-        name: workspaceName,
+        name: personOrWorkspace,
         slug: z
           .string()
           .regex(/^[a-z0-9][a-z0-9-]{0,49}$/, 'must be 1 to 50 lower-case letters, digits and hyphens, no hyphen first')
@@ -191,7 +192,7 @@ export const workspaceRoutes = defineRoutes([
     summary: 'Accept an invitation as a new user, with a personal workspace and an API key',
     fn: 'workspaces',
     auth: 'public',
-    request: { body: z.object({ name: z.string().trim().min(1).max(100).optional() }) },
+    request: { body: z.object({ name: personOrWorkspace.optional() }) },
     response: {
       201: z.object({
         workspace: joined,
@@ -222,7 +223,7 @@ export const workspaceRoutes = defineRoutes([
     role: 'owner',
     request: {
       body: z.object({
-        name: workspaceName.optional(),
+        name: personOrWorkspace.optional(),
         timezone: z.string().max(50).optional().describe('`Europe/Berlin`.'),
         trace_content: z.enum(TRACE_CONTENT_SETTINGS).optional(),
       }),

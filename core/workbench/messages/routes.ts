@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { printableLine } from '#core/http/printable-line.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
@@ -45,7 +46,7 @@ export const messageRoutes = defineRoutes([
     scope: 'messages',
     request: {
       body: z.object({
-        title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
+        title: printableLine(500),
         body: z.string().min(1, 'must not be empty').max(10_000, 'must have at most 10,000 characters'),
         level: level.default('info'),
         agent_name: agentName.nullable().optional().describe('By default the agent that sends it.'),

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { flag } from '#core/http/flag.ts';
+import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 export const STATUSES = ['open', 'in_progress', 'done', 'cancelled'] as const;
@@ -24,10 +25,10 @@ const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
   type.nullish().transform((given) => (given === null ? value : given));
 
 const members = z.object({
-  title: z.string().trim().min(1, 'must not be empty').max(500, 'must have at most 500 characters'),
+  title: printableLine(500),
   description: z.string().max(10_000, 'must have at most 10,000 characters').nullable().optional(),
   due_date: dueDate.nullable().optional().describe('`2026-11-21`.'),
-  project: project.nullable().optional().describe('A tag, any text.'),
+  project: printableLine(100).nullable().optional().describe('A tag, any line of text.'),
   priority: orDefault(priority, 'normal'),
   status: orDefault(status, 'open'),
 });

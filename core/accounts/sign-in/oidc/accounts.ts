@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { PlatformError } from '#core/base/errors.ts';
+import { asPrintableLine } from '#core/http/printable-line.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SignInIdentity } from '#core/ports/sign-in-provider.ts';
@@ -108,7 +109,7 @@ async function join(deps: AccountDeps, email: string, name: string | undefined, 
   for (const hash of await listInviteHashesOf(deps, email)) {
     const invite = await findInvite(deps, hash);
     if (invite === undefined) continue;
-    const displayName = name?.trim().slice(0, MAX_NAME) || undefined;
+    const displayName = (name && asPrintableLine(name, MAX_NAME)) || undefined;
     await joinAsNewUser(
       deps,
       () => findInvite(deps, hash),
