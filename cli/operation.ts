@@ -107,6 +107,8 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     Object.assign(hasBody ? sent.body : sent.query, row.fixed);
     const call = client[row.operation] as (args: object) => Promise<unknown>;
     const answer = await call({ params, query: sent.query, ...(hasBody && { body: sent.body }) });
+    const { warnings = [] } = (answer ?? {}) as { readonly warnings?: readonly unknown[] };
+    for (const warning of warnings) cli.output.warn(textOf(warning));
     cli.output.result(answer, (shown) => inWords(cli, row, shown));
     const next = (answer as { readonly next_cursor?: string | null } | undefined)?.next_cursor;
     if (next) cli.output.note(`There may be more: add --cursor ${next}`);

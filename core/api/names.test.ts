@@ -5,7 +5,7 @@ import { isRaw, type Route } from '#core/http/route.ts';
 import { routes } from './routes.ts';
 
 /** Members of requests that people read as a name. Those that only look something up are not among them. */
-const NAMES = ['name', 'title', 'display_name', 'client_name', 'service_name', 'project', 'label', 'new_name'];
+const NAMES = ['name', 'title', 'display_name', 'client_name', 'service_name', 'project', 'label'];
 
 const HOSTILE = [
   'acme\r\nBcc: victim@example.com',

@@ -111,7 +111,7 @@ describeSite('schedules', (site) => {
     await site.target.fire(workspace_id, busy.id);
     const page = await site.open('/acme/schedules');
     const list = page.getByRole('table', { name: 'Schedules' });
-    await expect.poll(() => list.getByRole('row').nth(1).textContent()).toContain('Stopped');
+    await expect.poll(() => list.getByRole('row').nth(1).textContent()).toContain('Disabled after 10 failures');
     const week = page.getByRole('table', { name: 'Runs of the week' });
     await week.getByText('4 missed').waitFor();
     await week.getByText('00:05 skipped').waitFor();

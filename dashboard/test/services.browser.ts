@@ -112,9 +112,9 @@ describeSite('services', (site) => {
     expect(await log.getByText('INFO asked for').count()).toBe(0);
     expect(page.url()).toContain('level=ERROR');
     // A pause holds it.
-    await page.getByRole('button', { name: 'Pause', exact: true }).click();
+    await page.getByRole('button', { name: 'Pause updates' }).click();
     await askApp(id, '/fail');
-    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByRole('button', { name: 'Resume updates' }).click();
     await expect.poll(() => log.getByText('ERROR failed at /fail').count()).toBe(2);
 
     await page.getByRole('link', { name: 'Environment' }).click();

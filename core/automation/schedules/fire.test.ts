@@ -373,7 +373,11 @@ describe('a run for which there is no room', () => {
     const busy: Table['update'] = () => Promise.reject(new HostBusyError('throttled'));
     const { counters } = it.deps;
     const throttled = new Proxy(counters, {
-      get: (table, method) => (isBusy && method === 'update' ? busy : Reflect.get(table, method).bind(table)),
+      get: (table, method) => {
+        if (isBusy && method === 'update') return busy;
+        const member = Reflect.get(table, method);
+        return typeof member === 'function' ? member.bind(table) : member;
+      },
     });
     await it.deps.clock.advance(MINUTE);
     const due = { ...it.schedule, scheduleId: it.schedule.id, scheduledFor: NOON + MINUTE };

@@ -83,3 +83,41 @@ test('of two versions that are published concurrently, the newest is followed', 
   await overtakenPublish();
   expect((await send('GET', `${path}/${schedule.id}`)).schedule.agent_version).toBe('v3');
 });
+
+test('a version that refuses the input of a schedule is named in its timeline, a webhook needs only what it has', async () => {
+  const { path, send, publish } = await setUp();
+  const of = (answer: unknown) => answer as { schedule: { id: string }; warnings: string[] };
+  const typed = (type: string) =>
+    send('POST', '/agents', {
+      ...{ name: 'reporter', type: 'prompt', description: 'x', prompt: `Report {{topic}} as ${type}.` },
+      input_schema: {
+        type: 'object',
+        required: ['topic', 'place'],
+        properties: { topic: { type }, place: { type: 'string' } },
+      },
+    });
+  const daily = of(await send('POST', path, { ...DAILY, input_data: { topic: 'news', place: 'Rome' } }));
+  expect(daily.warnings).toEqual([]);
+  await typed('string');
+  const timeline = async () => {
+    const { events } = (await send('GET', `${path}/${daily.schedule.id}/events`)) as unknown as {
+      events: { event_type: string; message: string }[];
+    };
+    return events.filter(({ event_type }) => event_type === 'input_refused').map(({ message }) => message);
+  };
+  expect(await timeline()).toEqual([]);
+  await typed('integer');
+  expect(await timeline()).toEqual([
+    expect.stringContaining('input schema of acme/reporter@v3, so its runs will fail: topic:'),
+  ]);
+
+  const webhook = { agent: 'reporter', webhook: true };
+  expect(of(await send('POST', path, webhook)).warnings).toEqual([]);
+  expect(of(await send('POST', path, { ...webhook, input_data: { topic: 'news' } })).warnings).toEqual([
+    expect.stringMatching(/: topic: [^;]*$/),
+  ]);
+  expect(of(await send('POST', path, DAILY)).warnings).toEqual([expect.stringContaining('topic')]);
+  const mended = await send('PATCH', `${path}/${daily.schedule.id}`, { input_data: { topic: 7, place: 'Rome' } });
+  expect(of(mended).warnings).toEqual([]);
+  await publish();
+});

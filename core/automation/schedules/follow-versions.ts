@@ -4,6 +4,7 @@ import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import { batchesOf } from '#core/base/batches.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { inputWarnings } from './input-warnings.ts';
 import type { Schedule } from './schedule.ts';
 import { type ScheduleChange, ScheduleStore } from './store.ts';
 
@@ -43,7 +44,7 @@ export async function moveSchedulesToCurrentVersion(
     while (current) {
       const target = current;
       for (const batch of batchesOf(ids, MOVE_CONCURRENCY)) {
-        await Promise.all(batch.map((id) => store.change(id, followTo(target))));
+        await Promise.all(batch.map((id) => moveTo(deps, store, id, target)));
       }
       current = await findCurrent();
       if (current?.id === target.id) return;
@@ -51,6 +52,17 @@ export async function moveSchedulesToCurrentVersion(
   } catch (error) {
     deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });
   }
+}
+
+/** Moves a schedule that follows the agent, and says in its timeline if the new version refuses its input. */
+async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, agent: AgentVersion): Promise<void> {
+  const moved = await store.change(id, followTo(agent));
+  if (moved === undefined) return;
+  const [message] = await inputWarnings(deps, { id: agent.workspaceId, slug: agent.orgSlug }, moved, agent);
+  if (message === undefined) return;
+  await store.change(id, ({ agentId }) =>
+    agentId === agent.id ? { set: {}, events: [{ type: 'input_refused', message }] } : undefined,
+  );
 }
 
 /**

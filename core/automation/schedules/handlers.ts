@@ -3,6 +3,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { createSchedule } from './create.ts';
 import { findSchedule, findScheduleEver, scheduleNotFound } from './find.ts';
+import { inputWarnings } from './input-warnings.ts';
 import type { scheduleRoutes } from './routes.ts';
 import { checkCron } from './settings.ts';
 import { ScheduleStore } from './store.ts';
@@ -26,7 +27,8 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
 
   async createSchedule({ caller, body }) {
     const { schedule, secret } = await createSchedule(deps, caller, body);
-    return { status: 201, body: { schedule: viewOf(deps, schedule, secret) } };
+    const warnings = await inputWarnings(deps, caller.workspace, schedule);
+    return { status: 201, body: { schedule: viewOf(deps, schedule, secret), warnings } };
   },
 
   async previewSchedule({ body }) {
@@ -46,7 +48,8 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
 
   async updateSchedule({ caller, params, body }) {
     const schedule = await updateSchedule(deps, caller, params.schedule_id, body);
-    return { status: 200, body: { schedule: await currentViewOf(deps, schedule) } };
+    const warnings = await inputWarnings(deps, caller.workspace, schedule);
+    return { status: 200, body: { schedule: await currentViewOf(deps, schedule), warnings } };
   },
 
   async deleteSchedule({ caller, params }) {

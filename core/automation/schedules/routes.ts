@@ -18,6 +18,9 @@ import {
 const SCHEDULES = '/workspaces/{workspace_id}/schedules';
 const SCHEDULE = `${SCHEDULES}/{schedule_id}` as const;
 const one = z.object({ schedule: scheduleView });
+const changed = one.extend({
+  warnings: z.array(z.string()).describe('Why its runs would fail with the input that it has.'),
+});
 const row = { fn: 'schedules', auth: 'key' } as const;
 
 export const scheduleRoutes = defineRoutes([
@@ -42,7 +45,7 @@ export const scheduleRoutes = defineRoutes([
     summary: 'Run an agent on a cron timetable, or when something posts to a webhook',
     role: 'owner',
     request: { body: newSchedule },
-    response: { 201: one },
+    response: { 201: changed },
     errors: ['NOT_FOUND', 'MISSING_SECRETS'],
   },
   {
@@ -84,7 +87,7 @@ export const scheduleRoutes = defineRoutes([
     summary: 'Change, enable or disable a schedule, or the version that it runs',
     role: 'owner',
     request: { body: scheduleChanges },
-    response: { 200: one },
+    response: { 200: changed },
     errors: ['NOT_FOUND', 'MISSING_SECRETS'],
   },
   {

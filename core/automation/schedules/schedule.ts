@@ -58,6 +58,7 @@ type ScheduleEventType =
   | 'version_updated'
   | 'run_failed'
   | 'grant_missing'
+  | 'input_refused'
   | 'missed'
   | 'skipped_overlap'
   | 'alert_sent'

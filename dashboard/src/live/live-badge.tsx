@@ -24,7 +24,7 @@ export function LiveBadge({ state, onPause }: { readonly state: LiveState; reado
       </span>
       {onPause && state !== 'over' && (
         <Button look="quiet" icon={state === 'paused' ? Play : Pause} onPress={onPause}>
-          {state === 'paused' ? 'Go on' : 'Pause'}
+          {state === 'paused' ? 'Resume updates' : 'Pause updates'}
         </Button>
       )}
     </div>

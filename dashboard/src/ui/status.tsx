@@ -38,7 +38,7 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   missed: ['Missed', 'warn', CircleAlert],
   enabled: ['On', 'good', CircleDot],
   disabled: ['Off', 'plain', CirclePause],
-  auto_disabled: ['Stopped', 'bad', CircleAlert],
+  auto_disabled: ['Disabled', 'bad', CircleAlert],
   deploying: ['Deploying', 'info', LoaderCircle],
   operational: ['Works', 'good', CircleCheck],
   outage: ['Does not work', 'bad', CircleX],

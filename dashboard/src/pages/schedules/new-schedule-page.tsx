@@ -7,6 +7,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
+import { showWarnings } from './show-warnings.ts';
 
 const route = getRouteApi('/signed-in/$workspace/schedules/new');
 
@@ -40,8 +41,11 @@ export function NewSchedulePage() {
             create.mutate(
               { params: { workspace_id }, body },
               {
-                onSuccess: ({ schedule: { id, webhook_url } }) =>
-                  webhook_url === undefined ? void show(id) : setMade({ id, url: webhook_url }),
+                onSuccess: ({ schedule: { id, webhook_url }, warnings }) => {
+                  showWarnings(warnings);
+                  if (webhook_url === undefined) void show(id);
+                  else setMade({ id, url: webhook_url });
+                },
               },
             )
           }

@@ -24,6 +24,7 @@ import { cronInWords } from './cron-words.ts';
 import { NextRuns } from './next-runs.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
 import { type Schedule, stateOf } from './schedule-state.ts';
+import { showWarnings } from './show-warnings.ts';
 
 const route = getRouteApi('/signed-in/$workspace/schedules/$schedule');
 const ALL = ['getSchedule', 'listSchedules', 'listScheduleRuns', 'listScheduleEvents', 'listUpcoming'] as const;
@@ -64,7 +65,17 @@ export function SchedulePage() {
           isNew={false}
           error={update.error}
           isPending={update.isPending}
-          onSubmit={(body) => update.mutate({ params, body }, { onSuccess: () => void show() })}
+          onSubmit={(body) =>
+            update.mutate(
+              { params, body },
+              {
+                onSuccess: ({ warnings }) => {
+                  showWarnings(warnings);
+                  void show();
+                },
+              },
+            )
+          }
           onClose={() => void show()}
         />
       )}
@@ -92,8 +103,8 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
       <Actions schedule={schedule} />
       {stateOf(schedule) === 'auto_disabled' && (
         <p role="note" className="rounded-lg border border-line bg-bad-ground p-3">
-          It was stopped <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row.
-          Mend what the last runs say, then turn it on.
+          Disabled <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row. Fix what
+          the last runs report, then turn it on.
         </p>
       )}
       <div className="grid items-start gap-4 lg:grid-cols-2">

@@ -31,7 +31,7 @@ const STATES = [
   { id: '', label: 'All states' },
   { id: 'enabled', label: 'On' },
   { id: 'disabled', label: 'Off' },
-  { id: 'auto_disabled', label: 'Stopped after failures' },
+  { id: 'auto_disabled', label: 'Disabled after failures' },
 ];
 
 /** What runs by itself: those that were stopped after failures first, and what is due this week. */
@@ -100,7 +100,7 @@ export function SchedulesPage() {
           linkOf={({ id }) => ({ to: '/$workspace/schedules/$schedule', params: { workspace: slug, schedule: id } })}
           columns={[
             { title: 'Agent', cell: ({ agent_name }) => agent_name },
-            { title: 'State', cell: (schedule) => <Status value={stateOf(schedule)} /> },
+            { title: 'State', cell: (schedule) => <State schedule={schedule} /> },
             { title: 'When', cell: (schedule) => <When schedule={schedule} />, from: 'sm' },
             { title: 'Next run', cell: ({ next_run_at }) => <Time at={next_run_at} />, from: 'md' },
             {
@@ -146,6 +146,13 @@ export function SchedulesPage() {
     </Page>
   );
 }
+
+const State = ({ schedule }: { readonly schedule: Schedule }) => (
+  <>
+    <Status value={stateOf(schedule)} />
+    {isStopped(schedule) && <span className="text-soft"> after {schedule.max_consecutive_failures} failures</span>}
+  </>
+);
 
 const isStopped = (schedule: Schedule): boolean => stateOf(schedule) === 'auto_disabled';
 

@@ -1,0 +1,43 @@
+import type { TimeOwner } from '#core/accounts/limits/check-time.ts';
+import { validate } from '#core/agents/checks/checks.ts';
+import { withDefaults } from '#core/agents/manifest/schema-defaults.ts';
+import { refOf } from '#core/agents/references.ts';
+import { findAnyVersion } from '#core/agents/store.ts';
+import type { AgentVersion } from '#core/agents/version.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Schedule } from './schedule.ts';
+
+/**
+ * Why the agent of a schedule would refuse its input: no sentence, or one. Of a webhook only the members are checked that the
+ * schedule has, as the body of a request brings the others. Takes the time of `workspace` for checks. Never throws: that an
+ * input could not be checked changes nothing about the schedule.
+ */
+export async function inputWarnings(
+  deps: Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log'>,
+  workspace: TimeOwner,
+  schedule: Schedule,
+  agent?: AgentVersion,
+): Promise<string[]> {
+  const { type, input } = schedule;
+  try {
+    const version = agent ?? (await findAnyVersion(deps, schedule.agentId));
+    const schema = version?.definition.input_schema ?? null;
+    if (version === undefined || schema === null) return [];
+    const found = await validate(deps, workspace, schema, withDefaults(schema, input));
+    const problems = type === 'webhook' ? found.filter(({ field }) => memberOf(field) in input) : found;
+    if (problems.length === 0) return [];
+    const texts = problems.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`));
+    return [
+      `input_data does not match the input schema of ${refOf(version)}, so its runs will fail: ${texts.join('; ')}`.slice(
+        0,
+        1000,
+      ),
+    ];
+  } catch (error) {
+    deps.log.warn('the input of a schedule was not checked', { schedule_id: schedule.id, error: String(error) });
+    return [];
+  }
+}
+
+/** `a.b[0]` -> `a`. */
+const memberOf = (field: string): string => field.split(/[.[]/, 1)[0]!;
