@@ -1,11 +1,10 @@
 import * as z from 'zod';
 
-/**
- * Characters that a line of text must not have: control characters, ends of lines, halves of surrogate pairs, and the
- * controls of UAX 9 that show text in another order than it has.
- */
-const UNPRINTABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u;
-const UNPRINTABLES = new RegExp(UNPRINTABLE, 'gu');
+/** Control characters, ends of lines, and the controls of UAX 9 that show text in another order than it has; for a class. */
+const UNPRINTABLE = String.raw`\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069`;
+const LINE = new RegExp(`^ *[^${UNPRINTABLE}\\s][^${UNPRINTABLE}]*$`, 'u');
+const UNPRINTABLES = new RegExp(`[${UNPRINTABLE}]`, 'g');
+const REFUSED = 'must be one line of printable text: leave out line breaks, tabs and other control characters';
 
 /**
  * A name or title that people read, of at most `max` characters, without space around it. It may stand in a subject of an
@@ -15,12 +14,10 @@ export const printableLine = (max: number) =>
   z
     .string()
     .trim()
-    .min(1, 'must not be empty')
+    .min(1, { error: 'must not be empty', abort: true })
     .max(max, `must have at most ${max} characters`)
-    .refine(
-      (text) => !UNPRINTABLE.test(text),
-      'must be one line of printable text: leave out line breaks, tabs and other control characters',
-    );
+    .regex(LINE, REFUSED)
+    .refine((text) => text.isWellFormed(), REFUSED);
 
 /** A text that others chose, such as a name at a sign-in provider, as such a line; it may be empty. */
 export const asPrintableLine = (text: string, max: number): string =>

@@ -2,6 +2,7 @@ import * as z from 'zod';
 
 const EARLIEST = '1970-01-01T00:00:00.000Z';
 const LATEST = '2999-12-31T23:59:59.999Z';
+const OUTSIDE = `must be from ${EARLIEST} to ${LATEST}`;
 
 /**
  * A time that a request names (`docs/interface/identifiers.md#times`). Sums of such a time and any period of the platform
@@ -12,6 +13,8 @@ export const requestTime = z.iso
     offset: true,
     error: `must be a time with an offset, such as 2026-11-21T09:30:00Z, from ${EARLIEST} to ${LATEST}`,
   })
-  .refine((text) => isWithin(Date.parse(text)), `must be from ${EARLIEST} to ${LATEST}`);
+  // For readers of the OpenAPI document, who do not see the exact rule.
+  .regex(/^(?:19[7-9]\d|2\d{3})-/, { error: OUTSIDE, abort: true })
+  .refine((text) => isWithin(Date.parse(text)), OUTSIDE);
 
 const isWithin = (time: number): boolean => time >= Date.parse(EARLIEST) && time <= Date.parse(LATEST);
