@@ -98,6 +98,18 @@ describeSite('schedules', (site) => {
     await page.getByText('No schedules yet').waitFor();
   });
 
+  test('input that the agent refuses is warned of', async () => {
+    const page = await site.open('/acme/schedules/new?agent=reporter');
+    await page.getByRole('textbox', { name: 'Cron expression' }).fill('0 9 * * *');
+    await page.getByRole('button', { name: 'Edit as JSON' }).click();
+    await page.getByRole('textbox', { name: 'Input' }).fill('{"topic": 7}');
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    await page.waitForURL(/schedules\/[0-9a-f-]{36}$/);
+    await page.getByText(/input schema of acme\/reporter@v1, so its runs will fail: topic/).waitFor();
+    const schedule_id = page.url().split('/').at(-1)!;
+    await site.client.deleteSchedule({ params: { workspace_id, schedule_id } });
+  });
+
   test('those that were stopped stand first, filters are in the address, and the week says what became of each slot', async () => {
     const stopped = await create('cleaner');
     const busy = await create('reporter', { cron_expression: '0 * * * *', timezone: 'America/New_York' });

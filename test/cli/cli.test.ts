@@ -16,7 +16,7 @@ const signedIn = (settings: Settings = {}): Settings => ({
 });
 const platform = (line: string, settings?: Settings) => commandLine(line.split(' '), signedIn(settings));
 
-function agentFolder(name: string, code: string): string {
+function agentFolder(name: string, code: string, more: object = {}): string {
   const folder = tempFolder();
   const manifest = {
     name,
@@ -25,6 +25,7 @@ function agentFolder(name: string, code: string): string {
     supported_providers: ['any'],
     required_secrets: [],
     runtime: { command: 'node main.js' },
+    ...more,
   };
   writeFileSync(join(folder, 'agent.json'), JSON.stringify(manifest));
   writeFileSync(join(folder, 'main.js'), code);
@@ -276,6 +277,17 @@ describe('an agent of a folder', () => {
     const ran = await platform('run failing');
     expect(ran.status).not.toBe(0);
     expect(JSON.parse(ran.stderr.trim().split('\n').at(-1)!)).toMatchObject({ error: { code: 'SANDBOX_ERROR' } });
+  });
+
+  test('a schedule whose input its agent refuses is warned of, on the error output', async () => {
+    const input_schema = { type: 'object', properties: { place: { type: 'string' } }, required: ['place'] };
+    await platform(`publish ${agentFolder('placed', "console.log('{}')", { input_schema })}`);
+    const create = ['schedule', 'create', 'main/placed', '--cron-expression', '0 9 * * *'];
+    const warned = await commandLine(create, signedIn());
+    expect(warned.status).toBe(0);
+    expect(warned.stderr).toContain('does not match the input schema of main/placed@v1');
+    const fine = await commandLine(['schedule', 'update', 'placed', '--input-data', '{"place":"Rome"}'], signedIn());
+    expect(fine).toMatchObject({ status: 0, stderr: '' });
   });
 
   test('a triggered schedule ends as its run does', async () => {
