@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { followsVersions } from '#core/automation/schedules/follow-versions.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
 import { withLastStatus } from '#core/automation/schedules/last-run.ts';
@@ -91,6 +92,8 @@ export async function simulate(style: Style, seed: number, props: Partial<WorldP
     throw new Error(`${style} seed ${seed}: ${(error as Error).message}${story}`, { cause: error });
   } finally {
     Math.random = systemRandom;
+    // Queries do not wait for their turn: after a failure, those that have begun go on to their end.
+    await setImmediate();
     world.close();
   }
   return world.machine.trace ?? [];
