@@ -39,8 +39,8 @@ describe('what functions load when they start', () => {
     expect([...loaded].filter((library) => library && !NEEDED[name]?.test(library))).toEqual([]);
   });
 
-  /** `calls` serves calls of every kind, and has the table of models. The others check and read what agents are. */
-  const MORE_KB: Record<string, number | undefined> = { calls: 560, agents: 520, 'schedule-sweeper': 520 };
+  /** It serves calls of every kind. */
+  const MORE_KB: Record<string, number | undefined> = { calls: 540 };
 
   test.each(names)('%s: less than 500 KB, or what is named here', (name) => {
     expect(atStart(name).bytes).toBeLessThan((MORE_KB[name] ?? 500) * 1024);

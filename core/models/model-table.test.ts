@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { LlmUsage } from '#core/ports/llm.ts';
+import type { ModelFacts } from '#core/ports/model-table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { parseModels } from './model-facts.ts';
 import { LayeredModelTable } from './model-table.ts';
 import builtIn from './models.json' with { type: 'json' };
@@ -24,6 +26,7 @@ function prepare({ at = TODAY, texts }: { at?: number; texts?: (string | Error)[
     throw text;
   };
   const table = new LayeredModelTable({
+    builtIn: builtIn as Record<string, ModelFacts>,
     clock,
     log: { debug: ignore, info: ignore, warn, error: ignore },
     background: (work) => {
@@ -40,6 +43,17 @@ const costOn = (day: string, provider: 'anthropic' | 'openai' | 'gemini', model:
   Math.round(prepare({ at: Date.parse(`${day}T00:00:00Z`) }).table.costOf(provider, model, usage)! * 1e6);
 
 describe('the built-in table', () => {
+  test('is read by the first refresh, for all that wait for it', async () => {
+    const table = new LayeredModelTable(memoryDeps());
+    const [model, facts] = Object.entries(builtIn as Record<string, ModelFacts>)[0]!;
+    expect(table.factsOf(model)).toEqual({});
+    const known = Array.from({ length: 3 }, async () => {
+      await table.refresh();
+      return table.factsOf(model);
+    });
+    expect(await Promise.all(known)).toEqual([facts, facts, facts]);
+  });
+
   test('matches its schema, and is complete but for models of a local server', () => {
     const parsed = parseModels(JSON.stringify(builtIn));
     for (const [id, facts] of Object.entries(parsed)) {

@@ -2,7 +2,6 @@ import { dayOf } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider, LlmUsage } from '#core/ports/llm.ts';
 import type { ModelFacts, ModelPrice, ModelTable } from '#core/ports/model-table.ts';
-import builtIn from './models.json' with { type: 'json' };
 import { PROVIDERS, withoutEdition } from './providers.ts';
 
 /** An operator's table, as the host reads it. */
@@ -16,6 +15,8 @@ export interface ModelSource {
 interface ModelTableOptions extends Pick<Deps, 'clock' | 'log' | 'background'> {
   /** `PLATFORM_MODELS`. @default - only the platform's own table */
   readonly source?: ModelSource;
+  /** The platform's own table, by the ids of models. @default - `models.json`, from the first `refresh` on */
+  readonly builtIn?: Readonly<Record<string, ModelFacts>>;
 }
 
 const HOUR_MS = 3_600_000;
@@ -25,7 +26,8 @@ const MAX_UNPRICED = 100;
 /** {@link ModelTable} of `models.json` and an operator's source. */
 export class LayeredModelTable implements ModelTable {
   readonly #options: ModelTableOptions;
-  #facts: ReadonlyMap<string, ModelFacts> = new Map(Object.entries(builtIn as Record<string, ModelFacts>));
+  #facts: ReadonlyMap<string, ModelFacts>;
+  #builtIn: Promise<ReadonlyMap<string, ModelFacts>> | undefined;
   #first: Promise<void> | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
   /** The day, and the models without a price that were logged on it. */
@@ -33,6 +35,8 @@ export class LayeredModelTable implements ModelTable {
 
   constructor(options: ModelTableOptions) {
     this.#options = options;
+    this.#facts = new Map(Object.entries(options.builtIn ?? {}));
+    if (options.builtIn !== undefined) this.#builtIn = Promise.resolve(this.#facts);
   }
 
   factsOf(model: string): ModelFacts {
@@ -59,6 +63,8 @@ export class LayeredModelTable implements ModelTable {
 
   async refresh(): Promise<void> {
     const { source, clock, background } = this.#options;
+    this.#builtIn ??= this.#loadBuiltIn();
+    await this.#builtIn;
     if (source === undefined) return;
     if (clock.now() - this.#readAt >= HOUR_MS) {
       this.#readAt = clock.now();
@@ -68,13 +74,20 @@ export class LayeredModelTable implements ModelTable {
     await this.#first;
   }
 
+  /** On use: most functions of a deployed platform ask no models. */
+  async #loadBuiltIn(): Promise<ReadonlyMap<string, ModelFacts>> {
+    const { default: builtIn } = await import('./models.json', { with: { type: 'json' } });
+    this.#facts = new Map(Object.entries(builtIn as Record<string, ModelFacts>));
+    return this.#facts;
+  }
+
   async #read({ name, read }: ModelSource): Promise<void> {
     try {
       const text = await read();
       // Loaded on use: few operators have a table of their own.
       const { parseModels } = await import('./model-facts.ts');
       const own = Object.entries(parseModels(text));
-      const facts = new Map(Object.entries(builtIn as Record<string, ModelFacts>));
+      const facts = new Map(await this.#builtIn);
       for (const [id, members] of own) facts.set(id, { ...facts.get(id), ...members });
       this.#facts = facts;
     } catch (error) {

@@ -5,10 +5,12 @@ import { onTestFinished } from 'vitest';
 import { agentListeners } from '#core/api/listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
+import builtIn from '#core/models/models.json' with { type: 'json' };
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { noMail } from '#core/ports/mail.ts';
+import type { ModelFacts } from '#core/ports/model-table.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
@@ -70,7 +72,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     runSignals: new ProcessRunSignals(),
     sandbox: new NoSandbox('there is no sandbox in this test'),
     llm: createLlm(config, log),
-    modelTable: new LayeredModelTable({ clock, log, background }),
+    modelTable: new LayeredModelTable({ clock, log, background, builtIn: builtIn as Record<string, ModelFacts> }),
     outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
     gatewayUrl: 'http://127.0.0.1:4280',

@@ -3,12 +3,14 @@ import { SecretsManagerVault } from '#aws/secrets-manager-vault.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlanName, Plans } from '#core/base/plans.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
+import builtIn from '#core/models/models.json' with { type: 'json' };
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { Llm } from '#core/ports/llm.ts';
 import { noMail } from '#core/ports/mail.ts';
+import type { ModelFacts } from '#core/ports/model-table.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
@@ -88,7 +90,7 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
     runSignals: new ProcessRunSignals(),
     sandbox: new NoSandbox('no load runs programs here'),
     llm: slowModel(clock, modelMs),
-    modelTable: new LayeredModelTable({ clock, log, background }),
+    modelTable: new LayeredModelTable({ clock, log, background, builtIn: builtIn as Record<string, ModelFacts> }),
     outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
     gatewayUrl: '',
