@@ -43,8 +43,8 @@ const KEPT_SECONDS = 8 * 24 * 3600;
 /** Well below DynamoDB's limit on condition size. */
 const MOST_AT_ONCE = 20;
 
-/** Of about a kilobyte each. */
-const MOST_SEEN = 10_000;
+/** How many shards are kept in memory. One takes about a kilobyte. */
+const MAX_KNOWN_SHARDS = 10_000;
 
 const LEASE = /^r[\w-]{10}$/;
 export const isLease = (attribute: string): boolean => LEASE.test(attribute);
@@ -57,8 +57,8 @@ class Places {
   readonly #counters: Table;
   readonly #begun = new Together<Place, TakenPlace | undefined>(MOST_AT_ONCE);
   readonly #ended = new Together<EndedPlace, void>(MOST_AT_ONCE);
-  /** Shards as this process saw them last, by name; filled only where no other process changes them. */
-  readonly #seen = new Map<string, Item>();
+  /** The name of a shard -> its newest item. Kept only if no other process changes the table. */
+  readonly #known = new Map<string, Item>();
   /** Workspace -> where its calls of this moment begin. */
   readonly #homes = new Map<string, { readonly home: number; calls: number }>();
 
@@ -80,13 +80,13 @@ class Places {
 
   /** What a counter is in several shards together. Only for a table of one process. */
   async usedIn(shards: readonly Key[], counter: string): Promise<number> {
-    const items = await Promise.all(shards.map((shard) => this.#see(shard)));
+    const items = await Promise.all(shards.map((shard) => this.#current(shard)));
     return items.reduce((sum, item) => sum + ((item[counter] as number | undefined) ?? 0), 0);
   }
 
   /** To be called after a change of the shard that did not go through this object. */
   forget(shard: Key): void {
-    this.#seen.delete(nameOf(shard));
+    this.#known.delete(nameOf(shard));
   }
 
   /** Counts a call and takes its lease, or does neither: then the answer is `undefined`. */
@@ -129,21 +129,22 @@ class Places {
     });
   }
 
-  async #see(shard: Key): Promise<Item> {
+  async #current(shard: Key): Promise<Item> {
     const name = nameOf(shard);
-    const known = this.#seen.get(name);
+    const known = this.#known.get(name);
     if (known !== undefined) return known;
     const read = (await this.#counters.get(shard)) ?? shard;
     // A call that was counted meanwhile has seen more.
-    const newest = this.#seen.get(name) ?? read;
+    const newest = this.#known.get(name) ?? read;
     this.#remember(shard, newest);
     return newest;
   }
 
   #remember(shard: Key, item: Item): void {
     if (!this.#counters.isOfOneProcess) return;
-    if (this.#seen.size >= MOST_SEEN) this.#seen.clear();
-    this.#seen.set(nameOf(shard), item);
+    // They are read again when they are next needed.
+    if (this.#known.size >= MAX_KNOWN_SHARDS) this.#known.clear();
+    this.#known.set(nameOf(shard), item);
   }
 
   async #leaveAll({ pk, sk }: Key, places: readonly EndedPlace[]): Promise<boolean> {
