@@ -14,6 +14,10 @@ type AccessDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVersion): Promise<boolean> =>
   version.definition.is_public || (await isMember(deps, caller, version.workspaceId));
 
+/** Whether agents of a workspace may call a version, whoever pays. */
+export const isOpenTo = (version: AgentVersion, workspaceId: string): boolean =>
+  version.definition.is_public || version.workspaceId === workspaceId;
+
 /** Whether the caller acts in the workspace, or is a member of it. */
 export const isMember = async (deps: Pick<Deps, 'main'>, caller: Caller, workspaceId: string): Promise<boolean> =>
   workspaceId === caller.workspace.id || (await membershipOf(deps, caller, workspaceId)) !== undefined;

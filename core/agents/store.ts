@@ -70,6 +70,14 @@ export class AgentStore {
     return this.#readLive(queryAll(this.#deps.main, { pk, sk: { beginsWith: 'V#' } }));
   }
 
+  /** The newest live version, even one that cannot run yet. */
+  async findNewestLive(name: string): Promise<AgentVersion | undefined> {
+    const pk = partitionOf(this.#workspaceId, name);
+    const newestFirst = queryAll(this.#deps.main, { pk, sk: { beginsWith: 'V#' }, reverse: true, limit: 10 });
+    for await (const item of newestFirst) if (item.deleted_at === undefined) return readVersion(this.#deps, item);
+    return undefined;
+  }
+
   /** Live versions of all agents, oldest first. */
   async listAll(): Promise<AgentVersion[]> {
     const pk = workspaceIndex(this.#workspaceId);
@@ -167,8 +175,7 @@ export async function resolveAgent(
 
 /** The newest live version, even one that cannot run yet: for telling what it lacks. */
 export async function findNewest(deps: StoreDeps, org: string, name: string): Promise<AgentVersion | undefined> {
-  const versions = await (await storeOf(deps, org, name))?.listVersions(name);
-  return versions?.at(-1);
+  return (await storeOf(deps, org, name))?.findNewestLive(name);
 }
 
 /** The store of an organization; `undefined` when there is no such organization, or no agent can have the name. */

@@ -68,6 +68,13 @@ export interface StaticCaller {
   readonly name: string;
 }
 
+/** The workspace that an agent belongs to, which need not be the one that pays for what it calls. */
+export function agentWorkspaceOf(agent: AgentCaller): string {
+  if (agent.kind === 'run') return agent.context.agentWorkspaceId;
+  const foreign = agent.kind === 'service' ? agent.foreign.at(-1) : undefined;
+  return foreign?.workspaceId ?? agent.workspace.id;
+}
+
 /** The agent's name alone, without its workspace and version. */
 export const agentNameOf = ({ name }: AgentCaller): string => /^[^/]+\/([^@]+)/.exec(name)![1]!;
 

@@ -1,5 +1,4 @@
 import { engineTraits } from '#core/agents/engines.ts';
-import { placeholdersOf } from '#core/agents/manifest/placeholders.ts';
 import { withDefaults } from '#core/agents/manifest/schema-defaults.ts';
 import { refOf } from '#core/agents/references.ts';
 import { listServed } from '#core/agents/served.ts';
@@ -13,12 +12,13 @@ import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
 import type { ModelFile } from '#core/models/file-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
-import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
+import type { ScheduledMoment } from '#core/runs/run.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
 import type { CallInput } from '../input/call-input.ts';
 import { checkModelInput } from '../input/model-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
+import { withMoment } from '../input/scheduled-input.ts';
 import { resolveSkills, type Skill, type SkillHeaders } from '../skills/skills.ts';
 import { foreignAgents, type Lineage } from '../sub-calls/lineage.ts';
 import { type IssuedContext, newContext } from '../sub-calls/run-context.ts';
@@ -147,18 +147,8 @@ function checkCallerSettings({ agent, input }: Call): void {
 function documentFor(call: Call, withTexts: CallInput['document'] | undefined): CallInput['document'] {
   const { agent, input } = call;
   const schema = agent.definition.input_schema;
-  const sent = withMoment(call, withTexts ?? input.document);
+  const sent = withMoment(agent, call.scheduled, withTexts ?? input.document);
   return schema === null || (input.isMultipart && withTexts === undefined) ? sent : withDefaults(schema, sent);
-}
-
-/** The moment of a scheduled run stands for input that a prompt's placeholders ask for and that was not sent. */
-function withMoment({ agent, scheduled }: Call, document: CallInput['document']): CallInput['document'] {
-  if (scheduled === undefined || !engineTraits(agent).hasPlaceholders) return document;
-  const asked = placeholdersOf(agent.definition.prompt ?? '');
-  // Few prompts ask for it.
-  if (!asked.some((name) => name.startsWith('scheduled_'))) return document;
-  const members = Object.entries(momentView(scheduled)).filter(([name]) => asked.includes(name));
-  return { ...Object.fromEntries(members), ...document };
 }
 
 /**

@@ -5,7 +5,7 @@ import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
 import { type Call, givesFilesToModel } from './prepare.ts';
 import type { callRoutes } from './routes.ts';
-import { actingWorkspace, checkDeprecation, resolveForCall } from './target.ts';
+import { checkDeprecation, findTarget } from './target.ts';
 
 export type CallRoute = Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }>;
 export type CallRequest = Incoming<CallRoute>;
@@ -16,8 +16,7 @@ export type CallRequest = Incoming<CallRoute>;
  */
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
-  const agent = await resolveForCall(deps, params, caller);
-  const workspace = await actingWorkspace(deps, caller, agent, request.headers.has('x-workspace-id'));
+  const { agent, workspace } = await findTarget(deps, params, caller, request.headers.has('x-workspace-id'));
   const lineage = caller.agent
     ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
     : topOfChain(agent, headers['x-platform-max-hops']);

@@ -1,3 +1,4 @@
+import { isOpenTo } from '#core/agents/access.ts';
 import { fullNameOf, refOf, versionName } from '#core/agents/references.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { CallingAgent } from '#core/base/caller.ts';
@@ -35,8 +36,8 @@ export function checkDependency(caller: CallingAgent, { version, agent }: Callee
     );
   }
   // Not the paying workspace's: a foreign agent must not reach what is private there.
-  const isVisible = agent.definition.is_public || agent.workspaceId === caller.agentWorkspaceId;
-  if (!isVisible) throw new PlatformError('FORBIDDEN', `${own} may not call ${ref}: it is private to its workspace.`);
+  if (!isOpenTo(agent, caller.agentWorkspaceId))
+    throw new PlatformError('FORBIDDEN', `${own} may not call ${ref}: it is private to its workspace.`);
   if (!agent.definition.callable) {
     throw new PlatformError('AGENT_NOT_CALLABLE', `${ref} may not be called by agents: its "callable" is false.`);
   }
