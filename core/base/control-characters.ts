@@ -1,12 +1,11 @@
 /**
- * Characters that could make a terminal do something, or show text in another order than it has: C0 without tab and line feed,
+ * The characters of a class of a regular expression. They could make a terminal do something, or show text in another order than it has: C0 without tab and line feed,
  * DEL, C1 (ECMA-48), and the bidirectional controls of Unicode (UAX 9).
  */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is escaped.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+export const CONTROLS = String.raw`\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069`;
+const CONTROL = new RegExp(`[${CONTROLS}]`, 'g');
 /** The same, or a sequence that only changes colours. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: sequences begin with ESC.
-const COLOR_OR_CONTROL = /\u001b\[[\d;:]{0,40}m|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const COLOR_OR_CONTROL = new RegExp(String.raw`\u001b\[[\d;:]{0,40}m|[${CONTROLS}]`, 'g');
 
 const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 

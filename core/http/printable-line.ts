@@ -1,7 +1,8 @@
 import * as z from 'zod';
+import { CONTROLS } from '#core/base/control-characters.ts';
 
-/** Control characters, ends of lines, and the controls of UAX 9 that show text in another order than it has; for a class. */
-const UNPRINTABLE = String.raw`\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069`;
+/** Control characters and ends of lines. */
+const UNPRINTABLE = String.raw`${CONTROLS}\t\n\u2028\u2029`;
 const LINE = new RegExp(`^ *[^${UNPRINTABLE}\\s][^${UNPRINTABLE}]*$`, 'u');
 const UNPRINTABLES = new RegExp(`[${UNPRINTABLE}]`, 'g');
 const REFUSED = 'must be one line of printable text: leave out line breaks, tabs and other control characters';

@@ -4,7 +4,7 @@ import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 const role = z.enum(['owner', 'member']);
-const personOrWorkspace = printableLine(100);
+const displayName = printableLine(100);
 
 const workspace = z.object({
   id: z.uuid(),
@@ -82,7 +82,7 @@ export const workspaceRoutes = defineRoutes([
     ofUser: true,
     request: {
       body: z.object({
-        name: personOrWorkspace,
+        name: displayName,
         slug: z
           .string()
           .regex(/^[a-z0-9][a-z0-9-]{0,49}$/, 'must be 1 to 50 lower-case letters, digits and hyphens, no hyphen first')
@@ -192,7 +192,7 @@ export const workspaceRoutes = defineRoutes([
     summary: 'Accept an invitation as a new user, with a personal workspace and an API key',
     fn: 'workspaces',
     auth: 'public',
-    request: { body: z.object({ name: personOrWorkspace.optional() }) },
+    request: { body: z.object({ name: displayName.optional() }) },
     response: {
       201: z.object({
         workspace: joined,
@@ -223,7 +223,7 @@ export const workspaceRoutes = defineRoutes([
     role: 'owner',
     request: {
       body: z.object({
-        name: personOrWorkspace.optional(),
+        name: displayName.optional(),
         timezone: z.string().max(50).optional().describe('`Europe/Berlin`.'),
         trace_content: z.enum(TRACE_CONTENT_SETTINGS).optional(),
       }),
