@@ -121,3 +121,14 @@ test('a version that refuses the input of a schedule is named in its timeline, a
   expect(of(mended).warnings).toEqual([]);
   await publish();
 });
+
+test('the moment that a run brings is not missed in the input of its schedule', async () => {
+  const { path, send } = await setUp();
+  const input_schema = { type: 'object', required: ['scheduled_at'], properties: { scheduled_at: { type: 'string' } } };
+  const prompt = { type: 'prompt', description: 'x', prompt: 'Report of {{scheduled_at}}.', input_schema };
+  await send('POST', '/agents', { name: 'timely', ...prompt });
+  const made = (await send('POST', path, { agent: 'timely', cron_expression: '0 9 * * *' })) as unknown as {
+    warnings: string[];
+  };
+  expect(made.warnings).toEqual([]);
+});

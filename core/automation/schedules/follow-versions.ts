@@ -79,6 +79,6 @@ export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promis
   const isBehind = agent === undefined || agent.supersededAt !== undefined;
   if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent;
   const current = await new AgentStore(deps, schedule.workspaceId).findVersion(schedule.agentName, 'latest');
-  if (current) await new ScheduleStore(deps, schedule.workspaceId).change(schedule.id, followTo(current));
+  if (current) await moveTo(deps, new ScheduleStore(deps, schedule.workspaceId), schedule.id, current);
   return current ?? agent;
 }

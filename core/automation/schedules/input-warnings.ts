@@ -5,7 +5,11 @@ import { refOf } from '#core/agents/references.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import type { AgentVersion } from '#core/agents/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { withMoment } from '#core/running/input/scheduled-input.ts';
 import type { Schedule } from './schedule.ts';
+
+/** Of a message in the timeline, too. */
+const MAX_LENGTH = 1000;
 
 /**
  * Why the agent of a schedule would refuse its input: no sentence, or one. Of a webhook only the members are checked that the
@@ -18,21 +22,18 @@ export async function inputWarnings(
   schedule: Schedule,
   agent?: AgentVersion,
 ): Promise<string[]> {
-  const { type, input } = schedule;
+  const { type, input, timezone } = schedule;
+  const moment = type === 'cron' ? { at: deps.clock.now(), timezone } : undefined;
   try {
     const version = agent ?? (await findAnyVersion(deps, schedule.agentId));
     const schema = version?.definition.input_schema ?? null;
     if (version === undefined || schema === null) return [];
-    const found = await validate(deps, workspace, schema, withDefaults(schema, input));
-    const problems = type === 'webhook' ? found.filter(({ field }) => memberOf(field) in input) : found;
+    const found = await validate(deps, workspace, schema, withDefaults(schema, withMoment(version, moment, input)));
+    const problems = type === 'webhook' ? found.filter(({ field }) => Object.hasOwn(input, memberOf(field))) : found;
     if (problems.length === 0) return [];
     const texts = problems.map(({ field, message }) => (field === '' ? message : `${field}: ${message}`));
-    return [
-      `input_data does not match the input schema of ${refOf(version)}, so its runs will fail: ${texts.join('; ')}`.slice(
-        0,
-        1000,
-      ),
-    ];
+    const subject = `input_data does not match the input schema of ${refOf(version)}, so its runs will fail`;
+    return [`${subject}: ${texts.join('; ')}`.slice(0, MAX_LENGTH)];
   } catch (error) {
     deps.log.warn('the input of a schedule was not checked', { schedule_id: schedule.id, error: String(error) });
     return [];

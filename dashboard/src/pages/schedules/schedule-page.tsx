@@ -153,12 +153,14 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
     update.mutate(
       { params, body: { enabled } },
       {
-        onSuccess: () =>
+        onSuccess: ({ warnings }) => {
+          if (enabled) showWarnings(warnings);
           toast({
             tone: 'good',
             text: enabled ? 'The schedule is on.' : 'The schedule is paused.',
             ...(!enabled && { action: { label: 'Undo', run: () => turn(true) } }),
-          }),
+          });
+        },
       },
     );
   const run = () =>
