@@ -1,24 +1,27 @@
 import type { SecretListeners } from '#core/accounts/secrets/listeners.ts';
 import type { AgentListeners } from '#core/agents/listeners.ts';
 import { SCHEDULE_ALERT, scheduleAlertListener } from '#core/automation/alerts/schedule-alerts.ts';
-import { moveSchedulesToCurrentVersion } from '#core/automation/schedules/follow-versions.ts';
 import { BUDGET_ALERT, budgetAlertListener } from '#core/billing/budgets/alerts.ts';
 import type { BudgetListener } from '#core/billing/budgets/watch.ts';
 import type { DeliveryListeners } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { SERVICE_ALERT, serviceAlertListener } from '#core/services/alerts.ts';
 import { pauseServices } from '#core/services/budget-pause.ts';
-import { moveServicesToCurrentVersion } from '#core/services/follow-versions.ts';
 import { restartUsersOf } from '#core/services/secret-changes.ts';
 
 /** Connects what changes in a lower wing with what higher wings do about it. */
 export const agentListeners = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'wakeServices'>,
 ): AgentListeners => ({
+  // Loaded when it is needed: few requests publish or delete, and a function starts the faster the less it loads.
   async currentVersionChanged(agent) {
     const [, servicesUpdated] = await Promise.all([
-      moveSchedulesToCurrentVersion(deps, agent),
-      moveServicesToCurrentVersion(deps, agent),
+      import('#core/automation/schedules/follow-versions.ts').then((schedules) =>
+        schedules.moveSchedulesToCurrentVersion(deps, agent),
+      ),
+      import('#core/services/follow-versions.ts').then((services) =>
+        services.moveServicesToCurrentVersion(deps, agent),
+      ),
     ]);
     return { servicesUpdated };
   },

@@ -25,7 +25,7 @@ export const DATA_VERSIONS: readonly DataVersion[] = [
     platform: '0.1.0',
     changes: 'The first form.',
     migration: 'None: data without a version is of this one.',
-    shapes: '80d11f45e7d1eb16',
+    shapes: '4eefe021050a71eb',
   },
 ];
 

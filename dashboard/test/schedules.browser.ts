@@ -113,7 +113,12 @@ describeSite('schedules', (site) => {
   test('those that were stopped stand first, filters are in the address, and the week says what became of each slot', async () => {
     const stopped = await create('cleaner');
     const busy = await create('reporter', { cron_expression: '0 * * * *', timezone: 'America/New_York' });
-    await change(stopped.id, { enabled: false, autoDisabledAt: new Date().toISOString(), nextRunAt: null });
+    await change(stopped.id, {
+      enabled: false,
+      autoDisabledAt: new Date().toISOString(),
+      autoDisabledReason: 'The secret \u202eBILLING_KEY is missing.',
+      nextRunAt: null,
+    });
     const at = new Date().setHours(0, 5, 0, 0);
     const noon = new Date(at).toISOString();
     await change(busy.id, {}, [
@@ -124,6 +129,7 @@ describeSite('schedules', (site) => {
     const page = await site.open('/acme/schedules');
     const list = page.getByRole('table', { name: 'Schedules' });
     await expect.poll(() => list.getByRole('row').nth(1).textContent()).toContain('Disabled after 10 failures');
+    await list.getByText('The secret \\u{202e}BILLING_KEY is missing.').waitFor();
     const week = page.getByRole('table', { name: 'Runs of the week' });
     await week.getByText('4 missed').waitFor();
     await week.getByText('00:05 skipped').waitFor();
@@ -137,6 +143,11 @@ describeSite('schedules', (site) => {
     await page.reload();
     await expect.poll(() => list.getByRole('row').count()).toBe(2);
     expect(await list.getByRole('row').nth(1).textContent()).toContain('cleaner');
+    await list.getByRole('button', { name: 'Enable cleaner' }).click();
+    await list.getByText('Disabled after 10 failures').waitFor({ state: 'detached' });
+    expect(page.url()).toContain('/acme/schedules?');
+    const { schedule } = await site.client.getSchedule({ params: { workspace_id, schedule_id: stopped.id } });
+    expect(schedule).toMatchObject({ enabled: true, consecutive_failures: 0, auto_disabled_reason: null });
   });
 
   test("a webhook's address is shown once, and a new one takes its place", async () => {

@@ -75,6 +75,7 @@ export function schedulesSuite(target: () => Target): void {
         consecutive_failures: 0,
         max_consecutive_failures: 4,
         auto_disabled_at: null,
+        auto_disabled_reason: null,
         alert_webhook_url: 'https://example.com/alerts',
         alert_on_failure_count: 2,
         created_at: expect.stringMatching(ISO_TIME),
@@ -390,6 +391,7 @@ export function schedulesSuite(target: () => Target): void {
         consecutive_failures: 2,
         enabled: false,
         auto_disabled_at: expect.stringMatching(ISO_TIME),
+        auto_disabled_reason: failed.error,
         next_run_at: null,
       });
       const kinds = (await eventsOf(id)).map(({ event_type }) => event_type);
@@ -398,6 +400,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(expectOk(await api('PATCH', `/${id}`, { enabled: true })).schedule).toMatchObject({
         consecutive_failures: 0,
         auto_disabled_at: null,
+        auto_disabled_reason: null,
         next_run_at: expect.stringMatching(ISO_TIME),
       });
       const { runs, total } = await runsOf(id, '?status=failed&limit=2');

@@ -95,6 +95,7 @@ function newSchedule(
     maxConsecutiveFailures: body.max_consecutive_failures ?? DEFAULT_MAX_FAILURES,
     consecutiveFailures: 0,
     autoDisabledAt: null,
+    autoDisabledReason: null,
     nextRunAt: enabled ? first : null,
     lastRunAt: null,
     lastRunId: null,

@@ -92,7 +92,12 @@ function endRunChange(
   const set = {
     ...closed,
     consecutiveFailures: failures,
-    ...(autoDisabled && { enabled: false, nextRunAt: null, autoDisabledAt: isoTime(deps.clock.now()) }),
+    ...(autoDisabled && {
+      enabled: false,
+      nextRunAt: null,
+      autoDisabledAt: isoTime(deps.clock.now()),
+      autoDisabledReason: reasonOf(end),
+    }),
   };
   const alert = alertOf(deps, { ...schedule, ...set }, { autoDisabled, lastError: end.errorMessage });
   const alongside = alert ? [close, deliveryOperation(deps, alert)] : [close];
@@ -113,13 +118,14 @@ function alertOf(
   return newAlert(deps, streakOf(schedule, failure), alertWebhookUrl);
 }
 
+const reasonOf = ({ errorMessage }: RunEnd): string => (errorMessage ?? 'no reason was given').slice(0, 400);
+
 function failureEvents(
   { runId }: OpenScheduleRun,
-  { errorMessage }: RunEnd,
+  end: RunEnd,
   { failures, autoDisabled }: { failures: number; autoDisabled: boolean },
 ): NewScheduleEvent[] {
-  const message = `Run ${runId} failed: ${errorMessage ?? 'no reason was given'}`.slice(0, 500);
-  const failed: NewScheduleEvent = { type: 'run_failed', message };
+  const failed: NewScheduleEvent = { type: 'run_failed', message: `Run ${runId} failed: ${reasonOf(end)}` };
   if (!autoDisabled) return [failed];
   return [failed, { type: 'auto_disabled', message: `Disabled after ${failures} failures in a row.` }];
 }

@@ -27,6 +27,7 @@ const ATTRIBUTES = {
   maxConsecutiveFailures: 'max_consecutive_failures',
   consecutiveFailures: 'consecutive_failures',
   autoDisabledAt: 'auto_disabled_at',
+  autoDisabledReason: 'auto_disabled_reason',
   nextRunAt: 'next_run_at',
   lastRunAt: 'last_run_at',
   lastRunId: 'last_run_id',

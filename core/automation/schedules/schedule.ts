@@ -32,6 +32,8 @@ export interface Schedule {
   readonly maxConsecutiveFailures: number;
   readonly consecutiveFailures: number;
   readonly autoDisabledAt: string | null;
+  /** The error of the failure that disabled it. */
+  readonly autoDisabledReason?: string | null;
   /** The first minute that has not been handled, past or future; null for webhooks and while disabled. */
   readonly nextRunAt: string | null;
   readonly lastRunAt: string | null;

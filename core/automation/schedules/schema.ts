@@ -37,6 +37,7 @@ export const scheduleView = z.object({
   consecutive_failures: z.int(),
   max_consecutive_failures: z.int(),
   auto_disabled_at: time.nullable(),
+  auto_disabled_reason: z.string().nullable().describe('The error of the last run before that.'),
   alert_webhook_url: z.string().nullable(),
   alert_on_failure_count: z.int(),
   created_at: time,

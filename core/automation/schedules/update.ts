@@ -86,7 +86,7 @@ function changeBy(body: ScheduleChangesBody, changed: Changed): ScheduleChange {
   const set: Partial<Schedule> = {
     ...settings,
     updatedAt: isoTime(now),
-    ...(isEnabling && { consecutiveFailures: 0, autoDisabledAt: null }),
+    ...(isEnabling && { consecutiveFailures: 0, autoDisabledAt: null, autoDisabledReason: null }),
     ...(!settings.enabled && { nextRunAt: null }),
     ...(settings.enabled && first !== undefined && { nextRunAt: first }),
   };

@@ -57,6 +57,7 @@ export function viewOf(
     consecutive_failures: schedule.consecutiveFailures,
     max_consecutive_failures: schedule.maxConsecutiveFailures,
     auto_disabled_at: schedule.autoDisabledAt,
+    auto_disabled_reason: schedule.autoDisabledReason ?? null,
     alert_webhook_url: schedule.alertWebhookUrl,
     alert_on_failure_count: schedule.alertOnFailureCount,
     created_at: schedule.createdAt,

@@ -97,14 +97,15 @@ const When = ({ schedule: { cron_expression, timezone } }: { readonly schedule: 
   );
 
 function Shown({ schedule }: { readonly schedule: Schedule }) {
-  const { id, agent_version, auto_disabled_at, cron_expression, timezone, input_data } = schedule;
+  const { id, agent_version, auto_disabled_at, auto_disabled_reason, cron_expression, timezone, input_data } = schedule;
   return (
     <>
       <Actions schedule={schedule} />
       {stateOf(schedule) === 'auto_disabled' && (
         <p role="note" className="rounded-lg border border-line bg-bad-ground p-3">
-          Disabled <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row. Fix what
-          the last runs report, then turn it on.
+          Disabled <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row
+          {auto_disabled_reason === null ? '. ' : <>: {harmless(auto_disabled_reason)} </>}
+          Correct the cause, then enable the schedule.
         </p>
       )}
       <div className="grid items-start gap-4 lg:grid-cols-2">
@@ -184,7 +185,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
         </Button>
       ) : (
         <Button icon={Play} onPress={() => turn(true)} isPending={update.isPending}>
-          Turn on
+          Enable schedule
         </Button>
       )}
       <Button icon={Pencil} onPress={() => void navigate({ search: { edit: 'yes' } })}>

@@ -1,11 +1,11 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { CalendarClock, Plus, Search } from 'lucide-react';
+import { CalendarClock, Play, Plus, Search } from 'lucide-react';
 import { useState } from 'react';
-import { useOperation } from '../../api/query.ts';
+import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
-import { LinkButton } from '../../ui/button.tsx';
+import { Button, LinkButton } from '../../ui/button.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
@@ -15,8 +15,10 @@ import { Page } from '../../ui/page.tsx';
 import { Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { harmless } from '../../ui/viewer.tsx';
 import { cronInWords } from './cron-words.ts';
 import { type Schedule, stateOf } from './schedule-state.ts';
+import { showWarnings } from './show-warnings.ts';
 import { WeekCalendar } from './week-calendar.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/schedules');
@@ -147,12 +149,38 @@ export function SchedulesPage() {
   );
 }
 
-const State = ({ schedule }: { readonly schedule: Schedule }) => (
-  <>
-    <Status value={stateOf(schedule)} />
-    {isStopped(schedule) && <span className="text-soft"> after {schedule.max_consecutive_failures} failures</span>}
-  </>
-);
+const State = ({ schedule }: { readonly schedule: Schedule }) =>
+  isStopped(schedule) ? <Stopped schedule={schedule} /> : <Status value={stateOf(schedule)} />;
+
+function Stopped({ schedule }: { readonly schedule: Schedule }) {
+  const { id: workspace_id, role } = useWorkspace();
+  const update = useAction('updateSchedule', { stale: ['listSchedules', 'listUpcoming'] });
+  const { id: schedule_id, agent_name, auto_disabled_reason, max_consecutive_failures } = schedule;
+  const enable = () =>
+    update.mutate(
+      { params: { workspace_id, schedule_id }, body: { enabled: true } },
+      { onSuccess: ({ warnings }) => showWarnings(warnings) },
+    );
+  return (
+    <div className="flex max-w-md flex-wrap items-center gap-x-3 gap-y-1">
+      <span>
+        <Status value={stateOf(schedule)} />
+        <span className="text-soft"> after {max_consecutive_failures} failures</span>
+      </span>
+      {role === 'owner' && (
+        // Above the link that fills the row.
+        <span className="relative z-10">
+          <Button icon={Play} onPress={enable} isPending={update.isPending} aria-label={`Enable ${agent_name}`}>
+            Enable
+          </Button>
+        </span>
+      )}
+      {auto_disabled_reason !== null && (
+        <p className="line-clamp-2 w-full text-soft break-words">{harmless(auto_disabled_reason)}</p>
+      )}
+    </div>
+  );
+}
 
 const isStopped = (schedule: Schedule): boolean => stateOf(schedule) === 'auto_disabled';
 
