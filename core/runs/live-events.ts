@@ -49,6 +49,7 @@ export class LiveEvents {
   #waiting: LiveEvent[] = [];
   #count = 0;
   #characters = 0;
+  #isCut = false;
   #hasWritten = false;
   #cancelTimer: (() => void) | undefined;
   #writing: Promise<void> = Promise.resolve();
@@ -65,7 +66,9 @@ export class LiveEvents {
   }
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
-    if (this.#characters > MAX_CHARACTERS) return;
+    // Should the host die, this is all that tells what the run has spent: see `lost-run.ts`.
+    const hasSpent = 'token_input' in data;
+    if (this.#isCut && !hasSpent) return;
     // Half of a run's room is for what it prints and for its steps.
     if ('content' in data && this.#characters + lengthOf(data) > MAX_CHARACTERS / 2) {
       const { content: _, ...step } = data;
@@ -75,8 +78,10 @@ export class LiveEvents {
     const length = typeof text === 'string' ? text.length : 0;
     this.#characters += lengthOf(data);
     const at = this.#deps.clock.now();
-    if (this.#characters > MAX_CHARACTERS) this.#waiting.push({ type, at, data: { type: 'output_truncated' } });
-    else if (length > 0) this.#addText({ type, at, data: data as LiveEvent['data'] }, text as string);
+    if (this.#characters > MAX_CHARACTERS && !hasSpent) {
+      this.#isCut = true;
+      this.#waiting.push({ type, at, data: { type: 'output_truncated' } });
+    } else if (length > 0) this.#addText({ type, at, data: data as LiveEvent['data'] }, text as string);
     else this.#waiting.push({ type, at, data: data as LiveEvent['data'] });
     this.#cancelTimer ??= this.#deps.clock.after(
       Math.max(BATCH_MS, this.#run.startedAt + FIRST_WRITE_MS - at),

@@ -3,6 +3,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { newRunFrom, openRunsByDeadline, runIdOf, runPartition, workspaceIdOf } from './items.ts';
+import { knownOf } from './lost-run.ts';
 import { CANCELLED, emptyResult, LOST, lostBefore } from './run.ts';
 import { RunStore } from './store.ts';
 
@@ -62,8 +63,9 @@ async function finishLogged(deps: SweepDeps, head: Item): Promise<boolean> {
 
 async function finishLost(deps: SweepDeps, head: Item): Promise<boolean> {
   const run = newRunFrom(head);
-  const runs = new RunStore(deps, workspaceIdOf(head));
-  const body = await runs.body(run.id);
+  const workspaceId = workspaceIdOf(head);
+  const runs = new RunStore(deps, workspaceId);
+  const [body, known] = await Promise.all([runs.body(run.id), knownOf(deps, { workspaceId, runId: run.id })]);
   const end = head.cancel_requested_at === undefined ? LOST : CANCELLED;
-  return runs.finish(run, emptyResult(end, body?.input ?? null));
+  return runs.finish(run, { ...emptyResult(end, body?.input ?? null), ...known });
 }

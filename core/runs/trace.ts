@@ -48,9 +48,11 @@ type Said = (contents: TraceContents) => TraceContent;
 /** A run may take 50 turns with several calls each. Later events are dropped; the run's record still counts its tokens. */
 const MAX_EVENTS = 1000;
 
-/** A span that the run's own record shows by its end alone, which has its duration. */
+/** Spans that a run's own record shows by their ends alone, which have their durations. */
+const SHOWN_BY_END = ['queue', 'setup_step', 'sandbox'] as const satisfies readonly SpanKind[];
+
 interface OpenSpan {
-  readonly kind: 'queue' | 'setup_step' | 'sandbox';
+  readonly kind: (typeof SHOWN_BY_END)[number];
   readonly parent?: number;
   readonly payload?: TraceEvent['payload'];
   readonly startedAt: number;
@@ -129,4 +131,27 @@ export class Trace {
   contentFor(end: { readonly isFailed: boolean }): string | undefined {
     return this.#contents?.textFor(end);
   }
+}
+
+/**
+ * The events that a record has, of those that were told: the trace of a run whose process died. What was open then failed at the
+ * last event.
+ */
+export function recordedEvents(told: readonly TraceEvent[]): TraceEvent[] {
+  const events: TraceEvent[] = [];
+  const open = new Map<number | undefined, { readonly kind: OpenSpan['kind']; readonly begun: TraceEvent }>();
+  for (const event of told) {
+    const kind = SHOWN_BY_END.find((each) => event.event_type === `${each}_started`);
+    if (kind !== undefined) {
+      open.set(event.span, { kind, begun: event });
+      continue;
+    }
+    open.delete(event.span);
+    events.push(event);
+  }
+  const at = told.at(-1)?.at ?? 0;
+  for (const { kind, begun } of [...open.values()].reverse()) {
+    events.push({ ...begun, event_type: `${kind}_failed`, at, duration_ms: at - begun.at });
+  }
+  return events.slice(0, MAX_EVENTS);
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { UsageStore } from '#core/billing/usage/store.ts';
 import type { EVENT_KINDS } from '#core/events/routes.ts';
 import { RunEvents } from '#core/events/run-events.ts';
 import type { WatchedEvent } from '#core/events/watch.ts';
@@ -166,6 +167,64 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
       const all = await look(deps, workspaceId, run.id);
       expect(stderrOf(all)).toBe('before\n');
       expect(all.at(-1)).toMatchObject({ type: 'end', data: { status: 'failed', error_code: 'INTERNAL_ERROR' } });
+    });
+
+    test('one whose process dies keeps what it had done and spent, which counts', async () => {
+      const deps = await makeDeps();
+      const workspaceId = crypto.randomUUID();
+      const { run, store, live, trace } = await begin(deps, workspaceId, 'all');
+      const sandbox = trace.open('sandbox');
+      trace.close(trace.open('setup_step', { parent: sandbox }));
+      const answer = (model: string, cost_usd: number | undefined, cache_read_tokens?: number) =>
+        trace.add({
+          event_type: 'llm_call_succeeded',
+          span: trace.begin({ event_type: 'llm_call_started', provider: 'anthropic', model }),
+          provider: 'anthropic',
+          model,
+          token_input: 100,
+          token_output: 10,
+          ...(cache_read_tokens !== undefined && { cache_read_tokens }),
+          cost_usd,
+        });
+      answer('claude-sonnet-4-5', 0.25);
+      live.add('progress', { type: 'stdout', text: `an answer ${SECRET}` });
+      await deps.clock.advance(2000);
+      // More than is kept of what a run prints, after which its spending is kept still.
+      for (let piece = 0; piece < 40; piece++) live.add('progress', { type: 'stderr', text: 'x'.repeat(64 * 1024) });
+      answer('claude-sonnet-4-5', 0.5, 80);
+      answer('claude-haiku-4-5', 0.125);
+      trace.begin({ event_type: 'tool_call_started', payload: { tool: 'search' } });
+      await deps.clock.advance(2000);
+      const told = async () => (await look(deps, workspaceId, run.id)).map(({ data }) => data.model);
+      await expect.poll(told).toContain('claude-haiku-4-5');
+
+      await sweepLostRuns(deps, { all: true });
+      expect(await sweepLostRuns(deps, { all: true })).toBe(0);
+      expect(await store.find(run.id)).toMatchObject({
+        status: 'failed',
+        errorCode: 'INTERNAL_ERROR',
+        inputTokens: 300,
+        outputTokens: 30,
+        cacheReadTokens: 80,
+        llmProvider: 'anthropic',
+        llmModel: 'claude-haiku-4-5',
+        costUsd: 0.875,
+        creditsCents: 0,
+      });
+      const body = (await store.body(run.id))!;
+      expect(body.stdout).toBe('an answer [secret TOKEN]');
+      expect(body.stderr.length).toBe(10 * 1024);
+      expect(JSON.stringify(body)).not.toContain(SECRET);
+      expect(body.trace.map(({ event_type }) => event_type)).toEqual([
+        'setup_step_succeeded',
+        'llm_call_started',
+        ...Array(3).fill('llm_call_succeeded'),
+        'sandbox_failed',
+      ]);
+      expect(body.trace.at(-1)).toMatchObject({ span: sandbox, duration_ms: 2000 });
+      const day = new Date(deps.clock.now()).toISOString().slice(0, 10);
+      const rollups = await new UsageStore(deps, workspaceId).rollups({ start: 0, end: 0, days: [day] });
+      expect(rollups.map(({ totals }) => totals)).toMatchObject([{ failed: 1, model_microusd: 875_000 }]);
     });
 
     test('a write that fails is made up for by the next', async () => {

@@ -3,7 +3,7 @@ import { request } from '#test/helpers/platform.ts';
 import { dataFolder, kill, startProcess, startWithGreeter } from '#test/helpers/platform-process.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
-import { expectOk } from './expect.ts';
+import { expectError, expectOk } from './expect.ts';
 
 test('after kill -9 usage equals the records of runs, and a call with an Idempotency-Key runs once more', async () => {
   const folder = dataFolder();
@@ -124,4 +124,46 @@ test('after kill -9 interrupted calls do not count as concurrent calls', async (
   const second = await startProcess(folder, settings);
   const after = await Promise.all([call(second.url, 'quick'), call(second.url, 'quick')]);
   expect(after.map(({ status }) => status)).toEqual([200, 200]);
+});
+
+test('after kill -9 a run of several turns keeps its tokens, cost and trace, and budgets count it', async () => {
+  const folder = dataFolder();
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const { platform: first, key, workspaceId } = await startWithGreeter(folder, llm.settings);
+  const usage = { input: 1_000_000, output: 0 };
+  const turns = [{ toolCalls: [{ name: 'bash', input: { command: 'sleep 3' } }], usage }, { hang: true }];
+  const agent = {
+    name: 'worker',
+    type: 'agent',
+    description: 'x',
+    prompt: 'Work.',
+    required_secrets: [],
+    supported_providers: ['anthropic'],
+  };
+  expectOk(await request(first, 'POST', '/agents', { key, json: agent }), 201);
+  const budget = {
+    scope_type: 'workspace',
+    window: 'monthly',
+    hard_limit_usd: 1,
+    action_on_hard_limit: 'block_new_runs',
+  };
+  expectOk(await request(first, 'POST', `/workspaces/${workspaceId}/budgets`, { key, json: budget }), 201);
+  llm.script({ rules: [{ marker: 'will be lost', turns }] });
+  const call = (url: string) =>
+    request({ url }, 'POST', '/main/worker/v1/run', { key, json: { text: 'will be lost' } });
+  call(first.url).catch(() => {});
+  await expect.poll(() => llm.requests.length, { timeout: 30_000 }).toBe(2);
+  await kill(first.child);
+
+  const second = await startProcess(folder, llm.settings);
+  const get = async (path: string) => expectOk(await request(second, 'GET', path, { key }));
+  const [{ id }] = (await get(`/workspaces/${workspaceId}/runs`)).runs;
+  const run = await get(`/workspaces/${workspaceId}/runs/${id}`);
+  expect(run).toMatchObject({ status: 'failed', error_code: 'INTERNAL_ERROR', input_tokens: 1_000_000 });
+  expect(run.cost_usd).toBeGreaterThan(1);
+  const { events } = await get(`/workspaces/${workspaceId}/traces/${id}/events`);
+  const steps = events.map(({ event_type }: { event_type: string }) => event_type);
+  expect(steps).toEqual(expect.arrayContaining(['llm_call_succeeded', 'tool_call_started']));
+  expectError(await call(second.url), 429, 'BUDGET_EXCEEDED');
 });

@@ -7,10 +7,10 @@ import { afterRun } from '#core/billing/budgets/watch.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { costTotals } from '#core/runs/costs.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
+import { type Spending, spentMembers } from '#core/runs/spending.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { EngineResult, Warning } from '../engines/engine.ts';
-import type { TokenUsage } from '../engines/progress.ts';
 import { countSpend } from '../sub-calls/budget.ts';
 import type { Admitted } from './admit.ts';
 import { isEndedByCaller } from './charge.ts';
@@ -23,7 +23,7 @@ export interface CallAnswer {
   readonly executionMs: number;
   readonly stdout: string;
   readonly stderr: string;
-  readonly usage?: TokenUsage;
+  readonly usage?: Spending['usage'];
 }
 
 /**
@@ -121,14 +121,7 @@ const endOf = (
   stderr: result.stderr,
   exitCode: result.exitCode,
   executionMs: result.executionMs,
-  inputTokens: result.usage?.input_tokens,
-  outputTokens: result.usage?.output_tokens,
-  cacheReadTokens: result.usage?.cache_read_tokens,
-  cacheWriteTokens: result.usage?.cache_write_tokens,
-  llmProvider: result.model?.provider,
-  llmModel: result.model?.model,
-  costs: result.costs,
-  costUsd: result.costUsd,
+  ...spentMembers(result),
 });
 
 /** The error of a run that another process has recorded as lost. */

@@ -4,12 +4,12 @@ import type { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import type { SecretMask } from '#core/runs/masking.ts';
-import type { ModelCost } from '#core/runs/run.ts';
+import type { Spending } from '#core/runs/spending.ts';
 import type { Trace } from '#core/runs/trace.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
-import type { ProgressEvent, TokenUsage } from './progress.ts';
+import type { ProgressEvent } from './progress.ts';
 
 /** One run, checked and admitted, as engines get it. */
 export interface EngineRun {
@@ -55,8 +55,8 @@ export interface EngineRun {
   readonly trace: Trace;
 }
 
-/** How a run ended: with `error` or with `data`. Secrets are masked. */
-export interface EngineResult {
+/** How a run ended: with `error` or with `data`. Secrets are masked. Programs spend nothing. */
+export interface EngineResult extends Partial<Spending> {
   readonly data?: Json;
   /** Places where `data` does not match the agent's schema, if the engine has checked it. */
   readonly dataProblems?: readonly FieldError[];
@@ -67,14 +67,6 @@ export interface EngineResult {
   /** Exit code of the program; null for other engines. */
   readonly exitCode: number | null;
   readonly executionMs: number;
-  /** Sum of all requests, also of a failed run; absent for programs. */
-  readonly usage?: TokenUsage;
-  /** The model that was used last. */
-  readonly model?: Pick<ModelChoice, 'provider' | 'model'>;
-  /** The providers' charge for each model that was used; absent for programs. */
-  readonly costs?: readonly ModelCost[];
-  /** The sum of `costs`; absent if a price is unknown. */
-  readonly costUsd?: number;
 }
 
 /** A note in the answer of a successful call. */

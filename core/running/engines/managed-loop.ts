@@ -4,6 +4,7 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isOverflow, type LlmAnswer, type LlmTool, type LlmToolCall } from '#core/ports/llm.ts';
 import { shortenLog } from '#core/runs/masking.ts';
+import type { Spending } from '#core/runs/spending.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { atMostAtOnce } from './loop/at-once.ts';
 import { Compaction } from './loop/compaction.ts';
@@ -24,7 +25,6 @@ import { faultOf, isBetter, isRepairable, repairDeadline, tracedProblems } from 
 import { withoutForbiddenNulls } from './output-schema.ts';
 import { type ReadReply, readReply } from './reply.ts';
 import { RoomyModels } from './roomy-models.ts';
-import type { Spending } from './spending.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
 
 /** Length of an error in progress events (`docs/interface/calls.md#streams`). */

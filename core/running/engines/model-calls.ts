@@ -6,8 +6,8 @@ import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isLlmFailure, isOverflow, type LlmAnswer, type LlmRequest, type LlmUsage } from '#core/ports/llm.ts';
 import { LiveMask } from '#core/runs/masking.ts';
+import { addSpending, noSpending, type Spending, spendingOf } from '#core/runs/spending.ts';
 import type { EngineRun } from './engine.ts';
-import { addSpending, noSpending, type Spending, spendingOf } from './spending.ts';
 
 export type AskDeps = Pick<Deps, 'llm' | 'modelTable' | 'clock' | 'config'>;
 

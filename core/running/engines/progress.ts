@@ -1,11 +1,4 @@
-/** `metadata.usage` of an answer. */
-export interface TokenUsage {
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  /** Part of `input_tokens`, as is the next; absent if none was. */
-  readonly cache_read_tokens?: number;
-  readonly cache_write_tokens?: number;
-}
+import type { TokenUsage } from '#core/runs/spending.ts';
 
 /**
  * The progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta`, `retry` and

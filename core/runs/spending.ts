@@ -2,12 +2,28 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmUsage } from '#core/ports/llm.ts';
-import type { ModelCost } from '#core/runs/run.ts';
-import type { EngineResult } from './engine.ts';
-import type { TokenUsage } from './progress.ts';
+import type { ModelCost } from './run.ts';
 
-/** The tokens of a run, the model that used them last, and their cost where a price is known: by model, and together. */
-export type Spending = Required<Pick<EngineResult, 'usage' | 'model' | 'costs'>> & Pick<EngineResult, 'costUsd'>;
+/** `metadata.usage` of an answer. */
+export interface TokenUsage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  /** Part of `input_tokens`, as is the next; absent if none was. */
+  readonly cache_read_tokens?: number;
+  readonly cache_write_tokens?: number;
+}
+
+/** What a run has spent: tokens, and US dollars where prices are known. */
+export interface Spending {
+  /** Sum of all requests, also of a failed run. */
+  readonly usage: TokenUsage;
+  /** The model that was used last. */
+  readonly model: Pick<ModelChoice, 'provider' | 'model'>;
+  /** The providers' charge for each model that was used. */
+  readonly costs: readonly ModelCost[];
+  /** The sum of `costs`; absent if a price is unknown. */
+  readonly costUsd?: number;
+}
 
 /** Before the first answer of `choice`. */
 export const noSpending = ({ provider, model }: ModelChoice): Spending => ({
@@ -33,6 +49,18 @@ export function spendingOf({ modelTable }: Pick<Deps, 'modelTable'>, choice: Mod
     costUsd,
   };
 }
+
+/** What the record of a run says of it. */
+export const spentMembers = ({ usage, model, costs, costUsd }: Partial<Spending>) => ({
+  inputTokens: usage?.input_tokens,
+  outputTokens: usage?.output_tokens,
+  cacheReadTokens: usage?.cache_read_tokens,
+  cacheWriteTokens: usage?.cache_write_tokens,
+  llmProvider: model?.provider,
+  llmModel: model?.model,
+  costs,
+  costUsd,
+});
 
 /** The sum has no cost if a part has none. */
 export const addSpending = (before: Spending, added: Spending): Spending => ({

@@ -1,0 +1,51 @@
+import type { Deps } from '#core/ports/deps.ts';
+import type { LlmProvider } from '#core/ports/llm.ts';
+import { type LiveEvent, liveEventsOf } from './live-events.ts';
+import { shortenLog } from './masking.ts';
+import type { RunResult } from './run.ts';
+import { addSpending, type Spending, spentMembers } from './spending.ts';
+import { type LiveTraceEvent, recordedEvents, type TraceEvent } from './trace.ts';
+
+/**
+ * What a run had done and spent when its host died, as far as its events were written (`live-events.ts`): all but the last second.
+ * What was said in the steps of its trace is lost.
+ */
+export async function knownOf(
+  deps: Pick<Deps, 'runs'>,
+  run: { readonly workspaceId: string; readonly runId: string },
+): Promise<Partial<RunResult>> {
+  const told: TraceEvent[] = [];
+  const printed = { stdout: '', stderr: '' };
+  for await (const { type, data } of liveEventsOf(deps, run, 0)) {
+    if (type === 'trace') told.push(withoutContent(data));
+    else if (data.type === 'stdout' || data.type === 'stderr') printed[data.type] += data.text as string;
+    // The program began again, and what it had printed is void.
+    else if (data.type === 'interrupted') Object.assign(printed, { stdout: '', stderr: '' });
+  }
+  const spent = told.flatMap(spendingIn);
+  return {
+    stdout: shortenLog(printed.stdout),
+    stderr: shortenLog(printed.stderr),
+    trace: recordedEvents(told),
+    ...(spent.length > 0 && spentMembers(spent.reduce(addSpending))),
+  };
+}
+
+function withoutContent(data: LiveEvent['data']): TraceEvent {
+  const { content: _, ...event } = data as unknown as LiveTraceEvent;
+  return event;
+}
+
+function spendingIn({ provider, model, token_input, cost_usd: costUsd, ...event }: TraceEvent): Spending[] {
+  if (token_input === undefined) return [];
+  const choice = { provider: provider as LlmProvider, model: model! };
+  const { token_output = 0, cache_read_tokens, cache_write_tokens } = event;
+  return [
+    {
+      usage: { input_tokens: token_input, output_tokens: token_output, cache_read_tokens, cache_write_tokens },
+      model: choice,
+      costs: [{ ...choice, costUsd }],
+      costUsd,
+    },
+  ];
+}
