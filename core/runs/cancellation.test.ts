@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { cancelRun, watchForCancel } from './cancellation.ts';
+import { cancelRun, hasCancelledBelow, watchForCancel } from './cancellation.ts';
 import type { NewRun, RunResult } from './run.ts';
 import { RunStore } from './store.ts';
 
@@ -61,6 +61,16 @@ test('cancelling a run ends it and every run below it, and no other run', async 
   const marked = await Promise.all([top, mid, leaf, side].map(({ id }) => runs.isCancelled(id)));
   expect(marked).toEqual([false, true, true, false]);
   for (const { stop } of watched) stop();
+});
+
+test('that a run below was cancelled by itself is known above it, and nowhere else', async () => {
+  const deps = memoryDeps();
+  const { runs, top, mid, leaf, side } = await startChain(deps);
+  const known = () => Promise.all([top, mid, leaf, side].map((run) => hasCancelledBelow(deps, WORKSPACE, run)));
+  expect(await known()).toEqual([false, false, false, false]);
+  await cancelRun(deps, WORKSPACE, leaf.id);
+  await runs.finish(leaf, { ...RESULT, status: 'cancelled' });
+  expect(await known()).toEqual([true, true, false, false]);
 });
 
 test('a run in another process learns of its cancellation from its record, within half a second', async () => {

@@ -1,5 +1,5 @@
 import type { Deps } from '#core/ports/deps.ts';
-import { cancelledError } from './run.ts';
+import { cancelledError, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
 
 /**
@@ -50,6 +50,18 @@ export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: st
     await Promise.all(below.map((id) => cancelOne(deps, runs, id)));
     for (const id of below) done.add(id);
   }
+}
+
+/** Whether a run below this one was cancelled: by itself, if this one was not. */
+export async function hasCancelledBelow(
+  deps: Omit<CancelDeps, 'runSignals'>,
+  workspaceId: string,
+  { id, rootRunId = id }: Pick<NewRun, 'id' | 'rootRunId'>,
+): Promise<boolean> {
+  const runs = new RunStore(deps, workspaceId);
+  const callers = await runs.callers(rootRunId);
+  const below = [...callers.keys()].filter((each) => isBelow(each, id, callers));
+  return (await runs.findAll(below)).some(({ status }) => status === 'cancelled');
 }
 
 async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promise<boolean> {

@@ -241,6 +241,43 @@ export function orchestrationSuite(target: () => Target, hasPython: boolean): vo
         .toMatchObject({ is_live: false, tree: { status: 'cancelled', children: [{ status: 'cancelled' }] } });
     });
 
+    test('a caller who cancels a sub-call of a paid agent that has shown its output pays for it', async () => {
+      const [author, buyer] = await Promise.all([target().addUser('shows-first'), target().addUser('reads-all')]);
+      const by = clientOf(target(), author.key);
+      await publishCode(by, 'sleeper', { 'main.py': 'import time\ntime.sleep(600)' }, { is_public: true });
+      const shows = `import sys
+sys.path.insert(0, "/home/user/helpers")
+from agent_platform import AgentClient
+print("All that there is to know.", flush=True)
+AgentClient().call_sync("shows-first/sleeper@v1", {})
+`;
+      const dependencies = [{ id: 'shows-first/sleeper', version: 'v1' }];
+      await publishCode(
+        by,
+        'oracle',
+        { 'main.py': shows },
+        {
+          is_public: true,
+          pricing_mode: 'per_call',
+          price_per_call_cents: 25,
+          manifest: { manifest_version: 1, max_hops: 1, timeout_ms: 60_000, dependencies },
+        },
+      );
+      await target().grantCredits('reads-all', 60);
+      const get = async (path: string) => expectOk(await request(target(), 'GET', path, { key: buyer.key }));
+      const runs = `/workspaces/${buyer.workspaceId}/runs`;
+      const { run_id: id } = expectOk(
+        await send('/shows-first/oracle/v1/run', buyer.key, {}, { prefer: 'respond-async' }),
+        202,
+      );
+      const children = async () => (await get(`${runs}/${id}/dag`)).tree.children;
+      await expect.poll(children, { timeout: 30_000 }).toMatchObject([{ status: 'running' }]);
+      const [{ run_id: below }] = await children();
+      expectOk(await request(target(), 'POST', `${runs}/${below}/cancel`, { key: buyer.key }));
+      await expect.poll(() => get(`${runs}/${id}`), { timeout: 30_000 }).toMatchObject({ status: 'failed' });
+      await expect.poll(() => get('/billing/balance')).toMatchObject({ balance_cents: 35 });
+    });
+
     test('the key of a run is masked in records and answers', async () => {
       const { agent } = await publishCode(client, 'teller', {
         'main.py': 'import json, os\nprint(json.dumps({"key": os.environ["PLATFORM_SERVICE_KEY"]}))',

@@ -1,5 +1,7 @@
 import type { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { hasCancelledBelow } from '#core/runs/cancellation.ts';
+import type { NewRun } from '#core/runs/run.ts';
 import type { EngineResult } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { deadlineOf, type PreparedCall } from './prepare.ts';
@@ -23,15 +25,16 @@ export class ShownOutput {
 
 /**
  * Whether the caller, and not the agent or the platform, ended a run (`docs/interface/billing.md#paid-calls`): by cancelling
- * it or a run above it, or by a deadline that is shorter than what agent, plan and platform allow.
+ * it or a run above or below it, or by a deadline that is shorter than what agent, plan and platform allow.
  */
-export function isEndedByCaller(
-  deps: Pick<Deps, 'config'>,
+export async function isEndedByCaller(
+  deps: Pick<Deps, 'config' | 'runs' | 'blobs' | 'clock'>,
   call: PreparedCall,
-  error: Pick<PlatformError, 'code'> | undefined,
-): boolean {
-  if (error?.code === 'RUN_CANCELLED') return true;
-  if (error?.code !== 'TIMEOUT') return false;
+  run: Pick<NewRun, 'id' | 'rootRunId'>,
+  { code }: Pick<PlatformError, 'code'>,
+): Promise<boolean> {
+  if (code === 'RUN_CANCELLED') return true;
+  if (code !== 'TIMEOUT') return hasCancelledBelow(deps, call.workspace.id, run);
   const { wantedDeadline: _, lineage, ...others } = call;
   const allowed = deadlineOf(deps, { ...others, lineage: { ...lineage, deadline: undefined } });
   return deadlineOf(deps, call) < allowed;

@@ -53,7 +53,8 @@ export async function finishCall(
   const { record, payment, releaseLease } = admitted;
   const isCompleted = result.error === undefined;
   // Otherwise callers could read all of an answer and cancel before its end.
-  const isCharged = isCompleted || (isShown && isEndedByCaller(deps, call, result.error));
+  const isCharged =
+    isCompleted || (isShown && payment.cents > 0 && (await isEndedByCaller(deps, call, record, result.error)));
   // Before the record: a process that dies in between has spent it all the same.
   await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result, isCharged)).catch((error: unknown) =>
     deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
