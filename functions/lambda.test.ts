@@ -65,7 +65,7 @@ describe('an event of API Gateway', () => {
 describe('a handler', () => {
   test('that streams answers with the true status', async () => {
     const deps = memoryDeps();
-    const { isStream, payload } = await invoke(createHandler('calls', deps, allHandlers(deps)), recorded('post-json'));
+    const { isStream, payload } = await invoke(createHandler('calls', deps, allHandlers), recorded('post-json'));
     expect(isStream).toBe(true);
     const { statusCode, headers, body } = await splitPrelude(payload);
     expect(statusCode).toBe(401);
@@ -82,7 +82,7 @@ describe('a handler', () => {
     const event = recorded('custom-domain-encoded-path');
     event.path = event.path.replace('ws%201', workspaceId);
     event.multiValueHeaders.Authorization = [`Bearer ${key}`];
-    const { payload } = await invoke(createHandler('secrets', deps, allHandlers(deps)), event);
+    const { payload } = await invoke(createHandler('secrets', deps, allHandlers), event);
     const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
     expect(statusCode).toBe(404);
     expect(JSON.parse(body).error.message).toContain('"A/B%20ü"');
@@ -90,7 +90,7 @@ describe('a handler', () => {
 
   test('makes no Request, Response or Headers of the web: the first one would load an HTTP client', async () => {
     const deps = memoryDeps();
-    const handler = createHandler('secrets', deps, allHandlers(deps));
+    const handler = createHandler('secrets', deps, allHandlers);
     const event = recorded('custom-domain-encoded-path');
     event.multiValueHeaders.Authorization = [`Bearer ${(await addUser(deps, 'acme')).key}`];
     for (const name of ['Request', 'Response', 'Headers', 'ReadableStream']) vi.stubGlobal(name, undefined);
@@ -106,7 +106,7 @@ describe('a handler', () => {
   ])('counts clients by the address that %s names', async (_, token, statuses) => {
     const memory = memoryDeps({ addressRequestsPerMinute: 1 });
     const deps = { ...memory, config: { ...memory.config, frontToken: 'the token' } };
-    const handler = createHandler('secrets', deps, allHandlers(deps));
+    const handler = createHandler('secrets', deps, allHandlers);
     const answers: number[] = [];
     for (const viewer of ['203.0.113.7', '203.0.113.8', '203.0.113.8']) {
       const event = recorded('custom-domain-encoded-path');
@@ -118,20 +118,45 @@ describe('a handler', () => {
     expect(answers).toEqual(statuses);
   });
 
+  const API = 'https://api.example/dev';
+  const FRONT = { 'X-Platform-Front': ['the token'], 'X-Platform-Front-Host': ['d0.cloudfront.net'] };
+  test.each([
+    ['by way of CloudFront lead to it', {}, FRONT, 'https://d0.cloudfront.net/dashboard/login'],
+    ['that have not come by way of it lead to the API', {}, {}, `${API}/auth/login`],
+    ['to a foreign name lead to the API', {}, { ...FRONT, 'X-Platform-Front': ['a guess'] }, `${API}/auth/login`],
+    [
+      'lead to the address of the stage where it has one',
+      { dashboardUrl: 'https://agents.example/dashboard' },
+      FRONT,
+      'https://agents.example/dashboard/login',
+    ],
+  ])('links in answers to requests %s', async (_, more, headers, page) => {
+    const memory = memoryDeps({ baseUrl: API, ...more });
+    const deps = { ...memory, config: { ...memory.config, frontToken: 'the token' } };
+    const { key } = await addUser(deps, 'acme');
+    const event = { ...recorded('post-json'), path: '/auth/codes', resource: '/auth/codes', body: '{}' };
+    event.multiValueHeaders = { ...event.multiValueHeaders, Authorization: [`Bearer ${key}`], ...headers };
+    delete event.multiValueHeaders['X-Workspace-Id'];
+    const { payload } = await invoke(createHandler('keys', deps, allHandlers), event);
+    const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
+    expect(statusCode, body).toBe(201);
+    expect(JSON.parse(body).url.split('#')[0]).toBe(page);
+  });
+
   test('that fails inside answers 500, which says nothing', async () => {
     const deps = memoryDeps();
     const main = { ...deps.main, get: () => Promise.reject(new Error('secret detail')) };
     const failing = { ...deps, main } as AllDeps;
     const event = recorded('custom-domain-encoded-path');
     event.multiValueHeaders.Authorization = [`Bearer ${(await addUser(deps, 'acme')).key}`];
-    const { payload } = await invoke(createHandler('secrets', failing, allHandlers(failing)), event);
+    const { payload } = await invoke(createHandler('secrets', failing, allHandlers), event);
     const { statusCode, body } = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
     expect([statusCode, JSON.parse(body).error.code]).toEqual([500, 'INTERNAL_ERROR']);
     expect(body).not.toContain('secret detail');
   });
 
   test('without one of its handlers is not made', () => {
-    expect(() => createHandler('keys', memoryDeps(), {})).toThrow('no handler for listApiKeys');
+    expect(() => createHandler('keys', memoryDeps(), () => ({}))).toThrow('no handler for listApiKeys');
   });
 });
 

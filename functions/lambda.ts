@@ -4,9 +4,9 @@ import { executionModeStandard } from '@middy/core/executionModeStandard';
 import { executionModeStreamifyResponse } from '@middy/core/executionModeStreamifyResponse';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 import type { HostDeps } from '#aws/deps.ts';
-import { createApp } from '#core/api/app.ts';
+import { type App, createApp } from '#core/api/app.ts';
 import { routes } from '#core/api/routes.ts';
-import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
+import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import type { HttpRequest, ResponseBody } from '#core/http/message.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 
@@ -16,20 +16,29 @@ import type { FunctionName, Route } from '#core/http/route.ts';
  *
  * Throws if a row has no handler.
  */
-export function createHandler(
+export function createHandler<D extends HandlerDeps>(
   fn: FunctionName,
-  deps: Parameters<typeof createApp>[0] &
-    Partial<Pick<HostDeps, 'settled'>> & { readonly config: Partial<Pick<HostDeps['config'], 'frontToken'>> },
-  handlers: Parameters<typeof createApp>[2],
+  deps: D,
+  handlersOf: (deps: D) => Parameters<typeof createApp>[2],
 ) {
   const table: readonly Route[] = routes;
   const rows = table.filter((route) => route.fn === fn);
-  const app = createApp(deps, rows, handlers, table);
+  const appOf = (own: D): App => createApp(own, rows, handlersOf(own), table);
+  const app = appOf(deps);
+  let seen: { readonly host: string; readonly app: App } | undefined;
+  /** Requests by way of CloudFront get links to it. It is made after the functions, which know its address only if it has a domain of its own. */
+  const appFor = (host: string | undefined): App => {
+    if (host === undefined || deps.config.dashboardUrl !== undefined) return app;
+    if (seen?.host !== host) seen = { host, app: appOf(behind(deps, `https://${host}`)) };
+    return seen.app;
+  };
   const isStream = rows.some((route) => route.stream);
   return middy(
     async (event: APIGatewayProxyEvent) => {
       const request = toRequest(event);
-      const { status, headers, body } = await app(request, addressOf(event, request, deps.config.frontToken));
+      const front = frontOf(request, deps.config.frontToken);
+      const address = front?.viewer ?? event.requestContext.identity.sourceIp;
+      const { status, headers, body } = await appFor(front?.host)(request, address);
       // The gateway forwards nothing before status and headers, and the app knows these by now.
       return { statusCode: status, headers, body: isStream ? streamOf(body) : await textOf(body) };
     },
@@ -41,15 +50,20 @@ export function createHandler(
   );
 }
 
-/** The client's address: what CloudFront says it is, if it was CloudFront that asked. */
-function addressOf(
-  { requestContext }: APIGatewayProxyEvent,
-  { headers }: HttpRequest,
-  frontToken: string | undefined,
-): string {
-  const isOfFront = frontToken !== undefined && headers.get(FRONT_HEADER) === frontToken;
-  return (isOfFront ? headers.get(VIEWER_HEADER) : null) ?? requestContext.identity.sourceIp;
+type HandlerDeps = Parameters<typeof createApp>[0] &
+  Partial<Pick<HostDeps, 'settled'>> & { readonly config: Partial<Pick<HostDeps['config'], 'frontToken'>> };
+
+/** What CloudFront says of a request, if it was CloudFront that asked: the client's address, and its own name. */
+function frontOf({ headers }: HttpRequest, token: string | undefined) {
+  if (token === undefined || headers.get(FRONT_HEADER) !== token) return undefined;
+  return { viewer: headers.get(VIEWER_HEADER) ?? undefined, host: headers.get(FRONT_HOST_HEADER) ?? undefined };
 }
+
+/** Programs go past it still. */
+const behind = <D extends HandlerDeps>(deps: D, url: string): D => {
+  const { baseUrl, callUrl = baseUrl } = deps.config;
+  return { ...deps, config: { ...deps.config, baseUrl: url, dashboardUrl: `${url}/dashboard`, callUrl } };
+};
 
 /** As middy takes it. */
 function streamOf(body: ResponseBody): string | Readable {

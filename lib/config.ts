@@ -429,8 +429,8 @@ export async function loadStage(name: string): Promise<StageFile> {
 
 /**
  * Physical names. Settings and policies refer to tables, bucket and secrets by name, so no stack exports values to another:
- * an export cannot be changed while it is in use. The exception is the id of the API ({@link apiExportOf}), which AWS
- * chooses, and which never changes as long as there is the API.
+ * an export cannot be changed while it is in use. The exceptions are the id of the API ({@link apiExportOf}), which AWS
+ * chooses, and what CloudFront proves itself with ({@link frontTokenExportOf}): they never change as long as there is the API.
  */
 export const platformNameOf = ({ namePrefix, name }: Stage): string => `${namePrefix}-${name}`;
 /** The same as a path: of log groups, vaults and metrics. */
@@ -462,6 +462,8 @@ export const managedConnectorOf = (name: 'INTERNET_EGRESS' | 'HTTP_INGRESS'): st
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:aws:network-connector:aws-network-connector:${name}`;
 /** Export of the API's id: the stack of the services builds the API's address from it. Exported always, so never withdrawn while in use. */
 export const apiExportOf = (stage: Stage): string => `${platformNameOf(stage)}-api-id`;
+/** Export of what CloudFront proves itself with to the functions: CloudFront's stack needs it. Exported always, too. */
+export const frontTokenExportOf = (stage: Stage): string => `${platformNameOf(stage)}-front-token`;
 /** Names around always-on services. What is made for each of them at run time has its id at the end. */
 export const serviceNamesOf = (stage: Stage) => ({
   cluster: `${platformNameOf(stage)}-services`,

@@ -12,6 +12,7 @@ import { MicrovmStack } from './stacks/microvm-stack.ts';
 import { ObservabilityStack } from './stacks/observability-stack.ts';
 import { SchedulesStack } from './stacks/schedules-stack.ts';
 import { ServicesStack } from './stacks/services-stack.ts';
+import { WebStack } from './stacks/web-stack.ts';
 
 export type { AgentPlatformProps };
 
@@ -45,6 +46,8 @@ export class AgentPlatform extends Construct {
   readonly compute?: Stack;
   /** Only where services run. */
   readonly services?: Stack;
+  /** Only with CloudFront. */
+  readonly web?: Stack;
   /** For what the props do not say, such as statements of its resource policy. */
   readonly restApi: SpecRestApi;
 
@@ -84,6 +87,10 @@ export class AgentPlatform extends Construct {
       const own = { ...inStack('services'), settings: services, terminationProtection };
       this.services = new ServicesStack(this, 'services', own);
       this.services.addStackDependency(this.api, "instances ask the API, whose id the stack's export has");
+    }
+    if (stage.web.kind !== 'off') {
+      this.web = new WebStack(this, 'web', { ...inStack('web'), settings: stage.web });
+      this.web.addStackDependency(this.api, 'it imports the id of the API');
     }
     this.observability = new ObservabilityStack(this, 'observability', inStack('observability'));
     this.observability.addStackDependency(this.api, 'it reads the logs of its functions');

@@ -5,4 +5,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...awsDeps(host.config), ...wakeParts(host) };
-export const handler = createHandler('agents', deps, agents(deps)).use(observe);
+export const handler = createHandler('agents', deps, agents).use(observe);

@@ -10,4 +10,4 @@ const deps = {
   ...paymentParts(host),
   ...operatorParts(host),
 };
-export const handler = createHandler('billing', deps, billing(deps)).use(observe);
+export const handler = createHandler('billing', deps, billing).use(observe);

@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = awsDeps(host.config);
-export const handler = createHandler('calls', deps, calls(deps)).use(observe);
+export const handler = createHandler('calls', deps, calls).use(observe);

@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...signInParts(host) };
-export const handler = createHandler('keys', deps, keys(deps)).use(observe);
+export const handler = createHandler('keys', deps, keys).use(observe);

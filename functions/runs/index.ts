@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...blobParts(host) };
-export const handler = createHandler('runs', deps, runs(deps)).use(observe);
+export const handler = createHandler('runs', deps, runs).use(observe);

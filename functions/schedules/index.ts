@@ -5,4 +5,4 @@ import { createHandler } from '../lambda.ts';
 
 const tables = tableParts(host);
 const deps = { ...host, ...tables, ...blobParts(host), ...timerParts(host), ...vaultParts({ ...host, ...tables }) };
-export const handler = createHandler('schedules', deps, schedules(deps)).use(observe);
+export const handler = createHandler('schedules', deps, schedules).use(observe);

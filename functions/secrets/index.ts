@@ -5,4 +5,4 @@ import { createHandler } from '../lambda.ts';
 
 const tables = tableParts(host);
 const deps = { ...host, ...tables, ...vaultParts({ ...host, ...tables }), ...wakeParts(host) };
-export const handler = createHandler('secrets', deps, secrets(deps)).use(observe);
+export const handler = createHandler('secrets', deps, secrets).use(observe);

@@ -13,4 +13,4 @@ const deps = {
   ...wakeParts(host),
   gatewayUrl: host.config.callUrl ?? host.config.baseUrl ?? '',
 };
-export const handler = createHandler('service-instances', deps, serviceInstances(deps)).use(observe);
+export const handler = createHandler('service-instances', deps, serviceInstances).use(observe);

@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...blobParts(host), ...serviceLogParts(host) };
-export const handler = createHandler('services', deps, services(deps)).use(observe);
+export const handler = createHandler('services', deps, services).use(observe);

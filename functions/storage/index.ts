@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...blobParts(host) };
-export const handler = createHandler('storage', deps, storage(deps)).use(observe);
+export const handler = createHandler('storage', deps, storage).use(observe);

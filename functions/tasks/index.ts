@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host) };
-export const handler = createHandler('tasks', deps, tasks(deps)).use(observe);
+export const handler = createHandler('tasks', deps, tasks).use(observe);

@@ -4,4 +4,4 @@ import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
 
 const deps = { ...host, ...tableParts(host), ...uploadFormParts(host) };
-export const handler = createHandler('uploads', deps, uploads(deps)).use(observe);
+export const handler = createHandler('uploads', deps, uploads).use(observe);

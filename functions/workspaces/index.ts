@@ -9,4 +9,4 @@ const deps = {
   ...mailParts(host),
   gatewayUrl: host.config.callUrl ?? host.config.baseUrl ?? '',
 };
-export const handler = createHandler('workspaces', deps, workspaces(deps)).use(observe);
+export const handler = createHandler('workspaces', deps, workspaces).use(observe);

@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Aws, Duration, Fn, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
-import type { IRestApi } from 'aws-cdk-lib/aws-apigateway';
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import {
   AccessLevel,
@@ -26,7 +25,7 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deployment';
 import { Construct, type IConstruct } from 'constructs';
-import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
+import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
@@ -40,24 +39,25 @@ const INDEX = 'index.html';
 export interface WebFrontProps {
   readonly stage: Stage;
   readonly settings: WebSettings;
-  readonly restApi: IRestApi;
+  /** Of the REST API. */
+  readonly apiId: string;
+  /** What CloudFront proves itself with to the functions and the firewall. */
+  readonly token: string;
   /** Folder of the built dashboard: `index.html`, files beside it, and `assets/`, whose names hold hashes of their content. */
   readonly files: string;
 }
 
 /**
  * One address for dashboard and API: CloudFront serves `/dashboard` from a private bucket, and asks the REST API for everything else,
- * without caching. It is in the stack of the API, because the functions there must know its address, and it the API's.
+ * without caching.
  */
 export class WebFront extends Construct {
   /** Without a slash at the end. */
   readonly url: string;
-  /** What CloudFront proves itself with to the functions and the firewall: then {@link VIEWER_HEADER} counts. Nobody outside the account knows it. */
-  readonly token = Fn.select(2, Fn.split('/', Aws.STACK_ID));
 
   readonly #basePath: string;
 
-  constructor(scope: Construct, id: string, { stage, settings, restApi, files }: WebFrontProps) {
+  constructor(scope: Construct, id: string, { stage, settings, apiId, token, files }: WebFrontProps) {
     super(scope, id);
     const name = `${platformNameOf(stage)}-${Aws.REGION}`;
     this.#basePath = basePathOf(stage);
@@ -78,13 +78,13 @@ export class WebFront extends Construct {
         minimumProtocolVersion: SecurityPolicyProtocol.TLS_V1_2_2021,
       }),
       defaultBehavior: {
-        origin: new HttpOrigin(`${restApi.restApiId}.execute-api.${Aws.REGION}.${Aws.URL_SUFFIX}`, {
+        origin: new HttpOrigin(`${apiId}.execute-api.${Aws.REGION}.${Aws.URL_SUFFIX}`, {
           originPath: `/${stage.name}`,
           protocolPolicy: OriginProtocolPolicy.HTTPS_ONLY,
           readTimeout: SILENCE,
           keepaliveTimeout: KEPT_CONNECTION,
           // One that the browser sends is replaced.
-          customHeaders: { [FRONT_HEADER]: this.token },
+          customHeaders: { [FRONT_HEADER]: token },
         }),
         allowedMethods: AllowedMethods.ALLOW_ALL,
         cachePolicy: CachePolicy.CACHING_DISABLED,
@@ -228,9 +228,10 @@ export class WebFront extends Construct {
   }
 }
 
-/** The address of the client as CloudFront sees it. What the client says of itself is replaced. */
+/** The address of the client as CloudFront sees it, and its own name. What the client says of them is replaced. */
 const VIEWER = `function handler(event) {
   event.request.headers['${VIEWER_HEADER}'] = { value: event.viewer.ip };
+  event.request.headers['${FRONT_HOST_HEADER}'] = { value: event.context.distributionDomainName };
   return event.request;
 }`;
 

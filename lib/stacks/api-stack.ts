@@ -1,4 +1,4 @@
-import { CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import { Aws, CfnOutput, Duration, Fn, Stack, type StackProps } from 'aws-cdk-lib';
 import {
   DomainName,
   EndpointType,
@@ -16,13 +16,12 @@ import type { Construct } from 'constructs';
 import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import { apiUrlOf } from '../api-url.ts';
-import { apiExportOf, type Stage } from '../config.ts';
+import { apiExportOf, frontTokenExportOf, type Stage, type WebSettings } from '../config.ts';
 import { CompileCacheMaker, useCompileCache } from '../constructs/compile-cache.ts';
 import { DataVersionCheck } from '../constructs/data-version-check.ts';
 import { Firewall } from '../constructs/firewall.ts';
 import { RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
-import { WebFront } from '../constructs/web-front.ts';
 import { API_STACK_FUNCTIONS } from '../functions.ts';
 
 export interface ApiStackProps extends StackProps {
@@ -30,15 +29,13 @@ export interface ApiStackProps extends StackProps {
   readonly routes: readonly Route[];
   /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
-  /** Folder of the built dashboard. */
-  readonly dashboard: string;
   /** Command that makes the first key. */
   readonly firstKey: string;
 }
 
 /**
  * The HTTP API: API Gateway, and one Lambda function per `fn` of the route table and the background table, but for those
- * that need the stack of the services; and CloudFront in front of it and of the dashboard.
+ * that need the stack of the services.
  */
 export class ApiStack extends Stack {
   readonly restApi: SpecRestApi;
@@ -59,14 +56,16 @@ export class ApiStack extends Stack {
     this.restApi = restApi;
     // Not `restApi.url`: it depends on the deployment, which depends on the functions.
     const apiUrl = apiUrlOf(stage, restApi.restApiId);
-    const front = this.#addFront(props, restApi);
-    const baseUrl = stage.baseUrl ?? front?.url ?? apiUrl;
+    // CloudFront's own name is made after this stack: requests by way of it bring it (`functions/lambda.ts`).
+    const siteUrl = stage.baseUrl ?? (stage.web.kind === 'off' ? undefined : domainUrl(stage.web));
+    // Nobody outside the account knows it.
+    const frontToken = Fn.select(2, Fn.split('/', Aws.STACK_ID));
     const addresses = {
-      PLATFORM_BASE_URL: baseUrl,
-      ...(front && {
+      PLATFORM_BASE_URL: siteUrl ?? apiUrl,
+      ...(stage.web.kind !== 'off' && {
         PLATFORM_CALL_URL: apiUrl,
-        PLATFORM_DASHBOARD_URL: `${baseUrl}/dashboard`,
-        PLATFORM_FRONT_TOKEN: front.token,
+        PLATFORM_FRONT_TOKEN: frontToken,
+        ...(siteUrl !== undefined && { PLATFORM_DASHBOARD_URL: `${siteUrl}/dashboard` }),
       }),
     };
     const setAddresses = (lambda: LambdaFunction) => {
@@ -75,7 +74,12 @@ export class ApiStack extends Stack {
     if (stage.domain) this.#addDomain(restApi, stage.domain);
     if (stage.firewall) {
       const { deploymentStage: apiStage } = restApi;
-      new Firewall(this, 'firewall', { stage, ...stage.firewall, apiStage, frontToken: front?.token });
+      new Firewall(this, 'firewall', {
+        stage,
+        ...stage.firewall,
+        apiStage,
+        frontToken: stage.web.kind === 'off' ? undefined : frontToken,
+      });
     }
     for (const name of API_STACK_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
@@ -99,17 +103,12 @@ export class ApiStack extends Stack {
     for (const lambda of functions.values()) setAddresses(lambda);
     // CloudFront ends what is silent for a minute, as a call may be.
     new CfnOutput(this, 'BaseUrl', { value: apiUrl });
-    if (front) new CfnOutput(this, 'DashboardUrl', { value: `${baseUrl}/dashboard/` });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
+    new CfnOutput(this, 'FrontToken', { value: frontToken, exportName: frontTokenExportOf(stage) });
     new CfnOutput(this, 'FirstKey', {
       description: "Creates the first workspace and prints its owner's API key, once.",
       value: `AWS_REGION=${this.region} ${props.firstKey}`,
     });
-  }
-
-  #addFront({ stage, dashboard }: ApiStackProps, restApi: IRestApi): WebFront | undefined {
-    if (stage.web.kind === 'off') return undefined;
-    return new WebFront(this, 'web', { stage, settings: stage.web, restApi, files: dashboard });
   }
 
   #addDomain(restApi: IRestApi, { name, certificateArn, mtls }: NonNullable<Stage['domain']>): void {
@@ -132,3 +131,5 @@ export class ApiStack extends Stack {
     return { bucket: Bucket.fromBucketName(this, 'truststore', bucketName!), key: key!, version };
   }
 }
+
+const domainUrl = ({ domain }: WebSettings): string | undefined => domain && `https://${domain.name}`;

@@ -45,6 +45,8 @@ export interface Synthesis {
   readonly compute?: Template;
   /** Only where services run. */
   readonly services?: Template;
+  /** Only with CloudFront. */
+  readonly web?: Template;
   /** Folder of the assembly with its assets. */
   readonly folder: string;
   readonly stacks: readonly SynthesisedStack[];
@@ -54,7 +56,7 @@ export interface Synthesis {
 export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesis {
   const folder = temporaryFolder('synth-');
   const app = new App({ context: cdkJson.context, outdir: folder });
-  const { data, schedules, api, observability, compute, services } = addStage(app, stage, {
+  const { data, schedules, api, observability, compute, services, web } = addStage(app, stage, {
     ...emptyFolders(),
     bundles,
   });
@@ -68,6 +70,7 @@ export function synthesise(stage: StageFile, bundles = emptyBundles()): Synthesi
     observability: templateOf(observability),
     compute: compute && templateOf(compute),
     services: services && templateOf(services),
+    web: web && templateOf(web),
     folder,
     stacks: assembly.stacks.map(({ stackName, template, dependencies, terminationProtection = false }) => ({
       name: stackName,

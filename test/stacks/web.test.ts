@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
-import { FRONT_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
+import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { defineStage } from '#lib/config.ts';
@@ -26,11 +26,15 @@ const only = (template: Template, type: string): [string, Resource] => {
   return found[0]!;
 };
 
+const outputs = ({ Outputs }: Template) => Outputs as Record<string, { Value: unknown; Export?: { Name: string } }>;
+
 describe('the dashboard of a stage', () => {
-  const { app, api, data, services } = synthesise(dev);
-  const [distributionId, { Properties }] = only(api, 'AWS::CloudFront::Distribution');
+  const synthesis = synthesise(dev);
+  const { app, api, data, services, stacks } = synthesis;
+  const web = synthesis.web!;
+  const [distributionId, { Properties }] = only(web, 'AWS::CloudFront::Distribution');
   const { Origins: origins, DefaultCacheBehavior: others, CacheBehaviors: behaviors } = Properties.DistributionConfig;
-  const [bucketId, bucket] = only(api, 'AWS::S3::Bucket');
+  const [bucketId, bucket] = only(web, 'AWS::S3::Bucket');
   const originOf = ({ TargetOriginId }: { TargetOriginId: string }) =>
     origins.find(({ Id }: { Id: string }) => Id === TargetOriginId);
   const MANAGED = {
@@ -46,7 +50,7 @@ describe('the dashboard of a stage', () => {
       IgnorePublicAcls: true,
       RestrictPublicBuckets: true,
     });
-    const [, policy] = only(api, 'AWS::S3::BucketPolicy');
+    const [, policy] = only(web, 'AWS::S3::BucketPolicy');
     const statements: { Effect: string; Principal: object; Action: unknown; Condition: unknown }[] =
       policy.Properties.PolicyDocument.Statement;
     const reads = statements.filter(({ Principal }) => JSON.stringify(Principal).includes('cloudfront'));
@@ -74,7 +78,7 @@ describe('the dashboard of a stage', () => {
         ViewerProtocolPolicy: 'redirect-to-https',
       });
     }
-    const [, policy] = only(api, 'AWS::CloudFront::ResponseHeadersPolicy');
+    const [, policy] = only(web, 'AWS::CloudFront::ResponseHeadersPolicy');
     // The presigned forms of large files lead there.
     const [, { Properties: blobs }] = only(data, 'AWS::S3::Bucket');
     const uploads = `https://${rendered(blobs.BucketName)}.s3.eu-west-1.amazonaws.com`;
@@ -101,7 +105,9 @@ describe('the dashboard of a stage', () => {
     expect([...others.AllowedMethods].sort()).toEqual(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT']);
     const origin = originOf(others);
     const [apiId] = only(api, 'AWS::ApiGateway::RestApi');
-    expect(rendered(origin.DomainName)).toBe(`<${apiId}>.execute-api.eu-west-1.amazonaws.com`);
+    expect(outputs(api).ApiId).toMatchObject({ Value: { Ref: apiId }, Export: { Name: 'platform-dev-api-id' } });
+    expect(origin.DomainName['Fn::Join'][1][0]).toEqual({ 'Fn::ImportValue': 'platform-dev-api-id' });
+    expect(rendered(origin.DomainName)).toMatch(/\.execute-api\.eu-west-1\.amazonaws\.com$/);
     expect(origin).toMatchObject({
       OriginPath: '/dev',
       CustomOriginConfig: { OriginProtocolPolicy: 'https-only', OriginReadTimeout: 60, OriginKeepaliveTimeout: 60 },
@@ -109,7 +115,7 @@ describe('the dashboard of a stage', () => {
   });
 
   test('a deployment puts files with their caching times, assets first, and renews what CloudFront has', () => {
-    const deployments = resourcesOf(api, 'Custom::CDKBucketDeployment');
+    const deployments = resourcesOf(web, 'Custom::CDKBucketDeployment');
     const about = deployments.map(([, { Properties }]) => [
       Properties.DestinationBucketKeyPrefix,
       Properties.SystemMetadata['cache-control'],
@@ -130,18 +136,23 @@ describe('the dashboard of a stage', () => {
     expect(pages.DependsOn).toContain(assetsId);
   });
 
-  test('links lead to CloudFront, agents and services past it', () => {
+  test('it comes after the API, which stands without it', () => {
+    const nameOf = (template: Template) => stacks.find((stack) => stack.template === template)!.name;
+    expect(stacks.filter(({ after }) => after.includes(nameOf(web)))).toEqual([]);
+    expect(stacks.find(({ template }) => template === web)!.after).toContain(nameOf(api));
+    expect(JSON.stringify(api)).not.toMatch(/AWS::CloudFront|BucketDeployment/);
+  });
+
+  test('links to the API’s own address lead there, and programs past CloudFront', () => {
     for (const fn of [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS]) {
       const { baseUrl, dashboardUrl, callUrl, frontToken } = parseAwsConfig(environmentOf(api, fn));
-      expect(baseUrl).toBe(`https://${distributionId}.DomainName`);
-      expect(dashboardUrl).toBe(`${baseUrl}/dashboard`);
-      expect(callUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
+      expect(baseUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
+      expect([callUrl, dashboardUrl]).toEqual([baseUrl, undefined]);
       expect(frontToken).toBeTruthy();
     }
-    const { BaseUrl, DashboardUrl } = api.Outputs as Record<string, { Value: unknown }>;
     // CloudFront would end calls of programs whose sandbox starts.
-    expect(rendered(BaseUrl!.Value)).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
-    expect(rendered(DashboardUrl!.Value)).toBe(`https://<${distributionId}.DomainName>/dashboard/`);
+    expect(rendered(outputs(api).BaseUrl!.Value)).toMatch('.execute-api.eu-west-1.amazonaws.com/dev');
+    expect(rendered(outputs(web).DashboardUrl!.Value)).toBe(`https://<${distributionId}.DomainName>/dashboard/`);
     expect(JSON.stringify(services)).not.toContain('CloudFront');
   });
 
@@ -154,7 +165,7 @@ describe('the dashboard of a stage', () => {
     const [{ FunctionARN, EventType }] = behavior.FunctionAssociations as [(typeof behavior.FunctionAssociations)[0]];
     expect(EventType).toBe('viewer-request');
     const id = rendered(FunctionARN).slice(1).split('.')[0]!;
-    const { FunctionCode } = api.Resources[id]!.Properties;
+    const { FunctionCode } = web.Resources[id]!.Properties;
     return runInNewContext(`${FunctionCode}\nhandler(event)`, { event: structuredClone(event) });
   };
 
@@ -175,25 +186,44 @@ describe('the dashboard of a stage', () => {
     expect([answer.statusCode, answer.headers.location.value]).toEqual([308, '/dashboard/']);
   });
 
-  test('the API learns who asks from CloudFront, whatever the client says', () => {
-    const headers = { [VIEWER_HEADER]: { value: '198.51.100.66' }, host: { value: 'x' } };
-    const request = atEdge(others, { request: { uri: '/org', headers }, viewer: { ip: '203.0.113.7' } });
-    expect(request).toEqual({ uri: '/org', headers: { ...headers, [VIEWER_HEADER]: { value: '203.0.113.7' } } });
+  test('the API learns from CloudFront who asks and by which name, whatever the client says', () => {
+    const host = { host: { value: 'x' } };
+    const headers = {
+      [VIEWER_HEADER]: { value: '198.51.100.66' },
+      [FRONT_HOST_HEADER]: { value: 'evil.example' },
+      ...host,
+    };
+    const request = atEdge(others, {
+      request: { uri: '/org', headers },
+      viewer: { ip: '203.0.113.7' },
+      context: { distributionDomainName: 'd0.cloudfront.net' },
+    });
+    expect(request).toEqual({
+      uri: '/org',
+      headers: {
+        ...host,
+        [VIEWER_HEADER]: { value: '203.0.113.7' },
+        [FRONT_HOST_HEADER]: { value: 'd0.cloudfront.net' },
+      },
+    });
     const [{ HeaderName, HeaderValue }] = originOf(others).OriginCustomHeaders;
     expect(HeaderName).toBe(FRONT_HEADER);
-    expect(HeaderValue).toEqual({ 'Fn::Select': [2, { 'Fn::Split': ['/', { Ref: 'AWS::StackId' }] }] });
+    expect(HeaderValue).toEqual({ 'Fn::ImportValue': 'platform-dev-front-token' });
+    const token = { 'Fn::Select': [2, { 'Fn::Split': ['/', { Ref: 'AWS::StackId' }] }] };
+    expect(outputs(api).FrontToken).toEqual({ Value: token, Export: { Name: 'platform-dev-front-token' } });
   });
 });
 
 test('a stage may name a domain, with a certificate of CloudFront’s Region', () => {
   const domain = { name: 'agents.example.org', certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/0a1b' };
-  const { app, api } = synthesise(defineStage({ ...plain, name: 'named', web: { domain } }));
-  const [, { Properties }] = only(api, 'AWS::CloudFront::Distribution');
+  const { app, api, web } = synthesise(defineStage({ ...plain, name: 'named', web: { domain } }));
+  const [, { Properties }] = only(web!, 'AWS::CloudFront::Distribution');
   expect(Properties.DistributionConfig).toMatchObject({
     Aliases: ['agents.example.org'],
     ViewerCertificate: { AcmCertificateArn: domain.certificateArn, MinimumProtocolVersion: 'TLSv1.2_2021' },
   });
-  expect(parseAwsConfig(environmentOf(api, 'keys')).baseUrl).toBe('https://agents.example.org');
+  const { baseUrl, dashboardUrl } = parseAwsConfig(environmentOf(api, 'keys'));
+  expect([baseUrl, dashboardUrl]).toEqual(['https://agents.example.org', 'https://agents.example.org/dashboard']);
   expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
   const certificateArn = domain.certificateArn.replace('us-east-1', 'eu-west-1');
   expect(() => defineStage({ ...plain, web: { domain: { ...domain, certificateArn } } })).toThrow(
@@ -202,7 +232,8 @@ test('a stage may name a domain, with a certificate of CloudFront’s Region', (
 });
 
 test('without it there is no CloudFront, and links lead to the API', () => {
-  const { api } = synthesise(defineStage({ ...plain, name: 'bare', web: { kind: 'off' } }));
+  const { api, web } = synthesise(defineStage({ ...plain, name: 'bare', web: { kind: 'off' } }));
+  expect(web).toBeUndefined();
   expect(JSON.stringify(api)).not.toMatch(/CloudFront|BucketDeployment|AWS::S3::Bucket"/);
   const { baseUrl, callUrl, frontToken, dashboardUrl } = parseAwsConfig(environmentOf(api, 'keys'));
   expect(baseUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/bare');

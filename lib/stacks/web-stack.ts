@@ -1,0 +1,29 @@
+import { CfnOutput, Fn, Stack, type StackProps } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import { apiExportOf, frontTokenExportOf, type Stage, type WebSettings } from '../config.ts';
+import { WebFront } from '../constructs/web-front.ts';
+
+export interface WebStackProps extends StackProps {
+  readonly stage: Stage;
+  readonly settings: WebSettings;
+  /** Folder of the built dashboard. */
+  readonly dashboard: string;
+}
+
+/**
+ * CloudFront, in front of the API and of the dashboard. It comes after the API: an account that AWS has not verified gets no distribution,
+ * and has the API all the same.
+ */
+export class WebStack extends Stack {
+  constructor(scope: Construct, id: string, { stage, settings, dashboard, ...props }: WebStackProps) {
+    super(scope, id, props);
+    const { url } = new WebFront(this, 'web', {
+      stage,
+      settings,
+      apiId: Fn.importValue(apiExportOf(stage)),
+      token: Fn.importValue(frontTokenExportOf(stage)),
+      files: dashboard,
+    });
+    new CfnOutput(this, 'DashboardUrl', { value: `${stage.baseUrl ?? url}/dashboard/` });
+  }
+}
