@@ -300,6 +300,32 @@ test.each<[string, Forgery, string]>([
   for (const secret of [CLIENT.secret, nonce!, cookie.split('=')[1]!]) expect(log).not.toContain(secret);
 });
 
+test.each([
+  ['with a line break', 'ann@example.com\nevil'],
+  ['with markup', '"<img src=x onerror=alert(1)>"@example.com'],
+  ['of 100 KB', `${'a'.repeat(100_000)}@example.com`],
+  ['that is none', 'ann'],
+])('an address %s opens no account', async (_, email) => {
+  const issuer = await startForgingIssuer(() => ({ claims: { email } }));
+  const { begin, finish } = await setUp(issuer);
+  const { url, cookie } = await begin();
+  const { state, nonce } = Object.fromEntries(new URL(url).searchParams);
+  const answer = await finish(`${CALLBACK}?${new URLSearchParams({ code: nonce!, state: state! })}`, cookie);
+  expect([answer.status, answer.headers['set-cookie']]).toEqual([403, undefined]);
+  expect(answer.text).toContain('gave as your e-mail address is none');
+  expect(answer.text).not.toContain(email);
+});
+
+test('an answer without an end is given up', async () => {
+  const issuer = await startForgingIssuer(() => ({ isEndless: true }));
+  const { begin, finish, failure } = await setUp(issuer);
+  const { url, cookie } = await begin();
+  const { state, nonce } = Object.fromEntries(new URL(url).searchParams);
+  const answer = await finish(`${CALLBACK}?${new URLSearchParams({ code: nonce!, state: state! })}`, cookie);
+  expect([answer.status, answer.headers['set-cookie']]).toEqual([422, undefined]);
+  expect(failure()).toMatchObject({ kind: 'unreachable', reason: 'it answered more than 524288 bytes' });
+});
+
 test('the same token, unforged, signs in', async () => {
   const { deps, begin, finish } = await setUp(await startForgingIssuer(() => ({})));
   const ann = await addUser(deps, 'ann');

@@ -2,6 +2,7 @@ import { createHmac, generateKeyPairSync, type KeyObject, sign } from 'node:cryp
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
 // @ts-expect-error it has no types
 import Provider from 'oidc-provider';
 import { onTestFinished } from 'vitest';
@@ -111,6 +112,8 @@ export interface Forgery {
   readonly signature?: 'none' | 'other' | 'HS256';
   /** Whether the token endpoint leads elsewhere. */
   readonly redirects?: boolean;
+  /** Whether the answer of the token endpoint has no end. */
+  readonly isEndless?: boolean;
 }
 
 /** An issuer that lies, or one that an attacker sits in front of: its code is anything, its ID token is what `forge` says. */
@@ -135,7 +138,11 @@ export async function startForgingIssuer(forge: (nonce: string) => Forgery): Pro
         return send({ keys: [jwk] });
       case '/token': {
         const nonce = new URLSearchParams(await textOf(request)).get('code')!;
-        const { claims, signature, redirects = false } = forge(nonce);
+        const { claims, signature, redirects = false, isEndless = false } = forge(nonce);
+        if (isEndless) {
+          response.writeHead(200, { 'content-type': 'application/json' });
+          return Readable.from(spaces()).pipe(response);
+        }
         if (redirects) return send({}, 307, { location: `${issuer}/elsewhere` });
         const now = Math.floor(Date.now() / 1000);
         const payload = {
@@ -152,6 +159,10 @@ export async function startForgingIssuer(forge: (nonce: string) => Forgery): Pro
         return send({}, 404);
     }
   });
+}
+
+function* spaces() {
+  for (;;) yield ' '.repeat(16 * 1024);
 }
 
 function signatureOf(content: string, alg: string, key: KeyObject): string | Buffer {

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { TRACE_CONTENT_SETTINGS } from '#core/base/workspace.ts';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
+import { emailAddress } from './email-address.ts';
 
 const role = z.enum(['owner', 'member']);
 const displayName = printableLine(100);
@@ -45,7 +46,7 @@ const invite = z.object({
 const newInvite = {
   request: {
     body: z.object({
-      email: z.email('must be an e-mail address').max(254, 'must have at most 254 characters'),
+      email: emailAddress,
       role: role.default('member'),
     }),
   },

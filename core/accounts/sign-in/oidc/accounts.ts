@@ -8,6 +8,7 @@ import { absent, equals } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
 import { entryOperation, type RequestOrigin } from '../../audit/log.ts';
 import { type ApiKey, findKey, listKeys, newApiKey } from '../../keys/store.ts';
+import { emailAddress } from '../../workspaces/email-address.ts';
 import { listInviteHashesOf, listUsersOf } from '../../workspaces/emails.ts';
 import { findInvite, joinAsNewUser } from '../../workspaces/invites.ts';
 import { findPersonalWorkspace, findUser, type User } from '../../workspaces/store.ts';
@@ -57,6 +58,12 @@ function allowedEmail({ config }: AccountDeps, { issuer, verifiedEmail }: SignIn
   if (verifiedEmail === undefined) {
     throw new PlatformError('FORBIDDEN', `${host} did not say that your e-mail address is verified.`, {
       hint: 'Verify it there. Its administrator may have to let the platform see it (docs/sign-in.md).',
+    });
+  }
+  // It is shown, and part of a key of the table.
+  if (!emailAddress.safeParse(verifiedEmail).success) {
+    throw new PlatformError('FORBIDDEN', `What ${host} gave as your e-mail address is none.`, {
+      hint: 'Tell its administrator.',
     });
   }
   const domain = verifiedEmail.slice(verifiedEmail.lastIndexOf('@') + 1).toLowerCase();
