@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { CORE_SETTINGS } from '#core/base/config.ts';
@@ -86,28 +86,30 @@ export async function startModelRecorder(
     return recorded;
   }
 
+  // Others on this machine, and pages of a name that leads to it (DNS rebinding), must not ask with the keys.
+  const word = randomUUID();
   // In the bundle an import above would load Node's whole HTTP client at the start of every command.
   const { createServer } = await import('node:http');
   const server = createServer(async (request, response) => {
-    const [, name, path] = /^\/(\w+)(\/.*)$/.exec(request.url ?? '') ?? [];
-    const provider = MODEL_PROVIDERS.find((each) => each === name);
+    const [, given, name, path] = /^\/([\w-]+)\/(\w+)(\/.*)$/.exec(request.url ?? '') ?? [];
+    const provider = given === word ? MODEL_PROVIDERS.find((each) => each === name) : undefined;
     const headers = new Headers();
     for (const [header, value] of Object.entries(request.headers)) {
       if (!NOT_FORWARDED.includes(header)) headers.set(header, String(value));
     }
     try {
       if (provider === undefined) throw new Error('there is no such provider');
-      const given = await answer(provider, path!, headers, await text(request));
-      const isText = Array.isArray(given.answer) && given.content_type !== 'application/json';
-      response.writeHead(given.status, { 'content-type': given.content_type });
-      response.end(isText ? (given.answer as string[]).join('\n') : JSON.stringify(given.answer));
+      const { answer: said, content_type, status } = await answer(provider, path!, headers, await text(request));
+      const isText = Array.isArray(said) && content_type !== 'application/json';
+      response.writeHead(status, { 'content-type': content_type });
+      response.end(isText ? said.join('\n') : JSON.stringify(said));
     } catch (error) {
       response.writeHead(502, { 'content-type': 'application/json' });
       response.end(JSON.stringify({ error: { message: (error as Error).message } }));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${word}`;
   return {
     settings: Object.fromEntries(MODEL_PROVIDERS.map((each) => [urlSettingOf(each).variable, `${url}/${each}`])),
     begin(recorded) {
