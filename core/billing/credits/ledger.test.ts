@@ -11,5 +11,5 @@ ledgerSuite(
     const clock = new SystemClock();
     return { main: new SqliteTable(database, 'main', clock), runs: new SqliteTable(database, 'runs', clock) };
   },
-  { rounds: 100 },
+  { rounds: 2000, findsRareFaults: true },
 );
