@@ -15,6 +15,7 @@ import type {
 import { pdf, png, wav } from '#test/helpers/sample-files.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
+import { testWhere } from '#test/helpers/test-where.ts';
 import { createLlm } from './create-llm.ts';
 
 let server: ScriptedLlm;
@@ -274,23 +275,20 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(server.requests[0]!.text).toContain('Said.');
   });
 
-  test.skipIf(provider === 'gemini' || (provider === 'anthropic' && !stream))(
-    'arguments that are no JSON',
-    async () => {
-      server.queue({ toolCalls: [{ name: 'add', rawInput: '{"a": 1, "b"' }] });
-      const { toolCalls, message } = await ask({ tools: TOOLS });
-      expect(toolCalls).toMatchObject([{ name: 'add', input: undefined }]);
-      // The call can go back all the same.
-      const { id } = toolCalls[0]!;
-      const result = { id, name: 'add', text: '[ERROR] no JSON', isError: true };
-      const messages: LlmRequest['messages'] = [
-        { role: 'user', text: 'JSON' },
-        message,
-        { role: 'tool', results: [result] },
-      ];
-      expect((await ask({ tools: TOOLS, messages })).finishReason).toBe('stop');
-    },
-  );
+  testWhere(provider !== 'gemini' && (provider !== 'anthropic' || stream))('arguments that are no JSON', async () => {
+    server.queue({ toolCalls: [{ name: 'add', rawInput: '{"a": 1, "b"' }] });
+    const { toolCalls, message } = await ask({ tools: TOOLS });
+    expect(toolCalls).toMatchObject([{ name: 'add', input: undefined }]);
+    // The call can go back all the same.
+    const { id } = toolCalls[0]!;
+    const result = { id, name: 'add', text: '[ERROR] no JSON', isError: true };
+    const messages: LlmRequest['messages'] = [
+      { role: 'user', text: 'JSON' },
+      message,
+      { role: 'tool', results: [result] },
+    ];
+    expect((await ask({ tools: TOOLS, messages })).finishReason).toBe('stop');
+  });
 
   test('cut at the limit, at the end of the window, or by a filter', async () => {
     server.queue({ text: 'Once upon', finish: 'length' }, { text: 'Once', finish: 'window' });
@@ -325,7 +323,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(server.requests).toHaveLength(1);
   });
 
-  test.skipIf(provider === 'ollama')('a key that the provider refuses', async () => {
+  testWhere(provider !== 'ollama')('a key that the provider refuses', async () => {
     const error = await failure({}, { apiKey: 'sk-refused-0123456789' });
     expect(error).toMatchObject({ code: 'LLM_KEY_REQUIRED', kind: 'key', extra: { hint: expect.any(String) } });
     expect(error.message).toContain('refused the API key');
@@ -349,7 +347,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(await failure({ refusal: 'overflow' })).toMatchObject({ code: 'UNPROCESSABLE', kind: 'overflow' });
   });
 
-  test.skipIf(provider === 'ollama')('a quota that is used up, or credit', async () => {
+  testWhere(provider !== 'ollama')('a quota that is used up, or credit', async () => {
     for (const refusal of ['quota', 'spend'] as const) {
       const error = await failure({ refusal });
       expect(error).toMatchObject({ code: 'LLM_RATE_LIMITED', kind: 'quota', extra: { is_retryable: false } });

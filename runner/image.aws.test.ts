@@ -87,14 +87,15 @@ describe.skipIf(problem !== undefined)(
       isContainer: true,
     });
 
-    reuseConformance(async () => ({
+    const harness = async () => ({
       async start() {
         const { url, kill, id } = await start();
         const waiting = once(spawn('docker', ['wait', id]).stdout, 'data');
         return { url, kill, ended: waiting.then(([code]) => Number(code)) };
       },
       ...{ blobs, linkTo: (key: string) => links.linkTo(key), writable: WRITABLE },
-    }));
+    });
+    reuseConformance(harness, { isContainer: true });
 
     test('installs a layer that another task runs with', async () => {
       const wheel = zip([

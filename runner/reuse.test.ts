@@ -21,12 +21,15 @@ afterAll(() => {
 // Bubblewrap makes the container; where it cannot, this is left out.
 const problem = await noContainer();
 describe.skipIf(problem !== undefined)(`in a container${problem ? ` (${problem})` : ''}`, () => {
-  reuseConformance(async () => ({
-    start: startContainer,
-    blobs,
-    linkTo: (key) => links.linkTo(key),
-    writable: WRITABLE,
-  }));
+  reuseConformance(
+    async () => ({
+      start: startContainer,
+      blobs,
+      linkTo: (key) => links.linkTo(key),
+      writable: WRITABLE,
+    }),
+    { isContainer: true },
+  );
 });
 
 test('a runner waits half a minute for its next session, after the minute that is paid anyway, and never past 15 minutes', () => {

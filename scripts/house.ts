@@ -94,8 +94,15 @@ export function readImports(root: string): Imports {
 /** What one file imports or exports from elsewhere, also by `import()`. Of the dashboard, types of `core` are left out. */
 export function importsOf(file: string, text: string): string[] {
   const { module } = parseSync(file, text);
-  const isLeftOut = ({ entries }: { readonly entries: readonly { readonly isType: boolean }[] }): boolean =>
-    file.startsWith('dashboard/') && entries.length > 0 && entries.every(({ isType }) => isType);
+  const resolve = (request: string): string => {
+    if (request.startsWith('.')) return normalize(join(dirname(file), request));
+    return request.startsWith('#') ? request.slice(1) : request;
+  };
+  const isLeftOut = ({ entries, moduleRequest }: (typeof module.staticImports)[number]): boolean =>
+    file.startsWith('dashboard/') &&
+    resolve(moduleRequest.value).startsWith('core/') &&
+    entries.length > 0 &&
+    entries.every(({ isType }) => isType);
   const requests = [
     ...module.staticImports.filter((each) => !isLeftOut(each)).map(({ moduleRequest }) => moduleRequest.value),
     ...module.staticExports.flatMap(({ entries }) =>
@@ -104,11 +111,7 @@ export function importsOf(file: string, text: string): string[] {
     // Also `import('./x.ts').Type`, which the parser does not list.
     ...[...text.matchAll(/\bimport\(\s*'([^']+)'/g)].map((match) => match[1]!),
   ];
-  const resolved = requests.map((request) => {
-    if (request.startsWith('.')) return normalize(join(dirname(file), request));
-    return request.startsWith('#') ? request.slice(1) : request;
-  });
-  return [...new Set(resolved)];
+  return [...new Set(requests.map(resolve))];
 }
 
 /** The wing of `core`, or the top folder, that a file lies in. */

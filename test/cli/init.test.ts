@@ -4,6 +4,7 @@ import { Ajv } from 'ajv';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TEMPLATES } from '#cli/templates.ts';
 import { EXAMPLES_FOLDER } from '#local/examples.ts';
+import { testWhere } from '#test/helpers/test-where.ts';
 import { modelAnswers } from '../examples/model-answers.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
@@ -94,15 +95,19 @@ describe.each(names)('the template %s', (template) => {
     }
   });
 
-  test('passes its own tests', async ({ skip }) => {
-    skip(template === 'skill' || template === 'service', 'it is not called');
-    skip(template !== 'prompt' && target.interpreters.python === undefined, 'no sandbox works on this machine');
-    await make();
-    const env = { PATH: process.env.PATH!, HOME: cwd, ...target.llm.settings, ANTHROPIC_API_KEY: 'sk-ant-scripted' };
-    const tested = await commandLine(['test', name, '--llm', 'record'], { cwd, env });
-    skip(template === 'tool-node' && tested.stderr.includes('could not be installed'), 'no npm registry in reach');
-    expect(tested.status, tested.stdout + tested.stderr).toBe(0);
-  }, 120_000);
+  const isCalled = template !== 'skill' && template !== 'service';
+  testWhere(isCalled)(
+    'passes its own tests',
+    async ({ skip }) => {
+      skip(template !== 'prompt' && target.interpreters.python === undefined, 'no sandbox works on this machine');
+      await make();
+      const env = { PATH: process.env.PATH!, HOME: cwd, ...target.llm.settings, ANTHROPIC_API_KEY: 'sk-ant-scripted' };
+      const tested = await commandLine(['test', name, '--llm', 'record'], { cwd, env });
+      skip(template === 'tool-node' && tested.stderr.includes('could not be installed'), 'no npm registry in reach');
+      expect(tested.status, tested.stdout + tested.stderr).toBe(0);
+    },
+    120_000,
+  );
 
   test('is published and answers', async ({ skip }) => {
     const needs = template.startsWith('tool') || ['orchestrator', 'loop', 'service'].includes(template);

@@ -17,6 +17,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { Table, TransactOperation } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
+import { testWhere } from '#test/helpers/test-where.ts';
 
 type LedgerTables = { readonly main: Table; readonly runs: Table };
 
@@ -214,7 +215,7 @@ export function ledgerSuite(
     expect(result.failed, fc.defaultReportMessage(result)).toBe(false);
   });
 
-  test.runIf(findsRareFaults)('a ledger that loses one price of a thousand is found', async () => {
+  testWhere(findsRareFaults)('a ledger that loses one price of a thousand is found', async () => {
     const losesOne = new Proxy(deps.main, {
       get(table, name) {
         if (name !== 'transact') return (table[name as keyof Table] as () => unknown).bind(table);

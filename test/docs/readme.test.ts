@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync } from 'node:fs';
-import { dirname, join, normalize } from 'node:path';
+import { basename, dirname, join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
 import { WINGS } from '../../scripts/house.ts';
 
@@ -9,8 +9,11 @@ const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
 
 const PAGES = [
   'README.md',
+  'AGENTS.md',
   'CHANGELOG.md',
-  ...globSync(['docs/**/*.md', 'core/*/README.md', 'examples/**/*.md'], { cwd: ROOT }).sort(),
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...globSync(['docs/**/*.md', '{*,core/*}/README.md', 'examples/**/*.md'], { cwd: ROOT }).sort(),
 ];
 
 const TOP_FOLDERS = /^(aws|bench|bin|cli|core|docs|examples|functions|lib|llm|local|runner|scripts|sdk|stages|test)\//;
@@ -43,7 +46,13 @@ function problemOf(target: string): string | undefined {
 test('the tables of the README list every page of docs', () => {
   const listed = [...read('README.md').matchAll(/^\|.*\]\((docs\/[^)#]+)\)/gm)].map(([, page]) => page);
   const pages = globSync(['docs/**/*.md', 'docs/openapi.json'], { cwd: ROOT });
-  expect(listed.sort()).toEqual(pages.sort());
+  expect(listed.sort()).toEqual(pages.filter((page) => !/^docs\/(README\.md|decisions\/)/.test(page)).sort());
+});
+
+test('the table of decisions lists every one of them', () => {
+  const listed = [...read('docs/decisions/README.md').matchAll(/^\|.*\]\((\d{4}-[^)]+)\)/gm)].map(([, page]) => page);
+  const records = globSync('docs/decisions/[0-9]*.md', { cwd: ROOT }).map((path) => basename(path));
+  expect(listed).toEqual(records.sort());
 });
 
 test.each(PAGES)('every relative link of %s resolves', (page) => {

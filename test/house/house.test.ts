@@ -57,6 +57,13 @@ describe('refuses', () => {
       'code of core in a browser',
       { 'dashboard/src/a.tsx': `import { routes } from '#core/api/routes.ts';`, 'core/api/routes.ts': '' },
     ],
+    [
+      'a circle of types in the dashboard',
+      {
+        'dashboard/src/a.tsx': `import type { B } from './b.tsx';`,
+        'dashboard/src/b.tsx': `import type { A } from './a.tsx';`,
+      },
+    ],
     ['React in core', { 'core/runs/a.ts': `import { useState } from 'react';` }],
     ['tests in the product', { 'core/runs/a.ts': `import '#test/helpers/b.ts';`, 'test/helpers/b.ts': '' }],
   ])('%s', (_, files) => {

@@ -1,7 +1,6 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { Bot } from 'lucide-react';
 import { lazy, Suspense } from 'react';
-import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { useLiveRefresh } from '../../live/use-live.ts';
@@ -13,24 +12,15 @@ import { Page } from '../../ui/page.tsx';
 import { Badge } from '../../ui/status.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Playground } from './playground.tsx';
+import { numberOf, type TabProps } from './version.ts';
 
 const VersionsTab = lazy(() => import('./versions-tab.tsx'));
 const CodeTab = lazy(() => import('./code-tab.tsx'));
 const ApiTab = lazy(() => import('./api-tab.tsx'));
 const SettingsTab = lazy(() => import('./settings-tab.tsx'));
 
-/** A version of an agent, as the list of its versions has it. */
-export type Version = AnswerOf<'listAgents'>[number];
-export interface TabProps {
-  /** The version that is looked at. */
-  readonly agent: Version;
-  /** All of the agent, newest first. */
-  readonly versions: readonly Version[];
-}
-
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
-export const numberOf = ({ version }: Pick<Version, 'version'>): number => Number(version.slice(1));
 
 /** One agent: its playground, versions, code, address and settings. `$name` may also be the id of a version. */
 export function AgentPage() {

@@ -17,8 +17,8 @@ import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Badge } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import type { Version } from './agent-page.tsx';
 import { SchemaTable } from './schema-table.tsx';
+import type { Version } from './version.ts';
 
 /** How programs and other agents reach an agent, what it takes and answers, and what it calls itself. */
 export default function ApiTab({ agent }: { readonly agent: Version }) {

@@ -3,7 +3,7 @@ import { unzipSync } from 'fflate';
 import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import type { Version } from './agent-page.tsx';
+import type { Version } from './version.ts';
 
 /** A file of a zip, before it is expanded. */
 export interface ZipFile {

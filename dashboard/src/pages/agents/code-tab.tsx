@@ -12,8 +12,8 @@ import { Loading } from '../../ui/loading.tsx';
 import { bytes } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
 import { download, harmless } from '../../ui/viewer.tsx';
-import type { Version } from './agent-page.tsx';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
+import type { Version } from './version.ts';
 
 const Editor = lazy(() => import('../../ui/editor.tsx'));
 const route = getRouteApi('/signed-in/$workspace/agents/$name');

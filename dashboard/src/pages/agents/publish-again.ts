@@ -1,9 +1,9 @@
 import { publishBodyOf } from '#core/agents/publish-body.ts';
 import { call } from '../../api/client.ts';
 import { toast } from '../../ui/toast.tsx';
-import type { Version } from './agent-page.tsx';
 import { readBundle } from './bundle-zip.ts';
 import { uploadBundle } from './send-file.ts';
+import type { Version } from './version.ts';
 
 /** Publishes what a version holds as the next version. Returns the service key that this made, if it did. Throws what the requests throw. */
 export async function publishAgain(

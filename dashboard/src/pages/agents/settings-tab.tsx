@@ -9,8 +9,8 @@ import { Checkbox, TextField } from '../../ui/field.tsx';
 import { count } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
 import { toast } from '../../ui/toast.tsx';
-import type { TabProps } from './agent-page.tsx';
 import { Fork } from './fork.tsx';
+import type { TabProps } from './version.ts';
 
 /** What may be changed of a published version, copies, and the end of the agent. */
 export default function SettingsTab({ agent, versions }: TabProps) {

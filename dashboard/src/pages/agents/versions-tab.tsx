@@ -16,9 +16,9 @@ import { Badge, Status } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { harmless } from '../../ui/viewer.tsx';
-import type { TabProps, Version } from './agent-page.tsx';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import { publishAgain } from './publish-again.ts';
+import type { TabProps, Version } from './version.ts';
 
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 

@@ -1,12 +1,14 @@
 import { useState } from 'react';
 import { useAgents } from '../../api/agents.ts';
+import type { AnswerOf } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
-import type { Budget } from './budgets.tsx';
+
+export type Budget = AnswerOf<'listBudgets'>['budgets'][number];
 
 const WINDOWS = [
   { id: 'daily', label: 'A day' },

@@ -1,6 +1,5 @@
 import { PiggyBank, Plus } from 'lucide-react';
 import { useState } from 'react';
-import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
@@ -13,9 +12,7 @@ import { Section } from '../../ui/page.tsx';
 import { Badge, type Tone } from '../../ui/status.tsx';
 import { Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { BudgetForm } from './budget-form.tsx';
-
-export type Budget = AnswerOf<'listBudgets'>['budgets'][number];
+import { type Budget, BudgetForm } from './budget-form.tsx';
 
 const WINDOWS = { daily: 'a day', weekly: 'a week', monthly: 'a month' };
 const AT_LIMIT = {

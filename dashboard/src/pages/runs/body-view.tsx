@@ -6,7 +6,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { CutText, JsonView, SHOWN } from '../../ui/viewer.tsx';
 import type { BodyAnswer, BodyQuestion } from './body-worker.ts';
-import type { RunParams } from './trace-tab.tsx';
+import type { RunParams } from './run-params.ts';
 
 type Member = BodyQuestion['member'];
 type Body = Exclude<BodyAnswer, { readonly status: number }>;

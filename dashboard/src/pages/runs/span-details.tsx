@@ -12,7 +12,7 @@ import { Status } from '../../ui/status.tsx';
 import { Duration, duration, Time } from '../../ui/time.tsx';
 import { harmless, JsonView, TextView } from '../../ui/viewer.tsx';
 import type { Line } from './lines.ts';
-import type { RunParams } from './trace-tab.tsx';
+import type { RunParams } from './run-params.ts';
 
 /** What is known of a line, and what was said in it if the workspace keeps that. */
 export function SpanDetails({

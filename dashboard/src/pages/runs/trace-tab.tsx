@@ -22,6 +22,7 @@ import {
   withParents,
   zoomed,
 } from './lines.ts';
+import type { RunParams } from './run-params.ts';
 import { SpanDetails } from './span-details.tsx';
 import { useWaterfall } from './use-waterfall.ts';
 import { Waterfall } from './waterfall.tsx';
@@ -38,11 +39,6 @@ interface TraceSearch {
   readonly zoom?: string;
   readonly view?: 'table';
   readonly critical?: 'on';
-}
-
-export interface RunParams {
-  readonly workspace_id: string;
-  readonly run_id: string;
 }
 
 /** The steps of the whole chain over time, and what is known of the selected one. */

@@ -8,7 +8,7 @@ import { Table } from '../../ui/table.tsx';
 import { Duration } from '../../ui/time.tsx';
 import { harmless } from '../../ui/viewer.tsx';
 import { type Called, callTree } from './call-tree.ts';
-import type { RunParams } from './trace-tab.tsx';
+import type { RunParams } from './run-params.ts';
 import { useWaterfall } from './use-waterfall.ts';
 
 /** Which run called which, with what each cost, alone and with all that it called. */
