@@ -430,7 +430,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(error).toMatchObject({ message: expect.stringContaining('status 502'), kind: 'transient' });
   });
 
-  test.runIf(stream).each([{ streamError: true }, { errorFirst: true }])(
+  testWhere(stream).each([{ streamError: true }, { errorFirst: true }])(
     'an error inside the stream: %j',
     async (fault) => {
       const error = await failure({ text: 'a long answer, of which half comes', ...fault });

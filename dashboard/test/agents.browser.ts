@@ -99,7 +99,7 @@ describeSite('agents', (site) => {
     await page.getByText('Sunny, <b>very</b> sunny.').waitFor();
     const snippet = page.getByText(/^curl /);
     expect(await snippet.textContent()).toContain(String.raw`-d '{"city":"O'\''Hare"}'`);
-    await page.getByRole('button', { name: 'Use its input' }).first().waitFor();
+    await page.getByRole('button', { name: 'Load input' }).first().waitFor();
   });
 
   test('an input that the agent refuses is said with its field, and the form says it before', async () => {

@@ -134,7 +134,7 @@ describeSite('schedules', (site) => {
     await week.getByText('4 missed').waitFor();
     await week.getByText('00:05 skipped').waitFor();
     await week.getByText(/ ran$/).waitFor();
-    await page.getByRole('button', { name: 'Week after' }).click();
+    await page.getByRole('button', { name: 'Next week' }).click();
     await week.getByText('24 due').first().waitFor();
     expect(page.url()).toMatch(/week=\d{4}-\d\d-\d\d/);
     await page.getByLabel('Agent').fill('clean');
@@ -155,12 +155,12 @@ describeSite('schedules', (site) => {
     await page.getByRole('button', { name: /Starts/ }).click();
     await page.getByRole('option', { name: 'When something posts' }).click();
     await page.getByRole('button', { name: 'Create schedule' }).click();
-    const shown = page.getByRole('dialog', { name: "The webhook's address" }).locator('code');
+    const shown = page.getByRole('dialog', { name: 'Webhook URL' }).locator('code');
     const first = (await shown.textContent())!;
     await page.getByRole('button', { name: 'Copy', exact: true }).click();
     await page.getByRole('button', { name: 'Done' }).click();
-    await page.getByRole('button', { name: 'Make a new address' }).click();
-    await page.getByRole('button', { name: 'Make new address' }).click();
+    await page.getByRole('button', { name: 'Rotate URL' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Rotate URL' }).click();
     const second = (await shown.textContent())!;
     expect(second).not.toBe(first);
     expect((await fetch(first, { method: 'POST', body: '{}' })).status).not.toBe(200);

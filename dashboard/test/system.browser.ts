@@ -12,7 +12,7 @@ describeSite(
   (site) => {
     test('the system page shows parts and process on this machine', async () => {
       const page = await site.open('/system');
-      await page.getByRole('row').filter({ hasText: 'Database' }).getByText('Works').waitFor();
+      await page.getByRole('row').filter({ hasText: 'Database' }).getByText('Operational').waitFor();
       await page.getByText('Event loop waits').waitFor();
       expect(await page.getByRole('link', { name: 'For Prometheus' }).getAttribute('href')).toBe(
         `${site.target.url}/metrics`,

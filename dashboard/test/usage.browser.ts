@@ -68,7 +68,7 @@ describeSite('usage', (site) => {
     const chart = page.getByRole('figure').first();
     await chart.locator('svg').first().waitFor();
     await chart.getByText('Show as a table').click();
-    const table = page.getByRole('table', { name: 'Calls a day' });
+    const table = page.getByRole('table', { name: 'Calls per day' });
     expect(await table.getByRole('row').count()).toBe(1 + 7);
     const { points } = await site.client.getUsageTimeseries({ query: { days: 7 } });
     const { date, calls, errors } = points.at(-1)!;

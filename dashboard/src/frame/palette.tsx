@@ -73,7 +73,7 @@ function Entries({ onDone }: { readonly onDone: () => void }) {
           onDone();
           entries.find((entry) => entry.id === id)?.run();
         }}
-        renderEmptyState={() => <p className="p-3 text-soft">Nothing has this name.</p>}
+        renderEmptyState={() => <p className="p-3 text-soft">No results.</p>}
         className="max-h-80 overflow-auto p-1 outline-none"
       >
         {({ id, label, note, icon: Icon }) => (

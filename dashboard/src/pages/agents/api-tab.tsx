@@ -104,7 +104,7 @@ function Branch({ node }: { readonly node: TreeNode }) {
       <span className="flex flex-wrap items-center gap-1.5 py-0.5">
         <span className="font-mono text-xs break-all">{agent}</span>
         {type && <Badge>{type}</Badge>}
-        {!accessible && <Badge tone="bad">Not there, or not for you</Badge>}
+        {!accessible && <Badge tone="bad">Not found, or no access</Badge>}
         {repeated && <Badge>Shown above</Badge>}
       </span>
       {skills.length + dependencies.length > 0 && (

@@ -258,7 +258,7 @@ function Estimate({ agent: { org_slug, name, version } }: { readonly agent: Agen
         `About ${usd(p50_cost_usd)}, 95 % of runs below ${usd(p95_cost_usd ?? p50_cost_usd)}, at provider’s price · `}
       {avg_duration_ms !== undefined && `${duration(avg_duration_ms)} · `}
       {success_rate !== undefined &&
-        `${percent(success_rate, 1)} of ${count(sample_size)} ${sample_size === 1 ? 'run' : 'runs'} well`}
+        `${percent(success_rate, 1)} success · ${count(sample_size)} ${sample_size === 1 ? 'run' : 'runs'}`}
     </span>
   );
 }
@@ -300,7 +300,7 @@ function Result({ progress, name }: { readonly progress: Progress; readonly name
         {result !== undefined && <JsonView value={result.data ?? result} name={`${name}-result`} />}
         {output !== '' && (
           <details open={error !== undefined}>
-            <summary className="font-medium">What it printed</summary>
+            <summary className="font-medium">Logs</summary>
             <div className="mt-2">
               <TextView text={output} name={`${name}-output`} />
             </div>
@@ -356,7 +356,7 @@ function Recent({ agent: { name } }: { readonly agent: Agent }) {
               look="quiet"
               onPress={() => void navigate({ to: '.', search: (now) => ({ ...now, from: each.id }), replace: true })}
             >
-              Use its input
+              Load input
             </Button>
           </li>
         ))}

@@ -113,11 +113,11 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
         onChange={(value) => setAction(value as Budget['action_on_hard_limit'])}
       />
       <TextField
-        label="Post alerts to"
+        label="Alert webhook URL (optional)"
         value={webhook}
         onChange={setWebhook}
         placeholder="https://example.com/alerts"
-        description="Signed with the workspace's signing secret. Empty: nowhere."
+        description="Signed with the workspace's signing secret."
       />
       {error && <ErrorBox error={error} />}
     </Dialog>

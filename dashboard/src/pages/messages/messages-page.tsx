@@ -70,7 +70,7 @@ export function MessagesPage() {
       <div className="flex flex-wrap items-end gap-2" data-filter>
         <TextField
           label="Agent"
-          placeholder="Its whole name"
+          placeholder="Exact name"
           value={given.agent ?? ''}
           onChange={(agent) => change({ agent: agent || undefined })}
         />

@@ -110,12 +110,7 @@ export function RunFilters({ filters, onChange }: FiltersProps) {
           onChange={(q) => onChange({ q })}
           error={filters.q === undefined || ID_PREFIX.test(filters.q) ? undefined : '7 or more of 0-9 and a-f'}
         />
-        <Typed
-          label="Agent"
-          placeholder="Its whole name"
-          value={filters.agent}
-          onChange={(agent) => onChange({ agent })}
-        />
+        <Typed label="Agent" placeholder="Exact name" value={filters.agent} onChange={(agent) => onChange({ agent })} />
         <Select
           label="Status"
           value={filters.status ?? ''}

@@ -106,7 +106,7 @@ export function RunsPage() {
       {data && runs.length === 0 && !hasNextPage && <NoRuns isFiltered={isFiltered} />}
       {data && runs.length === 0 && hasNextPage && (
         <div className="flex flex-col items-start gap-2">
-          <p className="text-soft">None of the newest runs matches.</p>
+          <p className="text-soft">None of the latest runs matches.</p>
           <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
             Look at older runs
           </Button>

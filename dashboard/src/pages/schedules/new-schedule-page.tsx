@@ -52,7 +52,7 @@ export function NewSchedulePage() {
           onClose={() => void navigate({ to: '/$workspace/schedules', params: { workspace: slug } })}
         />
       )}
-      {made && <ShownOnce title="The webhook's address" text={made.url} onClose={() => void show(made.id)} />}
+      {made && <ShownOnce title="Webhook URL" text={made.url} onClose={() => void show(made.id)} />}
     </Page>
   );
 }

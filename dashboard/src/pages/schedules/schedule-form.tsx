@@ -133,15 +133,15 @@ export function ScheduleForm({
             </Checkbox>
           </div>
           <TextField
-            label="Address for alerts"
+            label="Alert webhook URL (optional)"
             value={alertUrl}
             onChange={setAlertUrl}
             placeholder="https://"
-            description="Failures are posted to it. Empty: nowhere."
+            description="Failures are posted to it."
           />
           <div className="grid grid-cols-2 gap-4">
             <TextField label="Alert after failures" inputMode="numeric" value={alertAfter} onChange={setAlertAfter} />
-            <TextField label="Stop after failures" inputMode="numeric" value={stopAfter} onChange={setStopAfter} />
+            <TextField label="Disable after failures" inputMode="numeric" value={stopAfter} onChange={setStopAfter} />
           </div>
           {error != null && <ErrorBox error={error} />}
           <div className="flex flex-wrap justify-end gap-2">

@@ -257,20 +257,20 @@ function Webhook({ schedule }: { readonly schedule: Schedule }) {
         />
         {role === 'owner' && (
           <div>
-            <Button onPress={() => setAsking(true)}>Make a new address</Button>
+            <Button onPress={() => setAsking(true)}>Rotate URL</Button>
           </div>
         )}
       </div>
       <ConfirmDialog
-        title="Make a new address?"
+        title="Rotate the URL?"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
-        action="Make new address"
+        action="Rotate URL"
         onConfirm={async () => setUrl((await rotate.mutateAsync({ params })).webhook_url)}
       >
-        The address before is dead at once: what posts to it is refused.
+        The old URL stops working at once: requests to it are refused.
       </ConfirmDialog>
-      {url !== undefined && <ShownOnce title="The webhook's address" text={url} onClose={() => setUrl(undefined)} />}
+      {url !== undefined && <ShownOnce title="Webhook URL" text={url} onClose={() => setUrl(undefined)} />}
     </Section>
   );
 }

@@ -52,11 +52,11 @@ export function WeekCalendar({
       description={`${DAY.format(monday)} to ${DAY.format(days[6])}, in ${ZONE}`}
       actions={
         <div className="flex items-center gap-1">
-          <IconButton icon={ChevronLeft} label="Week before" onPress={() => onWeek(dateOf(daysAfter(monday, -7)))} />
+          <IconButton icon={ChevronLeft} label="Previous week" onPress={() => onWeek(dateOf(daysAfter(monday, -7)))} />
           <Button look="quiet" onPress={() => onWeek(undefined)}>
             This week
           </Button>
-          <IconButton icon={ChevronRight} label="Week after" onPress={() => onWeek(dateOf(daysAfter(monday, 7)))} />
+          <IconButton icon={ChevronRight} label="Next week" onPress={() => onWeek(dateOf(daysAfter(monday, 7)))} />
         </div>
       }
       isFramed={false}

@@ -79,11 +79,11 @@ export function NewServicePage() {
             />
             <TextField label="Instances" inputMode="numeric" value={instances} onChange={setInstances} />
             <TextField
-              label="Address for alerts"
+              label="Alert webhook URL (optional)"
               value={alertUrl}
               onChange={setAlertUrl}
               placeholder="https://"
-              description="Crash loops are posted to it. Empty: nowhere."
+              description="Crash loops are posted to it."
             />
             <Checkbox value={isFollowing} onChange={setFollowing}>
               Follow new versions of the agent

@@ -147,11 +147,11 @@ function Settings({ service }: { readonly service: Service }) {
             error={problems.failures}
           />
           <TextField
-            label="Address for alerts"
+            label="Alert webhook URL (optional)"
             value={form.alertUrl}
             onChange={(alertUrl) => set({ alertUrl })}
             placeholder="https://"
-            description="Crash loops are posted to it. Empty: nowhere."
+            description="Crash loops are posted to it."
           />
         </div>
         <Checkbox value={form.isFollowing} onChange={(isFollowing) => set({ isFollowing })}>

@@ -96,7 +96,7 @@ export function TasksPage() {
           <div className="flex flex-wrap items-end gap-2" data-filter>
             <TextField
               label="Project"
-              placeholder="Its whole name"
+              placeholder="Exact name"
               value={given.project ?? ''}
               onChange={(project) => change({ project: project || undefined })}
             />
@@ -190,7 +190,7 @@ function TaskList({
       {data.total > PAGE && (
         <div className="flex items-center gap-2">
           <Button isDisabled={page === 0} onPress={() => show(page - 1)}>
-            Page before
+            Previous
           </Button>
           <Button isDisabled={(page + 1) * PAGE >= data.total} onPress={() => show(page + 1)}>
             Next page

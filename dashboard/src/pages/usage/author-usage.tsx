@@ -43,20 +43,20 @@ export function AuthorUsage({ days }: { readonly days: number }) {
         label="Sums"
         figures={[
           { name: 'Calls', value: count(total_calls) },
-          { name: 'Did not complete', value: percent(total_errors, total_calls) },
+          { name: 'Failed', value: percent(total_errors, total_calls) },
           { name: 'Callers paid', value: <Credits cents={credits_cents} /> },
         ]}
       />
-      <Section title="Calls a day">
+      <Section title="Calls per day">
         <Suspense fallback={<Loading />}>
           <Chart
-            label="Calls a day"
+            label="Calls per day"
             rows={points}
             at="date"
             format={count}
             series={[
               { key: 'good', label: 'Completed', colour: '--good', kind: 'bar' },
-              { key: 'errors', label: 'Did not complete', colour: '--bad', kind: 'bar' },
+              { key: 'errors', label: 'Failed', colour: '--bad', kind: 'bar' },
             ]}
           />
         </Suspense>
@@ -85,7 +85,7 @@ export function AuthorUsage({ days }: { readonly days: number }) {
           columns={[
             { title: 'Agent', cell: ({ agent_name }) => agent_name },
             { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
-            { title: 'Did not complete', cell: ({ calls, errors }) => percent(errors, calls), isNumber: true },
+            { title: 'Failed', cell: ({ calls, errors }) => percent(errors, calls), isNumber: true },
             {
               title: 'On average',
               cell: ({ avg_duration_ms }) => <Duration ms={avg_duration_ms} />,

@@ -39,7 +39,7 @@ export function OwnUsage({ days, tenant }: Asked) {
         figures={[
           { name: 'Calls', value: count(sums.total_calls), note: `${shortCount(sums.calls_remaining)} left today` },
           {
-            name: 'Did not complete',
+            name: 'Failed',
             value: percent(sums.total_errors, sums.total_calls),
             note: `${count(sums.total_errors)} ${sums.total_errors === 1 ? 'call' : 'calls'}`,
           },
@@ -100,7 +100,7 @@ function Series({ points, tenant }: { readonly points: readonly Point[]; readonl
   return (
     <>
       <Section
-        title="Calls a day"
+        title="Calls per day"
         description="What an agent calls is part of the call above it."
         actions={
           <CsvButton
@@ -120,22 +120,22 @@ function Series({ points, tenant }: { readonly points: readonly Point[]; readonl
       >
         <Suspense fallback={<Loading />}>
           <Chart
-            label="Calls a day"
+            label="Calls per day"
             rows={rows}
             at="date"
             format={count}
             series={[
               { key: 'good', label: 'Completed', colour: '--good', kind: 'bar' },
-              { key: 'errors', label: 'Did not complete', colour: '--bad', kind: 'bar' },
+              { key: 'errors', label: 'Failed', colour: '--bad', kind: 'bar' },
             ]}
           />
         </Suspense>
       </Section>
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
-        <Section title="Cost a day">
+        <Section title="Cost per day">
           <Suspense fallback={<Loading />}>
             <Chart
-              label="Cost a day"
+              label="Cost per day"
               rows={rows}
               at="date"
               format={usd}
@@ -147,10 +147,10 @@ function Series({ points, tenant }: { readonly points: readonly Point[]; readonl
             />
           </Suspense>
         </Section>
-        <Section title="Tokens a day">
+        <Section title="Tokens per day">
           <Suspense fallback={<Loading />}>
             <Chart
-              label="Tokens a day"
+              label="Tokens per day"
               rows={rows}
               at="date"
               format={shortCount}
@@ -237,7 +237,7 @@ function ByAgent(asked: Asked) {
             { title: 'Agent', cell: ({ org_slug, agent_name }) => `${org_slug}/${agent_name}` },
             { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
             {
-              title: 'Did not complete',
+              title: 'Failed',
               cell: ({ calls, errors }) => percent(errors, calls),
               isNumber: true,
               from: 'sm',
@@ -299,7 +299,7 @@ function ByTenant({ days }: { readonly days: number }) {
         columns={[
           { title: 'Tenant', cell: ({ tenant_id }) => tenant_id },
           { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
-          { title: 'Did not complete', cell: ({ calls, errors }) => percent(errors, calls), isNumber: true },
+          { title: 'Failed', cell: ({ calls, errors }) => percent(errors, calls), isNumber: true },
           { title: 'Last call', cell: ({ last_call_at }) => <Time at={last_call_at} />, from: 'sm' },
         ]}
       />
