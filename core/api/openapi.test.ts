@@ -31,6 +31,24 @@ test('has every row of the table, with its parameters and answers', () => {
   }
 });
 
+test('each operation says who may use it, what it changes, and what repeating it does', () => {
+  const { paths } = openApiDocument() as { paths: Record<string, Record<string, { description: string }>> };
+  const textOf = (operation: string) => {
+    const row = rows.find(({ operationId }) => operationId === operation)!;
+    return paths[row.path]![row.method.toLowerCase()]!.description;
+  };
+  for (const { operationId, auth } of rows) {
+    expect(textOf(operationId), operationId).toMatch(
+      auth === 'key' ? /^Needs an API key with the scope `\w+`/ : /^(Needs|For) /,
+    );
+  }
+  expect(textOf('createSchedule')).toBe(
+    'Needs an API key with the scope `manage` of an owner of the workspace. The audit log keeps who did it. Each request acts anew.',
+  );
+  expect(textOf('listAgents')).toContain('It changes nothing.');
+  expect(textOf('callAgent')).toContain('`Idempotency-Key`');
+});
+
 test('operations have one name each, and addresses are one each', () => {
   expect(new Set(rows.map(({ operationId }) => operationId)).size).toBe(rows.length);
   expect(new Set(rows.map(({ method, path }) => `${method} ${path}`)).size).toBe(rows.length);

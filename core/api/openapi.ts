@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { ERROR_CODES, type ErrorCode, httpStatusOf, isRetryable } from '#core/base/errors.ts';
 import { commonErrors, isRaw, pathParameters, type RawBody, type Route } from '#core/http/route.ts';
 import { API_VERSION } from './api-version.ts';
+import { operationText } from './operation-text.ts';
 import { routes } from './routes.ts';
 
 type JsonObject = Record<string, unknown>;
@@ -133,6 +134,7 @@ export function openApiDocument(): JsonObject {
       [route.method.toLowerCase()]: {
         operationId: route.operationId,
         summary: route.summary,
+        description: operationText(route),
         tags: [route.fn],
         ...securityOf(route),
         // What makes pages and clients of the document leaves these out.
