@@ -37,6 +37,8 @@ const MAY_BE_SKIPPED = [
   /^(local\/image\.heavy|runner\/image\.aws)\.test\.ts > [^>]*\(not tried: (no Docker engine|the image cannot be built)/,
   // A kernel that lets ordinary users make namespaces.
   /^local\/sandbox\/local-sandbox\.test\.ts > .*it works for an ordinary user \(not tried:/,
+  // The rehearsal of Fargate has them.
+  /^test\/rehearsal\/microvm\.rehearsal\.ts > dependencies of Python /,
 ];
 
 /** Names the tests that passed at their second try, which the default reporter shows as passed, and in CI those that were skipped. */

@@ -421,7 +421,7 @@ const STAGES = join(import.meta.dirname, '../stages');
 
 /** Loads a stage from its file in `stages/`. Throws if there is no such file. */
 export async function loadStage(name: string): Promise<StageFile> {
-  const names = readdirSync(STAGES).map((file) => basename(file, '.ts'));
+  const names = readdirSync(STAGES).flatMap((file) => (file.endsWith('.ts') ? basename(file, '.ts') : []));
   if (!names.includes(name)) throw new Error(`there is no stage "${name}", only ${names.join(', ')}: see stages/`);
   const { stage }: { stage: StageFile } = await import(join(STAGES, `${name}.ts`));
   return stage;
