@@ -61,7 +61,7 @@ export async function hasCancelledBelow(
   const runs = new RunStore(deps, workspaceId);
   const callers = await runs.callers(rootRunId);
   const below = [...callers.keys()].filter((each) => isBelow(each, id, callers));
-  return (await runs.findAll(below)).some(({ status }) => status === 'cancelled');
+  return (await Promise.all(below.map((each) => runs.isCancelled(each)))).includes(true);
 }
 
 async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promise<boolean> {
