@@ -18,6 +18,8 @@ export interface OutboundFetchOptions {
   readonly onBytes: (length: number) => void;
   /** Told why a request got no whole answer. The SDK replaces some of these errors by its own. */
   readonly onFailure: (failure: ToolServerFailure) => void;
+  /** Told when an answer to a request of the server is sent, and when the server has taken it. */
+  readonly onAnswering: (change: 1 | -1) => void;
 }
 
 /**
@@ -27,7 +29,7 @@ export interface OutboundFetchOptions {
  * it again to resume an answer that broke off: all three are refused. An event stream that ends without its answer would leave
  * the SDK waiting for ever, so each stream gets an error as its last event; after an answer the SDK ignores it.
  */
-export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure }: OutboundFetchOptions) {
+export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure, onAnswering }: OutboundFetchOptions) {
   const failed = (error: unknown): unknown => {
     const failure = hasCode(error, 'OUTBOUND_FAILED') ? unreached(error as OutboundFailure) : error;
     if (isFailure(failure)) onFailure(failure);
@@ -35,6 +37,8 @@ export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure }:
   };
   return async (url: string | URL, { method, headers, body, signal }: RequestInit = {}): Promise<Response> => {
     if (method !== 'POST' && method !== 'DELETE') return new Response(null, { status: 405 });
+    const { id, isAnswer } = sentMessage(body);
+    if (isAnswer) onAnswering(1);
     try {
       const answer = await outbound.exchange({
         method,
@@ -48,11 +52,14 @@ export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure }:
       const pieces = bounded(answer, maxBytes(), onBytes);
       const isStream = status < 300 && /^text\/event-stream\b/i.test(answer.headers['content-type'] ?? '');
       const content = isStream
-        ? ReadableStream.from(withEnd(pieces, requestId(body), failed))
+        ? ReadableStream.from(withEnd(pieces, id, failed))
         : Buffer.concat(await Array.fromAsync(pieces));
+      if (status === 200 && id !== undefined && Buffer.isBuffer(content)) checkAnswers(content, id);
       return new Response(BODYLESS.includes(status) ? null : content, { status, headers: answer.headers });
     } catch (error) {
       throw failed(error);
+    } finally {
+      if (isAnswer) onAnswering(-1);
     }
   };
 }
@@ -97,8 +104,26 @@ async function* withEnd(
   if (id !== undefined) yield Buffer.from(`\n\ndata: ${JSON.stringify(error)}\n\n`);
 }
 
-/** The id of the request in a body; `undefined` for notifications and answers. */
-function requestId(body: RequestInit['body']): unknown {
-  const { id, method } = JSON.parse(body as string) as { id?: unknown; method?: unknown };
-  return method === undefined ? undefined : id;
+/** What a body is: the id of a request, which notifications and answers have none of. */
+function sentMessage(body: RequestInit['body']): { readonly id?: unknown; readonly isAnswer: boolean } {
+  if (typeof body !== 'string') return { isAnswer: false };
+  const { id, method } = JSON.parse(body) as { id?: unknown; method?: unknown };
+  return method === undefined ? { isAnswer: true } : { id, isAnswer: false };
+}
+
+/**
+ * Throws if `content` is JSON, but not the answer to the request `id`: the SDK would go on waiting for that, though nothing else can
+ * come. Of several messages at once, it would deal with all in one turn of the event loop.
+ */
+function checkAnswers(content: Buffer, id: unknown): void {
+  let message: unknown;
+  try {
+    message = JSON.parse(content.toString());
+  } catch {
+    return;
+  }
+  if (Array.isArray(message)) throw new ToolServerFailure('it answered with several messages at once');
+  const { jsonrpc, id: answered } = Object(message) as { jsonrpc?: unknown; id?: unknown };
+  if (jsonrpc === '2.0' && String(answered) !== String(id))
+    throw new ToolServerFailure('it answered another request than it was asked');
 }

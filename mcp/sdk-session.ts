@@ -17,6 +17,7 @@ import {
   type ToolServerSession,
 } from '#core/ports/tool-servers.ts';
 import { BROKEN_ANSWER, outboundFetch } from './outbound-fetch.ts';
+import { Unasked } from './unasked.ts';
 
 const CLIENT = { name: 'agent-platform', version: '1.0.0' };
 /** Of all answers until the tools are known. */
@@ -54,6 +55,7 @@ export async function openSession(
   signal.addEventListener('abort', stop, { once: true });
   let bytesLeft = MAX_OPENING_BYTES;
   let failure: ToolServerFailure | undefined;
+  const unasked = new Unasked((flood) => ended.abort(flood));
   const fetch = outboundFetch({
     outbound,
     ended: ended.signal,
@@ -64,8 +66,12 @@ export async function openSession(
     onFailure(error) {
       failure ??= error;
     },
+    onAnswering: unasked.answering,
   });
   const transport = new sdk.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, fetch });
+  // The SDK calls what it finds here before its own handlers.
+  transport.onmessage = unasked.take;
+  transport.onerror = () => unasked.take();
   const client = new sdk.Client(CLIENT, {
     versionNegotiation: { mode: 'auto' },
     enforceStrictCapabilities: true,
@@ -77,12 +83,12 @@ export async function openSession(
     await client.connect(transport, { timeout: NO_TIMEOUT });
     const { tools } = await client.listTools(undefined, { timeout: NO_TIMEOUT });
     bytesLeft = Number.POSITIVE_INFINITY;
-    return new McpSession(sdk, { client, transport, tools, ended, clock });
+    return new McpSession(sdk, { client, transport, tools, ended, unasked, clock });
   } catch (error) {
     await client.close().catch(() => {});
     ended.abort(CLOSED);
     signal.throwIfAborted();
-    throw failure ?? failureOf(sdk, error);
+    throw unasked.failure ?? failure ?? failureOf(sdk, error);
   } finally {
     signal.removeEventListener('abort', stop);
   }
@@ -103,6 +109,7 @@ class McpSession implements ToolServerSession {
   readonly #transport: StreamableHTTPClientTransport;
   readonly #definitions: ReadonlyMap<string, Tool>;
   readonly #ended: AbortController;
+  readonly #unasked: Unasked;
   readonly #clock: Clock;
 
   constructor(
@@ -112,12 +119,14 @@ class McpSession implements ToolServerSession {
       transport,
       tools,
       ended,
+      unasked,
       clock,
     }: {
       readonly client: Client;
       readonly transport: StreamableHTTPClientTransport;
       readonly tools: readonly Tool[];
       readonly ended: AbortController;
+      readonly unasked: Unasked;
       readonly clock: Clock;
     },
   ) {
@@ -125,6 +134,7 @@ class McpSession implements ToolServerSession {
     this.#client = client;
     this.#transport = transport;
     this.#ended = ended;
+    this.#unasked = unasked;
     this.#clock = clock;
     this.tools = tools.map(serverTool);
     // With a definition at hand the SDK neither asks for the list again nor repeats a call.
@@ -133,6 +143,7 @@ class McpSession implements ToolServerSession {
 
   async call({ name }: ServerTool, input: Parameters<ToolServerSession['call']>[1], signal: AbortSignal) {
     signal.throwIfAborted();
+    this.#unasked.reset();
     try {
       const result = await this.#client.callTool(
         { name, arguments: input },
@@ -141,7 +152,7 @@ class McpSession implements ToolServerSession {
       return serverResult(result);
     } catch (error) {
       signal.throwIfAborted();
-      throw failureOf(this.#sdk, error);
+      throw this.#unasked.failure ?? failureOf(this.#sdk, error);
     }
   }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { createMcpHandler, fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -108,6 +109,24 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
       false,
     ],
     [
+      {
+        status: 200,
+        headers: { 'content-type': 'application/json' },
+        body: '{"jsonrpc":"2.0","id":"other","result":{"content":[]}}',
+      },
+      'it answered another request than it was asked',
+      false,
+    ],
+    [
+      {
+        status: 200,
+        headers: { 'content-type': 'application/json' },
+        body: '[{"jsonrpc":"2.0","id":1,"method":"ping"}]',
+      },
+      'it answered with several messages at once',
+      false,
+    ],
+    [
       { error: { code: -32602, message: `a must be a number${'!'.repeat(2000)}` } },
       /^it answered with the error -32602: .{500}$/,
       false,
@@ -144,6 +163,54 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
       await expect.poll(() => server.connections()).toBe(0);
     },
   );
+});
+
+test.each([
+  [
+    'requests',
+    Array.from({ length: 51 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'ping' })),
+    'it sent more than 50 requests in an answer',
+  ],
+  ['messages', Array(10_001).fill({ jsonrpc: '2.0', method: 'a' }), 'it sent more than 10,000 messages in an answer'],
+  ['events that are no messages', Array(10_001).fill(1), 'it sent more than 10,000 messages in an answer'],
+])('a server that floods its client with %s is not heard again in this session', async (_, events, message) => {
+  const server = await scripted({ revision: 'session' });
+  const session = await open(server.url);
+  // Never taken, so that each answer would keep its connection.
+  server.fault('answer', { hang: true });
+  server.fault('tools/call', { hangAfter: events }, 1);
+  const call = () => session.call(session.tools[0]!, { a: 1, b: 2 }, never());
+  await expect(call()).rejects.toThrow(message);
+  await expect(call()).rejects.toThrow(message);
+  expect(server.methods.filter((method) => method === 'tools/call')).toHaveLength(1);
+  expect(server.methods.filter((method) => method === 'answer').length).toBeLessThanOrEqual(50);
+  await expect.poll(() => server.connections()).toBe(0);
+});
+
+test('an answer is not inflated: its bytes count as they were sent', async () => {
+  const server = await scripted();
+  const session = await open(server.url);
+  const headers = { 'content-type': 'application/json', 'content-encoding': 'gzip' };
+  server.fault('tools/call', { status: 200, headers, body: gzipSync(Buffer.alloc(7_000_000)) });
+  await expect(session.call(session.tools[0]!, { a: 1, b: 2 }, never())).rejects.toThrow(
+    'its answer is none of the Model Context Protocol',
+  );
+});
+
+test('requests of a server count for one call, as long as it takes the answers', async () => {
+  const server = await scripted({ revision: 'session', answers: 'sse' });
+  const session = await open(server.url);
+  const pings = Array.from({ length: 30 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'ping' }));
+  for (const calls of [1, 2]) {
+    const stop = new AbortController();
+    server.fault('tools/call', { hangAfter: pings }, 1);
+    const called = session.call(session.tools[0]!, { a: 1, b: 2 }, stop.signal);
+    await expect.poll(() => server.methods.filter((method) => method === 'answer').length).toBe(calls * 30);
+    // Those of the calls themselves.
+    await expect.poll(() => server.connections()).toBe(calls);
+    stop.abort(new Error('enough'));
+    await expect(called).rejects.toThrow('enough');
+  }
 });
 
 describe('opening a server', () => {

@@ -18,7 +18,7 @@ export interface ScriptedTool {
 
 /** What the server does instead of answering. */
 export type McpFault =
-  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
+  | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string | Uint8Array }
   /** Reads the request and never answers. */
   | { readonly hang: true }
   /** Answers the head and `events` of a stream, then nothing. */

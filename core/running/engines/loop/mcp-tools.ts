@@ -4,6 +4,7 @@ import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { fileTypeOf } from '#core/base/file-type.ts';
 import type { Json } from '#core/base/json.ts';
 import { countText } from '#core/base/size-text.ts';
+import { asPrintableLine } from '#core/http/printable-line.ts';
 import { modelFileOf } from '#core/models/file-limits.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -25,6 +26,7 @@ const OPEN_SECONDS = 10;
 /** A server that could not be opened is tried once more, after this. */
 const RETRY_MS = 500;
 const MAX_DESCRIPTION_CHARACTERS = 2000;
+const MAX_PROBLEM_CHARACTERS = 2000;
 const MAX_SCHEMA_BYTES = 16 * 1024;
 /** Descriptions and schemas of all tools together: the model reads them in every turn. */
 const MAX_DEFINITIONS_BYTES = 128 * 1024;
@@ -111,8 +113,9 @@ export class McpTools {
       return this.#outcome(name, result);
     } catch (error) {
       if (!hasCode(error, 'TOOL_SERVER_FAILED')) throw error;
-      const problem = withoutNul(this.#run.mask.text((error as Error).message));
-      return errorOutcome(`The MCP server "${server.name}" failed: ${problem}. The call was not repeated.`);
+      return errorOutcome(
+        `The MCP server "${server.name}" failed: ${this.#problemIn(error)}. The call was not repeated.`,
+      );
     }
   }
 
@@ -165,9 +168,7 @@ export class McpTools {
 
   #leaveOut(server: McpServer, failure: unknown): void {
     if (!hasCode(failure, 'TOOL_SERVER_FAILED')) throw failure;
-    const message = this.#run.mask.text(
-      `The MCP server "${server.name}" cannot be used: ${(failure as Error).message}.`,
-    );
+    const message = `The MCP server "${server.name}" cannot be used: ${this.#problemIn(failure)}.`;
     this.#run.trace.add({ event_type: 'error', error_type: 'MCP_SERVER', error_message: message });
     if (!server.optional) {
       throw new PlatformError('SANDBOX_ERROR', message, {
@@ -178,18 +179,23 @@ export class McpTools {
     this.log.push(`mcp ${server.name}: left out. ${message}\n`);
   }
 
+  /** One line without control characters: the server may have chosen it, and it stands in the run's log. */
+  #problemIn(failure: unknown): string {
+    return asPrintableLine(this.#run.mask.text((failure as Error).message), MAX_PROBLEM_CHARACTERS);
+  }
+
   #outcome(tool: string, { isError, parts }: ServerResult): ToolOutcome {
     const shown = parts.map((part) => this.#shown(tool, part));
     const text = shown.map((part) => part.text).join('\n');
     // The server may repeat what it got in its headers.
-    const masked = this.#run.mask.text(withoutNul(text === '' ? '(no output)' : text));
+    const masked = this.#run.mask.text(withoutNul(text === '' ? '(no output)' : text.toWellFormed()));
     const files = shown.flatMap((part) => part.files ?? []);
     return { text: isError ? `${ERROR} ${masked}` : masked, isError, ...(files.length > 0 && { files }) };
   }
 
   /** A text; of a file what it is, and itself where the model can look at it. */
   #shown(tool: string, part: ServerResultPart): Pick<ToolOutcome, 'text' | 'files'> {
-    if (part.type === 'text') return { text: part.text.toWellFormed() };
+    if (part.type === 'text') return { text: part.text };
     const { mediaType, bytes } = part;
     // What the server says that it is decides nothing.
     const named = { title: tool, path: tool };
@@ -233,10 +239,15 @@ const NOT_AT_TOP = ['$schema', 'anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', '
 
 function definitionOf(name: string, { name: server }: McpServer, { description, inputSchema }: ServerTool): LlmTool {
   const schema = Object.entries(inputSchema).filter(([keyword]) => !NOT_AT_TOP.includes(keyword));
-  if (sizeOf(inputSchema) > MAX_SCHEMA_BYTES) {
+  const json = asJson(inputSchema);
+  if (json === undefined || Buffer.byteLength(json) > MAX_SCHEMA_BYTES) {
     throw new ToolServerFailure(`the schema of its tool "${name}" has more than ${MAX_SCHEMA_BYTES / 1024} KB`);
   }
-  const text = withoutNul(description.toWellFormed()).slice(0, MAX_DESCRIPTION_CHARACTERS);
+  if (REFUSED_IN_JSON.test(json)) {
+    throw new ToolServerFailure(`the schema of its tool "${name}" has characters that models do not take`);
+  }
+  // Not before it is cut, which may cut a pair of surrogates in two.
+  const text = withoutNul(description.slice(0, MAX_DESCRIPTION_CHARACTERS).toWellFormed());
   return {
     name,
     description: `A tool of the MCP server "${server}". ${text}`.trimEnd(),
@@ -244,11 +255,14 @@ function definitionOf(name: string, { name: server }: McpServer, { description, 
   };
 }
 
-/** Bytes as JSON; endless for what is too deep to be written. */
-function sizeOf(schema: ServerTool['inputSchema']): number {
+/** NUL and halves of surrogate pairs, as JSON has them: behind an even number of backslashes. */
+const REFUSED_IN_JSON = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
+
+/** `undefined` for what is too deep to be written. */
+function asJson(schema: ServerTool['inputSchema']): string | undefined {
   try {
-    return Buffer.byteLength(JSON.stringify(schema));
+    return JSON.stringify(schema);
   } catch {
-    return Number.POSITIVE_INFINITY;
+    return undefined;
   }
 }
