@@ -31,14 +31,11 @@ RUN if [ -n "$PACKAGES" ]; then apt-get update && apt-get install -y --no-instal
 WORKDIR /platform
 COPY --from=packages /platform/node_modules node_modules
 COPY package.json LICENSE ./
+COPY adapters adapters
 COPY cli cli
 COPY core core
 COPY --from=dashboard /platform/dashboard/dist dashboard/dist
-COPY llm llm
 COPY local local
-COPY mcp mcp
-COPY oidc oidc
-COPY payments payments
 COPY runner runner
 COPY sdk sdk
 COPY examples examples

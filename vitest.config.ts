@@ -9,7 +9,7 @@ const SLOWEST_FIRST = [
   'test/stacks/templates.aws.test.ts',
   'test/stacks/package.aws.test.ts',
   'runner/sandbox.heavy.test.ts',
-  'core/running/engines/managed-loop.heavy.test.ts',
+  'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
   'local/sandbox/local-sandbox.test.ts',
   'runner/runner.test.ts',
@@ -88,9 +88,9 @@ const PLATFORMS = [
 ];
 /** Files that start programs, sandboxes or servers: a machine that stalls for a second is no fault of the code. */
 const PROCESSES = [
-  '{aws,local,mcp,runner}/**/*.test.ts',
-  'core/agents/manifest/tool-command.test.ts',
-  'core/running/engines/{long-loops,managed-loop}.test.ts',
+  '{aws,local,adapters/mcp,runner}/**/*.test.ts',
+  'core/manifest/tool-commands/tool-command.test.ts',
+  'core/execution/engines/{long-loops,managed-loop}.test.ts',
   'functions/host.test.ts',
   'test/{docs,helpers}/**/*.test.ts',
   'test/path-costs.test.ts',

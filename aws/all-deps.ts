@@ -1,6 +1,6 @@
+import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import type { AwsConfig } from './config.ts';
 import {
   blobParts,
@@ -30,7 +30,7 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...installParts(host),
     ...mailParts(host),
     ...sandboxParts({ ...host, ...tables, ...blobs }),
-    llm: new LazyLlm(async () => (await import('#llm/create-llm.ts')).createLlm(config, host.log)),
+    llm: new LazyLlm(async () => (await import('#adapters/llm/create-llm.ts')).createLlm(config, host.log)),
     toolServers: createMcpToolServers(host),
     modelTable: new LayeredModelTable({
       ...host,

@@ -1,5 +1,5 @@
+import { type OidcDeps, OpenIdProvider } from '#adapters/oidc/openid-provider.ts';
 import type { SignInProvider } from '#core/ports/sign-in-provider.ts';
-import { type OidcDeps, OpenIdProvider } from '#oidc/openid-provider.ts';
 import { type KeptSecretProps, keptSecret } from './kept-secret.ts';
 
 export interface OidcOnAwsProps extends KeptSecretProps, Pick<OidcDeps, 'outbound'> {

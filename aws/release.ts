@@ -1,6 +1,6 @@
 import * as z from 'zod';
+import { type AwsRequest, createAwsSigner } from '#adapters/llm/aws-signer.ts';
 import type { Clock } from '#core/ports/clock.ts';
-import { type AwsRequest, createAwsSigner } from '#llm/aws-signer.ts';
 
 const POLL_MS = 5000;
 /** The control plane of API Gateway takes a few requests a second from a whole account. */

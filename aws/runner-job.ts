@@ -1,5 +1,5 @@
-import { registryTargets } from '#core/agents/bundle/registries.ts';
 import type { Config } from '#core/base/config.ts';
+import { registryTargets } from '#core/manifest/bundle/registries.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { gatewayOf } from '#runner/gateway-address.ts';

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { createStripePayments } from '#payments/stripe-payments.ts';
+import { createStripePayments } from '#adapters/stripe/stripe-payments.ts';
 import { type KeptSecretProps, keptSecret } from './kept-secret.ts';
 
 const secretSchema = z.object({ key: z.string().regex(/^(sk|rk)_/), webhook_secret: z.string().startsWith('whsec_') });

@@ -1,5 +1,5 @@
-import { PRIORITIES, STATUSES } from '#core/workbench/tasks/routes.ts';
-import { TaskStore } from '#core/workbench/tasks/store.ts';
+import { PRIORITIES, STATUSES } from '#core/collaboration/tasks/routes.ts';
+import { TaskStore } from '#core/collaboration/tasks/store.ts';
 import { benchGrowth } from './growth.ts';
 import type { Row } from './harness.ts';
 import type { DataStore } from './prepared-data.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { unzipSync } from 'fflate';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { inspectBundle } from '#core/agents/bundle/bundle.ts';
+import { inspectBundle } from '#core/manifest/bundle/bundle.ts';
 import { readAgentFolder } from './bundle-folder.ts';
 
 let folder: string;

@@ -1,7 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type AgentFolder, type Folder, readAgentFolder as read } from '#core/agents/folder/agent-folder.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { type AgentFolder, type Folder, readAgentFolder as read } from '#core/manifest/folder/agent-folder.ts';
 import { rulesAbove } from './ignored.ts';
 
 export type { AgentFolder };

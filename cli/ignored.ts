@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
-import { IgnoreRules } from '#core/agents/folder/ignore-rules.ts';
+import { IgnoreRules } from '#core/manifest/folder/ignore-rules.ts';
 
 /** A path with `/`, on every system. */
 export const withSlashes = (path: string): string => (sep === '/' ? path : path.replaceAll(sep, '/'));

@@ -1,4 +1,4 @@
-import { EDITOR_SCHEMAS, editorSchema } from '#core/agents/editor/schemas.ts';
+import { EDITOR_SCHEMAS, editorSchema } from '#core/manifest/editor/schemas.ts';
 import { type Files, packedFiles } from './packed-files.ts';
 
 interface Template {

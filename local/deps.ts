@@ -1,7 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { registryTargets } from '#core/agents/bundle/registries.ts';
+import { createLlm } from '#adapters/llm/create-llm.ts';
+import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
+import type { OidcDeps } from '#adapters/oidc/openid-provider.ts';
 import { install } from '#core/api/install.ts';
+import { registryTargets } from '#core/manifest/bundle/registries.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
@@ -13,9 +16,6 @@ import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-pro
 import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { takeReports } from '#core/services/reports.ts';
-import { createLlm } from '#llm/create-llm.ts';
-import { createMcpToolServers } from '#mcp/tool-servers.ts';
-import type { OidcDeps } from '#oidc/openid-provider.ts';
 import type { Gateway } from '#runner/egress-proxy.ts';
 import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
 import { DATABASE } from './backup/format.ts';
@@ -199,7 +199,7 @@ function signInProvider(
   }
   let provider: Promise<SignInProvider> | undefined;
   return lazySignInProvider(() => {
-    provider ??= import('#oidc/openid-provider.ts').then(
+    provider ??= import('#adapters/oidc/openid-provider.ts').then(
       ({ OpenIdProvider }) => new OpenIdProvider({ issuer, clientId, clientSecret }, deps),
     );
     return provider;

@@ -1,4 +1,4 @@
-import { LayerError } from '#core/agents/bundle/layer-reader.ts';
+import { LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import {
   type ExecEvent,
   type ExecExit,

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { lstat, mkdir, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import type { LayerError } from '#core/agents/bundle/layer-reader.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
+import type { LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import { checkSpace, endlessSpace, type Space } from '#core/ports/space.ts';
 import { isOwnerAlive, ownerName } from './owner-process.ts';
 import { type BundlesAndLayers, type OnBytes, unpackBundle, unpackLayer } from './unpack.ts';

@@ -674,7 +674,7 @@ my %OF_SHELL = map { $_ => 1 } qw(
     time times trap true type typeset ulimit umask unalias unset until wait while
 );
 
-# The line with which a tool of a loop saves its parameters (core/running/engines/loop/custom-tools.ts): the variable, the file's folder
+# The line with which a tool of a loop saves its parameters (core/execution/engines/loop/custom-tools.ts): the variable, the file's folder
 # and name, the parameters in quotes.
 my $SAVE_INPUT = qr{\Aexport (\w+)="(\$TMPDIR|/tmp)(/\w[\w.]*)"; printf %s '([^']*(?:'\\''[^']*)*)' > "\g2\g3" \|\| exit; exec < /dev/null\n};
 

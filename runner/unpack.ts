@@ -5,10 +5,10 @@ import { createWriteStream } from 'node:fs';
 import { mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { expandBundle } from '#core/agents/bundle/bundle.ts';
-import { readLayer } from '#core/agents/bundle/layer-archive.ts';
-import { LayerError } from '#core/agents/bundle/layer-reader.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { expandBundle } from '#core/manifest/bundle/bundle.ts';
+import { readLayer } from '#core/manifest/bundle/layer-archive.ts';
+import { LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import { SDK, SDK_NODE_MODULES } from './host-runtime.ts';
 

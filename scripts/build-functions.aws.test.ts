@@ -106,8 +106,10 @@ test('what signs requests to Amazon Bedrock comes with the model providers only,
     });
   expect(having(/bedrock-signer/)).toContain('calls');
   expect(having(/bedrock-signer/)).toEqual(having(/ai-sdk-anthropic/));
-  for (const name of names) expect(atStart(name).sources).not.toContain('llm/bedrock-signer.ts');
-  const [, part] = Object.entries(metafile.outputs).find(([, { inputs }]) => 'llm/bedrock-signer.ts' in inputs)!;
+  for (const name of names) expect(atStart(name).sources).not.toContain('adapters/llm/bedrock-signer.ts');
+  const [, part] = Object.entries(metafile.outputs).find(
+    ([, { inputs }]) => 'adapters/llm/bedrock-signer.ts' in inputs,
+  )!;
   expect(part.bytes).toBeLessThan(50 * 1024);
   // A function finds its credentials in its environment.
   const elsewhere = /credential-provider-(ini|sso|http|process|login)\//;

@@ -259,7 +259,7 @@ const noJit = (entry: string): Plugin => ({
 });
 
 /** What it imports is loaded in a thread, too, without the function. */
-const OF_THREADS = join(ROOT, 'core/agents/checks/');
+const OF_THREADS = join(ROOT, 'core/manifest/worker-pool/');
 
 /**
  * Lets what is imported dynamically import the entry. esbuild drops that import, which has no effect, but then counts what a function

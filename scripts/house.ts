@@ -5,7 +5,7 @@ import { parseSync } from 'oxc-parser';
 
 /**
  * The wings of `core`, lowest first. A wing imports itself and the wings before it, never one after it (docs/architecture.md).
- * The three of `automation`, `services` and `workbench` know nothing of each other.
+ * The three of `automation`, `services` and `collaboration` know nothing of each other.
  */
 export const WINGS = [
   'base',
@@ -14,29 +14,27 @@ export const WINGS = [
   'models',
   'http',
   'accounts',
+  'manifest',
   'agents',
   'runs',
   'billing',
-  'running',
+  'execution',
   'automation',
   'services',
-  'workbench',
+  'collaboration',
   'events',
   'api',
 ] as const;
-const STRANGERS: readonly string[] = ['automation', 'services', 'workbench'];
+const STRANGERS: readonly string[] = ['automation', 'services', 'collaboration'];
 
 /** What the other top folders may import of ours. Folders that are not named here may import everything. */
 const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
-  llm: ['core'],
-  mcp: ['core'],
-  oidc: ['core'],
-  payments: ['core'],
+  adapters: ['core'],
   runner: ['core'],
   cli: ['core'],
-  aws: ['core', 'llm', 'mcp', 'oidc', 'payments', 'runner'],
-  local: ['core', 'cli', 'llm', 'mcp', 'oidc', 'payments', 'runner'],
+  aws: ['core', 'adapters', 'runner'],
+  local: ['core', 'cli', 'adapters', 'runner'],
   functions: ['core', 'aws'],
   // Types; what else it may load is in BROWSER_SAFE.
   dashboard: ['core'],
@@ -49,15 +47,15 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
 /** Packages that only the named folders may load: vendors' SDKs stay behind the ports, CDK stays out of the runtime. */
 const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly string[] }[] = [
   // Requests to Amazon Bedrock are signed.
-  { name: /^@aws-sdk\/credential-provider-node$|^@smithy\/signature-v4$/, folders: ['llm'] },
+  { name: /^@aws-sdk\/credential-provider-node$|^@smithy\/signature-v4$/, folders: ['adapters/llm'] },
   {
     name: /^@aws-sdk\/(?!credential-provider-node$)|^@middy\/|^@aws-lambda-powertools\//,
     folders: ['aws', 'functions'],
   },
-  { name: /^@ai-sdk\//, folders: ['llm'] },
-  { name: /^@modelcontextprotocol\//, folders: ['mcp', 'cli'] },
-  { name: /^stripe$/, folders: ['payments'] },
-  { name: /^openid-client$/, folders: ['oidc'] },
+  { name: /^@ai-sdk\//, folders: ['adapters/llm'] },
+  { name: /^@modelcontextprotocol\//, folders: ['adapters/mcp', 'cli'] },
+  { name: /^stripe$/, folders: ['adapters/stripe'] },
+  { name: /^openid-client$/, folders: ['adapters/oidc'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
   {
     name: /^(react|react-dom|react-aria-components|lucide-react|recharts|anser|vite)(\/|$)|^@(tanstack|rjsf|codemirror|cfworker|vitejs)\//,
@@ -67,9 +65,9 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
 
 /** Files of `core` that the dashboard may load in a browser: rules that need nothing of Node. Of all others it may import types. */
 const BROWSER_SAFE: readonly string[] = [
-  'core/agents/folder/agent-folder.ts',
-  'core/agents/folder/ignore-rules.ts',
-  'core/agents/publish-body.ts',
+  'core/manifest/folder/agent-folder.ts',
+  'core/manifest/folder/ignore-rules.ts',
+  'core/manifest/publish-body.ts',
   'core/api/operation-path.ts',
   'core/base/run-kinds.ts',
 ];
@@ -114,10 +112,11 @@ export function importsOf(file: string, text: string): string[] {
   return [...new Set(requests.map(resolve))];
 }
 
-/** The wing of `core`, or the top folder, that a file lies in. */
+/** The wing of `core`, the adapter, or else the top folder that a file lies in. */
 export function roomOf(file: string): string {
   const [top, wing, inner] = file.split('/');
-  return top === 'core' && inner !== undefined ? `core/${wing}` : top!;
+  const hasRooms = top === 'core' || top === 'adapters';
+  return hasRooms && inner !== undefined ? `${top}/${wing}` : top!;
 }
 
 /** Every import that breaks the order, and every circle, as sentences. */
@@ -161,8 +160,9 @@ function problemOf(file: string, target: string): string | undefined {
 
 function packageProblem(file: string, name: string): string | undefined {
   const rule = PACKAGES.find((each) => each.name.test(name));
-  const top = file.split('/')[0]!;
-  return rule === undefined || rule.folders.includes(top) ? undefined : `only ${rule.folders.join(', ')} may`;
+  return rule === undefined || rule.folders.some((folder) => file.startsWith(`${folder}/`))
+    ? undefined
+    : `only ${rule.folders.join(', ')} may`;
 }
 
 function reachable(imports: Imports, isStart: (file: string) => boolean): Set<string> {

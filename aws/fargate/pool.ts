@@ -1,8 +1,8 @@
+import { inTurn } from '#core/execution/turns.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
 import { absent, allOf, equals, type Item, queryAll, type Table } from '#core/ports/table.ts';
-import { inTurn } from '#core/running/turns.ts';
 
 /**
  * Records of the sandboxes' tasks. Counters table, all under one partition, which one query reads:
@@ -165,7 +165,7 @@ export class SandboxPool {
   }
 
   /**
-   * Claims a task for one call when it is the call's turn (`core/running/turns.ts`): a warm one with the call's key, else an idle
+   * Claims a task for one call when it is the call's turn (`core/execution/turns.ts`): a warm one with the call's key, else an idle
    * one. A call that may be interrupted takes an idle task of those that AWS takes away; any other only if it cannot wait for
    * the start of such a one. Otherwise answers when to expect one, and notes that the call waits if its patience lasts for so long. Calls that get a
    * warm task are no demand: it needs no successor.

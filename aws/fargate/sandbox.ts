@@ -1,5 +1,6 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { isHostBusy, PlatformError } from '#core/base/errors.ts';
+import { noPlaceError, patienceUntil } from '#core/execution/turns.ts';
 import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps, Log } from '#core/ports/deps.ts';
@@ -11,7 +12,6 @@ import {
   type SandboxSpec,
   type SandboxStatus,
 } from '#core/ports/sandbox.ts';
-import { noPlaceError, patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession } from '#runner/client.ts';
 import type { AwsConfig } from '../config.ts';
 import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';

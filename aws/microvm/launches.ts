@@ -1,7 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { noPlaceError } from '#core/execution/turns.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { absent, anyOf, lessThan, type Table } from '#core/ports/table.ts';
-import { noPlaceError } from '#core/running/turns.ts';
 
 /**
  * Starts of VMs, at the rate that the stage sets. The calls of all functions take their places in one row, which is one

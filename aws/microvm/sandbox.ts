@@ -6,13 +6,13 @@ import {
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
 import { PlatformError } from '#core/base/errors.ts';
+import { patienceUntil } from '#core/execution/turns.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { Table } from '#core/ports/table.ts';
-import { patienceUntil } from '#core/running/turns.ts';
 import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';
 import { RUNNER_PORT } from '#runner/protocol.ts';
 import type { AwsConfig } from '../config.ts';

@@ -1,4 +1,4 @@
-import { suggestion } from '#core/agents/manifest/did-you-mean.ts';
+import { suggestion } from '#core/manifest/did-you-mean.ts';
 import type { Configure } from '../cli.ts';
 import { UsageError } from '../failure.ts';
 import { table } from '../output.ts';

@@ -1,6 +1,6 @@
 import { basename, relative } from 'node:path';
 import { watch as watchPaths } from 'chokidar';
-import { isHidden } from '#core/agents/folder/ignore-rules.ts';
+import { isHidden } from '#core/manifest/folder/ignore-rules.ts';
 import { rulesOf, withSlashes } from '../ignored.ts';
 
 /** Editors write a file in several steps, and save several files at once. */

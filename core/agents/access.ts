@@ -1,11 +1,11 @@
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { type AgentAddress, fullNameOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { devUserOf } from './dev/slots.ts';
-import { type AgentAddress, fullNameOf } from './references.ts';
 import { AgentStore, findNewest, resolveAgent } from './store.ts';
-import type { AgentVersion } from './version.ts';
 import { isPaid } from './views.ts';
 
 type AccessDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;

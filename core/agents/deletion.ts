@@ -1,8 +1,8 @@
 import { PlatformError } from '#core/base/errors.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { removeDev } from './dev/publish.ts';
 import { type PublishDeps, removeVersions } from './publish.ts';
 import { AgentStore } from './store.ts';
-import type { AgentVersion } from './version.ts';
 
 /** See `docs/interface/agents.md#deletion`. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;

@@ -2,15 +2,15 @@ import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { fullNameOf, versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { checkDefinition } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { maySee } from './access.ts';
-import { invalidManifest } from './check.ts';
-import { checkDefinition } from './checks/checks.ts';
 import { type PublishDeps, publish } from './publish.ts';
-import { fullNameOf, versionName } from './references.ts';
 import { withOrg } from './skills/skill-refs.ts';
 import { AgentStore, findAnyVersion } from './store.ts';
-import type { AgentVersion } from './version.ts';
+import { invalidManifest } from './validate-references.ts';
 import { isPaid } from './views.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Deps } from '#core/ports/deps.ts';
 import { expireDevVersions } from './dev/publish.ts';
-import { collectGarbage } from './kept/removal.ts';
+import { collectGarbage } from './retention/removal.ts';
 
 /** Ends versions `dev` whose time is over, and removes what nothing holds any more. Safe to repeat. */
 export async function collectAgentGarbage(deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'log'>): Promise<void> {

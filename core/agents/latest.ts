@@ -1,12 +1,12 @@
 import { batchesOf } from '#core/base/batches.ts';
 import type { EndStatus } from '#core/base/run-kinds.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
+import { type AgentVersion, DEPRECATION_PERIOD_MS } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, type Query, queryAll } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
 import { partitionOf, readVersion, versionKey, workspaceIndex } from './record.ts';
-import { type AgentVersion, DEPRECATION_PERIOD_MS } from './version.ts';
 
 /** A run as lists of agents show it. */
 export interface LastRun {

@@ -1,4 +1,4 @@
-import type { AgentVersion } from './version.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 
 /** What higher wings do when agents change; `core/api/listeners.ts` connects them. Listeners must not throw. */
 export interface AgentListeners {

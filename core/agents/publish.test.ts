@@ -2,13 +2,13 @@ import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { listPublicAgents } from './catalog/store.ts';
-import type { AgentDefinition } from './definition.ts';
-import { changeDefinition } from './kept/change-definition.ts';
 import { makeCurrent, type PublishDeps, publish as publishVersion, removeVersions } from './publish.ts';
+import { changeDefinition } from './retention/change-definition.ts';
 import { AgentStore } from './store.ts';
-import { type AgentVersion, sunsetOf } from './version.ts';
 
 const WORKSPACE: Workspace = {
   id: '11111111-1111-4111-8111-111111111111',

@@ -1,17 +1,13 @@
 import { revokeAllStaticKeys } from '#core/accounts/service-keys/store.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import type { AgentVersion, Install } from '#core/manifest/version.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, equals, exists, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
-import type { AgentDefinition } from './definition.ts';
 import { promote } from './dev/publish.ts';
-import { announceBlob, furtherHolder, keepAnnounced } from './kept/blobs.ts';
-import { sameBuild } from './kept/builds.ts';
-import { layerOf, useLayer } from './kept/layers.ts';
-import { agentUse, bytesOfVersion, checkRoom, useOperation } from './kept/ledger.ts';
-import { deletedVersion } from './kept/removal.ts';
 import type { AgentListeners } from './listeners.ts';
 import {
   type Head,
@@ -24,8 +20,12 @@ import {
   type VersionState,
   versionKey,
 } from './record.ts';
+import { announceBlob, furtherHolder, keepAnnounced } from './retention/blobs.ts';
+import { sameBuild } from './retention/builds.ts';
+import { layerOf, useLayer } from './retention/layers.ts';
+import { deletedVersion } from './retention/removal.ts';
+import { agentUse, bytesOfVersion, checkRoom, useOperation } from './retention/storage-usage.ts';
 import { AgentStore } from './store.ts';
-import type { AgentVersion, Install } from './version.ts';
 
 /** See `docs/interface/agents.md#deletion`. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;

@@ -1,10 +1,10 @@
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import type { AgentVersion, Bundle, Install } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, MAX_INLINE_BYTES, putIfLarge } from '#core/ports/large-value.ts';
 import type { Item } from '#core/ports/table.ts';
-import type { AgentDefinition } from './definition.ts';
-import type { AgentVersion, Bundle, Install } from './version.ts';
 
 /**
  * Main table:

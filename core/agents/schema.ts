@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
-import { EXECUTION_ENGINES } from './engines.ts';
+import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
 
 /** JSON whose shape is the author's. */
 const anyObject = z.record(z.string(), z.unknown());

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
 import { withoutListeners } from '#test/helpers/agents.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { listPublicAgents } from './catalog/store.ts';
-import type { AgentDefinition } from './definition.ts';
-import { changeDefinition } from './kept/change-definition.ts';
 import { publish as publishVersion } from './publish.ts';
+import { changeDefinition } from './retention/change-definition.ts';
 import { AgentStore, findAnyVersion, resolveAgent } from './store.ts';
 
 const WORKSPACE: Workspace = {

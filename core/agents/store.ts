@@ -1,11 +1,11 @@
 import { findWorkspaceIdBySlug } from '#core/accounts/workspaces/store.ts';
+import { DEV, parseVersion, versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { exists, getAll, type Item, queryAll } from '#core/ports/table.ts';
 import { findBuild, findDev } from './dev/slots.ts';
 import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspaceIndex } from './record.ts';
-import { DEV, parseVersion, versionName } from './references.ts';
-import type { AgentVersion } from './version.ts';
 
 const MAX_NAME_LENGTH = 50;
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { AgentDefinition } from './definition.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { treeOf } from './tree.ts';
-import type { AgentVersion } from './version.ts';
 
 interface Given {
   readonly calls?: readonly string[];

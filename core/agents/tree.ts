@@ -1,8 +1,8 @@
 import type * as z from 'zod';
-import { type AgentAddress, addressOf, dependencyRef, refOf } from './references.ts';
+import { type AgentAddress, addressOf, dependencyRef, refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { agentTree } from './schema.ts';
 import { withOrg } from './skills/skill-refs.ts';
-import type { AgentVersion } from './version.ts';
 
 type Tree = z.input<typeof agentTree>;
 /** The schema names one level only: the OpenAPI document has no recursive schemas. */

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { AgentDefinition } from './definition.ts';
-import type { AgentVersion } from './version.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 
 /**
  * Whether a publish of `definition` with code of the hash `bundleSha256` would make the same version again. One that cannot

@@ -1,11 +1,11 @@
 import type * as z from 'zod';
+import { fileRulesOf } from '#core/manifest/file-rules.ts';
+import { versionName } from '#core/manifest/references.ts';
+import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import { fileRulesOf } from './file-rules.ts';
 import type { LatestAgent } from './latest.ts';
-import { versionName } from './references.ts';
 import type { agentRecord, download, listedAgent, publicAgent, uploadedBundle } from './schema.ts';
 import type { StoredBundle } from './upload.ts';
-import { type AgentVersion, sunsetOf } from './version.ts';
 
 type PublicAgent = z.input<typeof publicAgent>;
 type AgentRecord = z.input<typeof agentRecord>;

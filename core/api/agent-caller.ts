@@ -3,9 +3,9 @@ import { type RunKeyParts, readRunKey, readServiceKey } from '#core/accounts/ser
 import { findStaticKey, touchStaticKey } from '#core/accounts/service-keys/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import type { AgentCaller, RunCaller, RunContext, ServiceCaller, StaticCaller } from '#core/base/caller.ts';
+import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
+import { isSame } from '#core/execution/sub-calls/run-context.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { foreignAgents } from '#core/running/sub-calls/lineage.ts';
-import { isSame } from '#core/running/sub-calls/run-context.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
 import { findByServiceKey } from '#core/services/boot-tokens.ts';
 

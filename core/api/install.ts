@@ -1,5 +1,5 @@
+import { runInstall } from '#core/execution/install/install.ts';
 import type { InstallJob } from '#core/ports/deps.ts';
-import { runInstall } from '#core/running/install/install.ts';
 import { agentListeners } from './listeners.ts';
 
 type InstallDeps = Omit<Parameters<typeof runInstall>[0], 'listeners'> & Parameters<typeof agentListeners>[0];

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { OpenIdProvider } from '#adapters/oidc/openid-provider.ts';
 import { keyRoutes } from '#core/accounts/keys/routes.ts';
 import { listKeys, revokeKey } from '#core/accounts/keys/store.ts';
 import { signInRoutes } from '#core/accounts/sign-in/routes.ts';
@@ -6,7 +7,6 @@ import { userEmailItem } from '#core/accounts/workspaces/emails.ts';
 import { createInvite, revokeInvite } from '#core/accounts/workspaces/invites.ts';
 import { workspaceRoutes } from '#core/accounts/workspaces/routes.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
-import { OpenIdProvider } from '#oidc/openid-provider.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import {
   CLIENT,

@@ -1,4 +1,4 @@
-import { traitsOf } from '#core/agents/engines.ts';
+import { traitsOf } from '#core/manifest/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { liveEventsOf } from '#core/runs/live-events.ts';

@@ -1,12 +1,12 @@
 import { timelineSince } from '#core/accounts/workspaces/timeline.ts';
 import { versionsSince } from '#core/agents/store.ts';
+import { MessageStore } from '#core/collaboration/messages/store.ts';
+import { TaskStore } from '#core/collaboration/tasks/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LAST_TIME, LONGEST_RUN_MS, runsStartedBetween } from '#core/runs/lookup.ts';
 import { outcomeOf, type Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { MessageStore } from '#core/workbench/messages/store.ts';
-import { TaskStore } from '#core/workbench/tasks/store.ts';
 import type { EVENT_KINDS } from './routes.ts';
 import type { Watched, WatchedEvent } from './watch.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { createLlm } from '#adapters/llm/create-llm.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { LlmFailure } from '#core/ports/llm.ts';
-import { createLlm } from '#llm/create-llm.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';

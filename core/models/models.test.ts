@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { AgentVersion } from '#core/agents/version.ts';
 import type { Config } from '#core/base/config.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { chooseModels } from './choose.ts';
 

@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { createLlm } from '#adapters/llm/create-llm.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { LlmProvider, LlmRequest, LlmUsage } from '#core/ports/llm.ts';
-import { createLlm } from '#llm/create-llm.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';

@@ -61,7 +61,7 @@ export interface SandboxLimits {
 }
 
 export interface SandboxSpec {
-  /** Blob key of a checked zip (see `core/agents/bundle/bundle.ts`), content-addressed: its last segment names the content. */
+  /** Blob key of a checked zip (see `core/manifest/bundle/bundle.ts`), content-addressed: its last segment names the content. */
   readonly bundle?: string;
   /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
   readonly layer?: string;
@@ -98,7 +98,7 @@ export interface SandboxSpec {
    * @default - an hour from now
    */
   readonly deadline?: number;
-  /** The run or installation waits for its turn when sandboxes are few. Without one, work goes first (`core/running/turns.ts`). */
+  /** The run or installation waits for its turn when sandboxes are few. Without one, work goes first (`core/execution/turns.ts`). */
   readonly turn?: SandboxTurn;
   /** Once it is aborted, `open` waits no longer and throws its reason. */
   readonly signal?: AbortSignal;

@@ -1,7 +1,7 @@
-import { traitsOf } from '#core/agents/engines.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { traitsOf } from '#core/manifest/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';

@@ -1,6 +1,6 @@
-import { traitsOf } from '#core/agents/engines.ts';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
+import { traitsOf } from '#core/manifest/engines.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
 import { costDetails, costTotals } from './costs.ts';

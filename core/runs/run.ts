@@ -1,11 +1,11 @@
-import type { AgentDefinition, ExecutionEngine } from '#core/agents/definition.ts';
-import { versionName } from '#core/agents/references.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { EndStatus, RunStatus } from '#core/base/run-kinds.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
+import type { AgentDefinition, ExecutionEngine } from '#core/manifest/definition.ts';
+import { versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { TraceEvent } from './trace.ts';

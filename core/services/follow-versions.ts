@@ -1,8 +1,8 @@
-import { versionName } from '#core/agents/references.ts';
-import { listServed } from '#core/agents/served.ts';
+import { listServed } from '#core/agents/service-endpoints.ts';
 import { AgentStore } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { isPlatformError } from '#core/base/errors.ts';
+import { versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type AgentDeps, agentMembers, checkServiceSecrets, hostingProblem } from './hosted-agent.ts';
 import type { NewServiceEvent, Service } from './service.ts';

@@ -1,7 +1,7 @@
-import { refOf } from '#core/agents/references.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
-import { declaredNames } from '#core/running/calls/secrets.ts';
+import { declaredNames } from '#core/execution/calls/secrets.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { ACCESS_KEY, PORT_VARIABLE } from './environment.ts';
 import type { Service } from './service.ts';
 

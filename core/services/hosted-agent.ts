@@ -1,16 +1,16 @@
 import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { secretNamesOf } from '#core/accounts/secrets/store.ts';
 import { maySee } from '#core/agents/access.ts';
-import { engineTraits } from '#core/agents/engines.ts';
-import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { isPaid } from '#core/agents/views.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { declaredNames, missingSecrets } from '#core/execution/calls/secrets.ts';
+import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { declaredNames, missingSecrets } from '#core/running/calls/secrets.ts';
-import { foreignAgents } from '#core/running/sub-calls/lineage.ts';
 import type { NewServiceBody } from './schema.ts';
 import type { Service } from './service.ts';
 

@@ -1,9 +1,9 @@
-import { engineTraits } from '#core/agents/engines.ts';
-import { refOf } from '#core/agents/references.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Service } from './service.ts';

@@ -1,6 +1,6 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
 import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
-import { notServedOperation, servedOperation } from '#core/agents/served.ts';
+import { notServedOperation, servedOperation } from '#core/agents/service-endpoints.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, equals, type Item, lessThan, queryAll, type TransactOperation } from '#core/ports/table.ts';
@@ -17,7 +17,7 @@ import { isDue, stateOf } from './state.ts';
  *   timeline);
  * - `SERVICE_LABEL#<label> / META`: the service whose host name it is;
  * - `WS#<workspace id> / SERVICE_COUNT`: how many services there are;
- * - where agents are served: `core/agents/served.ts`.
+ * - where agents are served: `core/agents/service-endpoints.ts`.
  *
  * Every change of a service is conditional on the number of its last change, and one transaction with what belongs to it:
  * the timeline, an alert.

@@ -1,6 +1,6 @@
 import { awsDeps } from '#aws/all-deps.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
-import { continueBulks } from '#core/running/bulk/work.ts';
+import { continueBulks } from '#core/execution/bulk/work.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 

@@ -228,7 +228,7 @@ export class ObservabilityStack extends Stack {
     }
   }
 
-  /** Runs that ended because their provider did not answer: `core/running/calls/finish.ts`. */
+  /** Runs that ended because their provider did not answer: `core/execution/calls/finish.ts`. */
   #countProviderFailures(): void {
     const filterPattern = FilterPattern.stringValue('$.message', '=', 'model provider failed');
     for (const [fn] of Object.entries(FUNCTIONS).filter(([, { models }]) => models)) {

@@ -23,7 +23,7 @@ export async function localPayments(
 function stripeOnUse(settings: { key: string; webhookSecret: string; url?: string }, clock: Clock): Payments {
   let loaded: Promise<Payments> | undefined;
   const load = async () => {
-    const { createStripePayments } = await import('#payments/stripe-payments.ts');
+    const { createStripePayments } = await import('#adapters/stripe/stripe-payments.ts');
     return createStripePayments(settings, clock);
   };
   return lazyPayments(() => {

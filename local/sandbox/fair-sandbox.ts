@@ -1,7 +1,7 @@
 import { availableParallelism, totalmem } from 'node:os';
+import { inTurn, noPlaceError, patienceUntil, type Work } from '#core/execution/turns.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxTurn } from '#core/ports/sandbox.ts';
-import { inTurn, noPlaceError, patienceUntil, type Work } from '#core/running/turns.ts';
 
 /** Most runs are short, wait for something, or use a tenth of their memory limit. */
 const PER_PROCESSOR = 16;
@@ -19,7 +19,7 @@ interface Waiter extends Work {
 }
 
 /**
- * A sandbox that opens at most `maxConcurrent` sessions at once, in the order of `core/running/turns.ts`.
+ * A sandbox that opens at most `maxConcurrent` sessions at once, in the order of `core/execution/turns.ts`.
  *
  * Work without a turn is opened at once, even when every place is taken: the bound protects the machine's memory and is
  * an estimate, while a chain of sub-calls that waited for a place could wait for the runs above it, which wait for it.

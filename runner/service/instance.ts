@@ -1,8 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { shellQuote } from '#core/agents/bundle/entrypoint.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { failureLine } from '#core/execution/engines/program/failure-line.ts';
+import { shellQuote } from '#core/manifest/bundle/entrypoint.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { ExecEvent, ExecExit } from '#core/ports/sandbox.ts';
 import {
@@ -12,7 +13,6 @@ import {
   type ServiceApp,
   type ServiceLogLine,
 } from '#core/ports/service-host.ts';
-import { failureLine } from '#core/running/engines/program/failure-line.ts';
 import { SecretMask } from '#core/runs/masking.ts';
 import type { ServeRequest } from '../session.ts';
 import { AppLog } from './app-log.ts';

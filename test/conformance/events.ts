@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UsageStore } from '#core/billing/usage/store.ts';
+import { MessageStore } from '#core/collaboration/messages/store.ts';
+import { TaskStore } from '#core/collaboration/tasks/store.ts';
 import type { EVENT_KINDS } from '#core/events/routes.ts';
 import { RunEvents } from '#core/events/run-events.ts';
 import type { WatchedEvent } from '#core/events/watch.ts';
@@ -15,8 +17,6 @@ import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { Trace } from '#core/runs/trace.ts';
 import { TraceContents } from '#core/runs/trace-content.ts';
 import { waterfallOf } from '#core/runs/waterfall.ts';
-import { MessageStore } from '#core/workbench/messages/store.ts';
-import { TaskStore } from '#core/workbench/tasks/store.ts';
 import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
 import { serviceWorldOn } from '#test/helpers/services.ts';
 

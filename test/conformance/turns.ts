@@ -22,7 +22,7 @@ const LOOK_MS = 1000;
 /** Turns of the event loop after which every request to a table or a function of a test is answered. */
 const LOOP_TURNS = 30;
 
-/** Which call gets the next sandbox, for every host (`core/running/turns.ts`). */
+/** Which call gets the next sandbox, for every host (`core/execution/turns.ts`). */
 export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>): void {
   const start = async (max: number) => {
     const { sandbox, clock } = await setUp(max);

@@ -1,10 +1,10 @@
-import { fillCommand } from '#core/agents/manifest/fill-command.ts';
-import { validateAgainst } from '#core/agents/manifest/schema-validation.ts';
-import { placesIn } from '#core/agents/manifest/tool-command.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
+import type { EngineRun } from '#core/execution/engines/engine.ts';
+import type { ProgressEvent } from '#core/execution/engines/progress.ts';
+import { validateAgainst } from '#core/manifest/json-schema/schema-validation.ts';
+import { fillCommand } from '#core/manifest/tool-commands/fill-command.ts';
+import { placesIn } from '#core/manifest/tool-commands/tool-command.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Clock } from '#core/ports/clock.ts';
-import type { EngineRun } from '#core/running/engines/engine.ts';
-import type { ProgressEvent } from '#core/running/engines/progress.ts';
 import { SecretMask } from '#core/runs/masking.ts';
 import { Trace } from '#core/runs/trace.ts';
 

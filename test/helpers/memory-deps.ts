@@ -2,8 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { createLlm } from '#adapters/llm/create-llm.ts';
+import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
+import { runInstall } from '#core/execution/install/install.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import builtIn from '#core/models/models.json' with { type: 'json' };
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -16,14 +19,11 @@ import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
-import { runInstall } from '#core/running/install/install.ts';
-import { createLlm } from '#llm/create-llm.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database.ts';
 import { FileVault } from '#local/file-vault.ts';
 import { FolderBlobs } from '#local/folder-blobs.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
-import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import { ManualClock } from './manual-clock.ts';
 
 /** All logged lines. */

@@ -8,8 +8,8 @@ const ROOT = join(import.meta.dirname, '../..');
 
 /** Expressions for short texts: file -> expression -> what bounds the text. */
 const BOUNDED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'core/agents/bundle/dependency-sources.ts': { '[A-Za-z][A-Za-z0-9+.-]*$': '20 characters' },
-  'core/agents/manifest/field-error.ts': {
+  'core/manifest/bundle/dependency-sources.ts': { '[A-Za-z][A-Za-z0-9+.-]*$': '20 characters' },
+  'core/manifest/field-error.ts': {
     '\\b(sk[-_]|[rp]k_|AKIA|gh[a-z]_|github_pat|xox|eyJ|BEGIN )|:\\/\\/[^/]*@|(?=\\w*\\d)(?=\\w*[A-Za-z])[\\w+/=]{20,}':
       '200 characters',
   },

@@ -17,7 +17,7 @@ describe('refuses', () => {
   test.each<[string, Record<string, string>]>([
     [
       'an import up',
-      { 'core/runs/run.ts': `import { begin } from '#core/running/call.ts';`, 'core/running/call.ts': '' },
+      { 'core/runs/run.ts': `import { begin } from '#core/execution/call.ts';`, 'core/execution/call.ts': '' },
     ],
     [
       'a type from a wing above',
@@ -33,7 +33,7 @@ describe('refuses', () => {
     ],
     [
       'an import between two wings that know nothing of each other',
-      { 'core/workbench/a.ts': `import '#core/automation/b.ts';`, 'core/automation/b.ts': '' },
+      { 'core/collaboration/a.ts': `import '#core/automation/b.ts';`, 'core/automation/b.ts': '' },
     ],
     ['a folder of core that is no wing', { 'core/extra/a.ts': `import '#core/base/b.ts';`, 'core/base/b.ts': '' }],
     [

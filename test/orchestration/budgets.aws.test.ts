@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import type { AgentVersion } from '#core/agents/version.ts';
 import type { Budget } from '#core/base/caller.ts';
+import { newContext } from '#core/execution/sub-calls/run-context.ts';
+import { checkSubCall } from '#core/execution/sub-calls/sub-call.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
-import { newContext } from '#core/running/sub-calls/run-context.ts';
-import { checkSubCall } from '#core/running/sub-calls/sub-call.ts';
 import { newTables } from '#test/helpers/aws.ts';
 
 const WORKSPACE = {

@@ -1,4 +1,5 @@
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { SecretsManagerVault } from '#aws/secrets-manager-vault.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlanName, Plans } from '#core/base/plans.ts';
@@ -18,7 +19,6 @@ import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { openDatabase } from '#local/database.ts';
 import { SqliteTable } from '#local/sqlite-table.ts';
-import { createMcpToolServers } from '#mcp/tool-servers.ts';
 import { Random } from '#test/simulation/random.ts';
 import { DynamoModel, type DynamoProps } from './dynamo.ts';
 import { VirtualClock } from './virtual-clock.ts';

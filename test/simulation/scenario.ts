@@ -60,11 +60,11 @@ export type Style = 'local' | 'queue';
  * computer the first play of a seed would go on without it, and differ from the second.
  */
 const LOADED_LATE = Promise.all([
-  import('#core/agents/manifest/schema-validation.ts'),
+  import('#core/manifest/json-schema/schema-validation.ts'),
   import('#core/models/file-limits.ts'),
-  import('#core/running/engines/direct-llm.ts'),
-  import('#core/running/input/check-files.ts'),
-  import('#core/running/input/prompt-input.ts'),
+  import('#core/execution/engines/direct-llm.ts'),
+  import('#core/execution/input/check-files.ts'),
+  import('#core/execution/input/prompt-input.ts'),
   import('standardwebhooks'),
 ]);
 

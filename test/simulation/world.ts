@@ -2,9 +2,7 @@
 import 'standardwebhooks';
 import { fireFromQueue } from '#aws/timer-queue.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { checkDefinition } from '#core/agents/manifest/manifest.ts';
 import { publish } from '#core/agents/publish.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { agentListeners, deliveryListeners } from '#core/api/listeners.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
 import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/open-runs.ts';
@@ -12,6 +10,8 @@ import { reconcileTimers } from '#core/automation/schedules/timers.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { parseConfig } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { noMail } from '#core/ports/mail.ts';

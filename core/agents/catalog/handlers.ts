@@ -1,9 +1,9 @@
 import type * as z from 'zod';
 import type { Handlers } from '#core/http/route.ts';
+import { fullNameOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findPublic } from '../access.ts';
-import { fullNameOf } from '../references.ts';
-import type { AgentVersion } from '../version.ts';
 import { downloadView, publicView } from '../views.ts';
 import type { catalogQuery, catalogRoutes } from './routes.ts';
 import { listPublicAgents } from './store.ts';

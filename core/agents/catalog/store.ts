@@ -1,7 +1,7 @@
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { PUBLIC_INDEX, readVersion } from '../record.ts';
-import type { AgentVersion } from '../version.ts';
 
 const PAGE_SIZE = 200;
 /** Anybody may list, without a key: what one request reads is bounded. */

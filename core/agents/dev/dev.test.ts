@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import { type AgentVersion, newBundleKey } from '#core/manifest/version.ts';
 import { crashing, type Fuse, ProcessDied } from '#test/helpers/crashing.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import type { AgentDefinition } from '../definition.ts';
 import { collectAgentGarbage } from '../garbage.ts';
-import { announceBlob } from '../kept/blobs.ts';
-import { attachBundle } from '../kept/builds.ts';
-import { agentUse, recountDue } from '../kept/ledger.ts';
 import { makeCurrent } from '../publish.ts';
+import { announceBlob } from '../retention/blobs.ts';
+import { attachBundle } from '../retention/builds.ts';
+import { agentUse, recountDue } from '../retention/storage-usage.ts';
 import { AgentStore, ANYONE, findAnyVersion } from '../store.ts';
-import { type AgentVersion, newBundleKey } from '../version.ts';
 import { publishDev } from './publish.ts';
 
 const DAY_MS = 24 * 3600 * 1000;

@@ -1,18 +1,18 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import { traitsOf } from '#core/manifest/engines.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, exists, type Item, lessThan, queryAll, type TransactOperation } from '#core/ports/table.ts';
 import { untilWritten } from '#core/ports/until-written.ts';
-import type { AgentDefinition } from '../definition.ts';
-import { traitsOf } from '../engines.ts';
-import { announceBlob, keepAnnounced } from '../kept/blobs.ts';
-import { sameBuild } from '../kept/builds.ts';
-import { agentUse, bytesOfVersion, checkRoom, useOperation } from '../kept/ledger.ts';
-import { deletedVersion, removeBuild } from '../kept/removal.ts';
 import { type DevBuild, idKey, newVersionItem, readVersion, storeDefinition, versionKey } from '../record.ts';
-import type { AgentVersion } from '../version.ts';
+import { announceBlob, keepAnnounced } from '../retention/blobs.ts';
+import { sameBuild } from '../retention/builds.ts';
+import { deletedVersion, removeBuild } from '../retention/removal.ts';
+import { agentUse, bytesOfVersion, checkRoom, useOperation } from '../retention/storage-usage.ts';
 import {
   EXPIRY_INDEX,
   placeOf,

@@ -1,8 +1,8 @@
 import type { Caller } from '#core/base/caller.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, equals, type Item, type TransactOperation } from '#core/ports/table.ts';
 import { type DevBuild, devPartition, readVersion, versionKey } from '../record.ts';
-import type { AgentVersion } from '../version.ts';
 
 /**
  * The version `dev` of each agent and user (`docs/interface/versions.md#dev`). Main table, all below

@@ -1,9 +1,9 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { versionName } from '#core/manifest/references.ts';
+import { type AgentVersion, bundleKey } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findOwnOrDev } from '../access.ts';
-import { versionName } from '../references.ts';
-import { type AgentVersion, bundleKey } from '../version.ts';
 import type { downloadRoutes } from './routes.ts';
 
 export const downloadHandlers = (

@@ -1,9 +1,9 @@
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import type { FieldError } from '#core/manifest/field-error.ts';
+import { parseVersion, REFERENCE, splitReference } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { AgentDefinition } from '../definition.ts';
-import type { FieldError } from '../manifest/field-error.ts';
-import { parseVersion, REFERENCE, splitReference } from '../references.ts';
 import { AgentStore, resolveAgent } from '../store.ts';
-import type { AgentVersion } from '../version.ts';
 
 /** The workspace that a reference without an organization means. References may name its private skills. */
 export interface SkillHome {

@@ -17,7 +17,7 @@ export const metaHandlers = (deps: Pick<Deps, 'config' | 'space'>): Handlers<typ
   },
 
   async getEditorSchema({ params }) {
-    const { EDITOR_SCHEMAS, editorSchema } = await import('#core/agents/editor/schemas.ts');
+    const { EDITOR_SCHEMAS, editorSchema } = await import('#core/manifest/editor/schemas.ts');
     const file = EDITOR_SCHEMAS.find((name) => name === params.schema);
     if (file === undefined) {
       throw new PlatformError('NOT_FOUND', `There is no such schema; there are ${EDITOR_SCHEMAS.join(', ')}.`);

@@ -1,8 +1,8 @@
 import { findMembership } from '#core/accounts/workspaces/store.ts';
-import { versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { batchesOf } from '#core/base/batches.ts';
+import { versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { inputWarnings } from './input-warnings.ts';
 import type { Schedule } from './schedule.ts';

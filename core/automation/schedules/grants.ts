@@ -1,10 +1,10 @@
 import { grantedSecrets } from '#core/accounts/grants/rights.ts';
-import { refOf } from '#core/agents/references.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
+import { checkGranted, declaredNames } from '#core/execution/calls/secrets.ts';
+import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { checkGranted, declaredNames } from '#core/running/calls/secrets.ts';
-import { foreignAgents } from '#core/running/sub-calls/lineage.ts';
 import type { Schedule } from './schedule.ts';
 import { ScheduleStore } from './store.ts';
 

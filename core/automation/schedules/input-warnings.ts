@@ -1,11 +1,11 @@
 import type { TimeOwner } from '#core/accounts/limits/check-time.ts';
-import { validate } from '#core/agents/checks/checks.ts';
-import { withDefaults } from '#core/agents/manifest/schema-defaults.ts';
-import { refOf } from '#core/agents/references.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
+import { withMoment } from '#core/execution/input/scheduled-input.ts';
+import { withDefaults } from '#core/manifest/json-schema/schema-defaults.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { validate } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { withMoment } from '#core/running/input/scheduled-input.ts';
 import type { Schedule } from './schedule.ts';
 
 /** Of a message in the timeline, too. */

@@ -1,11 +1,11 @@
 import { maySee } from '#core/agents/access.ts';
 import { devUserOf } from '#core/agents/dev/slots.ts';
-import { engineTraits } from '#core/agents/engines.ts';
-import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/agents/references.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { providersOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';

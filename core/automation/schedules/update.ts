@@ -1,8 +1,8 @@
 import { devUserOf } from '#core/agents/dev/slots.ts';
 import { AgentStore } from '#core/agents/store.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { Zone } from '#core/base/zone.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { findSchedule, scheduleNotFound } from './find.ts';

@@ -1,11 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
+import { idempotent } from '#core/execution/idempotency/idempotent.ts';
+import type { KeptAnswer } from '#core/execution/idempotency/kept-answer.ts';
+import { mergeInput, readPayload } from '#core/execution/input/payload.ts';
 import type { HttpRequest } from '#core/http/message.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { idempotent } from '#core/running/idempotency/idempotent.ts';
-import type { KeptAnswer } from '#core/running/idempotency/kept-answer.ts';
-import { mergeInput, readPayload } from '#core/running/input/payload.ts';
 import type { Run } from '#core/runs/run.ts';
 import { preventRun } from '../schedules/open-runs.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/run.ts';

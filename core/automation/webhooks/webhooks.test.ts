@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { mergeInput, readPayload } from '#core/execution/input/payload.ts';
 import { SystemIds } from '#core/ports/ids.ts';
-import { mergeInput, readPayload } from '#core/running/input/payload.ts';
 import { isWebhookSecret, newWebhookSecret } from '../schedules/webhook-secret.ts';
 
 const send = (body: string | Uint8Array<ArrayBuffer>, contentType?: string, limit = 10_000) => {

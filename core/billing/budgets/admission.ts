@@ -1,8 +1,8 @@
-import { fullNameOf } from '#core/agents/references.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { fullNameOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Table } from '#core/ports/table.ts';

@@ -1,9 +1,9 @@
 import { maySee } from '#core/agents/access.ts';
-import { fullNameOf } from '#core/agents/references.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
+import { fullNameOf } from '#core/manifest/references.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { forgetPolicies } from './admission.ts';

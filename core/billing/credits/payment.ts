@@ -1,7 +1,7 @@
-import { refOf } from '#core/agents/references.ts';
-import type { AgentVersion } from '#core/agents/version.ts';
 import { PAYMENT_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { hold, refund, settle } from './ledger.ts';
 

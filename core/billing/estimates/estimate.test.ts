@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { AgentDefinition } from '#core/agents/definition.ts';
 import { publish } from '#core/agents/publish.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { NewRun, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';

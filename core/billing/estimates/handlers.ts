@@ -1,7 +1,7 @@
 import { findPublic, findVisible, isMember } from '#core/agents/access.ts';
-import { fullNameOf, refOf } from '#core/agents/references.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { fullNameOf, refOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { lastDays } from '../usage/period.ts';
 import { UsageStore } from '../usage/store.ts';

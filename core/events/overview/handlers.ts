@@ -3,6 +3,7 @@ import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { batchesOf } from '#core/base/batches.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { unreadMessages } from '#core/collaboration/messages/seen.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -10,7 +11,6 @@ import { RUN_ID_PREFIX } from '#core/runs/items.ts';
 import { runsWithPrefix } from '#core/runs/listing.ts';
 import { failedRunsSince, openRunsOf } from '#core/runs/lookup.ts';
 import type { Run } from '#core/runs/run.ts';
-import { unreadMessages } from '#core/workbench/messages/seen.ts';
 import type { overviewRoutes } from './routes.ts';
 
 const DAY_MS = 24 * 3600_000;

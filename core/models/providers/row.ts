@@ -2,7 +2,7 @@ import type { Config } from '#core/base/config.ts';
 import type { Effort, LlmProvider } from '#core/ports/llm.ts';
 import type { ModelInput } from '#core/ports/model-table.ts';
 
-/** What the platform knows of a provider of models: everything but its wire, which is in `llm/providers`. */
+/** What the platform knows of a provider of models: everything but its wire, which is in `adapters/llm/providers`. */
 export interface ProviderRow {
   /** The provider's name in messages. */
   readonly title: string;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
+import { callRoutes } from '#core/execution/calls/routes.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
-import { callRoutes } from '#core/running/calls/routes.ts';
 
 const { response, alsoRaw, errors } = callRoutes.find(
   (row): row is Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }> => row.operationId === 'callAgent',

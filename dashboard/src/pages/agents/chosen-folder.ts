@@ -1,6 +1,6 @@
 import { unzipSync } from 'fflate';
-import { type AgentFolder, type Folder, readAgentFolder } from '#core/agents/folder/agent-folder.ts';
-import { IgnoreRules, isHidden } from '#core/agents/folder/ignore-rules.ts';
+import { type AgentFolder, type Folder, readAgentFolder } from '#core/manifest/folder/agent-folder.ts';
+import { IgnoreRules, isHidden } from '#core/manifest/folder/ignore-rules.ts';
 
 /** A file that somebody chose or dropped, by its path with `/`. */
 export interface ChosenFile {

@@ -2,7 +2,7 @@ import { getRouteApi } from '@tanstack/react-router';
 import { ChevronDown, ChevronRight, Download, File as FileIcon } from 'lucide-react';
 import { lazy, Suspense, useMemo, useState } from 'react';
 import { Button as AriaButton } from 'react-aria-components/Button';
-import { manifestOf } from '#core/agents/publish-body.ts';
+import { manifestOf } from '#core/manifest/publish-body.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
 import { CopyButton } from '../../ui/copy.tsx';

@@ -1,4 +1,4 @@
-import { isHidden } from '#core/agents/folder/ignore-rules.ts';
+import { isHidden } from '#core/manifest/folder/ignore-rules.ts';
 import type { ChosenFile } from './chosen-folder.ts';
 
 /** More is no agent: a folder of the whole disk was dropped. */

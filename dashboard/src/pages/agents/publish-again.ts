@@ -1,4 +1,4 @@
-import { publishBodyOf } from '#core/agents/publish-body.ts';
+import { publishBodyOf } from '#core/manifest/publish-body.ts';
 import { call } from '../../api/client.ts';
 import { toast } from '../../ui/toast.tsx';
 import { readBundle } from './bundle-zip.ts';

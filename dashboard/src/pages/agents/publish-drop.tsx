@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { FolderUp, Upload } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import type { AgentFolder } from '#core/agents/folder/agent-folder.ts';
+import type { AgentFolder } from '#core/manifest/folder/agent-folder.ts';
 import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';

@@ -1,4 +1,4 @@
-import type { AgentFolder } from '#core/agents/folder/agent-folder.ts';
+import type { AgentFolder } from '#core/manifest/folder/agent-folder.ts';
 import { type ChosenFile, readChosen } from './chosen-folder.ts';
 
 /** What the worker answers. */

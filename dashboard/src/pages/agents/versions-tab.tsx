@@ -1,6 +1,6 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { useState } from 'react';
-import { manifestOf } from '#core/agents/publish-body.ts';
+import { manifestOf } from '#core/manifest/publish-body.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';

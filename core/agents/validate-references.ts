@@ -1,0 +1,95 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentDefinition } from '#core/manifest/definition.ts';
+import { checkDependencyGraph } from '#core/manifest/dependency-graph.ts';
+import { traitsOf } from '#core/manifest/engines.ts';
+import type { FieldError } from '#core/manifest/field-error.ts';
+import { checkDefinition, checkUpdate } from '#core/manifest/worker-pool/checks.ts';
+import { defaultModel } from '#core/models/choose.ts';
+import { fitSettings, settingsFor } from '#core/models/model-settings.ts';
+import { providersOf } from '#core/models/providers.ts';
+import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { checkDefaultSkills, type SkillHome } from './skills/skill-refs.ts';
+import { resolveAgent } from './store.ts';
+
+type CheckDeps = Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids'>;
+
+/** Every problem of a manifest that `workspace` would publish, also those that other agents and skills decide. */
+export async function checkManifest(
+  deps: CheckDeps & Pick<Deps, 'modelTable'>,
+  workspace: Workspace,
+  body: unknown,
+): Promise<{ readonly definition?: AgentDefinition; readonly errors: FieldError[]; readonly warnings: string[] }> {
+  const { definition, errors, warnings } = await checkDefinition(deps, workspace, body);
+  if (definition === undefined) return { errors, warnings };
+  const self = { org: workspace.slug, name: definition.name };
+  const graph = await checkDependencyGraph(definition, self, async ({ org, agent, version }) => {
+    const found = await resolveAgent(deps, org, agent, version);
+    // Runs act for a workspace, not for a user: the publisher's memberships grant the run no access.
+    const accessible = found?.definition.is_public || found?.workspaceId === workspace.id;
+    return found && { definition: found.definition, accessible };
+  });
+  const skills = await checkDefaultSkills(deps, definition, skillHome(workspace));
+  const servers = checkServerUrls(deps, definition);
+  const ofModels = await modelWarnings(deps, definition);
+  return { definition, errors: [...errors, ...graph, ...skills, ...servers], warnings: [...warnings, ...ofModels] };
+}
+
+/** What does not hold with the models that the agent uses unless a caller chooses another. */
+async function modelWarnings(
+  { modelTable, config }: Pick<Deps, 'modelTable' | 'config'>,
+  definition: AgentDefinition,
+): Promise<string[]> {
+  const { loop, model_settings, execution_engine } = definition;
+  const hasSettings = model_settings != null && traitsOf(execution_engine).asksModels;
+  if (loop?.max_cost_usd == null && !hasSettings) return [];
+  await modelTable.refresh();
+  const models = providersOf(definition, config).map((provider) => ({
+    provider,
+    model: defaultModel(provider, definition),
+  }));
+  const usage = { inputTokens: 0, outputTokens: 0 };
+  const unpriced = models.filter(({ provider, model }) => modelTable.costOf(provider, model, usage) === undefined);
+  const unfit = models.map((choice) => {
+    const settings = settingsFor(choice.provider, model_settings);
+    return fitSettings(choice, modelTable.factsOf(choice.model), settings).warnings;
+  });
+  return [
+    ...(loop?.max_cost_usd == null
+      ? []
+      : unpriced.map(({ model }) => `loop.max_cost_usd does not hold with ${model}: no price is known of that model.`)),
+    // With several providers, some setting is for the others.
+    ...(unfit.every((warnings) => warnings.length > 0) ? unfit.flat().map((text) => `model_settings: ${text}`) : []),
+  ];
+}
+
+/** Which addresses are allowed is a matter of the host. */
+const checkServerUrls = ({ config }: Pick<Deps, 'config'>, { loop }: AgentDefinition): FieldError[] =>
+  (loop?.mcp_servers ?? []).flatMap(({ url }, index) => {
+    const problem = toolServerUrlProblem(config, url);
+    return problem === undefined ? [] : [{ field: `mcp_servers[${index}].url`, message: `cannot be used: ${problem}` }];
+  });
+
+/** `current` with the changes of a PATCH body. Throws INVALID_INPUT. */
+export async function changedDefinition(
+  deps: CheckDeps,
+  workspace: Workspace,
+  current: AgentDefinition,
+  patch: { readonly default_skills?: unknown },
+): Promise<AgentDefinition> {
+  const { definition, errors } = await checkUpdate(deps, workspace, current, patch);
+  if (definition === undefined) throw invalidManifest(errors);
+  if (patch.default_skills !== undefined) {
+    const problems = await checkDefaultSkills(deps, definition, skillHome(workspace));
+    if (problems.length > 0) throw invalidManifest(problems);
+  }
+  return definition;
+}
+
+const skillHome = ({ id, slug }: Workspace): SkillHome => ({ workspaceId: id, slug });
+
+export const errorText = ({ field, message }: FieldError): string => (field === '' ? message : `${field}: ${message}`);
+
+export const invalidManifest = (errors: readonly FieldError[]): PlatformError =>
+  new PlatformError('INVALID_INPUT', errors.map(errorText).join('; '));

@@ -1,0 +1,82 @@
+import { admit } from '#core/accounts/limits/admission.ts';
+import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
+import type { Json } from '#core/base/json.ts';
+import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
+import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { checkSpace } from '#core/ports/space.ts';
+import { type NewRun, newRunOf } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
+import type { PreparedCall } from './prepare.ts';
+
+/** What an admitted call holds until its run has ended: `finish.ts` gives it back. */
+export interface Admitted {
+  /** The run, recorded as running. */
+  readonly record: NewRun;
+  /** What is left of the plan's calls; absent for calls that do not count. */
+  readonly rateLimit?: RateLimit;
+  readonly payment: Payment;
+  /** Releases the lease on one of the plan's concurrent calls. Safe to call twice. */
+  releaseLease(): Promise<void>;
+}
+
+/**
+ * Counts the call against the plan, takes a lease and the price in credits, and records the run as running. If a later
+ * one of these fails, the earlier ones are undone, except the count, and the lease if the record may have been written.
+ * Throws BUDGET_EXCEEDED, RATE_LIMITED, INSUFFICIENT_CREDITS.
+ */
+export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
+  // Calls that no request asks for come here, too.
+  await checkSpace(deps);
+  const { agent, workspace, runId, deadline } = call;
+  const isTop = call.lineage.parentRunId === undefined;
+  // What a run has begun may go on: its sub-calls are not checked.
+  const priceCents = priceFor(agent, workspace);
+  const budget = isTop ? await takeBudgetPlace(deps, workspace, { runId, agent, priceCents, deadline }) : undefined;
+  const record = recordOf(call);
+  const releaseOnFailure = async (error: unknown): Promise<never> => {
+    await budget?.release();
+    throw error;
+  };
+  const admission = await admit(deps, {
+    workspace,
+    kind: engineTraits(agent).quota,
+    isPaid: priceCents > 0,
+    isCounted: isTop,
+    runId,
+    deadline,
+  }).catch(releaseOnFailure);
+  const payment = await payFor(deps, { agent, workspace, runId, deadline }).catch(async (error) => {
+    await admission.release();
+    return releaseOnFailure(error);
+  });
+  try {
+    await new RunStore(deps, workspace.id).start(record, { hasLease: isTop });
+  } catch (error) {
+    // The record may have been written all the same. Then the lease leads the sweep to it.
+    await payment.end(false);
+    throw error;
+  }
+  const releaseLease = async (): Promise<void> => {
+    await Promise.all([admission.release(), budget?.release()]);
+  };
+  return { record, rateLimit: admission.rateLimit, payment, releaseLease };
+}
+
+const recordOf = (call: PreparedCall): NewRun =>
+  newRunOf(call.agent, {
+    id: call.runId,
+    endpoint: call.endpoint,
+    triggerSource: call.triggerSource,
+    startedAt: call.receivedAt,
+    deadline: call.deadline,
+    parentRunId: call.lineage.parentRunId,
+    rootRunId: call.lineage.rootRunId,
+    replayOf: call.replayOf,
+    tenantId: call.tenantId,
+    scheduleId: call.scheduleId,
+    scheduled: call.scheduled,
+    context: call.issued?.context as unknown as Json | undefined,
+    input: call.mask.json(call.input.document as Json),
+  });

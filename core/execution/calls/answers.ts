@@ -1,0 +1,66 @@
+import { requestIdOf } from '#core/http/request-id.ts';
+import type { RawAnswer } from '#core/http/route.ts';
+import { versionName } from '#core/manifest/references.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { KeptAnswer } from '../idempotency/kept-answer.ts';
+import type { CallAnswer } from './finish.ts';
+import type { Call } from './prepare.ts';
+import type { CallRequest } from './read-call.ts';
+
+/** What of a request decides how its call is answered. */
+export interface AnswerableRequest
+  extends Pick<CallRequest, 'request' | 'requestUuid' | 'receivedAt' | 'responseHeaders' | 'query'> {
+  readonly headers: Pick<CallRequest['headers'], 'accept' | 'prefer' | 'idempotency-key'>;
+  /** Absent if the caller has no workspace of its own, such as the instance of a service. */
+  readonly caller?: Pick<CallRequest['caller'], 'workspace'>;
+}
+
+/** The body of a call that succeeded. */
+export function resultBody(
+  deps: Pick<Deps, 'clock'>,
+  { query, requestUuid, receivedAt }: Pick<AnswerableRequest, 'query' | 'requestUuid' | 'receivedAt'>,
+  { agent }: Call,
+  { data, warnings, executionMs, usage, stdout, stderr }: CallAnswer,
+) {
+  return {
+    data,
+    ...(warnings.length > 0 && { warnings: [...warnings] }),
+    metadata: {
+      request_id: requestIdOf(requestUuid),
+      processing_time_ms: deps.clock.now() - receivedAt,
+      version: versionName(agent.version),
+      execution_time_ms: executionMs,
+      ...(usage && { usage }),
+      ...(query.verbose && { stdout, stderr }),
+    },
+  };
+}
+
+/** The answer to `Prefer: respond-async` (RFC 7240): the run goes on, and its record says how it ends. */
+export function acceptance({ agent, workspace, runId }: Call) {
+  const url = `/workspaces/${workspace.id}/runs/${runId}`;
+  return {
+    status: 202 as const,
+    body: {
+      run_id: runId,
+      status: 'running' as const,
+      url,
+      metadata: { request_id: requestIdOf(runId), version: versionName(agent.version) },
+    },
+    headers: { location: url, 'preference-applied': 'respond-async' },
+  };
+}
+
+/** A kept answer as JSON or, for a client that wants events, as a stream with one event. */
+export function rawAnswer(
+  { status, body, headers }: KeptAnswer,
+  { isReplayed, asStream }: { readonly isReplayed: boolean; readonly asStream: boolean },
+): { status: number; raw: RawAnswer; headers: Record<string, string> } {
+  const isEvent = asStream && status !== 202;
+  const text = isEvent ? `event: ${status === 200 ? 'result' : 'error'}\ndata: ${body}\n\n` : body;
+  return {
+    status: isEvent ? 200 : status,
+    raw: { contentType: isEvent ? 'text/event-stream' : 'application/json', content: Buffer.from(text) },
+    headers: { ...headers, ...(isReplayed && { 'idempotent-replayed': 'true' }) },
+  };
+}

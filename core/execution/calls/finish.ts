@@ -1,0 +1,132 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
+import { computeMicro } from '#core/billing/budgets/spend.ts';
+import { afterRun } from '#core/billing/budgets/watch.ts';
+import { traitsOf } from '#core/manifest/engines.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { costTotals } from '#core/runs/costs.ts';
+import { endedWith, type RunResult } from '#core/runs/run.ts';
+import { type Spending, spentMembers } from '#core/runs/spending.ts';
+import { RunStore } from '#core/runs/store.ts';
+import type { Trace } from '#core/runs/trace.ts';
+import type { EngineResult, Warning } from '../engines/engine.ts';
+import { countSpend } from '../sub-calls/budget.ts';
+import type { Admitted } from './admit.ts';
+import { isEndedByCaller } from './charge.ts';
+import type { PreparedCall } from './prepare.ts';
+import { checkOutput } from './schema-checks.ts';
+
+export interface CallAnswer {
+  readonly data: Json;
+  readonly warnings: readonly Warning[];
+  readonly executionMs: number;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly usage?: Spending['usage'];
+}
+
+/**
+ * Records the end of a run with its usage in one transaction, releases the lease, then settles or refunds the credits.
+ * Throws the run's error if it failed.
+ */
+export async function finishCall(
+  deps: Deps,
+  call: PreparedCall,
+  admitted: Admitted,
+  {
+    result,
+    trace,
+    isShown,
+    onSuccess,
+  }: {
+    readonly result: EngineResult;
+    readonly trace: Trace;
+    /** Whether somebody could see the run's output before its end. */
+    readonly isShown: boolean;
+    readonly onSuccess?: (() => Promise<void>) | undefined;
+  },
+): Promise<CallAnswer> {
+  const { agent, workspace, inputWarnings, lineage } = call;
+  const runs = new RunStore(deps, workspace.id);
+  const output = result.data ?? null;
+  const { record, payment, releaseLease } = admitted;
+  const isCompleted = result.error === undefined;
+  // Otherwise callers could read all of an answer and cancel before its end.
+  const isCharged =
+    isCompleted || (isShown && payment.cents > 0 && (await isEndedByCaller(deps, call, record, result.error)));
+  // Before the record: a process that dies in between has spent it all the same.
+  await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result, isCharged)).catch((error: unknown) =>
+    deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
+  );
+  const hasContent = await keepContent(deps, runs, record.id, trace.contentFor({ isFailed: !isCompleted }));
+  const isRecorded = await runs.finish(record, {
+    ...endOf(result),
+    input: record.input,
+    output,
+    trace: trace.events,
+    hasContent,
+    creditsCents: isCharged ? payment.cents : 0,
+    cancelledCreditsCents: isShown ? payment.cents : 0,
+  });
+  const isSuccess = isCompleted && isRecorded;
+  // If the end could not be recorded, the lease leads the sweep to the run.
+  try {
+    await Promise.all([releaseLease(), isSuccess && onSuccess?.()]);
+  } finally {
+    await payment.end(isRecorded ? isCharged : isShown && (await runs.isCancelled(record.id)));
+  }
+  if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
+  if (result.error?.code === 'LLM_ERROR') deps.log.warn('model provider failed', { run_id: record.id });
+  if (!isRecorded) throw await recordedError(runs, record.id);
+  if (result.error) throw result.error;
+  const { executionMs, stdout, stderr, usage } = result;
+  const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(deps, workspace, agent, result))];
+  return { data: output, warnings, executionMs, stdout, stderr, usage };
+}
+
+/** Returns whether it is kept: a run does not fail for it. */
+async function keepContent(
+  { log }: Pick<Deps, 'log'>,
+  runs: RunStore,
+  runId: string,
+  text: string | undefined,
+): Promise<true | undefined> {
+  if (text === undefined) return undefined;
+  try {
+    await runs.putContent(runId, text);
+    return true;
+  } catch (error) {
+    log.error('what was said in a run is not kept', { run_id: runId, error: String(error) });
+    return undefined;
+  }
+}
+
+/** What a run has cost since its price was counted: less than nothing if that is refunded. Millionths of a US dollar. */
+function spentBy(
+  deps: Deps,
+  { record, payment }: Admitted,
+  { costs, executionMs }: EngineResult,
+  isCharged: boolean,
+): number {
+  const compute = traitsOf(record.engine).hasSandbox ? computeMicro(deps, executionMs) : 0;
+  const refunded = isCharged ? 0 : payment.cents * MICRO_PER_CENT;
+  return costTotals({ costs }).model_microusd + compute - refunded;
+}
+
+const endOf = (
+  result: EngineResult,
+): Omit<RunResult, 'input' | 'output' | 'trace' | 'hasContent' | 'creditsCents' | 'cancelledCreditsCents'> => ({
+  ...endedWith(result.error),
+  stdout: result.stdout,
+  stderr: result.stderr,
+  exitCode: result.exitCode,
+  executionMs: result.executionMs,
+  ...spentMembers(result),
+});
+
+/** The error of a run that another process has recorded as lost. */
+async function recordedError(runs: RunStore, runId: string): Promise<PlatformError> {
+  const { errorCode, errorMessage } = (await runs.find(runId)) ?? {};
+  return new PlatformError(errorCode ?? 'INTERNAL_ERROR', errorMessage ?? 'The run was lost.');
+}

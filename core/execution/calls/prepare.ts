@@ -1,0 +1,227 @@
+import { listServed } from '#core/agents/service-endpoints.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { CallTrigger } from '#core/base/run-kinds.ts';
+import { MAX_CALL_MS } from '#core/base/time-limits.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { withDefaults } from '#core/manifest/json-schema/schema-defaults.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
+import type { ModelFile } from '#core/models/file-limits.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { SecretMask } from '#core/runs/masking.ts';
+import type { ScheduledMoment } from '#core/runs/run.ts';
+import type { Warning } from '../engines/engine.ts';
+import { checkPlaceholders } from '../engines/prompt.ts';
+import type { CallInput } from '../input/call-input.ts';
+import { checkModelInput } from '../input/model-input.ts';
+import type { PromptFiles } from '../input/prompt-input.ts';
+import { withMoment } from '../input/scheduled-input.ts';
+import { resolveSkills, type Skill, type SkillHeaders } from '../skills/skills.ts';
+import { foreignAgents, type Lineage } from '../sub-calls/lineage.ts';
+import { type IssuedContext, newContext } from '../sub-calls/run-context.ts';
+import { checkInput } from './schema-checks.ts';
+import { declaredSecrets, maskFor } from './secrets.ts';
+
+/** One call of a version that the caller may call (see `target.ts`). */
+export interface Call {
+  readonly agent: AgentVersion;
+  readonly endpoint: string;
+  readonly input: CallInput;
+  /** Owns the run, provides its secrets and pays for it. */
+  readonly workspace: Workspace;
+  /** A UUID. */
+  readonly runId: string;
+  readonly triggerSource: CallTrigger;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+  /** The caller's wish in epoch milliseconds, see {@link deadlineOf}. */
+  readonly wantedDeadline?: number;
+  /**
+   * Epoch milliseconds until which the run begins again when there was no sandbox for it in time. Its own time begins
+   * with each try.
+   */
+  readonly mayBeginUntil?: number;
+  /** Whether nobody waits for its end: then its sandbox may be one that costs less, and opens later. */
+  readonly isUnattended?: boolean;
+  readonly lineage: Lineage;
+  readonly tenantId?: string;
+  readonly skillHeaders: SkillHeaders;
+  /** The run that a replay repeats. */
+  readonly replayOf?: string;
+  /** The schedule that started the run. */
+  readonly scheduleId?: string;
+  /** The moment that the schedule runs it for. */
+  readonly scheduled?: ScheduledMoment;
+  /** What the service at whose address the call arrived gives its sandbox, beside what the agent declares. */
+  readonly service?: {
+    readonly env: Readonly<Record<string, string>>;
+    readonly secrets: Readonly<Record<string, string>>;
+  };
+}
+
+/** A call that passed every check except limits and credits, with what its run needs. */
+export interface PreparedCall extends Call {
+  /** What the agent gets: the input with the schema's defaults. The run's record has the input as it was sent. */
+  readonly document: CallInput['document'];
+  /** Of a prompt. */
+  readonly promptFiles: PromptFiles | undefined;
+  /** Epoch milliseconds. By then the run has ended, however late it began. */
+  readonly deadline: number;
+  /** The time that the run has from its beginning. */
+  readonly timeoutMs: number;
+  /** About the input. */
+  readonly inputWarnings: readonly Warning[];
+  readonly skills: readonly Skill[];
+  readonly secrets: Readonly<Record<string, string>>;
+  /** Empty for programs, which call models themselves. */
+  readonly models: readonly ModelChoice[];
+  /** Absent for prompts, which have no sandbox and so cannot call agents. */
+  readonly issued: IssuedContext | undefined;
+  readonly mask: SecretMask;
+}
+
+/**
+ * Checks a call and gathers what its run needs. Writes nothing.
+ *
+ * Throws TIMEOUT, UNPROCESSABLE for a skill or for skills that cannot apply, UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE,
+ * INVALID_INPUT, MISSING_INPUT_FIELDS, MISSING_SECRETS, LLM_KEY_REQUIRED.
+ */
+export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall> {
+  const { agent, input, workspace, runId, lineage } = call;
+  const engine = engineTraits(agent);
+  const ownDeadline = deadlineOf(deps, call);
+  const timeoutMs = ownDeadline - call.receivedAt;
+  const { mayBeginUntil = 0 } = call;
+  const deadline = engine.hasSandbox ? Math.max(ownDeadline, mayBeginUntil + timeoutMs) : ownDeadline;
+  if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
+  checkIsNoSkill(agent);
+  await checkIsStartedByCalls(deps, call);
+  checkCallerSettings(call);
+  const promptFiles = input.uploads.length > 0 ? await readFiles(call) : undefined;
+  if (engine.asksModels) checkModelInput(input.document);
+  const document = documentFor(call, promptFiles?.document);
+  const inputWarnings = await checkInput(deps, call, document);
+  const skills = await resolveSkills(deps, {
+    agent,
+    headers: call.skillHeaders,
+    caller: lineage.skillHome ?? { workspaceId: workspace.id, slug: workspace.slug },
+  });
+  if (engine.hasPlaceholders) checkPlaceholders(agent.definition.prompt ?? '', document);
+  const foreign = foreignAgents(agent, workspace, lineage);
+  const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
+  const secrets = { ...call.service?.secrets, ...declared };
+  const models = await withFiles(deps, await modelsFor(deps, call), promptFiles?.files ?? []);
+  const issued = engine.hasSandbox ? newContext(deps, { agent, runId, workspace, lineage }) : undefined;
+  const mask = maskFor({ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey });
+  return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
+}
+
+/** Checks the files of a call. Of a prompt, returns what it gets of them. Few calls have files, so this is loaded on use. */
+async function readFiles({ agent, input }: Call) {
+  const [{ checkFiles }, { readPromptFiles }] = await Promise.all([
+    import('../input/check-files.ts'),
+    import('../input/prompt-input.ts'),
+  ]);
+  checkFiles(agent, input);
+  return givesFilesToModel(agent, input) ? readPromptFiles(agent.definition, input) : undefined;
+}
+
+/** Throws INVALID_INPUT for a setting that the author does not leave to callers. */
+function checkCallerSettings({ agent, input }: Call): void {
+  const allowed = agent.definition.model_settings?.callers_may_set ?? [];
+  const refused = Object.keys(input.llmCredentials?.settings ?? {}).find(
+    (name) => !allowed.some((one) => one === name),
+  );
+  if (refused === undefined) return;
+  const list = allowed.length === 0 ? 'no settings' : `only ${allowed.join(', ')}`;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `"llm_credentials.settings.${refused}" cannot be set by callers of ${refOf(agent)}: its author allows ${list}.`,
+  );
+}
+
+/** See `docs/interface/calls.md#defaults`. */
+function documentFor(call: Call, withTexts: CallInput['document'] | undefined): CallInput['document'] {
+  const { agent, input } = call;
+  const schema = agent.definition.input_schema;
+  const sent = withMoment(agent, call.scheduled, withTexts ?? input.document);
+  return schema === null || (input.isMultipart && withTexts === undefined) ? sent : withDefaults(schema, sent);
+}
+
+/**
+ * The earliest of the limits of agent, plan and platform, and of the deadlines of the caller and the calling run. Epoch
+ * milliseconds.
+ */
+export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
+  const { timeout_seconds: own, manifest } = call.agent.definition;
+  const plan = planOf(deps, call.workspace);
+  const limits = [
+    MAX_CALL_MS,
+    plan[engineTraits(call.agent).timeLimit] * 1000,
+    own > 0 ? own * 1000 : MAX_CALL_MS,
+    manifest?.timeout_ms ?? MAX_CALL_MS,
+  ];
+  const { wantedDeadline = Number.POSITIVE_INFINITY, lineage } = call;
+  return Math.min(call.receivedAt + Math.min(...limits), wantedDeadline, lineage.deadline ?? wantedDeadline);
+}
+
+/** Whether the files of a call go to the model: an agent without a sandbox has no other place for them. */
+export const givesFilesToModel = (agent: AgentVersion, { isMultipart }: Pick<CallInput, 'isMultipart'>): boolean =>
+  isMultipart && !engineTraits(agent).hasSandbox;
+
+function checkIsNoSkill(agent: AgentVersion): void {
+  if (engineTraits(agent).isRun) return;
+  throw new PlatformError(
+    'UNPROCESSABLE',
+    `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
+  );
+}
+
+/** Throws UNPROCESSABLE for an always-on agent, with the addresses of its services in the workspace that calls it. */
+async function checkIsStartedByCalls(deps: Pick<Deps, 'main'>, { agent, workspace, service }: Call): Promise<void> {
+  if (agent.definition.run_mode !== 'always_on' || service !== undefined) return;
+  const { workspaceId: agentWorkspaceId, name: agentName } = agent;
+  const served = await listServed(deps, { workspaceId: workspace.id, agentWorkspaceId, agentName });
+  const places = served.map(({ serviceName, address }) => `${serviceName} at ${address ?? 'an address to come'}`);
+  throw new PlatformError(
+    'UNPROCESSABLE',
+    `${refOf(agent)} is always on: no call starts it. ${
+      places.length > 0
+        ? `It runs as a service of the workspace "${workspace.slug}": ${places.slice(0, 5).join(', ')}.`
+        : `It runs as no service of the workspace "${workspace.slug}".`
+    }`,
+    {
+      hint:
+        places.length > 0
+          ? 'Send requests to that address.'
+          : `Deploy it with POST /workspaces/${workspace.id}/services, or publish it with run_mode on_demand.`,
+    },
+  );
+}
+
+async function modelsFor(deps: Deps, { agent, workspace, input }: Call): Promise<ModelChoice[]> {
+  if (!engineTraits(agent).asksModels) return [];
+  return chooseModels(deps, { workspaceId: workspace.id, wishes: agent.definition, credentials: input.llmCredentials });
+}
+
+/**
+ * The models that can be given these files, in their order. Throws UNSUPPORTED_TYPE if there is none, or DOCUMENT_TOO_LARGE
+ * if the size is all that is wrong.
+ */
+async function withFiles(
+  { modelTable }: Pick<Deps, 'modelTable'>,
+  models: readonly ModelChoice[],
+  files: readonly ModelFile[],
+): Promise<readonly ModelChoice[]> {
+  if (files.length === 0) return models;
+  const { fileProblem } = await import('#core/models/file-limits.ts');
+  const problems = models.map((choice) => fileProblem(choice, modelTable.factsOf(choice.model), files));
+  const able = models.filter((_, index) => problems[index] === undefined);
+  if (able.length > 0) return able;
+  const isSize = problems.every((problem) => problem!.code === 'DOCUMENT_TOO_LARGE');
+  const messages = [...new Set(problems.map((problem) => problem!.message))];
+  throw new PlatformError(isSize ? 'DOCUMENT_TOO_LARGE' : 'UNSUPPORTED_TYPE', messages.join(' '));
+}

@@ -1,0 +1,108 @@
+import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
+import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { isInstallation } from '#core/base/run-kinds.ts';
+import { DEV, parseVersion, refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Run } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { topOfChain } from '../sub-calls/lineage.ts';
+import { type StartedCall, startCall } from './call.ts';
+import { actingWorkspace } from './target.ts';
+
+interface Replay {
+  readonly caller: Caller;
+  /** Of the former run: its id, or the first digits of it. */
+  readonly name: string;
+  /** Of the new run. */
+  readonly runId: string;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+  /** In place of the recorded input. */
+  readonly input?: { readonly [member: string]: Json } | undefined;
+  /** In place of the former run's version: `v3` or `latest`. */
+  readonly agentVersion?: string | undefined;
+}
+
+/**
+ * Starts a version once more, with the input of a former run, or with another version or input of its agent. Call `finish` of
+ * what is started. No run is started twice with the same `runId`.
+ *
+ * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be repeated (an installation, a run with files or secrets in its
+ * input, a deleted version), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
+ */
+export async function startReplay(deps: Deps, replay: Replay): Promise<{ original: string; started: StartedCall }> {
+  const { caller, name, runId, receivedAt } = replay;
+  const runs = new RunStore(deps, caller.workspace.id);
+  const run = await runs.findByName(name);
+  const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
+  if (isInstallation(run)) throw cannot('it was an installation, which uploading the bundle again repeats');
+  const [agent, body] = await Promise.all([
+    versionOf(deps, caller, run, replay.agentVersion),
+    replay.input === undefined ? runs.body(run.id) : undefined,
+  ]);
+  if (agent === undefined) {
+    const wanted = replay.agentVersion;
+    const lacks = wanted === undefined ? `${run.agentVersion} was deleted` : `has no version ${wanted} that can run`;
+    throw cannot(`${run.agentOrg}/${run.agentName} ${lacks}`);
+  }
+  const input = replay.input ?? body?.input;
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw cannot('its input is no longer kept');
+  if (hasFiles(input)) throw cannot('it was given files, which are not kept');
+  if (holdsMasked(input)) {
+    throw cannot(
+      replay.input === undefined
+        ? 'its input had the value of a secret in it, which is not kept'
+        : 'body.input has a masked secret in it, which the agent would get as it stands there',
+    );
+  }
+  await actingWorkspace(deps, caller, agent, true);
+  const started = await startCall(deps, {
+    agent,
+    endpoint: run.endpoint,
+    input: { document: input, uploads: [], isMultipart: false },
+    workspace: caller.workspace,
+    runId,
+    triggerSource: 'replay',
+    isUnattended: true,
+    receivedAt,
+    lineage: topOfChain(agent),
+    skillHeaders: {},
+    tenantId: run.tenantId ?? undefined,
+    replayOf: run.id,
+    ...(run.scheduled && { scheduled: run.scheduled }),
+  });
+  deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
+  return { original: run.id, started };
+}
+
+/** The version that a replay runs: another one of the same agent, or the run's own; of a run of `dev` what the caller's own `dev` is now. */
+async function versionOf(
+  deps: Deps,
+  caller: Caller,
+  run: Run,
+  wanted: string | undefined,
+): Promise<AgentVersion | undefined> {
+  const place = { workspaceId: run.agentWorkspaceId, name: run.agentName };
+  if (wanted !== undefined) {
+    const number = parseVersion(wanted);
+    return number === undefined ? undefined : new AgentStore(deps, place.workspaceId).findVersion(place.name, number);
+  }
+  if (run.agentVersion !== DEV) return findAnyVersion(deps, run.agentId);
+  const userId = devUserOf(caller);
+  return userId === undefined ? undefined : findDev(deps, { ...place, userId });
+}
+
+/** Whether the input lists files of its call, as those of programs and loops do, with their paths, and those of prompts. */
+const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
+  Array.isArray(files) &&
+  files.some((file) => {
+    const { original_name, content_type, size_bytes } = (file ?? {}) as { [member: string]: Json };
+    return typeof original_name === 'string' && typeof content_type === 'string' && Number.isInteger(size_bytes);
+  });
+
+/** Whether `SecretMask` replaced a value: the agent would get the mask instead of it. */
+const holdsMasked = (input: Json): boolean => /\[secret [A-Z][A-Z0-9_]*\]/.test(JSON.stringify(input));

@@ -1,0 +1,134 @@
+import { grantRevisions } from '#core/accounts/grants/rights.ts';
+import type { Json } from '#core/base/json.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { fillToolCommand, validateInRun } from '#core/manifest/worker-pool/checks.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { watchForCancel } from '#core/runs/cancellation.ts';
+import type { LiveEvents } from '#core/runs/live-events.ts';
+import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
+import type { Trace } from '#core/runs/trace.ts';
+import type { EngineResult, EngineRun } from '../engines/engine.ts';
+import { isInterruption } from '../engines/interruption.ts';
+import type { ProgressEvent } from '../engines/progress.ts';
+import { runEngine } from '../engines/run-engine.ts';
+import { skillEnvironment, skillFiles } from '../skills/skill-files.ts';
+import { foreignAgents } from '../sub-calls/lineage.ts';
+import { contextEnvironment } from '../sub-calls/run-context.ts';
+import type { ShownOutput } from './charge.ts';
+import type { PreparedCall } from './prepare.ts';
+import { ownerOfChecks } from './schema-checks.ts';
+import { secretEnvironment } from './secrets.ts';
+
+/** Pause before a run that found no sandbox begins again. */
+const RETRY_MS = 1000;
+
+/**
+ * Runs the agent of an admitted call, until it ends or is cancelled. A run that may begin late, and for which there was no
+ * sandbox, begins again until then. A run whose sandbox went away begins again once, if its manifest says so: only here, in
+ * memory, so a process that dies takes the second attempt with it. Never throws.
+ */
+export async function runAgent(
+  deps: Deps,
+  call: PreparedCall,
+  {
+    trace,
+    live,
+    shown,
+    emit,
+  }: {
+    readonly trace: Trace;
+    readonly live?: Pick<LiveEvents, 'add'>;
+    readonly shown?: Pick<ShownOutput, 'note'>;
+    /** Of the client that made the call. */
+    readonly emit?: (event: ProgressEvent) => void;
+  },
+): Promise<EngineResult> {
+  const { runId, workspace, lineage, agent, mask, skills, issued } = call;
+  const cancellation = watchForCancel(deps, workspace.id, { id: runId, parentRunId: lineage.parentRunId });
+  const owner = ownerOfChecks(agent, workspace);
+  const { hasSandbox } = engineTraits(agent);
+  const run: EngineRun = {
+    runId,
+    workspaceId: workspace.id,
+    agent,
+    validate: (schema, value) => validateInRun(deps, owner, schema, value),
+    fillCommand: (command, values) => fillToolCommand(deps, owner, command, values),
+    input: { ...call.input, document: call.document },
+    promptFiles: call.promptFiles,
+    skills,
+    models: call.models,
+    isStrict: issued?.context.isStrict ?? false,
+    files: hasSandbox ? skillFiles(skills) : [],
+    env: {},
+    mask,
+    deadline: call.deadline,
+    signal: cancellation.signal,
+    isSubCall: lineage.parentRunId !== undefined,
+    isWatched: emit !== undefined,
+    kind: async () => [
+      call.tenantId ?? null,
+      await grantRevisions(deps, workspace.id, foreignAgents(agent, workspace, lineage)),
+    ],
+    emit: (event) => {
+      shown?.note(event);
+      live?.add('progress', event);
+      emit?.(mask.json(event as Json) as unknown as ProgressEvent);
+    },
+    trace,
+  };
+  const isRetried = agent.definition.retry_on_interruption === true;
+  const begin = (attempt: 1 | 2) => {
+    const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
+    const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
+    if (isRetried) env.PLATFORM_ATTEMPT = String(attempt);
+    const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
+    return runEngine(deps, { ...run, isInterruptible, deadline, env });
+  };
+  const attempt = async (number: 1 | 2): Promise<EngineResult> => {
+    let result = await begin(number);
+    while (foundNoSandbox(result) && deps.clock.now() < (call.mayBeginUntil ?? 0) && !cancellation.signal.aborted) {
+      await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()), cancellation.signal).catch(() => {});
+      result = await begin(number);
+    }
+    return result;
+  };
+  const noteInterruption = (payload: { readonly attempt: number; readonly begins_again: boolean }): void => {
+    trace.end({ isInterrupted: true });
+    trace.add({ event_type: 'interrupted', payload });
+    deps.log.warn('run interrupted', { run_id: runId, ...payload });
+  };
+  try {
+    const first = await attempt(1);
+    if (!isInterruption(first.error)) return first;
+    const beginsAgain = isRetried && deps.clock.now() < call.deadline && !cancellation.signal.aborted;
+    noteInterruption({ attempt: 1, begins_again: beginsAgain });
+    if (!beginsAgain) return first;
+    run.emit({ type: 'interrupted', attempt: 2 });
+    const second = await attempt(2);
+    if (isInterruption(second.error)) noteInterruption({ attempt: 2, begins_again: false });
+    return { ...second, executionMs: first.executionMs + second.executionMs };
+  } finally {
+    cancellation.stop();
+  }
+}
+
+/** Nothing has run: a loop whose model has been asked has spent something. */
+const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
+  error?.code === 'RATE_LIMITED' && usage === undefined;
+
+const sandboxEnvironment = (
+  { gatewayUrl }: Pick<Deps, 'gatewayUrl'>,
+  { secrets, input, skills, issued, service, scheduled }: PreparedCall,
+  deadline: number,
+): Record<string, string> => ({
+  ...service?.env,
+  ...secretEnvironment(secrets, input.llmCredentials),
+  ...skillEnvironment(skills),
+  ...(scheduled && momentEnvironment(scheduled)),
+  ...(issued && contextEnvironment(issued, { gatewayUrl, deadline })),
+});
+
+function momentEnvironment(scheduled: ScheduledMoment): Record<string, string> {
+  const entries = Object.entries(momentView(scheduled));
+  return Object.fromEntries(entries.map(([name, value]) => [`PLATFORM_${name.toUpperCase()}`, value]));
+}

@@ -1,0 +1,72 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { entrypointCommand } from '#core/manifest/bundle/entrypoint.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
+import { LiveMask } from '#core/runs/masking.ts';
+import { resultOfProgram } from './code-result.ts';
+import type { EngineResult, EngineRun } from './engine.ts';
+import { isInterruption } from './interruption.ts';
+import { scriptToExplain } from './program/script.ts';
+import { openRunSandbox } from './run-sandbox.ts';
+
+/** Limit of one run's live output. The run's log has its own limit. */
+const MAX_LIVE_CHARACTERS = 1024 * 1024;
+
+/**
+ * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout, the exit code
+ * decides (`docs/interface/sandbox.md#program-protocol`). The version must be runnable. Throws TIMEOUT, SANDBOX_ERROR
+ * without a sandbox, and the reason of `run.signal` once it is aborted; failures of the program are in the result.
+ */
+export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
+  const { agent, input } = run;
+  const session = await openRunSandbox(deps, run, run.env);
+  let wasInterrupted = false;
+  try {
+    const timeoutMs = run.deadline - deps.clock.now();
+    if (timeoutMs <= 0) throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
+    const command = entrypointCommand(agent.definition, agent.bundle!.entrypoint);
+    const outcome = await execLive(session, run, {
+      command,
+      stdin: Buffer.from(JSON.stringify(input.document)),
+      timeoutMs,
+      signal: run.signal,
+    });
+    run.signal.throwIfAborted();
+    const script = await scriptToExplain(session, command, outcome);
+    const result = resultOfProgram(deps.config, run, { command, outcome, script });
+    wasInterrupted = isInterruption(result.error);
+    if (!wasInterrupted)
+      run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
+    return result;
+  } finally {
+    // The answer does not wait for the sandbox to close.
+    const closed = session.close().catch((error: unknown) => {
+      deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
+    });
+    void deps.background(closed);
+    // Such a run may begin again: the platform may have lost a sandbox in which the program is still at work.
+    if (wasInterrupted) await closed;
+  }
+}
+
+/** Runs a command to its end, emits what it prints at once, and returns all of it. */
+async function execLive(session: SandboxSession, run: EngineRun, request: ExecRequest): Promise<ExecOutcome> {
+  const printed = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
+  const live = { stdout: new LiveMask(run.mask), stderr: new LiveMask(run.mask) };
+  let room = MAX_LIVE_CHARACTERS;
+  const show = (type: 'stdout' | 'stderr', text: string): void => {
+    if (text === '' || room <= 0) return;
+    room -= text.length;
+    run.emit(room > 0 ? { type, text } : { type: 'output_truncated' });
+  };
+  for await (const event of session.exec(request)) {
+    if (event.type !== 'exit') {
+      printed[event.type].push(event.data);
+      show(event.type, live[event.type].push(event.data));
+      continue;
+    }
+    for (const type of ['stdout', 'stderr'] as const) show(type, live[type].end());
+    return { stdout: Buffer.concat(printed.stdout), stderr: Buffer.concat(printed.stderr), exit: event.exit };
+  }
+  throw new Error('a sandbox command ended without an exit event');
+}

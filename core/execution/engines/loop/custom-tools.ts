@@ -1,0 +1,72 @@
+import type { Json } from '#core/base/json.ts';
+import type { CustomTool } from '#core/manifest/definition.ts';
+import { callsDependency } from '#core/manifest/parsing/orchestration.ts';
+import type { ExecOutcome, SandboxSession } from '#core/ports/sandbox.ts';
+import type { EngineRun } from '../engine.ts';
+import { commandOutcome, errorOutcome, type ToolOutcome } from './tool-outcome.ts';
+import { runToolCommand } from './tool-sandbox.ts';
+
+/** The file with a tool's parameters, for commands that name it. Other commands find theirs by {@link INPUT_VARIABLE}. */
+const SHARED_INPUT = '/tmp/__tool_input.json';
+const INPUT_VARIABLE = 'PLATFORM_TOOL_INPUT';
+/** Longer parameters come by stdin: Linux takes 128 KB in one argument of a program (MAX_ARG_STRLEN). */
+const MAX_WRITTEN_BYTES = 32 * 1024;
+
+/** Runs the author's tools: commands with placeholders, whose parameters also lie in a file. */
+export class CustomTools {
+  readonly #session: () => Promise<SandboxSession>;
+  readonly #signal: AbortSignal;
+  readonly #fill: EngineRun['fillCommand'];
+  /** The last command that uses {@link SHARED_INPUT}: the next one waits for it. */
+  #lastShared: Promise<unknown> = Promise.resolve();
+  #inputs = 0;
+  #hasCalledDependency = false;
+
+  constructor(
+    session: () => Promise<SandboxSession>,
+    signal: AbortSignal,
+    { fillCommand }: Pick<EngineRun, 'fillCommand'>,
+  ) {
+    this.#session = session;
+    this.#signal = signal;
+    this.#fill = fillCommand;
+  }
+
+  /** Whether a tool that calls another agent has succeeded. */
+  get hasCalledDependency(): boolean {
+    return this.#hasCalledDependency;
+  }
+
+  async call(tool: CustomTool, parameters: Readonly<Record<string, Json>>): Promise<ToolOutcome> {
+    const filled = await this.#fill(tool.command, parameters);
+    if ('problem' in filled) return errorOutcome(filled.problem);
+    const session = await this.#session();
+    const json = JSON.stringify(parameters);
+    // Commands that name the shared file run one after another: each must find its own parameters in it.
+    const outcome = tool.command.includes('__tool_input')
+      ? await this.#runInTurn(session, filled.command, json)
+      : await this.#run(session, filled.command, json, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
+    const { reason, exitCode } = outcome.exit;
+    if (reason === 'exited' && exitCode === 0 && callsDependency(tool.command)) this.#hasCalledDependency = true;
+    return commandOutcome(outcome);
+  }
+
+  #runInTurn(session: SandboxSession, command: string, json: string): Promise<ExecOutcome> {
+    const running = this.#lastShared.then(() => this.#run(session, command, json, SHARED_INPUT));
+    this.#lastShared = running.catch(() => {});
+    return running;
+  }
+
+  #run(session: SandboxSession, command: string, json: string, file: string): Promise<ExecOutcome> {
+    const isShort = Buffer.byteLength(json) <= MAX_WRITTEN_BYTES;
+    // Bash saves them without starting a program, which would take as long as many tools do. A sandbox knows this line and
+    // starts no bash for it if the command needs none (runner/inside.pl).
+    const input = isShort ? quoted(json) : '"$(< /dev/stdin)"';
+    const save = `export ${INPUT_VARIABLE}="${file}"; printf %s ${input} > "${file}" || exit; exec < /dev/null`;
+    const stdin = isShort ? undefined : Buffer.from(json);
+    return runToolCommand(session, { command: `${save}\n${command}`, stdin, signal: this.#signal });
+  }
+}
+
+/** As one word of a shell line. JSON has no NUL character. */
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

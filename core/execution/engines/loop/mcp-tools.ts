@@ -1,0 +1,268 @@
+import { hasCode, PlatformError } from '#core/base/errors.ts';
+import { fileTypeOf } from '#core/base/file-type.ts';
+import type { Json } from '#core/base/json.ts';
+import { countText } from '#core/base/size-text.ts';
+import { asPrintableLine } from '#core/http/printable-line.ts';
+import type { McpServer } from '#core/manifest/definition.ts';
+import { filledHeader, mcpToolName } from '#core/manifest/parsing/mcp-servers.ts';
+import { modelFileOf } from '#core/models/file-limits.ts';
+import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
+import {
+  type ServerResult,
+  type ServerResultPart,
+  type ServerTool,
+  ToolServerFailure,
+  type ToolServerSession,
+} from '#core/ports/tool-servers.ts';
+import type { EngineRun } from '../engine.ts';
+import { type LoopFiles, MAX_SHOWN_BYTES } from './loop-files.ts';
+import { COMMAND_SECONDS, ERROR, errorOutcome, type ToolOutcome, withoutNul } from './tool-outcome.ts';
+
+/** For one attempt to open a server. */
+const OPEN_SECONDS = 10;
+/** A server that could not be opened is tried once more, after this. */
+const RETRY_MS = 500;
+const MAX_DESCRIPTION_CHARACTERS = 2000;
+const MAX_PROBLEM_CHARACTERS = 2000;
+const MAX_SCHEMA_BYTES = 16 * 1024;
+/** Descriptions and schemas of all tools together: the model reads them in every turn. */
+const MAX_DEFINITIONS_BYTES = 128 * 1024;
+
+export type McpDeps = Pick<Deps, 'toolServers' | 'config' | 'clock'>;
+
+interface OfferedTool {
+  readonly server: McpServer;
+  readonly tool: ServerTool;
+  readonly session: ToolServerSession;
+  readonly definition: LlmTool;
+}
+
+/**
+ * The tools of a run's MCP servers (`docs/interface/mcp-servers.md`). The platform calls them itself: the sandbox
+ * gets neither the connection nor the secrets of its headers.
+ */
+export class McpTools {
+  readonly #deps: McpDeps;
+  readonly #run: EngineRun;
+  readonly #signal: AbortSignal;
+  readonly #files: LoopFiles;
+  readonly #sessions: ToolServerSession[] = [];
+  #tools: ReadonlyMap<string, OfferedTool> = new Map();
+  /** A line for each server, for the run's log. */
+  readonly log: string[] = [];
+
+  constructor(deps: McpDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#signal = signal;
+    this.#files = files;
+  }
+
+  get definitions(): LlmTool[] {
+    return [...this.#tools.values()].map(({ definition }) => definition);
+  }
+
+  /**
+   * Opens the servers, all at the same time, and reads their tools: these stay the same until the run ends. Throws
+   * SANDBOX_ERROR if a server that is not optional cannot be used, and the signal's reason once it is aborted.
+   */
+  async open(): Promise<void> {
+    const { isStrict, agent } = this.#run;
+    const servers = (agent.definition.loop?.mcp_servers ?? []).filter((server) => server.read_only || !isStrict);
+    const opened = await Promise.allSettled(servers.map((server) => this.#openServer(server)));
+    this.#signal.throwIfAborted();
+    const offered: OfferedTool[] = [];
+    let bytes = 0;
+    for (const [index, server] of servers.entries()) {
+      const result = opened[index]!;
+      const tools = result.status === 'fulfilled' ? result.value : [];
+      const size = tools.reduce((sum, { definition }) => sum + Buffer.byteLength(JSON.stringify(definition)), 0);
+      const failure =
+        result.status === 'rejected'
+          ? result.reason
+          : bytes + size > MAX_DEFINITIONS_BYTES &&
+            new ToolServerFailure(
+              `with its tools, descriptions and schemas have more than ${MAX_DEFINITIONS_BYTES / 1024} KB`,
+            );
+      if (failure) {
+        this.#leaveOut(server, failure);
+        continue;
+      }
+      bytes += size;
+      offered.push(...tools);
+      this.log.push(`mcp ${server.name}: ${tools.length} tool${tools.length === 1 ? '' : 's'}\n`);
+    }
+    this.#tools = new Map(offered.map((tool) => [tool.definition.name, tool]));
+  }
+
+  /** The result for the model, whatever the server did. `undefined` if no server has this tool. */
+  async call({ name, input }: LlmToolCall): Promise<ToolOutcome | undefined> {
+    const offered = this.#tools.get(name);
+    if (offered === undefined) return undefined;
+    if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+      return errorOutcome(`The parameters of ${name} were no JSON object, or were cut off for their length.`);
+    }
+    const { server, tool, session } = offered;
+    try {
+      const result = await within(this.#deps.clock, COMMAND_SECONDS, this.#signal, (signal) =>
+        session.call(tool, input as Record<string, Json>, signal),
+      );
+      return this.#outcome(name, result);
+    } catch (error) {
+      if (!hasCode(error, 'TOOL_SERVER_FAILED')) throw error;
+      return errorOutcome(
+        `The MCP server "${server.name}" failed: ${this.#problemIn(error)}. The call was not repeated.`,
+      );
+    }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#sessions.map((session) => session.close()));
+  }
+
+  async #openServer(server: McpServer): Promise<OfferedTool[]> {
+    const { config, clock, toolServers } = this.#deps;
+    const problem = toolServerUrlProblem(config, server.url);
+    if (problem !== undefined) throw new ToolServerFailure(problem);
+    const address = { url: server.url, headers: this.#headersOf(server) };
+    const attempt = () => within(clock, OPEN_SECONDS, this.#signal, (signal) => toolServers.open(address, signal));
+    const session = await attempt().catch(async (error: unknown) => {
+      if (!hasCode(error, 'TOOL_SERVER_FAILED') || !(error as ToolServerFailure).isTransient) throw error;
+      await clock.sleep(RETRY_MS, this.#signal);
+      return attempt();
+    });
+    this.#sessions.push(session);
+    return this.#offered(server, session);
+  }
+
+  /** Without those whose secret the run does not have. */
+  #headersOf({ headers }: McpServer): Record<string, string> {
+    const filled: [name: string, value: string][] = [];
+    for (const [name, template] of Object.entries(headers)) {
+      const value = filledHeader(template, this.#run.env);
+      if (value === undefined) continue;
+      if (!/^[\x20-\x7e]*$/.test(value)) {
+        throw new ToolServerFailure(`the secret in its header ${name} has characters that a header must not have`);
+      }
+      filled.push([name, value]);
+    }
+    return Object.fromEntries(filled);
+  }
+
+  #offered(server: McpServer, session: ToolServerSession): OfferedTool[] {
+    const allowed = this.#run.agent.definition.loop?.tools?.filter((name) => name.startsWith('mcp__')) ?? [];
+    return server.tools.flatMap((wanted) => {
+      const name = mcpToolName(server.name, wanted);
+      if (allowed.length > 0 && !(allowed as string[]).includes(name)) return [];
+      const tool = session.tools.find((each) => each.name === wanted);
+      if (tool === undefined) throw new ToolServerFailure(missing(wanted, session.tools));
+      if (server.read_only && tool.isReadOnly === false) {
+        throw new ToolServerFailure(`its tool "${wanted}" is not read-only, as it says itself`);
+      }
+      return [{ server, tool, session, definition: definitionOf(name, server, tool) }];
+    });
+  }
+
+  #leaveOut(server: McpServer, failure: unknown): void {
+    if (!hasCode(failure, 'TOOL_SERVER_FAILED')) throw failure;
+    const message = `The MCP server "${server.name}" cannot be used: ${this.#problemIn(failure)}.`;
+    this.#run.trace.add({ event_type: 'error', error_type: 'MCP_SERVER', error_message: message });
+    if (!server.optional) {
+      throw new PlatformError('SANDBOX_ERROR', message, {
+        category: 'setup_error',
+        hint: 'No tool has run. With "optional": true in mcp_servers, runs go on without this server.',
+      });
+    }
+    this.log.push(`mcp ${server.name}: left out. ${message}\n`);
+  }
+
+  /** One line without control characters: the server may have chosen it, and it stands in the run's log. */
+  #problemIn(failure: unknown): string {
+    return asPrintableLine(this.#run.mask.text((failure as Error).message), MAX_PROBLEM_CHARACTERS);
+  }
+
+  #outcome(tool: string, { isError, parts }: ServerResult): ToolOutcome {
+    const shown = parts.map((part) => this.#shown(tool, part));
+    const text = shown.map((part) => part.text).join('\n');
+    // The server may repeat what it got in its headers.
+    const masked = this.#run.mask.text(withoutNul(text === '' ? '(no output)' : text.toWellFormed()));
+    const files = shown.flatMap((part) => part.files ?? []);
+    return { text: isError ? `${ERROR} ${masked}` : masked, isError, ...(files.length > 0 && { files }) };
+  }
+
+  /** A text; of a file what it is, and itself where the model can look at it. */
+  #shown(tool: string, part: ServerResultPart): Pick<ToolOutcome, 'text' | 'files'> {
+    if (part.type === 'text') return { text: part.text };
+    const { mediaType, bytes } = part;
+    // What the server says that it is decides nothing.
+    const named = { title: tool, path: tool };
+    const file = bytes.byteLength > MAX_SHOWN_BYTES ? undefined : modelFileOf(bytes, fileTypeOf(bytes), named);
+    if (file !== undefined) return this.#files.show(file);
+    const size = countText(bytes.byteLength);
+    return { text: `[a file of type ${mediaType.slice(0, 100)} with ${size} bytes, which is not shown]` };
+  }
+}
+
+/** Runs `work` for at most so many seconds, and until `signal` is aborted. */
+async function within<T>(
+  clock: Clock,
+  seconds: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const over = new AbortController();
+  const done = new AbortController();
+  clock.sleep(seconds * 1000, done.signal).then(
+    () => over.abort(new ToolServerFailure(`it did not answer within ${seconds} seconds`, { isTransient: true })),
+    () => {},
+  );
+  try {
+    return await work(AbortSignal.any([signal, over.signal]));
+  } finally {
+    done.abort();
+  }
+}
+
+const MAX_NAMED = 20;
+
+function missing(wanted: string, tools: readonly ServerTool[]): string {
+  const names = tools.slice(0, MAX_NAMED).map(({ name }) => name.slice(0, 64));
+  const others = tools.length > MAX_NAMED ? ` and ${tools.length - MAX_NAMED} others` : '';
+  return `it has no tool "${wanted}"; it has ${names.length === 0 ? 'none' : names.join(', ')}${others}`;
+}
+
+/** Keywords that providers refuse at the top of a tool's schema. */
+const NOT_AT_TOP = ['$schema', 'anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', '$ref', 'enum', 'const'];
+
+function definitionOf(name: string, { name: server }: McpServer, { description, inputSchema }: ServerTool): LlmTool {
+  const schema = Object.entries(inputSchema).filter(([keyword]) => !NOT_AT_TOP.includes(keyword));
+  const json = asJson(inputSchema);
+  if (json === undefined || Buffer.byteLength(json) > MAX_SCHEMA_BYTES) {
+    throw new ToolServerFailure(`the schema of its tool "${name}" has more than ${MAX_SCHEMA_BYTES / 1024} KB`);
+  }
+  if (REFUSED_IN_JSON.test(json)) {
+    throw new ToolServerFailure(`the schema of its tool "${name}" has characters that models do not take`);
+  }
+  // Not before it is cut, which may cut a pair of surrogates in two.
+  const text = withoutNul(description.slice(0, MAX_DESCRIPTION_CHARACTERS).toWellFormed());
+  return {
+    name,
+    description: `A tool of the MCP server "${server}". ${text}`.trimEnd(),
+    inputSchema: { ...Object.fromEntries(schema), type: 'object' },
+  };
+}
+
+/** NUL and halves of surrogate pairs, as JSON has them: behind an even number of backslashes. */
+const REFUSED_IN_JSON = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
+
+/** `undefined` for what is too deep to be written. */
+function asJson(schema: ServerTool['inputSchema']): string | undefined {
+  try {
+    return JSON.stringify(schema);
+  } catch {
+    return undefined;
+  }
+}

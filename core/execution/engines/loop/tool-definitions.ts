@@ -1,0 +1,84 @@
+import type { Json } from '#core/base/json.ts';
+import { keptBy } from '#core/base/kept-by.ts';
+import type { CustomTool, LoopTool } from '#core/manifest/definition.ts';
+import type { LlmTool } from '#core/ports/llm.ts';
+import type { EngineRun } from '../engine.ts';
+import { COMMAND_SECONDS } from './tool-outcome.ts';
+import { MAX_RESULT_BYTES } from './tool-output.ts';
+import { HOME } from './tool-sandbox.ts';
+
+const text = (description: string) => ({ type: 'string', description });
+const path = text(`Absolute, or relative to ${HOME}.`);
+
+/** The platform's tools, without `submit_result`. */
+export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] = [
+  {
+    name: 'bash',
+    description: `Runs a command with bash in the sandbox and returns what it prints. Commands end after ${COMMAND_SECONDS} seconds; each starts in ${HOME}, in a shell of its own.`,
+    inputSchema: { type: 'object', properties: { command: text('The command line.') }, required: ['command'] },
+  },
+  {
+    name: 'read_file',
+    description: `Returns the text of a file in the sandbox, at most ${MAX_RESULT_BYTES / 1024} KB of it: of a longer one, it says where to go on. An image or a PDF is shown to you, if you can look at such files.`,
+    inputSchema: {
+      type: 'object',
+      properties: {
+        path,
+        offset: { type: 'integer', minimum: 1, description: 'The first line to return, from 1.', default: 1 },
+        limit: { type: 'integer', minimum: 1, description: 'The number of lines to return. Default: all that fit.' },
+        column: { type: 'integer', minimum: 1, description: 'In a long line, the first character to return, from 1.' },
+      },
+      required: ['path'],
+    },
+  },
+  {
+    name: 'write_file',
+    description: 'Writes a text file in the sandbox, in place of one that is there. Missing folders are made.',
+    inputSchema: {
+      type: 'object',
+      properties: { path, content: text('The whole text.') },
+      required: ['path', 'content'],
+    },
+  },
+  {
+    name: 'list_files',
+    description: 'Lists a folder in the sandbox; names of folders end in "/".',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        path: { ...path, default: '.' },
+        recursive: {
+          type: 'boolean',
+          description: 'Also what is in its folders, without names that begin with a dot.',
+          default: false,
+        },
+      },
+    },
+  },
+];
+
+const NO_PARAMETERS = { type: 'object', properties: {} };
+
+/** A tool of the author as the model gets it. */
+export const customToolDefinition = keptBy(
+  ({ name, description, input_schema }: CustomTool): LlmTool => ({
+    name,
+    description,
+    inputSchema: input_schema === undefined ? NO_PARAMETERS : { ...input_schema, type: 'object' },
+  }),
+);
+
+/** Why the tool does not accept these parameters; `undefined` if it does. */
+export async function parameterProblem(
+  { validate }: Pick<EngineRun, 'validate'>,
+  { name, inputSchema }: LlmTool,
+  input: Json | undefined,
+): Promise<string | undefined> {
+  if (input === undefined) {
+    return `The parameters of ${name} were no JSON, or were cut off for their length. Send one JSON object; if it was long, write in smaller pieces, over several calls.`;
+  }
+  const problems = await validate(inputSchema, input);
+  if (problems.length === 0) return undefined;
+  const list = problems.map(({ field, message }) => `${field === '' ? 'they' : field} ${message}`).join('; ');
+  return `The parameters of ${name} are not as its schema says: ${list}. Call it again with these corrected.`;
+}

@@ -1,0 +1,172 @@
+import { hasCode } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { CustomTool } from '#core/manifest/definition.ts';
+import { callsDependency } from '#core/manifest/parsing/orchestration.ts';
+import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
+import type { SandboxSession } from '#core/ports/sandbox.ts';
+import type { EngineRun } from '../engine.ts';
+import { CustomTools } from './custom-tools.ts';
+import { listFiles, type ReadPlace, readFile, writeFile } from './file-tools.ts';
+import type { LoopFiles } from './loop-files.ts';
+import { type McpDeps, McpTools } from './mcp-tools.ts';
+import { SUBMIT } from './submit.ts';
+import { BUILT_IN_TOOLS, customToolDefinition, parameterProblem } from './tool-definitions.ts';
+import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
+import { type BoundOutcome, type CallPlace, ToolOutput } from './tool-output.ts';
+import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sandbox.ts';
+
+/** Results that are kept in files may use up an eighth of the sandbox's disk, and so of its memory. */
+const KEPT_PART = 8;
+
+type Parameters = { readonly [name: string]: Json };
+
+/**
+ * The tools of one run (`docs/interface/loops.md`): all but `submit_result`. Those of the platform and the author work in its
+ * sandbox. It is opened while the model still writes the first call of one of them; a loop without such a call has none.
+ */
+export class LoopTools {
+  readonly output: ToolOutput;
+  /** Paths that `write_file` wrote, as the model named them. */
+  readonly writtenFiles = new Set<string>();
+  readonly #inSandbox: readonly LlmTool[];
+  readonly #ofServers: McpTools;
+  readonly #run: EngineRun;
+  readonly #signal: AbortSignal;
+  readonly #openSandbox: () => Promise<SandboxSession>;
+  #session: Promise<SandboxSession> | undefined;
+  #isClosed = false;
+  readonly #customByName: ReadonlyMap<string, CustomTool>;
+  readonly #custom: CustomTools;
+  readonly #files: LoopFiles;
+
+  constructor(deps: ToolSandboxDeps & McpDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
+    const { custom_tools: custom, loop } = run.agent.definition;
+    const allowed = BUILT_IN_TOOLS.filter(({ name }) => loop?.tools?.includes(name) ?? true);
+    const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
+    this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
+    this.#ofServers = new McpTools(deps, run, signal, files);
+    this.#run = run;
+    this.#signal = signal;
+    this.#files = files;
+    this.#openSandbox = () => openToolSandbox(deps, run);
+    this.#customByName = new Map(custom.map((tool) => [tool.name, tool]));
+    this.#custom = new CustomTools(() => this.#sandbox(), signal, run);
+    this.output = new ToolOutput({
+      session: () => this.#sandbox(),
+      mask: run.mask,
+      canRead: this.#inSandbox.some(({ name }) => name === 'read_file' || name === 'bash'),
+      maxFileBytes: deps.config.sandboxDiskBytes / KEPT_PART,
+    });
+  }
+
+  /** Without `submit_result`. They are complete, and then stay the same, once the servers are open. */
+  get definitions(): LlmTool[] {
+    return [...this.#inSandbox, ...this.#ofServers.definitions];
+  }
+
+  /** Makes ready for a call of `name`, which the model has begun to write. */
+  expect(name: string): void {
+    const isInSandbox = this.#inSandbox.some((tool) => tool.name === name);
+    if (isInSandbox && !this.#isClosed) this.#sandbox().catch(() => {});
+  }
+
+  /** Opens the MCP servers of the agent. Throws what {@link McpTools.open} throws. */
+  openServers(): Promise<void> {
+    return this.#ofServers.open();
+  }
+
+  /** A line for each MCP server. */
+  get log(): readonly string[] {
+    return this.#ofServers.log;
+  }
+
+  /**
+   * In strict mode, the tools that call other agents: one of them must succeed before a result is accepted. Empty once
+   * one did.
+   */
+  get required(): string[] {
+    const { manifest, custom_tools } = this.#run.agent.definition;
+    const hasDependencies = (manifest?.dependencies.length ?? 0) > 0;
+    if (!this.#run.isStrict || !hasDependencies || this.#custom.hasCalledDependency) return [];
+    return custom_tools.filter(({ command }) => callsDependency(command)).map(({ name }) => name);
+  }
+
+  /**
+   * Calls any tool but `submit_result` and returns the result for the model, with its middle left out if it is long. Throws
+   * what ends the run: SANDBOX_ERROR if there is no sandbox or it ran out of memory, INTERNAL_ERROR if it was lost.
+   *
+   * @param at Turn, and number of the call in it.
+   */
+  async call(call: LlmToolCall, at: CallPlace): Promise<BoundOutcome> {
+    return this.output.bound(await this.#call(call), at);
+  }
+
+  async #call(call: LlmToolCall): Promise<ToolOutcome> {
+    const ofServer = await this.#ofServers.call(call);
+    if (ofServer !== undefined) return ofServer;
+    const { name, input } = call;
+    const tool = this.#inSandbox.find((definition) => definition.name === name);
+    if (tool === undefined) return errorOutcome(this.#unknownTool(name));
+    const problem = await parameterProblem(this.#run, tool, input);
+    if (problem !== undefined) return errorOutcome(problem);
+    const parameters = input as Parameters;
+    const custom = this.#customByName.get(name);
+    if (custom !== undefined) return this.#custom.call(custom, parameters);
+    try {
+      return await this.#callBuiltIn(name, parameters);
+    } catch (error) {
+      if (hasCode(error, 'SANDBOX_FILE')) return errorOutcome((error as Error).message);
+      throw error;
+    }
+  }
+
+  /** Ends the sandbox and everything that still runs in it, and the sessions with servers. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    const closed = this.#ofServers.close();
+    const session = await this.#session?.catch(() => undefined);
+    await session?.close();
+    await closed;
+  }
+
+  #sandbox(): Promise<SandboxSession> {
+    this.#session ??= this.#isClosed
+      ? Promise.reject(this.#signal.reason ?? new Error('the loop has ended'))
+      : this.#openSandbox();
+    return this.#session;
+  }
+
+  async #callBuiltIn(name: string, parameters: Parameters): Promise<ToolOutcome> {
+    const session = await this.#sandbox();
+    const { command, path, content, recursive } = parameters;
+    switch (name) {
+      case 'bash':
+        return commandOutcome(await runToolCommand(session, { command: command as string, signal: this.#signal }));
+      case 'read_file':
+        return this.#readFile(session, path as string, parameters as ReadPlace);
+      case 'write_file':
+        return outcomeOf(await this.#write(session, path as string, content as string));
+      default:
+        return outcomeOf(await listFiles(session, (path as string) ?? '.', recursive === true));
+    }
+  }
+
+  async #readFile(session: SandboxSession, path: string, place: ReadPlace): Promise<ToolOutcome> {
+    const content = await readFile(session, path, place);
+    return typeof content === 'string' ? outcomeOf(content) : { ...this.#files.show(content), isError: false };
+  }
+
+  async #write(session: SandboxSession, path: string, content: string): Promise<string> {
+    const text = await writeFile(session, path, content);
+    this.writtenFiles.add(path);
+    return text;
+  }
+
+  #unknownTool(name: string): string {
+    if (name === 'bash' && this.#run.isStrict) {
+      return 'STRICT_MODE_BASH_DISABLED: this agent runs in strict mode, in which there is no bash.';
+    }
+    const names = [...this.definitions.map((tool) => tool.name), SUBMIT];
+    return `There is no tool "${name}". The tools are ${names.join(', ')}: call one of these.`;
+  }
+}

@@ -1,0 +1,60 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { fenced } from '#core/base/fence.ts';
+import type { Json } from '#core/base/json.ts';
+import { PLACEHOLDER, placeholdersOf } from '#core/manifest/parsing/placeholders.ts';
+import type { LlmMessage } from '#core/ports/llm.ts';
+import type { PromptFiles } from '../input/prompt-input.ts';
+import type { Skill } from '../skills/skills.ts';
+
+/** A prompt agent's only message. */
+export type PromptMessage = Extract<LlmMessage, { role: 'user' }>;
+
+type Input = { readonly [member: string]: Json };
+
+/** Throws MISSING_INPUT_FIELDS, naming every placeholder of the prompt without a value in the input. */
+export function checkPlaceholders(prompt: string, input: Input): void {
+  const missing = placeholdersOf(prompt).filter((name) => textFor(input, name) === '');
+  if (missing.length === 0) return;
+  throw new PlatformError(
+    'MISSING_INPUT_FIELDS',
+    `The agent's prompt needs a value for ${missing.map((name) => `"${name}"`).join(', ')}, which the input does not have.`,
+  );
+}
+
+/**
+ * The message to a prompt agent's model (`docs/interface/prompts.md#message`). `shared`, the same in each call: skills,
+ * each followed by a rule. `text`: the author's prompt with the input's values in place of its `{{placeholders}}`; the
+ * whole input as a JSON block that nothing in it can end, unless it is empty; each text file that is not in the input, as
+ * such a block. Placeholders inside values are not replaced.
+ *
+ * Throws MISSING_INPUT_FIELDS.
+ */
+export function renderPrompt(
+  skills: readonly Skill[],
+  prompt: string,
+  input: Input,
+  { files, texts }: PromptFiles = NO_FILES,
+): PromptMessage {
+  checkPlaceholders(prompt, input);
+  const filled = prompt.replace(PLACEHOLDER, (_, name: string) => textFor(input, name));
+  const shown = Object.keys(input).length === 0 ? [] : [`Input:\n${fenced('json', JSON.stringify(input, null, 2))}`];
+  return {
+    role: 'user',
+    ...(skills.length > 0 && { shared: skills.flatMap(({ text }) => [text.trim(), '---']).join('\n\n') }),
+    ...(files.length > 0 && { files }),
+    text: [filled, ...shown, ...texts.map(fileBlock)].join('\n\n'),
+  };
+}
+
+const NO_FILES: PromptFiles = { files: [], texts: [] };
+
+/** As JSON, a name has no line ends and no quotes of its own. */
+const fileBlock = ({ name, text }: PromptFiles['texts'][number]): string =>
+  `File ${JSON.stringify(name)}:\n${fenced('', text)}`;
+
+/** Empty if the input has no such member. */
+function textFor(input: Input, name: string): string {
+  const value = Object.hasOwn(input, name) ? input[name] : undefined;
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}

@@ -1,0 +1,53 @@
+import type * as z from 'zod';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { callerSettingsShape } from '#core/manifest/parsing/model-settings.ts';
+import type { ModelSettings } from '#core/models/model-settings.ts';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import type { LlmCredentials } from './call-input.ts';
+
+/** Returns the value as the schema says. Throws INVALID_INPUT, which names it `what`. */
+export function checkShape<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
+  const { data, error } = schema.safeParse(value);
+  if (error === undefined) return data;
+  const { path, message } = error.issues[0]!;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `${what} is wrong${path.length > 0 ? ` at ${path.join('.')}` : ''}: ${message}.`,
+  );
+}
+
+/** Throws INVALID_INPUT, which names it `what`, if the value is not a JSON object. */
+export function asObject(value: unknown, what: string): Record<string, Json> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, Json>;
+  const kind = value === null ? 'null' : Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+  throw new PlatformError('INVALID_INPUT', `${what} must be a JSON object, but it is ${kind}.`);
+}
+
+/** Takes `llm_credentials`, the member that is named `field` in errors, out of a document. Throws INVALID_INPUT. */
+export function splitCredentials(document: Record<string, Json>, field: string) {
+  const { llm_credentials: given, ...rest } = document;
+  if (given === undefined) return { rest, llmCredentials: undefined };
+  const { api_key, provider, model, settings } = asObject(given, `"${field}"`);
+  for (const [name, value] of Object.entries({ api_key, provider, model })) {
+    if (value !== undefined && typeof value !== 'string') {
+      throw new PlatformError('INVALID_INPUT', `"${field}.${name}" must be a string.`);
+    }
+  }
+  if (provider !== undefined && !(LLM_PROVIDERS as readonly string[]).includes(provider as string)) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `"${field}.provider" is "${String(provider).slice(0, 40)}"; it may be ${LLM_PROVIDERS.join(', ')}.`,
+    );
+  }
+  const checked = settings === undefined ? {} : { settings: checkSettings(settings, `"${field}.settings`) };
+  return { rest, llmCredentials: { api_key, provider, model, ...checked } as LlmCredentials };
+}
+
+/** Throws INVALID_INPUT, which names the setting that is wrong. `what` begins with a quotation mark. */
+function checkSettings(value: Json, what: string): ModelSettings {
+  const { data, error } = callerSettingsShape.safeParse(value);
+  if (error === undefined) return data;
+  const { path, message } = error.issues[0]!;
+  throw new PlatformError('INVALID_INPUT', `${[what, ...path].join('.')}" ${message}.`);
+}

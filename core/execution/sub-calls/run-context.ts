@@ -1,0 +1,83 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { hashKey } from '#core/accounts/keys/key-format.ts';
+import { newRunKey } from '#core/accounts/service-keys/key-format.ts';
+import type { RunContext } from '#core/base/caller.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { requestIdOf } from '#core/http/request-id.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { withSpendCap } from './budget.ts';
+import { callingAgent, type Lineage } from './lineage.ts';
+
+/** A run's context, and the service key that enters its sandbox and is stored nowhere. */
+export interface IssuedContext {
+  readonly runId: string;
+  readonly context: RunContext;
+  readonly serviceKey: string;
+}
+
+/** The context of a run with a sandbox. Prompts call no agents and need none. */
+export function newContext(
+  { ids }: Pick<Deps, 'ids'>,
+  {
+    agent,
+    runId,
+    workspace,
+    lineage,
+  }: {
+    readonly agent: AgentVersion;
+    readonly runId: string;
+    readonly workspace: Workspace;
+    readonly lineage: Lineage;
+  },
+): IssuedContext {
+  const serviceKey = newRunKey(ids, { workspaceId: workspace.id, runId });
+  return {
+    runId,
+    serviceKey,
+    context: {
+      ...callingAgent(agent, workspace, { ...lineage, budgets: withSpendCap(lineage.budgets, agent, runId) }),
+      rootRunId: lineage.rootRunId ?? runId,
+      keyHash: hashKey(serviceKey),
+      signingSecret: Buffer.from(ids.randomBytes(32)).toString('base64url'),
+    },
+  };
+}
+
+/**
+ * The variables with which a program, or the SDK in it, calls the agent's dependencies
+ * (`docs/interface/sandbox.md#variables`).
+ */
+export function contextEnvironment(
+  { runId, context, serviceKey }: IssuedContext,
+  { gatewayUrl, deadline }: { readonly gatewayUrl: string; readonly deadline: number },
+): Record<string, string> {
+  const { chain, workspace, maxHops, budgets, perCallCap, rootRunId } = context;
+  return {
+    PLATFORM_SERVICE_KEY: serviceKey,
+    PLATFORM_GATEWAY_URL: gatewayUrl,
+    PLATFORM_CALL_CHAIN: chain.join(','),
+    PLATFORM_CALL_CHAIN_SIG: signChain(context),
+    PLATFORM_DEADLINE_MS: String(deadline),
+    PLATFORM_MAX_HOPS: String(maxHops),
+    PLATFORM_DOWNSTREAM_REMAINING: String(Math.min(...budgets.map(({ cap }) => cap), perCallCap)),
+    PLATFORM_BILLING_ORG_ID: workspace.id,
+    PLATFORM_BILLING_ORG_SIG: signBillingOrg(context),
+    PLATFORM_ROOT_RUN_ID: rootRunId,
+    PLATFORM_REQUEST_ID: requestIdOf(runId),
+  };
+}
+
+/** The value of `PLATFORM_CALL_CHAIN_SIG`. */
+export const signChain = (context: RunContext): string => sign(context, `chain\n${context.chain.join(',')}`);
+/** The value of `PLATFORM_BILLING_ORG_SIG`. */
+export const signBillingOrg = (context: RunContext): string => sign(context, `billing-org\n${context.workspace.id}`);
+
+const sign = ({ signingSecret }: RunContext, text: string): string =>
+  createHmac('sha256', signingSecret).update(text).digest('hex');
+
+/** Compares in constant time. */
+export function isSame(given: string, expected: string): boolean {
+  const [a, b] = [Buffer.from(given), Buffer.from(expected)];
+  return a.length === b.length && timingSafeEqual(a, b);
+}

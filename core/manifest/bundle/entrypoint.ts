@@ -1,0 +1,145 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { AgentDefinition } from '../definition.ts';
+import { quote } from '../field-error.ts';
+import type { BundleReport } from './bundle.ts';
+import { pathProblem } from './safe-path.ts';
+
+/** Names of entrypoints at the root, in order of preference (`docs/interface/agents.md#entrypoint`). */
+const ENTRYPOINTS = [
+  'main.py',
+  'app.py',
+  'bot.py',
+  'server.py',
+  'index.py',
+  'agent.py',
+  'run.py',
+  '__main__.py',
+  'sandbox_main.py',
+  'index.js',
+  'main.js',
+  'app.js',
+  'bot.js',
+  'server.js',
+  'agent.js',
+  'main.ts',
+  'index.ts',
+  'agent.ts',
+];
+const INTERPRETERS: readonly (readonly [extension: RegExp, interpreter: string])[] = [
+  [/\.py$/i, 'python3'],
+  [/\.[cm]?[jt]s$/i, 'node'],
+];
+const EXTENSIONS = '.py, .js, .mjs, .cjs, .ts, .mts or .cts';
+
+type Commands = Pick<AgentDefinition, 'runtime' | 'run_command' | 'entrypoint'>;
+
+/** The author's own command. */
+const ownCommand = ({ runtime, run_command }: Commands): string | undefined =>
+  runtime?.command ?? run_command ?? undefined;
+
+/** Why a file cannot be an entrypoint, as the end of "the entrypoint ..."; `undefined` if it can. */
+export function entrypointProblem(path: string): string | undefined {
+  const problem = pathProblem(path);
+  if (problem !== undefined) return problem;
+  return interpreterOf(path) === undefined ? `must end in ${EXTENSIONS}` : undefined;
+}
+
+const interpreterOf = (path: string): string | undefined =>
+  INTERPRETERS.find(([extension]) => extension.test(path))?.[1];
+
+/**
+ * The file that a bundle starts with: the one that the upload names (`x-entrypoint`), else the manifest's `entrypoint`,
+ * else the first well-known name at the root. `undefined` when there is none and the manifest has a command anyway.
+ *
+ * Throws INVALID_INPUT for a named file that the bundle lacks or no interpreter fits, and when there is nothing to run.
+ */
+export function detectEntrypoint(
+  bundle: Pick<BundleReport, 'files'>,
+  definition: Commands,
+  named?: string,
+): string | undefined {
+  const paths = new Set(bundle.files.map((file) => file.path));
+  const command = ownCommand(definition);
+  for (const [source, path] of [
+    ['The header x-entrypoint', named],
+    ['The entrypoint of the manifest', definition.entrypoint ?? undefined],
+  ] as const) {
+    if (path === undefined) continue;
+    if (!paths.has(path)) {
+      // With a command, the entrypoint in the manifest is only a note. One that the upload names must exist.
+      if (command !== undefined && path !== named) break;
+      throw new PlatformError(
+        'INVALID_INPUT',
+        `${source} is ${quote(path)}, which is not in the bundle.${zippedFolderHint(paths)}`,
+      );
+    }
+    if (command === undefined && interpreterOf(path) === undefined) {
+      throw new PlatformError('INVALID_INPUT', `${source} is ${quote(path)}, but must end in ${EXTENSIONS}.`);
+    }
+    return path;
+  }
+  const found = ENTRYPOINTS.find((name) => paths.has(name));
+  if (found === undefined && command === undefined) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `The bundle has nothing to run: name a file with the header x-entrypoint or a command as runtime.command in the manifest, or add one of ${ENTRYPOINTS.join(', ')} at the root.${zippedFolderHint(paths)}`,
+    );
+  }
+  return found;
+}
+
+/** Not made by the author: what macOS adds to a zip, and dot files. */
+const IGNORED = /^(?:__MACOSX\/|\.)/;
+
+/** The folder that holds everything. */
+function onlyFolder(paths: ReadonlySet<string>): string | undefined {
+  const own = [...paths].filter((path) => !IGNORED.test(path));
+  const folder = own[0]?.split('/', 1)[0];
+  return own.length > 0 && own.every((path) => path.startsWith(`${folder}/`)) ? folder : undefined;
+}
+
+/** A question, where one folder holds all files; else empty. */
+function zippedFolderHint(paths: ReadonlySet<string>): string {
+  const folder = onlyFolder(paths);
+  if (folder === undefined) return '';
+  return ` The bundle has everything in the folder ${quote(folder)}: did you zip the folder? Zip what is in it instead, or name a file in it with x-entrypoint.`;
+}
+
+/**
+ * A warning where the manifest's command names a file that lies in the bundle's only folder instead of at the root. The
+ * command is read word by word; what a shell would make of it is not known.
+ */
+export function zippedFolderWarning(bundle: Pick<BundleReport, 'files'>, definition: Commands): string | undefined {
+  const paths = new Set(bundle.files.map((file) => file.path));
+  const folder = onlyFolder(paths);
+  if (folder === undefined) return undefined;
+  const words = (ownCommand(definition) ?? '').split(/[\s"';&|<>()]+/).map((word) => word.replace(/^\.\//, ''));
+  const missing = words.find((word) => !paths.has(word) && paths.has(`${folder}/${word}`));
+  if (missing === undefined) return undefined;
+  return `The command names ${quote(missing)}, which is not at the root of the bundle but in the folder ${quote(folder)}, with everything else: did you zip the folder? Zip what is in it instead, or let the command name "${folder}/${missing}".`;
+}
+
+/**
+ * The shell line that runs a code_runtime agent: `runtime.command`, else `run_command`, else the interpreter for
+ * `entrypoint`, which is what {@link detectEntrypoint} found in the bundle (`docs/interface/agents.md#entrypoint`).
+ *
+ * Throws UNPROCESSABLE if there is none of these.
+ */
+export function entrypointCommand(definition: Commands, entrypoint: string | null): string {
+  const command = ownCommand(definition);
+  if (command !== undefined) return command;
+  const path = entrypoint ?? definition.entrypoint;
+  const interpreter = path === null ? undefined : interpreterOf(path);
+  if (path === null || interpreter === undefined) {
+    throw new PlatformError(
+      'UNPROCESSABLE',
+      'The agent has nothing to run: neither runtime.command nor run_command nor an entrypoint.',
+    );
+  }
+  // A name that begins with a dash would be read as an option.
+  return `${interpreter} ${shellQuote(path.startsWith('-') ? `./${path}` : path)}`;
+}
+
+/** Quotes a text as one word of a shell line. */
+export const shellQuote = (text: string): string =>
+  /^[\w./:@%+=,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,0 +1,162 @@
+import * as z from 'zod';
+import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { IGNORED, MEMBERS } from '../parsing/members.ts';
+import { fixtureShape } from './fixture.ts';
+
+type JsonSchema = Record<string, unknown>;
+
+/** Files of an author for which there is a schema: `agent.json`, `schema.json` and `tests/fixture-*.json`. */
+export const EDITOR_SCHEMAS = ['agent.json', 'schema-file.json', 'fixture.json'] as const;
+type EditorSchema = (typeof EDITOR_SCHEMAS)[number];
+
+/** JSON Schema, draft-07, of a file of an author. */
+export function editorSchema(file: EditorSchema): JsonSchema {
+  if (file === 'agent.json') return agentSchema();
+  return file === 'fixture.json' ? fixtureSchema() : schemaFileSchema();
+}
+
+const toDraft7 = (shape: z.ZodType): JsonSchema =>
+  z.toJSONSchema(shape, { target: 'draft-07', io: 'input', unrepresentable: 'any' });
+
+function agentSchema(): JsonSchema {
+  const { name, description, ...others } = MEMBERS;
+  const ignored = Object.fromEntries(IGNORED.map((member) => [member, z.unknown()]));
+  const shape = z.looseObject({ name, description, ...z.object({ ...others, ...ignored }).partial().shape });
+  return { ...described(toDraft7(shape), ''), title: 'Manifest of an agent' };
+}
+
+const schemaFileSchema = (): JsonSchema => {
+  const schema = z.looseObject({}).describe('A JSON Schema: 2020-12, 2019-09 or draft-07.');
+  const shape = z
+    .strictObject({ $schema: z.string().describe('Schema for editors; ignored.'), input: schema, output: schema })
+    .partial();
+  return { ...toDraft7(shape), title: 'Schemas of an agent’s input and output' };
+};
+
+const fixtureSchema = (): JsonSchema => ({ ...toDraft7(fixtureShape), title: 'Fixture: a test of an agent' });
+
+/** Adds the descriptions. Members that the shape does not name are ignored by a publish: an editor marks them. */
+function described(schema: JsonSchema, path: string): JsonSchema {
+  const { properties, items, anyOf, ...rest } = schema;
+  // A member that is null counts as absent: nobody writes that.
+  const [only, ...others] = ((anyOf as JsonSchema[]) ?? []).filter(({ type }) => type !== 'null');
+  if (only !== undefined && others.length === 0) return described({ ...rest, ...only }, path);
+  const about = ABOUT[path.replace(/^(loop)\.(custom_tools|mcp_servers)\b/, '$2').replace(PROVIDER_SETTINGS, '')];
+  return {
+    ...rest,
+    ...(about !== undefined && { description: about }),
+    ...(items !== undefined && { items: described(items as JsonSchema, `${path}[]`) }),
+    ...(anyOf !== undefined && { anyOf }),
+    ...(properties !== undefined && {
+      properties: Object.fromEntries(
+        Object.entries(properties as Record<string, JsonSchema>).map(([name, member]) => [
+          name,
+          described(member, path === '' ? name : `${path}.${name}`),
+        ]),
+      ),
+      additionalProperties: false,
+    }),
+  };
+}
+
+const PROVIDER_SETTINGS = new RegExp(`(?<=^model_settings)\\.(${LLM_PROVIDERS.join('|')})(?=\\.)`);
+
+const SKILLS = 'Skills, such as "org/skill@v1".';
+
+/** What each member of a manifest means (`docs/manifest.md`). */
+const ABOUT: { readonly [path: string]: string } = {
+  name: '2 to 50 lower-case letters, digits and single hyphens.',
+  type: 'prompt (default): one question to a model. tool: a program. agent: a model that uses tools. skill: a text for other agents. code and agentic are older names of tool and agent.',
+  run_mode: 'on_demand (default), or always_on for services.',
+  runtime: 'Makes the agent a program.',
+  'runtime.command': 'The shell line that starts the program, in the bundle’s folder.',
+  loop: 'Makes the agent a loop: a model that uses tools.',
+  'loop.max_turns': 'How often the model is asked; 25 by default.',
+  'loop.max_cost_usd': 'What the model of one run may cost, in US dollars. No limit by default.',
+  'loop.tools': 'The tools of the platform, and of MCP servers, that the loop may use. All by default.',
+  max_turns: 'Older place of loop.max_turns.',
+  custom_tools: 'Tools of the loop: shell commands with {{placeholders}}.',
+  'custom_tools[].name': '1 to 64 letters, digits, "_" and "-".',
+  'custom_tools[].description': 'Tells the model what the tool does and when to use it.',
+  'custom_tools[].command': 'The shell command. {{name}} stands for a value that the model gives, quoted.',
+  'custom_tools[].input_schema': 'JSON Schema of the values; required with {{placeholders}}.',
+  mcp_servers: 'MCP servers whose tools the loop may use.',
+  'mcp_servers[].name': '1 to 24 lower-case letters, digits and single hyphens.',
+  'mcp_servers[].url': 'The https address of the server.',
+  'mcp_servers[].headers':
+    'Headers of its requests. A $ with the name of a declared secret in braces stands for the secret.',
+  'mcp_servers[].tools': 'The tools that the model is offered.',
+  'mcp_servers[].read_only': 'Whether its tools change nothing, so that a call may be repeated.',
+  'mcp_servers[].optional': 'Whether runs go on without it when it does not answer.',
+  callable: 'Whether other agents may call it; true by default, false for skills.',
+  description: 'What the agent does, for people and for models that choose among agents.',
+  prompt: 'The prompt of a prompt or loop, with {{variables}}; a file prompt.md beside agent.json takes its place.',
+  prompt_template: 'Older name of prompt.',
+  input_schema: 'JSON Schema of the input; a file schema.json beside agent.json takes its place.',
+  output_schema: 'JSON Schema of the output; a file schema.json beside agent.json takes its place.',
+  accepts_files: 'Whether calls may have files; true by default.',
+  accept: 'Which files: types such as "image/*" and extensions such as ".pdf". All by default.',
+  max_files: 'How many files a call may have.',
+  tags: 'Words to find the agent by.',
+  is_public: 'Whether every user of the platform may find and call it; false by default.',
+  supported_providers: 'Providers whose models it runs with. ["any"] by default; loops run with anthropic.',
+  default_models: 'Provider -> id of the model that is asked.',
+  default_endpoint: 'Last segment of the address that it is called at; run by default.',
+  timeout_seconds: 'How long a run may take: up to 300, the default. 0 only for always_on.',
+  retry_on_interruption:
+    'Whether a run that loses its sandbox begins again, once; false by default. Programs only: what a run does must be safe to do twice.',
+  required_secrets: 'Names of secrets that a run must have. Tools and agents must give it, [] if there are none.',
+  optional_secrets: 'Names of secrets that a run gets when the workspace has them.',
+  no_required_secrets: 'true stands for required_secrets: [].',
+  default_skills: SKILLS,
+  skills_locked: 'Whether callers’ skills are ignored; false by default.',
+  skill_files: 'Further text files of a skill.',
+  'skill_files[].path': 'Path below the skill’s folder.',
+  'skill_files[].content': 'The text.',
+  entrypoint: 'The file to start, without runtime.command.',
+  run_command: 'Used without runtime.command.',
+  source_url: 'Git address of the source, for local execution.',
+  pip_package: 'Package to install for local execution.',
+  url: 'Address of the agent elsewhere.',
+  bundle: 'Which files of the folder are packed.',
+  'bundle.include': 'Glob patterns of files to pack that are left out by default; wins over exclude.',
+  'bundle.exclude': 'Glob patterns of files to leave out.',
+  sdk_compatible: 'Whether the program uses the SDK.',
+  allow_local_download: 'Whether others may read its prompt, manifest and code; false by default.',
+  manifest: 'What an orchestrator calls, and its limits.',
+  'manifest.manifest_version': '1.',
+  'manifest.dependencies': 'The agents that it calls.',
+  'manifest.dependencies[].id': 'org/agent.',
+  'manifest.dependencies[].version': 'An exact version such as "v1".',
+  'manifest.max_hops': 'How many levels of calls there may be below a run; at least 1 with dependencies.',
+  'manifest.timeout_ms': 'Total time of a run with its calls, in milliseconds; required with dependencies.',
+  'manifest.per_call_downstream_cap': 'Budget of each call of a dependency; 50 by default.',
+  'manifest.orchestration_mode': 'Of loops with dependencies: strict (default) or flexible.',
+  'manifest.min_required_hops': 'How many levels of calls must be left when it is called; 0 by default.',
+  'manifest.region': 'Stored, without effect.',
+  'manifest.visibility': 'Stored, without effect.',
+  'manifest.recommended_min_caller_budget': 'The smallest budget with which agents call it; 0 by default.',
+  'manifest.downstream_spend_cap': 'Cents that the calls below one run may cost together.',
+  environment: 'Versions and flags for the installation of dependencies.',
+  'environment.python_version': 'Such as "3.11".',
+  'environment.node_version': 'Such as "24".',
+  'environment.pip_flags': 'Flags of pip install.',
+  'environment.npm_flags': 'Flags of npm install.',
+  model_settings: 'How models are asked; also below a provider’s name, for that provider alone.',
+  'model_settings.effort': `How much the model thinks: ${SETTING_EFFORTS.join(', ')}.`,
+  'model_settings.max_output_tokens': 'The most tokens of an answer.',
+  'model_settings.temperature': '0 to 2, for models that take it.',
+  'model_settings.stop': 'Texts that end an answer.',
+  'model_settings.seed': 'For models that take it.',
+  'model_settings.parallel_tool_calls': 'Whether a turn of a loop may have several tool calls.',
+  'model_settings.callers_may_set': `Settings that callers may change, of ${SETTINGS.join(', ')}.`,
+  ...Object.fromEntries(
+    LLM_PROVIDERS.map((provider) => [`model_settings.${provider}`, `Settings for ${provider} alone.`]),
+  ),
+  model_tasks: 'Task -> model id, with the task "default".',
+  pricing_mode: 'free or per_call; must fit price_per_call_cents.',
+  price_per_call_cents: 'Credits that a call costs other workspaces, in cents.',
+  ...Object.fromEntries(IGNORED.map((name) => [name, 'Ignored: records that are read back have it.'])),
+  $schema: 'Schema for editors; ignored.',
+};

@@ -1,0 +1,282 @@
+import { type Zippable, zipSync } from 'fflate';
+import { minimatch } from 'minimatch';
+import { checkSkillFiles, parseSkill } from '../skill.ts';
+import { type IgnoreRules, isHidden } from './ignore-rules.ts';
+
+/**
+ * Left out of a bundle unless the manifest's `bundle.include` matches (`docs/interface/agents.md#what-a-client-packs`).
+ */
+const EXCLUDED = [
+  'agent.json',
+  '**/{__pycache__,venv,env,site-packages,node_modules}/**',
+  '**/*.pyc',
+  '{dist,build,docs,scripts,tests,test,__tests__}/**',
+  '{setup.py,setup.cfg,tsconfig.json}',
+  '{yarn.lock,pnpm-lock.yaml,poetry.lock,Pipfile.lock,uv.lock}',
+  '{README,CHANGELOG,LICENSE,AGENTS}*',
+  '{Dockerfile*,docker-compose*,Makefile}',
+  '**/{test_*.py,*_test.py,conftest.py}',
+  '**/*.{test,spec}.*',
+  '**/*.zip',
+];
+const ENGINES_OF_PROGRAMS = ['tool', 'code'];
+const SCRIPT = /\.[cm]?[jt]s$/;
+/** Texts that mean the same with either line end: git for Windows checks them out with CRLF. All else is packed as it is. */
+const LINES = /\.(?:[cm]?[jt]sx?|py|pyi|json|toml|ya?ml|ini|cfg|txt|md|sh|pl|rb|html|css|sql|j2|jinja2?|xml|svg)$/i;
+const MAX_FILES = 10_000;
+const MB = 1024 * 1024;
+/** Limits of POST /agents/{id}/upload: expanded, and as a zip. */
+const MAX_EXPANDED_BYTES = 250 * MB;
+const MAX_ZIP_BYTES = 25 * MB;
+/** The earliest time of a zip: the same files always give the same bytes. */
+const FIXED_TIME = new Date('1980-01-01T00:00:00');
+const UNIX = 3;
+const REGULAR_FILE = 0o100000;
+
+export interface AgentFolder {
+  /** The body of POST /agents. */
+  readonly body: Record<string, unknown>;
+  /** The zip for POST /agents/{id}/upload; only for programs. */
+  readonly bundle?: Uint8Array;
+  /** What is in the zip, by path. */
+  readonly files?: ReadonlyMap<string, Uint8Array>;
+}
+
+/** An agent's folder, wherever it is. Paths are below it and have `/`. */
+export interface Folder {
+  /** How messages call it, or a file in it. */
+  nameOf(path?: string): string;
+  /** Plain files and folders in a folder of it, `''` for itself; links and the like are left out. */
+  entries(path: string): Promise<readonly { readonly name: string; readonly isFolder: boolean }[]>;
+  /** Bytes. */
+  sizeOf(path: string): Promise<number>;
+  /** `undefined` if it is not there. Throws an Error whose message names it if it cannot be read. */
+  read(path: string): Promise<Uint8Array | undefined>;
+  /** What git ignores by files above it. */
+  readonly ignored: IgnoreRules;
+}
+
+interface SourceFile {
+  /** Below the folder, separated by `/`. */
+  readonly path: string;
+  readonly size: number;
+  /** By git: only `bundle.include` brings it back. */
+  readonly ignored: boolean;
+}
+
+/**
+ * Reads an agent's folder for a publish: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`, or for a
+ * program its code as a zip. The manifest's `bundle.include` brings back files that are left out by default or by
+ * `bundle.exclude`. A pattern without a slash applies in every folder; one that matches a folder applies to all below it.
+ * Links, dot files, `node_modules` and `__pycache__` are never packed, `requirements.txt` always is, and `package.json`
+ * with its lock is when the bundle holds a script for Node: `npm ci` needs both. What git ignores is left out, too.
+ *
+ * The same files give the same bytes on every system: paths have `/`, CRLF in source texts becomes LF, and a file is
+ * executable if it begins as a script or a program does.
+ *
+ * A folder with a SKILL.md is always a skill, and the text files beside it belong to it, except for dot files, README,
+ * CHANGELOG, LICENSE, AGENTS and `agent.json`.
+ *
+ * Throws an Error whose message names the file and what to do.
+ */
+export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
+  const skill = await readText(folder, 'SKILL.md');
+  if (skill !== undefined) return { body: await readSkill(folder, skill) };
+  const manifest = await readJsonObject(folder, 'agent.json');
+  if (manifest === undefined) {
+    throw new Error(`${folder.nameOf('agent.json')} is missing: write the agent's manifest there.`);
+  }
+  const { bundle: patterns, ...rest } = manifest;
+  const body = { ...rest, ...(await readSchemas(folder)) };
+  const isProgram = manifest.runtime !== undefined || ENGINES_OF_PROGRAMS.includes(String(manifest.type));
+  if (isProgram && manifest.loop === undefined) return { body, ...(await packCode(folder, patterns)) };
+  const prompt = await folder.read('prompt.md');
+  return { body: prompt === undefined ? body : { ...body, prompt: textIn(withLf(prompt)) } };
+}
+
+/** The publish body of a folder with a SKILL.md (`docs/interface/skills.md#skillmd`). */
+async function readSkill(folder: Folder, text: string): Promise<Record<string, unknown>> {
+  const { skill, errors } = parseSkill(text);
+  const found = await listFiles(folder);
+  const paths = found
+    .filter(({ ignored }) => !ignored)
+    .map(({ path }) => path)
+    .filter((path) => !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*,AGENTS*}'));
+  const read = paths.map(async (path) => ({ path, content: (await readText(folder, path))! }));
+  const checked = checkSkillFiles(await Promise.all(read), 'files beside SKILL.md');
+  const problems = [...errors, ...checked.errors];
+  if (skill === undefined || problems.length > 0) {
+    throw new Error(`${folder.nameOf()}: ${problems.map(({ field, message }) => `${field} ${message}`).join('; ')}.`);
+  }
+  return {
+    name: skill.name,
+    type: 'skill',
+    description: skill.description,
+    prompt: skill.body,
+    ...(checked.files.length > 0 && { skill_files: checked.files }),
+    allow_local_download: true,
+  };
+}
+
+async function readSchemas(folder: Folder): Promise<Record<string, unknown>> {
+  const schemas = await readJsonObject(folder, 'schema.json');
+  if (schemas === undefined) return {};
+  if (schemas.input === undefined && schemas.output === undefined) {
+    throw new Error(
+      `${folder.nameOf('schema.json')} has neither "input" nor "output": put each JSON Schema under its name.`,
+    );
+  }
+  return {
+    ...(schemas.input !== undefined && { input_schema: schemas.input }),
+    ...(schemas.output !== undefined && { output_schema: schemas.output }),
+  };
+}
+
+async function packCode(folder: Folder, given: unknown): Promise<Required<Pick<AgentFolder, 'bundle' | 'files'>>> {
+  const patterns = readPatterns(folder, given);
+  const files = selectFiles(await listFiles(folder, patterns.include.length > 0), patterns);
+  if (files.length === 0) {
+    throw new Error(
+      `${folder.nameOf()} holds no code: add it, or name left-out files in bundle.include of agent.json.`,
+    );
+  }
+  if (files.length > MAX_FILES) {
+    throw new Error(
+      `${folder.nameOf()} holds ${files.length} files, but at most ${MAX_FILES} can be published: leave some out with bundle.exclude of agent.json.`,
+    );
+  }
+  const expanded = files.reduce((sum, { size }) => sum + size, 0);
+  if (expanded > MAX_EXPANDED_BYTES) throw tooLarge(folder, 'code has', expanded, MAX_EXPANDED_BYTES, files);
+
+  const entries: Zippable = {};
+  const contents = new Map<string, Uint8Array>();
+  for (const { path } of files) {
+    const read = (await folder.read(path)) ?? new Uint8Array();
+    const content = LINES.test(path) || isScript(read) ? withLf(read) : read;
+    const mode = REGULAR_FILE | (isScript(read) || isElf(read) ? 0o755 : 0o644);
+    entries[path] = [content, { os: UNIX, attrs: mode << 16 }];
+    contents.set(path, content);
+  }
+  const zip = zipSync(entries, { mtime: FIXED_TIME, level: 9 });
+  if (zip.length > MAX_ZIP_BYTES) throw tooLarge(folder, 'code, as a zip, has', zip.length, MAX_ZIP_BYTES, files);
+  return { bundle: zip, files: contents };
+}
+
+const begins = (bytes: Uint8Array, text: string): boolean =>
+  [...text].every((sign, index) => bytes[index] === sign.charCodeAt(0));
+const isScript = (bytes: Uint8Array): boolean => begins(bytes, '#!');
+const isElf = (bytes: Uint8Array): boolean => begins(bytes, '\x7fELF');
+
+const textIn = (bytes: Uint8Array): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
+
+function isUtf8(bytes: Uint8Array): boolean {
+  try {
+    new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function withLf(bytes: Uint8Array): Uint8Array {
+  const hasCrlf = bytes.some((byte, index) => byte === 13 && bytes[index + 1] === 10);
+  if (!hasCrlf || !isUtf8(bytes)) return bytes;
+  return new TextEncoder().encode(textIn(bytes).replaceAll('\r\n', '\n'));
+}
+
+/** As `matchesGlob` of Node, which browsers do not have. */
+const matchesGlob = (path: string, glob: string): boolean =>
+  minimatch(path, glob, { nonegate: true, nocomment: true, windowsPathsNoEscape: true });
+
+function selectFiles(all: readonly SourceFile[], { include, exclude }: { include: string[]; exclude: string[] }) {
+  const kept = all.filter(
+    ({ path, ignored }) =>
+      path === 'requirements.txt' ||
+      matchesAny(include, path) ||
+      !(ignored || EXCLUDED.some((glob) => matchesGlob(path, glob)) || matchesAny(exclude, path)),
+  );
+  if (kept.some(({ path }) => SCRIPT.test(path))) {
+    return all.filter((file) => kept.includes(file) || /^package(-lock)?\.json$/.test(file.path));
+  }
+  return kept.filter(({ path }) => !/^package(-lock)?\.json$/.test(path) || matchesAny(include, path));
+}
+
+/** Whether an author's pattern matches a path or a folder above it. */
+function matchesAny(globs: readonly string[], path: string): boolean {
+  const parts = path.split('/');
+  return globs.some((given) => {
+    const glob = given
+      .replaceAll('\\', '/')
+      .replace(/^\.?\//, '')
+      .replace(/\/$/, '');
+    const anchored = parts.some((_, index) => matchesGlob(parts.slice(0, index + 1).join('/'), glob));
+    return anchored || (!glob.includes('/') && parts.some((part) => matchesGlob(part, glob)));
+  });
+}
+
+function readPatterns(folder: Folder, given: unknown): { include: string[]; exclude: string[] } {
+  const { include = [], exclude = [] } = (given ?? {}) as Record<string, unknown>;
+  for (const [name, list] of Object.entries({ include, exclude })) {
+    if (!Array.isArray(list) || list.some((glob) => typeof glob !== 'string')) {
+      throw new Error(
+        `${folder.nameOf('agent.json')}: bundle.${name} is ${JSON.stringify(list)}, but must be a list of glob patterns, such as ["data/**"].`,
+      );
+    }
+  }
+  return { include: include as string[], exclude: exclude as string[] };
+}
+
+function tooLarge(folder: Folder, what: string, size: number, limit: number, files: readonly SourceFile[]): Error {
+  const inMb = (bytes: number) => `${(bytes / MB).toFixed(1)} MB`;
+  const largest = files.toSorted((a, b) => b.size - a.size).slice(0, 3);
+  return new Error(
+    `${folder.nameOf()}: the ${what} ${inMb(size)}, but at most ${inMb(limit)} can be published: leave files out with bundle.exclude of agent.json. The largest are ${largest.map((file) => `${file.path} (${inMb(file.size)})`).join(', ')}.`,
+  );
+}
+
+async function readText(folder: Folder, name: string): Promise<string | undefined> {
+  const bytes = await folder.read(name);
+  if (bytes === undefined) return undefined;
+  if (!isUtf8(bytes)) throw new Error(`${folder.nameOf(name)} is not text in UTF-8: a skill is made of texts only.`);
+  return textIn(withLf(bytes));
+}
+
+async function readJsonObject(folder: Folder, name: string): Promise<Record<string, unknown> | undefined> {
+  const path = folder.nameOf(name);
+  const text = await folder.read(name);
+  if (text === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(textIn(text));
+  } catch (error) {
+    throw new Error(`${path} is not valid JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new Error(`${path} must hold a JSON object, { ... }.`);
+  }
+  return value as Record<string, unknown>;
+}
+
+/**
+ * The files below a folder, sorted by code units: the order is the same in every locale.
+ *
+ * @param intoIgnored Whether to look into folders that git ignores.
+ */
+async function listFiles(folder: Folder, intoIgnored = false): Promise<SourceFile[]> {
+  const found: SourceFile[] = [];
+  const list = async (below: string, above: IgnoreRules, isIgnored: boolean): Promise<void> => {
+    const entries = (await folder.entries(below)).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    const pathOf = (name: string) => (below === '' ? name : `${below}/${name}`);
+    const own = await folder.read(pathOf('.gitignore')).catch(() => undefined);
+    const rules = own === undefined ? above : above.with({ below }, textIn(own));
+    for (const { name, isFolder } of entries) {
+      if (isHidden(name)) continue;
+      const path = pathOf(name);
+      const ignored = isIgnored || rules.ignores(path, isFolder);
+      if (!isFolder) found.push({ path, size: await folder.sizeOf(path), ignored });
+      else if (!ignored || intoIgnored) await list(path, rules, ignored);
+    }
+  };
+  await list('', folder.ignored, false);
+  return found;
+}

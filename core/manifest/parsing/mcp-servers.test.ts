@@ -1,0 +1,206 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the form of manifests.
+import { describe, expect, test } from 'vitest';
+import { checkManifest } from '#core/agents/validate-references.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { checkDefinition } from './manifest.ts';
+import { filledHeader, mcpToolName } from './mcp-servers.ts';
+
+const SERVER = { name: 'search', url: 'https://mcp.example.com/mcp', tools: ['search'] };
+
+const agentWith = (...servers: unknown[]): Record<string, unknown> => ({
+  name: 'researcher',
+  type: 'agent',
+  description: 'Researches.',
+  prompt: 'You research.',
+  required_secrets: ['SEARCH_KEY'],
+  optional_secrets: ['ORG'],
+  loop: { mcp_servers: servers },
+});
+const withHeader = (name: string, value: unknown) => agentWith({ ...SERVER, headers: { [name]: value } });
+
+const errorsOf = (body: unknown) => checkDefinition(body).errors.map(({ field, message }) => `${field}: ${message}`);
+
+test('servers get their defaults, and are the same when they are checked again', () => {
+  const headers = { Authorization: 'Bearer ${SEARCH_KEY}', 'X-Org': '${ORG}', 'X-Mode': 'fast' };
+  const { definition, errors, warnings } = checkDefinition(agentWith({ ...SERVER, headers, tools: ['search', 'a.b'] }));
+  expect({ errors, warnings }).toEqual({ errors: [], warnings: [] });
+  const mcp_servers = [{ ...SERVER, headers, tools: ['search', 'a.b'], read_only: false, optional: false }];
+  expect(definition!.loop).toEqual({ max_turns: 25, mcp_servers });
+  expect(checkDefinition(definition)).toMatchObject({
+    definition: { loop: { mcp_servers } },
+    errors: [],
+    warnings: [],
+  });
+});
+
+test('they may stand beside the loop, and are ignored where there is none', () => {
+  const body = { ...agentWith(), loop: {}, mcp_servers: [SERVER] };
+  expect(checkDefinition(body).definition!.loop!.mcp_servers).toMatchObject([SERVER]);
+  const prompt = { name: 'p-p', type: 'prompt', description: 'P.', prompt: 'P', mcp_servers: [SERVER] };
+  expect(checkDefinition(prompt)).toMatchObject({
+    errors: [],
+    warnings: ['Custom tools, mcp_servers and max_turns are ignored: direct_llm has no loop.'],
+  });
+});
+
+test('a member that a server does not have is a warning', () => {
+  expect(checkDefinition(agentWith({ ...SERVER, readonly: true })).warnings).toEqual([
+    'loop.mcp_servers[0].readonly has no effect: loop.mcp_servers[0] has no such member: did you mean "read_only"?',
+  ]);
+});
+
+describe('refused', () => {
+  test.each([
+    [
+      'no list',
+      { ...agentWith(), loop: { mcp_servers: {} } },
+      'loop.mcp_servers: must be an array of servers, but is an object',
+    ],
+    [
+      'too many',
+      agentWith(...Array.from({ length: 9 }, (_, n) => ({ ...SERVER, name: `s${n}` }))),
+      'loop.mcp_servers: must be at most 8',
+    ],
+    [
+      'a name in capitals',
+      agentWith({ ...SERVER, name: 'Search' }),
+      'loop.mcp_servers[0].name: must be 1-24 lower-case letters',
+    ],
+    [
+      'a name with two hyphens',
+      agentWith({ ...SERVER, name: 'a--b' }),
+      'loop.mcp_servers[0].name: must be 1-24 lower-case letters',
+    ],
+    [
+      'a name twice',
+      agentWith(SERVER, { ...SERVER, tools: ['other'] }),
+      'mcp_servers[1].name: is "search" a second time',
+    ],
+    ['no tools', agentWith({ ...SERVER, tools: [] }), 'loop.mcp_servers[0].tools: must name at least one tool'],
+    [
+      'tools that are missing',
+      agentWith({ ...SERVER, tools: undefined }),
+      'loop.mcp_servers[0].tools: must be an array of names',
+    ],
+    [
+      'a tool with a space',
+      agentWith({ ...SERVER, tools: ['a b'] }),
+      'loop.mcp_servers[0].tools[0]: must be the name of a tool',
+    ],
+    [
+      'tools of one name',
+      agentWith({ ...SERVER, tools: ['a.b', 'a_b'] }),
+      'mcp_servers[0].tools[1]: is "a_b", which the model would get as "mcp__search__a_b", the name of another tool',
+    ],
+    [
+      'too many tools',
+      agentWith(
+        ...['a', 'b', 'c'].map((name) => ({ ...SERVER, name, tools: Array.from({ length: 22 }, (_, n) => `t${n}`) })),
+      ),
+      'mcp_servers: must have at most 64 tools together, but have 66',
+    ],
+    [
+      'a custom tool of the same name',
+      { ...agentWith(SERVER), custom_tools: [{ name: 'mcp__search__search', description: 'S.', command: 'ls' }] },
+      'mcp_servers[0].tools[0]: is "search", which the model would get',
+    ],
+    [
+      'an allowed tool that no server has',
+      { ...agentWith(), loop: { tools: ['mcp__search__find'], mcp_servers: [SERVER] } },
+      'loop.tools[0]: is "mcp__search__find", no tool of mcp_servers',
+    ],
+    [
+      'a header of the connection',
+      withHeader('Content-Length', '5'),
+      'mcp_servers[0].headers.Content-Length: must not be there',
+    ],
+    [
+      'a header of the protocol',
+      withHeader('mcp-session-id', '5'),
+      'mcp_servers[0].headers.mcp-session-id: must not be there',
+    ],
+    [
+      'a header that is none',
+      withHeader('a b', '5'),
+      'mcp_servers[0].headers["a b"]: must have the name of an HTTP header',
+    ],
+    [
+      'a header twice',
+      agentWith({ ...SERVER, headers: { 'x-a': '1', 'X-A': '2' } }),
+      'mcp_servers[0].headers.X-A: is there a second time',
+    ],
+    [
+      'a value with a line end',
+      withHeader('X-A', 'a\r\nX-B: b'),
+      'mcp_servers[0].headers.X-A: must be 1-1,000 characters of ASCII',
+    ],
+    ['a value that is no text', withHeader('X-A', 5), 'mcp_servers[0].headers.X-A: must be a string'],
+    [
+      'a secret that is not declared',
+      withHeader('X-A', '${OTHER}'),
+      'mcp_servers[0].headers.X-A: must only use secrets of required_secrets or optional_secrets, but uses "OTHER"',
+    ],
+    [
+      'a key of a provider',
+      { ...withHeader('X-A', '${OPENAI_API_KEY}'), optional_secrets: ['OPENAI_API_KEY'] },
+      'mcp_servers[0].headers.X-A: must not use OPENAI_API_KEY: keys of model providers stay with the platform',
+    ],
+    ['a placeholder without a name', withHeader('X-A', '${}'), 'mcp_servers[0].headers.X-A: must only use secrets'],
+    [
+      'too many headers',
+      agentWith({ ...SERVER, headers: Object.fromEntries(Array.from({ length: 11 }, (_, n) => [`x-${n}`, '1'])) }),
+      'mcp_servers[0].headers: must be at most 10',
+    ],
+  ])('%s', (_, body, message) => {
+    expect(errorsOf(body)).toEqual([expect.stringContaining(message)]);
+  });
+
+  test.each(['Authorization', 'X-Api-Key', 'Cookie', 'x-auth'])(
+    'the value of %s in the manifest, which the error does not repeat',
+    (name) => {
+      const errors = errorsOf(withHeader(name, 'Bearer letmein'));
+      expect(errors).toEqual([expect.stringContaining('must take its value from a secret')]);
+      expect(errors[0]).not.toContain('letmein');
+    },
+  );
+});
+
+test.each([
+  ['http://mcp.example.com/mcp', {}, 'cannot be used: the address must begin with https://, not http://'],
+  ['https://localhost/mcp', {}, 'cannot be used: localhost is not an address of the public internet'],
+  ['https://169.254.169.254/mcp', {}, 'cannot be used: 169.254.169.254 is not an address of the public internet'],
+  ['https://user:pass@mcp.example.com/', {}, 'cannot be used: the address must not have a user or a password in it'],
+  [
+    'https://mcp.example.com/mcp',
+    { sandboxEgress: 'none' as const },
+    'cannot be used: agents connect to nothing on this platform',
+  ],
+  [
+    'https://mcp.example.com/mcp',
+    { sandboxEgress: ['*.example.org'] },
+    'cannot be used: agents may not connect to mcp.example.com on this platform',
+  ],
+  ['https://mcp.example.com/mcp', { sandboxEgress: ['*.example.com'] }, undefined],
+  ['http://mcp.intern:8080/mcp', { outboundHosts: ['mcp.intern'] }, undefined],
+])('the address %s on a platform with %j', async (url, settings, message) => {
+  const deps = memoryDeps(settings);
+  const { errors } = await checkManifest(
+    deps,
+    { id: 'w', slug: 'w', plan: 'team' } as never,
+    agentWith({ ...SERVER, url }),
+  );
+  expect(errors).toEqual(message === undefined ? [] : [{ field: 'mcp_servers[0].url', message }]);
+});
+
+test('names of tools fit every provider, and stay different', () => {
+  expect(mcpToolName('search', 'find.all')).toBe('mcp__search__find_all');
+  const [a, b] = ['a', 'b'].map((end) => mcpToolName('a-server-with-a-long-name', 'x'.repeat(60) + end));
+  expect(a).toMatch(/^[\w-]{64}$/);
+  expect(a).not.toBe(b);
+});
+
+test('a header without its secret is not sent', () => {
+  expect(filledHeader('Bearer ${A}', { A: ' key\n' })).toBe('Bearer key');
+  expect(filledHeader('Bearer ${A}', {})).toBeUndefined();
+  expect(filledHeader('${A}', { A: 'x${B}$&', B: 'no' })).toBe('x${B}$&');
+});

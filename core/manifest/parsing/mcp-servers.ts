@@ -1,0 +1,168 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { providerOfSecret } from '#core/models/providers.ts';
+import type { CustomTool, McpServer } from '../definition.ts';
+import { type Found, fieldName, quote } from '../field-error.ts';
+
+const MAX_SERVERS = 8;
+const MAX_TOOLS = 32;
+/** Of all servers together. */
+const MAX_ALL_TOOLS = 64;
+const MAX_HEADERS = 10;
+/** The longest name of a tool that all providers take. */
+const MAX_TOOL_NAME = 64;
+
+const nameRule = 'must be 1-24 lower-case letters, digits and single hyphens, with no hyphen at either end';
+const toolRule = 'must be the name of a tool on the server: 1-128 letters, digits, "_", "-" or "."';
+const headersRule = 'must be an object of header name -> value';
+
+/** The shape of the member; {@link checkMcpServers} has the rules. */
+export const mcpServersShape = z
+  .array(
+    z.looseObject(
+      {
+        name: z
+          .string(nameRule)
+          .max(24, nameRule)
+          .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, nameRule),
+        url: z.string('must be an https address').max(2048, 'must be at most 2,048 characters'),
+        headers: z.record(z.string(), z.unknown(), headersRule).nullish(),
+        tools: z
+          .array(
+            z.string(toolRule).regex(/^[\w.-]{1,128}$/, toolRule),
+            'must be an array of names of tools on the server',
+          )
+          .min(1, 'must name at least one tool: those that are not named are not offered')
+          .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`),
+        read_only: z.boolean('must be true or false').nullish(),
+        optional: z.boolean('must be true or false').nullish(),
+      },
+      'must be an object with name, url and tools',
+    ),
+    'must be an array of servers',
+  )
+  .max(MAX_SERVERS, `must be at most ${MAX_SERVERS}`);
+
+interface Beside {
+  readonly given: {
+    readonly required_secrets?: readonly string[];
+    readonly optional_secrets?: readonly string[];
+    readonly loop?: { readonly tools?: readonly string[] | null };
+  };
+  readonly customTools: readonly CustomTool[];
+}
+
+/**
+ * The rules of MCP servers beyond their shape (`docs/interface/mcp-servers.md`). Which addresses are allowed depends on the
+ * host: `check.ts` asks it.
+ */
+export function checkMcpServers(
+  servers: z.output<typeof mcpServersShape>,
+  { given, customTools }: Beside,
+  found: Found,
+): McpServer[] {
+  const { errors } = found;
+  const secrets = [...(given.required_secrets ?? []), ...(given.optional_secrets ?? [])];
+  const names = new Set<string>();
+  const tools = new Set(customTools.map(({ name }) => name));
+  const ofServers = servers.flatMap(({ name, tools }) => tools.map((tool) => mcpToolName(name, tool)));
+  for (const [index, name] of (given.loop?.tools ?? []).entries()) {
+    if (!name.startsWith('mcp__') || ofServers.includes(name)) continue;
+    errors.push({ field: fieldName(['loop', 'tools', index]), message: `is ${quote(name)}, no tool of mcp_servers` });
+  }
+  if (ofServers.length > MAX_ALL_TOOLS) {
+    const message = `must have at most ${MAX_ALL_TOOLS} tools together, but have ${ofServers.length}`;
+    errors.push({ field: 'mcp_servers', message });
+  }
+  return servers.map(({ name, url, headers, tools: named, read_only, optional }, index) => {
+    const at = ['mcp_servers', index];
+    if (names.has(name)) errors.push({ field: fieldName([...at, 'name']), message: `is "${name}" a second time` });
+    names.add(name);
+    for (const [position, tool] of named.entries()) {
+      const offered = mcpToolName(name, tool);
+      if (tools.has(offered)) {
+        const message = `is ${quote(tool)}, which the model would get as "${offered}", the name of another tool`;
+        errors.push({ field: fieldName([...at, 'tools', position]), message });
+      }
+      tools.add(offered);
+    }
+    return {
+      name,
+      url,
+      headers: checkHeaders(headers ?? {}, { at: [...at, 'headers'], secrets }, found),
+      tools: named,
+      read_only: read_only ?? false,
+      optional: optional ?? false,
+    };
+  });
+}
+
+/** The name under which the model gets a tool of a server. Names that providers do not take are changed, always in the same way. */
+export function mcpToolName(server: string, tool: string): string {
+  const name = `mcp__${server}__${tool.replaceAll('.', '_')}`;
+  if (name.length <= MAX_TOOL_NAME) return name;
+  const mark = createHash('sha256').update(tool).digest('hex').slice(0, 6);
+  return `${name.slice(0, MAX_TOOL_NAME - mark.length - 1)}_${mark}`;
+}
+
+/** `${NAME}` in the value of a header. */
+const REFERENCE = /\$\{([^}]*)\}/g;
+
+/** The value of a header with its secrets; `undefined` if one of them is absent. */
+export function filledHeader(value: string, secrets: Readonly<Record<string, string | undefined>>): string | undefined {
+  if (secretsIn(value).some((name) => secrets[name] === undefined)) return undefined;
+  return value.replaceAll(REFERENCE, (_, name: string) => secrets[name]!.trim());
+}
+
+/** The names of the secrets that the value of a header refers to. */
+const secretsIn = (value: string): string[] => [...value.matchAll(REFERENCE)].map((match) => match[1]!);
+
+/** The names of all secrets that the headers of these servers refer to. */
+export const headerSecrets = (servers: readonly Pick<McpServer, 'headers'>[]): string[] =>
+  servers.flatMap(({ headers }) => Object.values(headers).flatMap(secretsIn));
+
+/** Headers of the connection and of the protocol: the platform sets those that a request needs. */
+const OWN_HEADERS =
+  /^(accept|accept-encoding|connection|content-.*|date|expect|forwarded|host|keep-alive|last-event-id|mcp-.*|proxy-.*|te|trailer|transfer-encoding|upgrade|via|x-forwarded-.*)$/i;
+const SENSITIVE = /auth|key|token|secret|password|credential|cookie/i;
+
+/** No message repeats a value: an author may have written a secret there. */
+function checkHeaders(
+  headers: Readonly<Record<string, unknown>>,
+  { at, secrets }: { readonly at: readonly PropertyKey[]; readonly secrets: readonly string[] },
+  { errors }: Found,
+): Record<string, string> {
+  const entries = Object.entries(headers);
+  if (entries.length > MAX_HEADERS) errors.push({ field: fieldName(at), message: `must be at most ${MAX_HEADERS}` });
+  const seen = new Set<string>();
+  for (const [name, value] of entries.slice(0, MAX_HEADERS)) {
+    const problem = headerNameProblem(name, seen) ?? headerValueProblem(name, value, secrets);
+    if (problem !== undefined) errors.push({ field: fieldName([...at, name]), message: problem });
+    seen.add(name.toLowerCase());
+  }
+  return headers as Record<string, string>;
+}
+
+function headerNameProblem(name: string, seen: ReadonlySet<string>): string | undefined {
+  if (!/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) return 'must have the name of an HTTP header, at most 64 characters';
+  if (OWN_HEADERS.test(name)) return 'must not be there: the platform sets this header itself';
+  return seen.has(name.toLowerCase()) ? 'is there a second time, in other letters' : undefined;
+}
+
+function headerValueProblem(name: string, value: unknown, secrets: readonly string[]): string | undefined {
+  if (typeof value !== 'string') return 'must be a string';
+  if (!/^[\x20-\x7e]{1,1000}$/.test(value)) return 'must be 1-1,000 characters of ASCII, without line ends';
+  const named = secretsIn(value);
+  if (named.length === 0 && SENSITIVE.test(name)) {
+    return `must take its value from a secret, as in "Bearer \${NAME}": everyone who may read the manifest can read it`;
+  }
+  for (const secret of named) {
+    if (providerOfSecret(secret) !== undefined) {
+      return `must not use ${secret}: keys of model providers stay with the platform`;
+    }
+    if (!secrets.includes(secret)) {
+      return `must only use secrets of required_secrets or optional_secrets, but uses ${quote(secret)}`;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,194 @@
+import { MAX_TIMEOUT_SECONDS } from '#core/base/time-limits.ts';
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
+import { traitsOf } from '../engines.ts';
+import { type Found, fieldName, show, showKind } from '../field-error.ts';
+import { checkSchema } from '../json-schema/schema-validation.ts';
+import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skill.ts';
+import type { MemberName, Members } from './members.ts';
+
+/**
+ * Variables that the platform sets in every sandbox (`docs/interface/sandbox.md#variables`), in place of a secret of
+ * that name.
+ */
+const RESERVED_VARIABLE =
+  /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
+
+/** Variables with which interpreters and libraries run other code than a program's own, or print other files. Not all there are. */
+const CODE_VARIABLE =
+  /^(?:LD_\w+|BASH_ENV|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS)|NPM_CONFIG_\w+|OPENSSL_\w+|PYTHON\w+|PERL5\w+|RUBY(?:OPT|LIB)|\w*JAVA_?\w*OPTIONS|CLASSPATH)$/;
+
+export const isAbsent = (body: Record<string, unknown>, name: MemberName): boolean => body[name] == null;
+
+export const unique = <T>(list: readonly T[] | undefined): T[] => [...new Set(list)];
+
+export function timeoutOf(runMode: AgentDefinition['run_mode'], given: Members, { errors, warnings }: Found): number {
+  const seconds = given.timeout_seconds ?? (runMode === 'always_on' ? 0 : MAX_TIMEOUT_SECONDS);
+  if (seconds === 0 && runMode !== 'always_on') {
+    errors.push({ field: 'timeout_seconds', message: 'must be more than 0; only always_on agents may have 0' });
+  }
+  if (seconds > MAX_TIMEOUT_SECONDS) {
+    warnings.push(
+      `timeout_seconds is ${seconds}, but the platform ends every call after ${MAX_TIMEOUT_SECONDS} seconds.`,
+    );
+  }
+  return Math.min(seconds, MAX_TIMEOUT_SECONDS);
+}
+
+/** Only a program that calls start has all of its work in its sandbox: what a loop has spent on models is not lost with it. */
+export function isRetried(
+  { retry_on_interruption: wanted = false }: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): boolean {
+  if (wanted && (!traitsOf(engine).hasProgram || run_mode === 'always_on')) {
+    const message = 'must be false here: only programs (runtime, or type tool) with run_mode on_demand begin again';
+    errors.push({ field: 'retry_on_interruption', message });
+  }
+  return wanted;
+}
+
+/** Old manifests name the file of the prompt instead of giving its text. */
+const isFileName = (text: string): boolean => /^[\w./-]+\.(md|txt)$/.test(text.trim());
+
+export function textsOf(
+  type: AgentType,
+  engine: ExecutionEngine | null,
+  given: Members,
+  body: Record<string, unknown>,
+  { errors, warnings }: Found,
+): Pick<AgentDefinition, 'description' | 'prompt' | 'skill_files'> {
+  const template = given.prompt_template;
+  let prompt = given.prompt ?? (template === undefined || isFileName(template) ? undefined : template);
+  let description = given.description;
+  if (type === 'skill' && prompt !== undefined && hasFrontMatter(prompt)) {
+    const { skill, errors: problems } = parseSkill(prompt);
+    const isReported = errors.some(({ field }) => field === 'description');
+    errors.push(...problems.filter(({ field }) => !isReported || field !== 'SKILL.md description'));
+    if (skill && given.name !== undefined && skill.name !== given.name) {
+      errors.push({
+        field: 'name',
+        message: `must be the name in SKILL.md, ${show(skill.name)}, but is ${show(given.name)}`,
+      });
+    }
+    description ??= skill?.description;
+    prompt = skill?.body ?? prompt;
+  }
+  // One text that is too long would be reported for the front matter and for the manifest, or as missing.
+  const hasWrongDescription = errors.some(({ field }) => field === 'SKILL.md description');
+  if (description === undefined && !hasWrongDescription && isAbsent(body, 'description')) {
+    errors.push({ field: 'description', message: 'must be a text that says what the agent does, but is missing' });
+  }
+  if (type === 'skill' && !hasWrongDescription && (description?.length ?? 0) > 1024) {
+    errors.push({ field: 'description', message: 'must be at most 1,024 characters for a skill' });
+  }
+  if (isAbsent(body, 'name')) errors.push({ field: 'name', message: 'must be the name of the agent, but is missing' });
+
+  const { needsPrompt } = traitsOf(engine);
+  const hasWrongPrompt = errors.some(({ field }) => field === 'prompt' || field === 'prompt_template');
+  if (needsPrompt && !hasWrongPrompt && (prompt === undefined || prompt.trim() === '')) {
+    const hint = template !== undefined && isFileName(template) ? `; prompt_template only names ${show(template)}` : '';
+    errors.push({ field: 'prompt', message: `must be the text of the prompt, but is ${showKind(prompt)}${hint}` });
+  }
+  const files = given.skill_files ?? [];
+  if (type !== 'skill' && files.length > 0) warnings.push('skill_files are ignored: only a skill has them.');
+  const checked = type === 'skill' ? checkSkillFiles(files, 'skill_files') : { files: [], errors: [] };
+  errors.push(...checked.errors);
+  return { description: description ?? '', prompt: prompt ?? null, skill_files: checked.files };
+}
+
+export function schemaOf(name: 'input_schema' | 'output_schema', given: Members, { errors }: Found) {
+  const schema = given[name];
+  if (schema === undefined) return null;
+  errors.push(...checkSchema(schema, name));
+  return schema as Record<string, unknown>;
+}
+
+/** The only provider of type `agent` (`docs/interface/manifest.md`). */
+const AGENT_PROVIDER = 'anthropic';
+
+export function providersOf(
+  type: AgentType,
+  engine: ExecutionEngine | null,
+  given: Members,
+  { errors, warnings }: Found,
+): Pick<AgentDefinition, 'supported_providers' | 'default_models'> {
+  const default_models = given.default_models ?? {};
+  for (const provider of Object.keys(default_models)) {
+    if ((LLM_PROVIDERS as readonly string[]).includes(provider)) continue;
+    errors.push({
+      field: fieldName(['default_models', provider]),
+      message: `must be one of ${LLM_PROVIDERS.join(', ')}`,
+    });
+  }
+  const standard = [...traitsOf(engine).defaultProviders];
+  const named = unique(given.supported_providers);
+  if (type !== 'agent') return { supported_providers: named.length > 0 ? named : standard, default_models };
+
+  const others = named.filter((provider) => provider !== AGENT_PROVIDER && provider !== 'any');
+  if (others.length > 0) {
+    const message = `must be only "${AGENT_PROVIDER}" for an agent, but has ${others.join(', ')}, too`;
+    errors.push({ field: 'supported_providers', message });
+  } else if (named.includes('any')) {
+    warnings.push(`supported_providers is taken as "${AGENT_PROVIDER}": agents run with that provider only.`);
+  }
+  return { supported_providers: [AGENT_PROVIDER], default_models };
+}
+
+export function secretsOf(
+  type: AgentType,
+  given: Members,
+  body: Record<string, unknown>,
+  { errors, warnings }: Found,
+): Pick<AgentDefinition, 'required_secrets' | 'optional_secrets'> {
+  const needsList = type === 'tool' || type === 'agent';
+  if (needsList && isAbsent(body, 'required_secrets') && given.no_required_secrets !== true) {
+    const message = `must be declared for ${type === 'agent' ? 'an agent' : 'a tool'}, [] if it needs none (or send "no_required_secrets": true)`;
+    errors.push({ field: 'required_secrets', message });
+  }
+  for (const field of ['required_secrets', 'optional_secrets'] as const) {
+    for (const name of given[field] ?? []) {
+      if (RESERVED_VARIABLE.test(name)) {
+        errors.push({ field, message: `must not have ${name}: the platform sets it itself` });
+      } else if (CODE_VARIABLE.test(name) && !given.allow_local_download) {
+        warnings.push(
+          `${field}: with ${name}, a workspace that calls this agent can run code of its own in it and read its source; leave it out.`,
+        );
+      }
+    }
+  }
+  const required_secrets = unique(given.required_secrets);
+  const optional_secrets = unique(given.optional_secrets).filter((name) => !required_secrets.includes(name));
+  return { required_secrets, optional_secrets };
+}
+
+export function modelTasksOf(given: Members, { errors }: Found): Record<string, string> | null {
+  const tasks = given.model_tasks;
+  if (tasks === undefined) return null;
+  if (!Object.hasOwn(tasks, 'default')) errors.push({ field: 'model_tasks', message: 'must have the task "default"' });
+  for (const task of Object.keys(tasks)) {
+    if (/^[a-z0-9_]{1,64}$/.test(task)) continue;
+    errors.push({
+      field: fieldName(['model_tasks', task]),
+      message: 'must have a name of lower-case letters, digits and "_"',
+    });
+  }
+  return tasks;
+}
+
+export function priceOf(
+  type: AgentType,
+  { pricing_mode, price_per_call_cents = 0 }: Members,
+  { errors }: Found,
+): number | null {
+  if (type === 'skill' && price_per_call_cents > 0) {
+    errors.push({ field: 'price_per_call_cents', message: 'must be absent for a skill: it is not called' });
+  }
+  if (pricing_mode === 'per_call' && price_per_call_cents === 0) {
+    errors.push({ field: 'price_per_call_cents', message: 'must be at least 1 with the pricing_mode "per_call"' });
+  }
+  if (pricing_mode === 'free' && price_per_call_cents > 0) {
+    errors.push({ field: 'price_per_call_cents', message: 'must be absent with the pricing_mode "free"' });
+  }
+  return price_per_call_cents > 0 ? price_per_call_cents : null;
+}

@@ -1,0 +1,32 @@
+import type { Place } from './fill-command.ts';
+import { markPlaces } from './placeholder-positions.ts';
+
+const PLACEHOLDER = /\{\{(\w+)\}\}/g;
+
+/** Commands are untrusted, and the parser recurses into every level. A placeholder has two brackets. */
+const MAX_BRACKETS = 500;
+
+/** The placeholders of a command that cannot take every value, with the reason. */
+export function commandProblems(command: string): { readonly name: string; readonly problem: string }[] {
+  return placesIn(command).flatMap(({ name, problem }) => (problem === undefined ? [] : [{ name, problem }]));
+}
+
+/**
+ * The placeholders in order, for `fill-command.ts`. For parsing, a word of the same length replaces each. Takes a time that the
+ * author decides, so it runs in a thread (`checks/checks.ts`).
+ */
+export function placesIn(command: string): Place[] {
+  const places: Place[] = [...command.matchAll(PLACEHOLDER)].map((match) => ({
+    name: match[1]!,
+    pos: match.index,
+    end: match.index + match[0].length,
+    problem: 'where the shell takes no values',
+  }));
+  if ((command.match(/[({`]/g)?.length ?? 0) > MAX_BRACKETS) {
+    for (const place of places) place.problem = `in a command with more than ${MAX_BRACKETS} brackets and backquotes`;
+  } else if (places.length > 0) {
+    const text = command.replace(PLACEHOLDER, (match) => 'x'.repeat(match.length));
+    markPlaces(text, places);
+  }
+  return places;
+}

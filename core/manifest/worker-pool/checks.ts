@@ -1,0 +1,168 @@
+import { countCheckTime, mayCompileHere, requireCheckTime, type TimeOwner } from '#core/accounts/limits/check-time.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { BundleContents, BundleUse, UploadUse } from '../bundle/bundle-contents.ts';
+import type { InstallPlan } from '../bundle/install-plan.ts';
+import { type FieldError, unchecked } from '../field-error.ts';
+import { isSmallCheck, type SchemaWeight, weigh } from '../json-schema/simple-schema.ts';
+import { fillCommand, type Place } from '../tool-commands/fill-command.ts';
+import { Threads } from './pool.ts';
+import type { Tasks } from './tasks.ts';
+
+/** Wall-clock limits of one check. Inside, single schemas and values have a second each, and then a better message. */
+const VALUE_MS = 2_000;
+const MANIFEST_MS = 5_000;
+/** The largest bundle takes about a second of a processor, and a busy machine several times that. */
+const BUNDLE_MS = 20_000;
+
+export type CheckDeps = Pick<Deps, 'config' | 'clock'>;
+
+const threads = new Threads();
+/** Loaded on use: the cold start of an agent without schemas does not wait for ajv. */
+const validation = lazy(() => import('../json-schema/schema-validation.ts'));
+
+interface KnownSchema {
+  /** JSON. */
+  readonly text: string;
+  /** `undefined`: it is not simple. */
+  readonly weight: SchemaWeight | undefined;
+}
+
+/** Key: a schema, which never changes. Where a table keeps its items, the schema of an agent is the same object in each call. */
+const knownSchemas = new WeakMap<object, KnownSchema>();
+
+function known(schema: Readonly<Record<string, unknown>>): KnownSchema {
+  let found = knownSchemas.get(schema);
+  if (found === undefined) {
+    const text = JSON.stringify(schema);
+    found = { text, weight: weigh(schema, text) };
+    knownSchemas.set(schema, found);
+  }
+  return found;
+}
+
+/**
+ * Checks of what authors and callers send. Each counts as time of `workspace`, and what is not known to be small runs in a
+ * thread that can be ended, so that requests of others never wait for it. All throw RATE_LIMITED
+ * (`docs/interface/limits.md#checks`).
+ */
+
+/** What `validateAgainst` of `manifest/schema-validation.ts` returns. */
+export async function validate(
+  deps: CheckDeps,
+  workspace: TimeOwner,
+  schema: Readonly<Record<string, unknown>>,
+  value: unknown,
+): Promise<FieldError[]> {
+  requireCheckTime(deps, workspace);
+  const { text, weight } = known(schema);
+  if (weight !== undefined && isSmallCheck(weight, value)) {
+    const { isCompiled, validateSimple } = await validation();
+    if (isCompiled(text) || mayCompileHere(deps, workspace)) {
+      const startedAt = performance.now();
+      const problems = validateSimple(schema, text, value);
+      countCheckTime(deps, workspace, performance.now() - startedAt);
+      return problems;
+    }
+  }
+  try {
+    return await inThread(deps, workspace, VALUE_MS, 'validate', schema, value);
+  } catch (error) {
+    if (!hasCode(error, 'CHECK_ENDED')) throw error;
+    return [unchecked(`: it ${(error as Error).message}`)];
+  }
+}
+
+/** Like {@link validate}, for values of a run that goes on: that no time is left is then a problem like others. */
+export async function validateInRun(...args: Parameters<typeof validate>): Promise<FieldError[]> {
+  try {
+    return await validate(...args);
+  } catch (error) {
+    if (!hasCode(error, 'RATE_LIMITED')) throw error;
+    return [unchecked(`: ${(error as Error).message}`)];
+  }
+}
+
+/** Key: a command. The least recently used one is the first. */
+const knownPlaces = new Map<string, readonly Place[]>();
+const MAX_KNOWN_COMMANDS = 500;
+
+/** What `fillCommand` of `manifest/fill-command.ts` returns; a command that cannot be read is a problem, too. */
+export async function fillToolCommand(
+  deps: CheckDeps,
+  workspace: TimeOwner,
+  command: string,
+  values: Parameters<typeof fillCommand>[2],
+): Promise<ReturnType<typeof fillCommand>> {
+  try {
+    const places = knownPlaces.get(command) ?? (await inThread(deps, workspace, VALUE_MS, 'placesIn', command));
+    knownPlaces.delete(command);
+    if (knownPlaces.size >= MAX_KNOWN_COMMANDS) knownPlaces.delete(knownPlaces.keys().next().value!);
+    knownPlaces.set(command, places);
+    return fillCommand(command, places, values);
+  } catch (error) {
+    if (hasCode(error, 'CHECK_ENDED'))
+      return { problem: `the tool's command is too complex: reading it ${(error as Error).message}.` };
+    if (hasCode(error, 'RATE_LIMITED')) return { problem: (error as Error).message };
+    throw error;
+  }
+}
+
+/** What `checkDefinition` of `manifest/manifest.ts` returns. Throws INVALID_INPUT for a manifest that takes too long. */
+export const checkDefinition = (deps: CheckDeps, workspace: TimeOwner, ...args: Parameters<Tasks['checkDefinition']>) =>
+  explained(inThread(deps, workspace, MANIFEST_MS, 'checkDefinition', ...args), MANIFEST);
+
+/** What `checkUpdate` of `manifest/manifest.ts` returns. Throws INVALID_INPUT for a manifest that takes too long. */
+export const checkUpdate = (deps: CheckDeps, workspace: TimeOwner, ...args: Parameters<Tasks['checkUpdate']>) =>
+  explained(inThread(deps, workspace, MANIFEST_MS, 'checkUpdate', ...args), MANIFEST);
+
+/** What `readContents` of `bundle/bundle-contents.ts` returns. Throws INVALID_INPUT, also for a bundle that takes too long. */
+export const checkBundle = (
+  deps: CheckDeps,
+  workspace: TimeOwner,
+  zip: Uint8Array,
+  use: UploadUse,
+): Promise<BundleContents> => explained(inThread(deps, workspace, BUNDLE_MS, 'readContents', zip, use), BUNDLE);
+
+/**
+ * What `readPlan` of `bundle/bundle-contents.ts` returns. Counts no time: an installation never fails for want of it, and its
+ * upload has been counted. Throws INVALID_INPUT.
+ */
+export function planInThread(zip: Uint8Array, use: BundleUse): Promise<InstallPlan | undefined> {
+  const work = { task: 'readPlan', args: [zip, use], limitMs: BUNDLE_MS, group: use.version.workspaceId } as const;
+  return explained(threads.run({ ...work, onTurn() {}, onEnd() {} }) as Promise<InstallPlan | undefined>, BUNDLE);
+}
+
+const MANIFEST = { subject: 'manifest', hint: 'Make its schemas and their patterns simpler.' };
+const BUNDLE = { subject: 'bundle', hint: 'Leave files out that the agent does not need.' };
+
+async function explained<T>(work: Promise<T>, { subject, hint }: typeof MANIFEST): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!hasCode(error, 'CHECK_ENDED')) throw error;
+    throw new PlatformError('INVALID_INPUT', `The ${subject} could not be checked: that ${(error as Error).message}.`, {
+      hint,
+    });
+  }
+}
+
+async function inThread<Name extends keyof Tasks>(
+  deps: CheckDeps,
+  workspace: TimeOwner,
+  limitMs: number,
+  task: Name,
+  ...args: Parameters<Tasks[Name]>
+): Promise<Awaited<ReturnType<Tasks[Name]>>> {
+  requireCheckTime(deps, workspace);
+  return threads.run({
+    group: workspace.id,
+    task,
+    args,
+    limitMs,
+    // Others of its checks may have used the time up while it waited.
+    onTurn: () => requireCheckTime(deps, workspace),
+    onEnd: (ms) => countCheckTime(deps, workspace, ms),
+  }) as Promise<Awaited<ReturnType<Tasks[Name]>>>;
+}

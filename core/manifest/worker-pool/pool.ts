@@ -1,0 +1,177 @@
+import { availableParallelism } from 'node:os';
+import { Worker } from 'node:worker_threads';
+import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
+import { threadEnvironment } from '#core/base/thread-environment.ts';
+import type { ThreadAnswer, ThreadRequest } from './worker.ts';
+
+/** For values of calls one thread is always kept, see {@link Threads.run}. */
+const MIN_THREADS = 2;
+const MAX_THREADS = 4;
+/** Checks of one workspace that wait. More would only wait for longer. */
+const MAX_WAITING = 100;
+const HEAP_MB = 256;
+/**
+ * A thread that nothing has needed at so many looks ends: it has tens of megabytes. Looks, and no time: a process that was
+ * frozen between two requests, as on AWS, looks once when it goes on.
+ */
+const IDLE_LOOKS = 6;
+const LOOK_MS = 5_000;
+
+export interface Work extends ThreadRequest {
+  /** Whose work it is: one thread at a time works for a group. */
+  readonly group: string;
+  /** Milliseconds after which the thread is ended. */
+  readonly limitMs: number;
+  /** Called when it is its turn; may refuse by throwing. */
+  readonly onTurn: () => void;
+  /** Called at its end with the milliseconds of processor time that it took. */
+  readonly onEnd: (ms: number) => void;
+}
+
+interface Job extends Work {
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Why a thread was ended: the task took too long or too much memory. Test its `code`. */
+export class EndedError extends Error {
+  readonly code = 'CHECK_ENDED';
+}
+
+/**
+ * Threads that can be ended at any moment, for work whose cost strangers decide. They start when they are needed, and stay as
+ * long as they are needed now and then.
+ * Turns are fair between groups: each has at most one thread, and the group that was served last comes last.
+ */
+export class Threads {
+  readonly #size = Math.min(MAX_THREADS, Math.max(MIN_THREADS, availableParallelism()));
+  /** Those used last come last. */
+  readonly #idle: { readonly worker: Worker; looks: number }[] = [];
+  #looking: NodeJS.Timeout | undefined;
+  readonly #waiting = new Map<string, Job[]>();
+  /** Group -> its limit in milliseconds. */
+  readonly #busy = new Map<string, number>();
+
+  /**
+   * The result of a task. Of long tasks, over a second, one less than there are threads run at once: checks of values never
+   * wait for manifests and archives only. Throws RATE_LIMITED if too many of the group wait, CHECK_ENDED, and what the task
+   * and `onTurn` throw.
+   */
+  run(work: Work): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const jobs = this.#waiting.get(work.group) ?? [];
+      if (jobs.length >= MAX_WAITING) {
+        const message = `${MAX_WAITING} checks of this workspace wait already: its schemas or manifests take long.`;
+        reject(new PlatformError('RATE_LIMITED', message, { suggested_wait_time: 1 }));
+        return;
+      }
+      jobs.push({ ...work, resolve, reject });
+      this.#waiting.set(work.group, jobs);
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    for (const [group, jobs] of this.#waiting) {
+      if (this.#busy.size >= this.#size) return;
+      const job = jobs[0]!;
+      const long = [...this.#busy.values()].filter((limit) => limit > SHORT_MS).length;
+      if (this.#busy.has(group) || (job.limitMs > SHORT_MS && long >= this.#size - 1)) continue;
+      jobs.shift();
+      // The next turn of the group is after all others.
+      this.#waiting.delete(group);
+      if (jobs.length > 0) this.#waiting.set(group, jobs);
+      this.#busy.set(group, job.limitMs);
+      void this.#do(job)
+        .then(job.resolve, job.reject)
+        .finally(() => {
+          this.#busy.delete(group);
+          this.#next();
+        });
+    }
+  }
+
+  async #do(job: Job): Promise<unknown> {
+    job.onTurn();
+    const worker = this.#idle.pop()?.worker ?? (await startWorker());
+    const outcome = await outcomeOf(worker, job);
+    job.onEnd(outcome.ms);
+    if ('ended' in outcome) throw new EndedError(outcome.ended);
+    this.#idle.push({ worker, looks: 0 });
+    this.#looking ??= setInterval(() => this.#look(), LOOK_MS).unref();
+    if ('result' in outcome) return outcome.result;
+    if ('refusal' in outcome) {
+      const { code, message, extra } = outcome.refusal;
+      throw new PlatformError(code as ErrorCode, message, extra);
+    }
+    throw new Error(`a check failed in its thread: ${outcome.failure}`);
+  }
+
+  #look(): void {
+    for (const idle of this.#idle) idle.looks += 1;
+    while ((this.#idle[0]?.looks ?? 0) >= IDLE_LOOKS) void this.#idle.shift()!.worker.terminate();
+    if (this.#idle.length > 0) return;
+    clearInterval(this.#looking);
+    this.#looking = undefined;
+  }
+}
+
+/** Tasks with a limit up to this are short. */
+const SHORT_MS = 2000;
+
+async function startWorker(): Promise<Worker> {
+  const { THREAD_NAME, THREAD_URL } = await import('./worker.ts');
+  const worker = new Worker(new URL(THREAD_URL), {
+    workerData: THREAD_NAME,
+    name: THREAD_NAME,
+    // No flags of tests or inspectors.
+    env: threadEnvironment(),
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+  });
+  worker.unref();
+  return worker;
+}
+
+type Outcome = Exclude<ThreadAnswer, 'begun'> | { readonly ended: string; readonly ms: number };
+
+/** Ends the worker if the task exceeds its limit, or dies of it. */
+function outcomeOf(worker: Worker, { task, args, limitMs }: Job): Promise<Outcome> {
+  return new Promise((resolve, reject) => {
+    let timer: NodeJS.Timeout | undefined;
+    const end = (outcome: Outcome) => {
+      clearTimeout(timer);
+      forget(worker);
+      worker.unref();
+      resolve(outcome);
+    };
+    worker.on('message', (answer: ThreadAnswer) => {
+      if (answer !== 'begun') {
+        end(answer);
+        return;
+      }
+      timer = setTimeout(() => {
+        end({ ended: `took more than ${limitMs / 1000} s`, ms: limitMs });
+        // It may not see errors of its own end.
+        worker.on('error', () => {});
+        void worker.terminate();
+      }, limitMs);
+    });
+    worker.on('error', (error) => end({ ended: `failed (${error.message})`, ms: limitMs }));
+    worker.on('exit', () => end({ ended: 'ended', ms: limitMs }));
+    worker.ref();
+    try {
+      worker.postMessage({ task, args } satisfies ThreadRequest);
+    } catch (error) {
+      // What cannot be copied, e.g. for its depth, was never begun.
+      forget(worker);
+      void worker.terminate();
+      reject(error);
+    }
+  });
+}
+
+/** Removes our listeners, and none of Node's own. */
+function forget(worker: Worker): void {
+  for (const event of ['message', 'error', 'exit']) worker.removeAllListeners(event);
+}

@@ -1,0 +1,12 @@
+/** What threads can do: for each task, loads its function. Arguments and results are plain data. */
+export const tasks = {
+  validate: async () => (await import('../json-schema/schema-validation.ts')).validateAgainst,
+  checkDefinition: async () => (await import('../parsing/manifest.ts')).checkDefinition,
+  checkUpdate: async () => (await import('../parsing/manifest.ts')).checkUpdate,
+  readContents: async () => (await import('../bundle/bundle-contents.ts')).readContents,
+  readPlan: async () => (await import('../bundle/bundle-contents.ts')).readPlan,
+  placesIn: async () => (await import('../tool-commands/tool-command.ts')).placesIn,
+};
+
+type Loaders = typeof tasks;
+export type Tasks = { readonly [Name in keyof Loaders]: Awaited<ReturnType<Loaders[Name]>> };
