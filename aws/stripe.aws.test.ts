@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { CreateSecretCommand, PutSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import type { Payments } from '#core/ports/payments.ts';
-import { startScriptedStripe } from '#local/payments/server.ts';
+import { startScriptedStripe } from '#local/scripted-stripe/server.ts';
 import { secretsManagerClient } from '#test/helpers/aws.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { eventsOf, payOnPage } from '#test/helpers/payments.ts';

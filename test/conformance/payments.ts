@@ -1,7 +1,7 @@
 import Stripe from 'stripe';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { Order, Payments } from '#core/ports/payments.ts';
-import type { ScriptedStripeServer } from '#local/payments/server.ts';
+import type { ScriptedStripeServer } from '#local/scripted-stripe/server.ts';
 import { askProvider, eventsOf, payOnPage } from '#test/helpers/payments.ts';
 
 /** What an adapter of the port `payments` must do. `now` is the clock of both. */

@@ -17,7 +17,7 @@ import { PaymentsDiffered, reconcilePayments, type SyncDeps } from '#core/billin
 import { SystemIds } from '#core/ports/ids.ts';
 import type { Payments } from '#core/ports/payments.ts';
 import type { Table } from '#core/ports/table.ts';
-import type { ScriptedStripeServer } from '#local/payments/server.ts';
+import type { ScriptedStripeServer } from '#local/scripted-stripe/server.ts';
 import { crashing, type Fuse, ProcessDied } from '#test/helpers/crashing.ts';
 import { askProvider, eventsOf, payOnPage, scriptedPayments } from '#test/helpers/payments.ts';
 

@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { createStripePayments } from '#adapters/stripe/stripe-payments.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Payments } from '#core/ports/payments.ts';
-import { type ScriptedStripeServer, startScriptedStripe } from '#local/payments/server.ts';
+import { type ScriptedStripeServer, startScriptedStripe } from '#local/scripted-stripe/server.ts';
 
 /** The scripted provider on a port of its own, removed with the test, and Stripe's SDK connected with it. */
 export async function scriptedPayments(clock: Clock): Promise<{ payments: Payments; server: ScriptedStripeServer }> {

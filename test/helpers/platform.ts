@@ -8,7 +8,7 @@ import type { PlanName } from '#core/base/plans.ts';
 import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from '#local/config.ts';
-import type { ScriptedStripeServer } from '#local/payments/server.ts';
+import type { ScriptedStripeServer } from '#local/scripted-stripe/server.ts';
 import { startLocalServer } from '#local/server.ts';
 import { makeDue } from './schedules.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';

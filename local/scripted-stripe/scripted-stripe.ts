@@ -89,7 +89,7 @@ const MIN_CENTS = 50;
 
 /**
  * A payment provider that takes no money and speaks the part of Stripe's API that the platform uses: sessions of Checkout,
- * refunds, disputes, events with signatures and retries. `local/payments/server.ts` serves it.
+ * refunds, disputes, events with signatures and retries. `local/scripted-stripe/server.ts` serves it.
  */
 export class ScriptedStripe {
   readonly #props: ScriptedStripeProps;
