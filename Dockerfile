@@ -33,6 +33,7 @@ COPY --from=packages /platform/node_modules node_modules
 COPY package.json LICENSE ./
 COPY adapters adapters
 COPY cli cli
+COPY client client
 COPY core core
 COPY --from=dashboard /platform/dashboard/dist dashboard/dist
 COPY local local

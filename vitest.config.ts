@@ -83,7 +83,7 @@ const NEVER = ['**/node_modules/**', 'dist/**', 'cdk.out/**'];
 /** Files that start the local server in their own process, which then has the server's `Request` and `Response`. */
 const PLATFORMS = [
   'test/{cli,e2e,examples,routes,sdk}/**/*.test.ts',
-  'cli/upload-bundle.test.ts',
+  'client/upload-bundle.test.ts',
   'test/docs/commands.test.ts',
 ];
 /** Files that start programs, sandboxes or servers: a machine that stalls for a second is no fault of the code. */
@@ -187,7 +187,7 @@ const others = [
   {
     test: {
       // A platform that is running, see scripts/e2e.ts.
-      name: 'elsewhere',
+      name: 'remote',
       include: ['test/e2e/remote.e2e.ts'],
       runner: './test/e2e/remote-runner.ts',
       testTimeout: 120_000,

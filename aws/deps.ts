@@ -13,7 +13,6 @@ import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-pro
 import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import type { AwsConfig } from './config.ts';
-import { DynamoTable } from './dynamo-table.ts';
 import {
   LazyBlobLinks,
   LazyBlobs,
@@ -24,9 +23,10 @@ import {
   LazyUploadForms,
   LazyVault,
 } from './lazy-ports.ts';
+import { sourceStack } from './release/source-stack.ts';
 import type { EventfulServiceHost } from './services/ecs-events.ts';
-import { sourceStack } from './source-stack.ts';
-import { tellingBusy } from './throttles.ts';
+import { DynamoTable } from './tables/dynamo-table.ts';
+import { mapThrottlingErrors } from './tables/throttles.ts';
 
 /** Of one event: far below what Lambda takes. */
 const WAKE_BATCH = 1000;
@@ -75,21 +75,21 @@ export function hostParts(config: AwsConfig): HostDeps {
 }
 
 export function tableParts({ config, clock }: HostDeps): Pick<Deps, 'main' | 'runs' | 'counters'> {
-  const client = tellingBusy(new DynamoDBClient());
+  const client = mapThrottlingErrors(new DynamoDBClient());
   const table = (name: TableName) => new DynamoTable(client, config.tablePrefix + name, clock, PROJECTIONS[name]);
   return { main: table('main'), runs: table('runs'), counters: table('counters') };
 }
 
 export const blobParts = ({ config }: HostDeps): Pick<Deps, 'blobs'> => ({
   blobs: new LazyBlobs(async () => {
-    const { createS3Blobs } = await import('./s3-blobs.ts');
+    const { createS3Blobs } = await import('./blobs/s3-blobs.ts');
     return createS3Blobs(config.bucket);
   }),
 });
 
 export const blobLinkParts = ({ config }: HostDeps): Pick<AllDeps, 'blobLinks'> => ({
   blobLinks: new LazyBlobLinks(async () => {
-    const { createS3Links } = await import('./s3-links.ts');
+    const { createS3Links } = await import('./blobs/s3-links.ts');
     return createS3Links(config.bucket);
   }),
 });
@@ -154,7 +154,7 @@ export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs' | 'counters'>):
 
 export const timerParts = ({ config }: HostDeps): Pick<AllDeps, 'timers'> => ({
   timers: new LazyTimers(async () => {
-    const { createEventBridgeTimers } = await import('./eventbridge-timers.ts');
+    const { createEventBridgeTimers } = await import('./timers/eventbridge-timers.ts');
     return createEventBridgeTimers({
       group: config.timerGroup,
       queueArn: config.timerQueueArn,
@@ -166,7 +166,7 @@ export const timerParts = ({ config }: HostDeps): Pick<AllDeps, 'timers'> => ({
 
 export const uploadFormParts = ({ config, clock }: HostDeps): Pick<Deps, 'uploadForms'> => ({
   uploadForms: new LazyUploadForms(async () => {
-    const { createS3UploadForms } = await import('./s3-upload-forms.ts');
+    const { createS3UploadForms } = await import('./blobs/s3-upload-forms.ts');
     return createS3UploadForms(config.bucket, clock);
   }),
 });
@@ -178,7 +178,7 @@ export const vaultParts = ({
   counters,
 }: HostDeps & Pick<Deps, 'counters'>): Pick<Deps, 'vault'> => ({
   vault: new LazyVault(async () => {
-    const { createVault } = await import('./secrets-manager-vault.ts');
+    const { createVault } = await import('./secrets/secrets-manager-vault.ts');
     return createVault({ prefix: config.secretPrefix, key: config.secretKey, locks: counters, clock, ids });
   }),
 });
@@ -189,7 +189,7 @@ export const paymentParts = ({ config, clock }: HostDeps): Pick<AllDeps, 'paymen
   let stripe: Promise<() => Promise<Payments>> | undefined;
   return {
     payments: lazyPayments(async () => {
-      stripe ??= import('./stripe.ts').then(({ stripeOnAws }) => stripeOnAws({ secretName, url, clock }));
+      stripe ??= import('./secrets/stripe.ts').then(({ stripeOnAws }) => stripeOnAws({ secretName, url, clock }));
       return (await stripe)();
     }),
   };
@@ -202,7 +202,9 @@ export function operatorParts({ config, clock }: HostDeps): Pick<AllDeps, 'opera
   let key: Promise<OperatorKey> | undefined;
   return {
     async operatorKey() {
-      key ??= import('./operator-key.ts').then(({ operatorKeyOnAws }) => operatorKeyOnAws({ secretName, clock }));
+      key ??= import('./secrets/operator-key.ts').then(({ operatorKeyOnAws }) =>
+        operatorKeyOnAws({ secretName, clock }),
+      );
       return (await key)();
     },
   };
@@ -214,7 +216,7 @@ export function signInParts({ config, clock, outbound }: HostDeps): Pick<AllDeps
   let provider: Promise<() => Promise<SignInProvider>> | undefined;
   return {
     signInProvider: lazySignInProvider(async () => {
-      provider ??= import('./oidc.ts').then(({ oidcOnAws }) =>
+      provider ??= import('./secrets/oidc.ts').then(({ oidcOnAws }) =>
         oidcOnAws({ issuer, clientId, secretName, clock, outbound }),
       );
       return (await provider)();
@@ -237,7 +239,7 @@ export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
 async function invokeLater(config: AwsConfig, fn: 'install' | 'service-keeper', event: object): Promise<void> {
   // Loaded on use: few requests need it, and no call.
   const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
-  await tellingBusy(new LambdaClient()).send(
+  await mapThrottlingErrors(new LambdaClient()).send(
     new InvokeCommand({
       FunctionName: config.functionPrefix + fn,
       InvocationType: 'Event',

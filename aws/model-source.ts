@@ -13,7 +13,7 @@ export function awsModels(outbound: HttpOutbound, place: string, client?: S3Clie
     name: place,
     async read() {
       // Loaded on use: few stages have a table of their own.
-      const { readObject } = await import('./s3-blobs.ts');
+      const { readObject } = await import('./blobs/s3-blobs.ts');
       return readObject(bucket, key, { maxBytes: MAX_MODELS_BYTES, client });
     },
   };

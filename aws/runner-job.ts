@@ -2,8 +2,8 @@ import type { Config } from '#core/base/config.ts';
 import { registryTargets } from '#core/manifest/bundle/registries.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
-import { gatewayOf } from '#runner/gateway-address.ts';
-import type { BlobLink, RunnerJob } from '#runner/protocol.ts';
+import { gatewayOf } from '#runner/sandbox/gateway-address.ts';
+import type { BlobLink, RunnerJob } from '#runner/server/protocol.ts';
 
 /** Interpreters of the runner's image: part of a layer's name, and shown by `status`. */
 export const IMAGE_INTERPRETERS = { python: '3.12', node: '24' } as const;

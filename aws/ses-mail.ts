@@ -1,6 +1,6 @@
 import { SESv2Client, SendEmailCommand } from '@aws-sdk/client-sesv2';
 import type { Mail, Message } from '#core/ports/mail.ts';
-import { tellingBusy } from './throttles.ts';
+import { mapThrottlingErrors } from './tables/throttles.ts';
 
 /** {@link Mail} by SES, from a verified identity. The function's role needs `ses:SendEmail` for it. */
 export class SesMail implements Mail {
@@ -24,4 +24,4 @@ export class SesMail implements Mail {
   }
 }
 
-export const createSesMail = (from: string): Mail => new SesMail(tellingBusy(new SESv2Client()), from);
+export const createSesMail = (from: string): Mail => new SesMail(mapThrottlingErrors(new SESv2Client()), from);

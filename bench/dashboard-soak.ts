@@ -3,7 +3,7 @@ import { clientOf, startLocalTarget } from '#test/helpers/platform.ts';
 import { recordRun } from '../dashboard/test/chain.ts';
 import { launchChromium, signedInPage } from '../dashboard/test/chromium.ts';
 import { usedBy } from '../dashboard/test/memory.ts';
-import { Dashboard } from '../local/dashboard.ts';
+import { Dashboard } from '../local/http/dashboard.ts';
 import type { Row } from './harness.ts';
 import { slope } from './statistics.ts';
 

@@ -3,9 +3,9 @@ import { type Client, createClient } from '#core/api/client.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
 import { type Clock, SystemClock } from '#core/ports/clock.ts';
 import { type Ids, SystemIds } from '#core/ports/ids.ts';
-import { openDatabase } from '#local/database.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { ask, startPlatform } from './harness.ts';
 
 /** Dependencies of stores over the data of a stopped platform, and its first workspace. */

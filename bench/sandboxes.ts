@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execToEnd, type Sandbox, type SandboxSpec } from '#core/ports/sandbox.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
 import { processorMs, type Row } from './harness.ts';
 

@@ -6,8 +6,8 @@ import type { Client } from '#core/api/client.ts';
 import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { SystemClock } from '#core/ports/clock.ts';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import {
   ask,
   load,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { EXIT, UsageError } from './failure.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 
 /** The repository that this module lies in; the package lies in none. */
 const REPOSITORY = join(import.meta.dirname, '..');

@@ -1,4 +1,4 @@
-import type { Configure } from './cli.ts';
+import type { Configure } from './shared/cli.ts';
 
 interface CommandRow {
   readonly name: string;

@@ -1,8 +1,8 @@
-import { EXIT } from './failure.ts';
-import { openUrl } from './open-url.ts';
-import { configFolder } from './profiles.ts';
+import { configFolder } from '#client/profiles.ts';
+import { EXIT } from '#client/usage-error.ts';
 import { runCli } from './program.ts';
-import { useProxy } from './proxy.ts';
+import { openUrl } from './signing-in/open-url.ts';
+import { useProxy } from './signing-in/proxy.ts';
 
 // `platform runs | head`: the reader has what it wants.
 for (const stream of [process.stdout, process.stderr]) {

@@ -1,13 +1,13 @@
 import { type Command, Option } from 'commander';
 import * as z from 'zod';
+import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
 import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
-import type { Cli, Configure } from './cli.ts';
-import { UsageError } from './failure.ts';
-import { findId } from './find-id.ts';
-import { readJson } from './input.ts';
-import { duration, members, table, textOf } from './output.ts';
-import { routeOf } from './route-of.ts';
+import type { Cli, Configure } from './shared/cli.ts';
+import { findId } from './shared/find-id.ts';
+import { readJson } from './shared/input.ts';
+import { duration, members, table, textOf } from './shared/output.ts';
+import { routeOf } from './shared/route-of.ts';
 
 export type OperationId = keyof Client;
 

@@ -1,8 +1,9 @@
 import { Command, CommanderError } from 'commander';
-import { Cli, type GlobalOptions, type Host } from './cli.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
+import { VERSION } from '#core/base/version.ts';
 import { COMMANDS } from './commands.ts';
-import { EXIT, type Failure, failureOf, UsageError } from './failure.ts';
-import { VERSION } from './version.ts';
+import { Cli, type GlobalOptions, type Host } from './shared/cli.ts';
+import { type Failure, failureOf } from './shared/failure.ts';
 
 const MORE = `
 Results go to stdout, as JSON with --json or when stdout is no terminal; everything else goes to stderr.

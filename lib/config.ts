@@ -42,13 +42,13 @@ const port = () => z.int().min(1).max(65_535);
 
 /** Memory in MB that Fargate offers for each CPU size: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html. */
 const FARGATE_MEMORY: {
-  readonly [cpu: number]: { readonly least: number; readonly most: number; readonly step: number };
+  readonly [cpu: number]: { readonly min: number; readonly max: number; readonly step: number };
 } = {
-  256: { least: 512, most: 2048, step: 512 },
-  512: { least: 1024, most: 4096, step: 1024 },
-  1024: { least: 2048, most: 8192, step: 1024 },
-  2048: { least: 4096, most: 16_384, step: 1024 },
-  4096: { least: 8192, most: 30_720, step: 1024 },
+  256: { min: 512, max: 2048, step: 512 },
+  512: { min: 1024, max: 4096, step: 1024 },
+  1024: { min: 2048, max: 8192, step: 1024 },
+  2048: { min: 4096, max: 16_384, step: 1024 },
+  4096: { min: 8192, max: 30_720, step: 1024 },
 };
 
 const servicesOn = z
@@ -89,7 +89,7 @@ const servicesOn = z
       .optional(),
   })
   .superRefine(({ cpu, memoryMb, outboundPorts }, context) => {
-    const { least, most, step } = FARGATE_MEMORY[cpu]!;
+    const { min: least, max: most, step } = FARGATE_MEMORY[cpu]!;
     if (memoryMb < least || memoryMb > most || memoryMb % step !== 0) {
       const message = `Fargate offers ${least} to ${most} MB in steps of ${step} for ${cpu} CPU units`;
       context.addIssue({ code: 'custom', path: ['memoryMb'], message });

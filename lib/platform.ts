@@ -17,7 +17,7 @@ import { WebStack } from './stacks/web-stack.ts';
 export type { AgentPlatformProps };
 
 /** What is around the stacks in this repository or in the package. */
-export interface Surroundings {
+export interface BuildArtifacts {
   /** Folder with one bundle per function (`scripts/build-functions.ts`). */
   readonly bundles: string;
   /** Docker build context of the runner (`scripts/build-runner.ts`). */
@@ -51,7 +51,7 @@ export class AgentPlatform extends Construct {
   /** For what the props do not say, such as statements of its resource policy. */
   readonly restApi: SpecRestApi;
 
-  constructor(scope: Construct, id: string, props: AgentPlatformProps, surroundings: Partial<Surroundings> = {}) {
+  constructor(scope: Construct, id: string, props: AgentPlatformProps, surroundings: Partial<BuildArtifacts> = {}) {
     super(scope, id);
     const stage = checkedProps(props);
     const { keepsData: terminationProtection } = stage;

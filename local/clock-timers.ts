@@ -1,6 +1,6 @@
 import { setImmediate as endOfTurn } from 'node:timers/promises';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { fireDue } from '#core/automation/schedules/fire.ts';
+import { fireDue } from '#core/automation/schedules/runs/fire.ts';
 import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Clock } from '#core/ports/clock.ts';

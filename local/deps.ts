@@ -16,27 +16,27 @@ import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-pro
 import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { takeReports } from '#core/services/reports.ts';
-import type { Gateway } from '#runner/egress-proxy.ts';
-import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
+import type { Gateway } from '#runner/sandbox/egress-proxy.ts';
+import { NamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
 import { DATABASE } from './backup/format.ts';
 import { RESTORING } from './backup/restore.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import type { LocalConfig } from './config.ts';
-import { openDatabase } from './database.ts';
-import { FileVault } from './file-vault.ts';
-import { FolderBlobs } from './folder-blobs.ts';
-import { FreeSpace } from './free-space.ts';
+import { openDatabase } from './database/database.ts';
+import { SqliteTable } from './database/sqlite-table.ts';
+import { FileVault } from './files/file-vault.ts';
+import { FolderBlobs } from './files/folder-blobs.ts';
+import { FreeSpace } from './files/free-space.ts';
+import { LocalUploadForms } from './files/upload-forms.ts';
 import { FreshIds } from './fresh-ids.ts';
-import { LocalState } from './host-state.ts';
-import { createLog } from './log.ts';
 import { localModels } from './model-source.ts';
+import { LocalState } from './process/host-state.ts';
+import { createLog } from './process/log.ts';
 import { defaultMaxSandboxes, FairSandbox } from './sandbox/fair-sandbox.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { localPayments } from './scripted-stripe/local-payments.ts';
 import type { ScriptedStripeServer } from './scripted-stripe/server.ts';
 import { LocalServiceHost } from './services/local-service-host.ts';
-import { SqliteTable } from './sqlite-table.ts';
-import { LocalUploadForms } from './upload-forms.ts';
 
 /** Often, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;

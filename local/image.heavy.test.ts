@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { VERSION } from '#cli/version.ts';
+import { VERSION } from '#core/base/version.ts';
 
 /**
  * The image of the platform (`Dockerfile`), run with the options that docs/self-host.md names. It needs a Docker engine that can pull

@@ -4,25 +4,25 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { UsageError } from '#cli/failure.ts';
-import type { MakeOwnPlatform, OwnCheck, OwnPlatform, OwnStatus } from '#cli/own-platform.ts';
-import { VERSION } from '#cli/version.ts';
+import type { MakeOwnPlatform, OwnCheck, OwnPlatform, OwnStatus } from '#client/own-platform.ts';
+import { UsageError } from '#client/usage-error.ts';
 import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { VERSION } from '#core/base/version.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { lastBackup, writeBackup } from './backup/backup.ts';
 import { DATABASE } from './backup/format.ts';
 import { restoreBackup, verifyBackup } from './backup/restore.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
-import { versionOf } from './data-version.ts';
-import { openDatabase } from './database.ts';
-import { FileVault } from './file-vault.ts';
-import { ifThere } from './files.ts';
-import { FolderBlobs } from './folder-blobs.ts';
-import { FreeSpace } from './free-space.ts';
+import { versionOf } from './database/data-version.ts';
+import { openDatabase } from './database/database.ts';
+import { FileVault } from './files/file-vault.ts';
+import { undefinedIfMissing } from './files/files.ts';
+import { FolderBlobs } from './files/folder-blobs.ts';
+import { FreeSpace } from './files/free-space.ts';
+import { askStatus } from './process/status-socket.ts';
+import { systemdUnit } from './process/systemd-unit.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
-import { askStatus } from './status-socket.ts';
-import { systemdUnit } from './systemd-unit.ts';
 
 const START = join(import.meta.dirname, 'start.ts');
 /** Of objects that live briefly: requests make many of them. */
@@ -147,7 +147,7 @@ function dataVersion(database: string): number {
 
 /** Files of another user cannot be read, or would be left to root. */
 async function checkOwner(dataFolder: string): Promise<void> {
-  const folder = await ifThere(stat(dataFolder));
+  const folder = await undefinedIfMissing(stat(dataFolder));
   if (folder === undefined) return;
   if (!folder.isDirectory()) throw new UsageError(`${dataFolder} is no folder.`);
   const uid = process.geteuid?.() ?? folder.uid;
@@ -252,7 +252,7 @@ async function checksOf(config: LocalConfig, { dataFolder, database, keyFile, st
 
 async function checkVault(dataFolder: string, keyFile: string): Promise<string> {
   const folder = join(dataFolder, 'vault');
-  const [vault] = ((await ifThere(readdir(folder))) ?? []).filter((name) => name.endsWith('.vault'));
+  const [vault] = ((await undefinedIfMissing(readdir(folder))) ?? []).filter((name) => name.endsWith('.vault'));
   if (vault === undefined) return 'there are no secrets yet';
   // Throws without the right key.
   await new FileVault(folder, keyFile).read(vault.slice(0, -'.vault'.length), []);

@@ -1,25 +1,25 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
-import { VERSION } from '#cli/version.ts';
 import { type App, createApp } from '#core/api/app.ts';
 import { BACKGROUND, type BackgroundRow, type LocalClockName } from '#core/api/background.ts';
 import { allWork } from '#core/api/background-work.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
-import { listOpenScheduleRuns } from '#core/automation/schedules/open-runs.ts';
+import { listOpenScheduleRuns } from '#core/automation/schedules/runs/open-runs.ts';
+import { VERSION } from '#core/base/version.ts';
 import type { HttpResponse } from '#core/http/message.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { recoverServices } from '#core/services/sweep.ts';
 import type { LocalConfig } from './config.ts';
-import { Dashboard } from './dashboard.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
-import { GatewayClients } from './gateway-clients.ts';
-import { requestListener } from './http-adapter.ts';
-import { createLog } from './log.ts';
-import { createPace } from './pace.ts';
+import { Dashboard } from './http/dashboard.ts';
+import { GatewayClients } from './http/gateway-clients.ts';
+import { requestListener } from './http/http-adapter.ts';
+import { createTickLimiter } from './http/tick-limiter.ts';
+import { createLog } from './process/log.ts';
+import { serveStatus } from './process/status-socket.ts';
 import { ServiceFront } from './services/front.ts';
-import { serveStatus } from './status-socket.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
@@ -43,7 +43,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   let services: ServiceFront | undefined;
   const gatewayClients = new GatewayClients();
   const log = createLog(config.logLevel);
-  const inTurn = createPace(REQUESTS_A_TURN);
+  const inTurn = createTickLimiter(REQUESTS_A_TURN);
   const clientOf = (incoming: Pick<IncomingMessage, 'socket' | 'headers'>) =>
     addressOfClient(incoming, gatewayClients, config.trustProxy);
   const api = requestListener((request, incoming) => answer(request, clientOf(incoming)), {

@@ -1,15 +1,15 @@
 import { flushCompileCache } from 'node:module';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { configFolder, saveLocalProfile } from '#cli/profiles.ts';
+import { configFolder, saveLocalProfile } from '#client/profiles.ts';
 import { createCode, START_CODE_LIFE_MS } from '#core/accounts/sign-in/codes.ts';
 import { bootstrap, createOwnerKey, findOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
+import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './demo/examples.ts';
 import { type LocalDeps, localDeps } from './deps.ts';
-import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 import { startLocalServer } from './server.ts';
 
 const HELP = `Usage: npm start [-- OPTIONS]

@@ -4,14 +4,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { python, ran, sandboxConformance, specOf } from '#test/conformance/sandbox.ts';
 import { reuseConformance } from '#test/conformance/sandbox-reuse.ts';
 import { jobFor, RunnerSandbox, serveBlobs, WRITABLE } from '#test/helpers/runner.ts';
 import { INSTANCE_TOKEN, startServicePlatform, TASK_ID } from '#test/helpers/service-platform.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
-import { RunnerSession, runnerHealth } from './client.ts';
+import { RunnerSession, runnerHealth } from './server/client.ts';
 
 /**
  * The image, run as Fargate would run it. It needs a Docker engine that can pull the images that the Dockerfile names, or

@@ -1,15 +1,15 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { ContainerSandbox } from './container-sandbox.ts';
-import { ContentCache } from './content-cache.ts';
 import { findHostRuntime } from './host-runtime.ts';
-import { LinkedBlobs } from './linked-blobs.ts';
-import { serveHooks } from './microvm-hooks.ts';
-import { createNamespaceSandbox } from './namespace-sandbox.ts';
-import { RUNNER_PORT } from './protocol.ts';
-import { makeScratchFolder } from './scratch.ts';
-import { RunnerServer } from './server.ts';
+import { ContainerSandbox } from './sandbox/container-sandbox.ts';
+import { ContentCache } from './sandbox/content-cache.ts';
+import { createNamespaceSandbox } from './sandbox/namespace-sandbox.ts';
+import { makeScratchFolder } from './sandbox/scratch.ts';
+import { LinkedBlobs } from './server/linked-blobs.ts';
+import { serveHooks } from './server/microvm-hooks.ts';
+import { RUNNER_PORT } from './server/protocol.ts';
+import { RunnerServer } from './server/server.ts';
 import { LogLines } from './service/log-lines.ts';
 import { runTask } from './service/task.ts';
 

@@ -2,12 +2,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
 import { jobFor, type RunnerProcess, serveBlobs, startRunner } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
-import { RunnerSession, runnerHealth } from './client.ts';
-import { encodeExec, type RunnerProblem } from './protocol.ts';
+import { RunnerSession, runnerHealth } from './server/client.ts';
+import { encodeExec, type RunnerProblem } from './server/protocol.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'runner-test-'));
 const blobs = new FolderBlobs(join(root, 'blobs'));

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe } from 'vitest';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { sandboxConformance } from '#test/conformance/sandbox.ts';
 import { reuseConformance } from '#test/conformance/sandbox-reuse.ts';
 import { RunnerSandbox, serveBlobs, startRunner } from '#test/helpers/runner.ts';

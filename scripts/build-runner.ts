@@ -9,7 +9,7 @@ export const RUNNER_CONTEXT = join(ROOT, 'dist/runner');
 /** yauzl is CommonJS and calls `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
-/** Writes the runner as one file, the Perl programs beside it, and the platform's packages for agents into `folder`. */
+/** Writes the runner as one file, the Perl programs in a folder beside its own, and the platform's packages for agents into `folder`. */
 export async function buildRunner(folder = RUNNER_CONTEXT): Promise<void> {
   const runner = join(ROOT, 'runner');
   rmSync(folder, { recursive: true, force: true });
@@ -29,9 +29,7 @@ export async function buildRunner(folder = RUNNER_CONTEXT): Promise<void> {
     legalComments: 'none',
     logLevel: 'warning',
   });
-  for (const name of ['inside.pl', 'launcher.pl', 'watcher.pl', 'cgroup.pl', 'container.pl']) {
-    cpSync(join(runner, name), join(folder, 'runner', name));
-  }
+  cpSync(join(runner, 'perl'), join(folder, 'perl'), { recursive: true, filter: (path) => /perl$|\.pl$/.test(path) });
   cpSync(join(runner, 'Dockerfile'), join(folder, 'Dockerfile'));
   cpSync(join(ROOT, 'sdk'), join(folder, 'sdk'), {
     recursive: true,

@@ -19,7 +19,7 @@ if (!values['base-url'] || !values.key) {
   console.error('usage: npm run e2e -- --base-url <address> --key <key> [--interpreters python,node] [--model-port N]');
   process.exit(2);
 }
-const { status } = spawnSync('vitest', ['run', '--project', 'elsewhere', '--reporter', 'verbose'], {
+const { status } = spawnSync('vitest', ['run', '--project', 'remote', '--reporter', 'verbose'], {
   stdio: 'inherit',
   env: {
     ...process.env,

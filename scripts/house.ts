@@ -32,9 +32,10 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
   adapters: ['core'],
   runner: ['core'],
-  cli: ['core'],
+  cli: ['core', 'client'],
+  client: ['core'],
   aws: ['core', 'adapters', 'runner'],
-  local: ['core', 'cli', 'adapters', 'runner'],
+  local: ['core', 'client', 'adapters', 'runner'],
   functions: ['core', 'aws'],
   // Types; what else it may load is in BROWSER_SAFE.
   dashboard: ['core'],

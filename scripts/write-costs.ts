@@ -67,7 +67,7 @@ const TASK_START_SECONDS = 45;
 const SPOT_SHARE = 0.5;
 const CODE_RUN = 'code run (warm pool)';
 const TASK_LEAST_SECONDS = 60;
-/** Longest life of a task that serves one request after another (runner/warm-time.ts). */
+/** Longest life of a task that serves one request after another (runner/server/warm-time.ts). */
 const TASK_LIFE_SECONDS = 15 * 60;
 /** Between two programs in one task: taken for closing a session, removing what it left, claiming and opening the next one. */
 const TURNOVER_SECONDS = 0.5;

@@ -2,8 +2,8 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NewRun, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { TraceEvent } from '#core/runs/trace.ts';
-import { Dashboard } from '#local/dashboard.ts';
+import type { TraceEvent } from '#core/runs/trace/trace.ts';
+import { Dashboard } from '#local/http/dashboard.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 import { launchChromium, type Page, signedInPage } from '../dashboard/test/chromium.ts';
 

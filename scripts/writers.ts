@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { LambdaClient } from '@aws-sdk/client-lambda';
-import { checkTables, takeDataVersion } from '#aws/data-version.ts';
-import { startWriters, stopWriters, type Writer, writersOf } from '#aws/writers.ts';
+import { startWriters, stopWriters, type Writer, writersOf } from '#aws/release/writers.ts';
+import { checkTables, takeDataVersion } from '#aws/tables/data-version.ts';
 
 const ACTIONS = ['stop', 'start', 'status'] as const;
 type Action = (typeof ACTIONS)[number];

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { runLoop } from '#core/execution/engines/managed-loop.ts';
 import { SystemClock } from '#core/ports/clock.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
 import { OperationCounter } from './helpers/counting-table.ts';
 import { loopRun } from './helpers/loop-run.ts';

@@ -8,13 +8,13 @@ import type {
 } from '@ai-sdk/provider';
 import type { LlmFile, LlmMessage, LlmProvider, LlmRequest, LlmTool, LlmToolResult } from '#core/ports/llm.ts';
 import { type Breakpoints, breakpointsOf } from './breakpoints.ts';
-import type { BrokenMeter } from './broken-meter.ts';
+import type { ProviderEndpoint } from './endpoints.ts';
 import { onlyTool } from './only-tool.ts';
+import type { BrokenMeter } from './partial-usage.ts';
 import type { ApiSettings, ModelFactory } from './providers/api.ts';
 import { PROVIDER_APIS } from './providers.ts';
 import { type ChosenForm, withSchema } from './schema-for.ts';
 import { assistantContent, BrokenAnswerError, type Turn } from './turn.ts';
-import type { Wire } from './wires.ts';
 
 /**
  * Turns of models by the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for retries,
@@ -23,7 +23,12 @@ import type { Wire } from './wires.ts';
 export function createSdkTurns(config: ApiSettings) {
   /** Providers are loaded at first use. */
   const loaded = new Map<LlmProvider, Promise<ModelFactory>>();
-  return async (request: LlmRequest, wire: Wire, form: ChosenForm | undefined, meter: BrokenMeter): Promise<Turn> => {
+  return async (
+    request: LlmRequest,
+    wire: ProviderEndpoint,
+    form: ChosenForm | undefined,
+    meter: BrokenMeter,
+  ): Promise<Turn> => {
     const { provider } = request;
     let factory = loaded.get(provider);
     if (factory === undefined) {

@@ -3,12 +3,12 @@ import { PROVIDERS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isLlmFailure, type Llm, type LlmRequest } from '#core/ports/llm.ts';
 import { createSdkTurns, optionsOf } from './ai-sdk.ts';
-import { BrokenMeter } from './broken-meter.ts';
 import { askDirectly, isDirect } from './direct/direct.ts';
+import { createEndpointResolver, type WireConfig } from './endpoints.ts';
+import { BrokenMeter } from './partial-usage.ts';
 import { isPlatformRefused, messageIn, toPlatformError } from './provider-error.ts';
 import { type ChosenForm, SchemaForms } from './schema-for.ts';
 import { answerOf, type RawTurn } from './turn.ts';
-import { createWires, type WireConfig } from './wires.ts';
 
 type LlmConfig = WireConfig & Pick<Config, 'ollamaSchemas'>;
 
@@ -20,7 +20,7 @@ type LlmConfig = WireConfig & Pick<Config, 'ollamaSchemas'>;
  * @param goesDirectly Whether a request goes without the SDK.
  */
 export function createLlm(config: LlmConfig, log?: Deps['log'], goesDirectly = isDirect): Llm {
-  const wireOf = createWires(config);
+  const wireOf = createEndpointResolver(config);
   const schemaForms = new SchemaForms(config);
   const askSdk = createSdkTurns(config);
   return {

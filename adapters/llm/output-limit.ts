@@ -21,8 +21,8 @@ const SUM = /exceed context limit: (\d+) \+ \d+ > (\d+)/;
 
 /** The highest limit of output tokens that a refusal names, if it is lower than the one that was `sent`. */
 export function outputLimitIn(text: string, sent: number): number | undefined {
-  const most = limitIn(text);
-  return most !== undefined && most > 0 && most < sent ? most : undefined;
+  const maxTokens = limitIn(text);
+  return maxTokens !== undefined && maxTokens > 0 && maxTokens < sent ? maxTokens : undefined;
 }
 
 function limitIn(text: string): number | undefined {

@@ -1,5 +1,5 @@
 import { hasCode, isPlatformError, type PlatformError } from '#core/base/errors.ts';
-import { fullWindow } from '#core/models/full-window.ts';
+import { contextWindowExceeded } from '#core/models/context-window.ts';
 import { answererOf } from '#core/models/providers.ts';
 import { LlmFailure, type LlmFailureKind, type LlmRequest } from '#core/ports/llm.ts';
 import { outputLimitIn } from './output-limit.ts';
@@ -57,7 +57,7 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
         hint: 'Check the key in llm_credentials, or the one among the secrets of the workspace.',
       });
     case 'overflow':
-      return fullWindow(request, said);
+      return contextWindowExceeded(request, said);
     default:
   }
   if (status === 429) {

@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto';
-import { fenced } from '#core/base/fence.ts';
-import { keptBy } from '#core/base/kept-by.ts';
+import { markdownCodeBlock } from '#core/base/markdown-code-block.ts';
+import { memoizeWeak } from '#core/base/memoize-weak.ts';
 import type { JsonSchema, LlmMessage, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import type { ApiSettings, SchemaForm } from './providers/api.ts';
 import { PROVIDER_APIS } from './providers.ts';
 import { type StrictDialect, strictSchema } from './strict-schema.ts';
 
-const strictIn = keptBy((dialect: StrictDialect) =>
-  keptBy((schema: JsonSchema) => ({ schema: strictSchema(dialect, schema) })),
+const strictIn = memoizeWeak((dialect: StrictDialect) =>
+  memoizeWeak((schema: JsonSchema) => ({ schema: strictSchema(dialect, schema) })),
 );
 
 /** The forms of a tool's parameters that the model is to keep to. */
@@ -29,7 +29,7 @@ export interface ChosenForm {
   readonly weaken?: () => void;
 }
 
-const hashOf = keptBy((schema: JsonSchema) => hash('sha256', JSON.stringify(schema), 'base64'));
+const hashOf = memoizeWeak((schema: JsonSchema) => hash('sha256', JSON.stringify(schema), 'base64'));
 
 /** The forms that providers take, as far as this process knows: those that one refused are not sent again. */
 export class SchemaForms {
@@ -70,7 +70,7 @@ export class SchemaForms {
 export function withSchema(request: LlmRequest, form: ChosenForm | undefined): LlmRequest {
   if (form?.form.kind !== 'message') return request;
   const [first, ...others] = request.messages as [Extract<LlmMessage, { role: 'user' }>, ...LlmMessage[]];
-  const schema = fenced('json', JSON.stringify(request.outputSchema));
+  const schema = markdownCodeBlock('json', JSON.stringify(request.outputSchema));
   const text = `${first.text}\n\nAnswer with JSON only, which matches this JSON Schema:\n${schema}`;
   return { ...request, messages: [{ ...first, text }, ...others] };
 }

@@ -3,7 +3,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { urlToHttpOptions } from 'node:url';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import type { AddressGuard } from './address-guard.ts';
-import { paced } from './paced-agent.ts';
+import { throttleConnects } from './throttled-agent.ts';
 
 /** Shorter than the idle time of providers, about a minute, so that we never reuse a connection that they close. */
 const IDLE_MS = 30_000;
@@ -52,8 +52,8 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
     maxFreeSockets: MAX_FREE,
     ...(guard && { lookup: guard.lookup }),
   };
-  const secure = { request: httpsRequest, agent: paced(new HttpsAgent(options)) };
-  const plain = { request: httpRequest, agent: paced(new HttpAgent(options)) };
+  const secure = { request: httpsRequest, agent: throttleConnects(new HttpsAgent(options)) };
+  const plain = { request: httpRequest, agent: throttleConnects(new HttpAgent(options)) };
   return ({ onSign, prepare }) =>
     async (asked, signal) => {
       const { url, headers, body } = prepare === undefined ? asked : await prepare(asked);

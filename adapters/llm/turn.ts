@@ -7,7 +7,7 @@ import type {
 } from '@ai-sdk/provider';
 import type { Json } from '#core/base/json.ts';
 import type { LlmAnswer, LlmMessage, LlmProvider, LlmToolCall } from '#core/ports/llm.ts';
-import { toLlmUsage } from './broken-meter.ts';
+import { toLlmUsage } from './partial-usage.ts';
 
 /** A model's turn in the words of the AI SDK, whichever way it came. */
 export interface Turn {

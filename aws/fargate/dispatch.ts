@@ -3,7 +3,7 @@ import { isIPv4 } from 'node:net';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Log } from '#core/ports/deps.ts';
-import { LAST_HEADER, RUNNER_PORT, WARM_HEADER } from '#runner/protocol.ts';
+import { LAST_HEADER, RUNNER_PORT, WARM_HEADER } from '#runner/server/protocol.ts';
 import { type Claim, type PoolDeps, type PoolLimits, SandboxPool, type SlotUse } from './pool.ts';
 
 /** A task in the next subnet answers in a millisecond; a task that is gone never does. */

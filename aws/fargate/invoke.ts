@@ -5,7 +5,7 @@ import {
 } from '@aws-sdk/client-lambda';
 import { HostBusyError, hasCode } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
-import { isThrottle } from '../throttles.ts';
+import { isThrottle } from '../tables/throttles.ts';
 
 const TRIES = 4;
 const FIRST_PAUSE_MS = 100;

@@ -8,7 +8,7 @@ import {
 } from '@aws-sdk/client-ecs';
 import { batchesOf } from '#core/base/batches.ts';
 import type { Log } from '#core/ports/deps.ts';
-import { isThrottle } from '../throttles.ts';
+import { isThrottle } from '../tables/throttles.ts';
 import { isOfKind, type PoolDeps, type PoolLimits, SandboxPool, type Slot, type SlotState } from './pool.ts';
 
 /** Where tasks run, and how many. */

@@ -1,4 +1,4 @@
-import { inTurn } from '#core/execution/turns.ts';
+import { nextInQueue } from '#core/execution/fair-queue.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
@@ -165,7 +165,7 @@ export class SandboxPool {
   }
 
   /**
-   * Claims a task for one call when it is the call's turn (`core/execution/turns.ts`): a warm one with the call's key, else an idle
+   * Claims a task for one call when it is the call's turn (`core/execution/fair-queue.ts`): a warm one with the call's key, else an idle
    * one. A call that may be interrupted takes an idle task of those that AWS takes away; any other only if it cannot wait for
    * the start of such a one. Otherwise answers when to expect one, and notes that the call waits if its patience lasts for so long. Calls that get a
    * warm task are no demand: it needs no successor.
@@ -340,7 +340,7 @@ export class SandboxPool {
     const all = [...waits.filter(({ claim }) => claim !== me.claim), me].sort(
       (a, b) => a.since - b.since || (a.claim < b.claim ? -1 : 1),
     );
-    const queue = inTurn(all, claimed, this.#limits.max);
+    const queue = nextInQueue(all, claimed, this.#limits.max);
     const found = queue.findIndex(({ claim }) => claim === me.claim);
     const before = found < 0 ? queue : queue.slice(0, found);
     const position = before.filter(fits).length;

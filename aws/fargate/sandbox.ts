@@ -1,6 +1,6 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { isHostBusy, PlatformError } from '#core/base/errors.ts';
-import { noPlaceError, patienceUntil } from '#core/execution/turns.ts';
+import { noPlaceError, queueDeadline } from '#core/execution/fair-queue.ts';
 import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps, Log } from '#core/ports/deps.ts';
@@ -12,10 +12,10 @@ import {
   type SandboxSpec,
   type SandboxStatus,
 } from '#core/ports/sandbox.ts';
-import { RunnerSession } from '#runner/client.ts';
+import { RunnerSession } from '#runner/server/client.ts';
+import { createS3Links } from '../blobs/s3-links.ts';
 import type { AwsConfig } from '../config.ts';
 import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
-import { createS3Links } from '../s3-links.ts';
 import type { DispatchedSlot, DispatchHead, DispatchRequest } from './dispatch.ts';
 import { invokeStreaming, type StreamedAnswer } from './invoke.ts';
 import type { Claim } from './pool.ts';
@@ -89,7 +89,7 @@ export class FargateSandbox implements Sandbox {
       key,
       ...(spec.isInterruptible && config.sandboxSpot === 'retried' && { isInterruptible: true }),
       until: deadline,
-      patience: patienceUntil(clock.now(), deadline),
+      patience: queueDeadline(clock.now(), deadline),
       since: clock.now(),
     };
     const lifetimeMs = deadline - clock.now() + LIFETIME_GRACE_MS;

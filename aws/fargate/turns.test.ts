@@ -1,6 +1,6 @@
 import { InvokeWithResponseStreamCommand, type LambdaClient } from '@aws-sdk/client-lambda';
 import { describe } from 'vitest';
-import { turnsConformance } from '#test/conformance/turns.ts';
+import { turnsConformance } from '#test/conformance/fair-queue.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { parseAwsConfig } from '../config.ts';
 import type { DispatchHead, DispatchRequest } from './dispatch.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { TokenBucket } from '#test/scale/meters.ts';
 import { VirtualClock } from '#test/scale/virtual-clock.ts';
 import { launchInTime } from './launches.ts';

@@ -1,5 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { noPlaceError } from '#core/execution/turns.ts';
+import { noPlaceError } from '#core/execution/fair-queue.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { absent, anyOf, lessThan, type Table } from '#core/ports/table.ts';
 

@@ -6,18 +6,18 @@ import {
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
 import { PlatformError } from '#core/base/errors.ts';
-import { patienceUntil } from '#core/execution/turns.ts';
+import { queueDeadline } from '#core/execution/fair-queue.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { type Ids, randomHex } from '#core/ports/ids.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
 import type { Table } from '#core/ports/table.ts';
-import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/client.ts';
-import { RUNNER_PORT } from '#runner/protocol.ts';
+import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/server/client.ts';
+import { RUNNER_PORT } from '#runner/server/protocol.ts';
+import { createS3Links } from '../blobs/s3-links.ts';
 import type { AwsConfig } from '../config.ts';
 import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
-import { createS3Links } from '../s3-links.ts';
 import { launchInTime, WAIT_SECONDS } from './launches.ts';
 
 export interface MicrovmSandboxOptions {
@@ -110,7 +110,7 @@ export class MicrovmSandbox implements Sandbox {
     signal?: AbortSignal,
   ): Promise<Microvm> {
     const { client, clock, config, counters, ids } = this.#options;
-    const patience = patienceUntil(clock.now(), deadline);
+    const patience = queueDeadline(clock.now(), deadline);
     const command = new RunMicrovmCommand({
       imageIdentifier: config.microvmImage,
       maximumDurationInSeconds: Math.ceil(lifetimeMs / 1000),

@@ -17,7 +17,7 @@ import {
   type ServiceRef,
 } from '#core/ports/service-host.ts';
 import { isNamed, unless } from '../named-error.ts';
-import { tellingBusy } from '../throttles.ts';
+import { mapThrottlingErrors } from '../tables/throttles.ts';
 import { type LogPlace, parseLogPlace } from './settings.ts';
 
 /** How long one answer may take: CloudWatch answers pages without a line while it searches. */
@@ -112,4 +112,4 @@ function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
 
 /** From the text of its setting, with a client whose Region and credentials are those of the environment. */
 export const createCloudWatchLogs = (place: string, clock: Clock): CloudWatchLogs =>
-  new CloudWatchLogs(tellingBusy(new CloudWatchLogsClient()), { place: parseLogPlace(place), clock });
+  new CloudWatchLogs(mapThrottlingErrors(new CloudWatchLogsClient()), { place: parseLogPlace(place), clock });

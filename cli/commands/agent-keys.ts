@@ -1,7 +1,7 @@
-import { ownVersions } from '../agent-reference.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { members, table } from '../output.ts';
+import { UsageError } from '#client/usage-error.ts';
+import { ownVersions } from '../shared/agent-reference.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { members, table } from '../shared/output.ts';
 
 /** Static service keys, with which the programs of an agent call from anywhere. All versions of an agent share them. */
 const agentKeys: Configure = (command, cli) => {

@@ -1,8 +1,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { UsageError } from '#client/usage-error.ts';
 import { hasCode } from '#core/base/errors.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
 
 /** Files of a project in which coding agents look for MCP servers, with the member that holds them. */
 const CLIENTS = {

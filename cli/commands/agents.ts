@@ -1,6 +1,6 @@
-import { newestVersions } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
-import { table } from '../output.ts';
+import { newestVersions } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { table } from '../shared/output.ts';
 
 const agents: Configure = (command, cli) => {
   command

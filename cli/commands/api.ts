@@ -1,11 +1,11 @@
+import { UsageError } from '#client/usage-error.ts';
 import { routes } from '#core/api/routes.ts';
 import { pathParameters, type Route } from '#core/http/route.ts';
-import type { Configure } from '../cli.ts';
-import { isResponse } from '../connection.ts';
-import { UsageError } from '../failure.ts';
-import { readJson } from '../input.ts';
-import { table } from '../output.ts';
-import { routeOf } from '../route-of.ts';
+import type { Configure } from '../shared/cli.ts';
+import { readJson } from '../shared/input.ts';
+import { table } from '../shared/output.ts';
+import { routeOf } from '../shared/route-of.ts';
+import { isResponse } from '../signing-in/connection.ts';
 
 const api: Configure = (command, cli) => {
   const collect = (value: string, all: string[]): string[] => [...all, value];

@@ -1,7 +1,7 @@
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { mayHaveBrowser } from '../open-url.ts';
+import { UsageError } from '#client/usage-error.ts';
 import { operations } from '../operation.ts';
+import type { Configure } from '../shared/cli.ts';
+import { mayHaveBrowser } from '../signing-in/open-url.ts';
 
 const columns = ['created_at', 'transaction_type', 'amount_cents', 'balance_after_cents', 'description'];
 

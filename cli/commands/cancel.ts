@@ -1,8 +1,8 @@
-import { runBulk } from '../bulk.ts';
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { members } from '../output.ts';
-import { runParams } from '../run-params.ts';
+import { UsageError } from '#client/usage-error.ts';
+import { runBulk } from '../shared/bulk.ts';
+import type { Configure } from '../shared/cli.ts';
+import { members } from '../shared/output.ts';
+import { runParams } from '../shared/run-params.ts';
 
 interface CancelOptions {
   readonly agent?: string;

@@ -1,6 +1,6 @@
-import type { Cli, Configure } from '../cli.ts';
-import { duration } from '../output.ts';
-import { runParams } from '../run-params.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { duration } from '../shared/output.ts';
+import { runParams } from '../shared/run-params.ts';
 
 type Dag = Awaited<ReturnType<Awaited<ReturnType<Cli['client']>>['getRunDag']>>;
 

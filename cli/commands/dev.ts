@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { Cli, Configure } from '../cli.ts';
 import { devPlatform } from '../dev/project-platform.ts';
 import { DevSession } from '../dev/session.ts';
 import { watchFolder } from '../dev/watch.ts';
-import { printable } from '../output.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { printable } from '../shared/output.ts';
 import { openPage } from './open.ts';
 
 const HELP = `

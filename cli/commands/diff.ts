@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { diff as compareLines, isDeepStrictEqual } from 'node:util';
-import { type AgentSource, readSource } from '../agent-source.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { printable, textOf } from '../output.ts';
+import { type AgentSource, readSource } from '../publishing/agent-source.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { printable, textOf } from '../shared/output.ts';
 
 interface MemberChange {
   readonly member: string;

@@ -1,8 +1,8 @@
+import { UsageError } from '#client/usage-error.ts';
 import { suggestion } from '#core/manifest/did-you-mean.ts';
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { table } from '../output.ts';
 import { packedFiles } from '../packed-files.ts';
+import type { Configure } from '../shared/cli.ts';
+import { table } from '../shared/output.ts';
 
 const docs: Configure = (command, cli) => {
   command

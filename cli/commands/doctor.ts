@@ -1,8 +1,10 @@
+import type { OwnCheck } from '#client/own-platform.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 import { API_VERSION } from '#core/api/api-version.ts';
-import type { Configure } from '../cli.ts';
-import { EXIT, failureOf, UsageError } from '../failure.ts';
-import { DATA_OPTION, type OwnCheck, ownPlatformIfHere } from '../own-platform.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '#core/base/version.ts';
+import { DATA_OPTION, ownPlatformIfHere } from '../own-platform.ts';
+import type { Configure } from '../shared/cli.ts';
+import { failureOf } from '../shared/failure.ts';
 
 interface OpenApi {
   readonly info: { readonly version: string };

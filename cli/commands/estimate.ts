@@ -1,6 +1,6 @@
-import { readReference } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
-import { members, table } from '../output.ts';
+import { readReference } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { members, table } from '../shared/output.ts';
 
 const estimate: Configure = (command, cli) => {
   command

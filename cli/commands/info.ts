@@ -1,6 +1,6 @@
-import { visibleVersion } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
-import { members } from '../output.ts';
+import { visibleVersion } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { members } from '../shared/output.ts';
 
 const info: Configure = (command, cli) => {
   command

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
-import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { table } from '../output.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { table } from '../shared/output.ts';
 import { TEMPLATES, type TemplateName, templateFiles } from '../templates.ts';
 
 const NAMES = Object.keys(TEMPLATES) as TemplateName[];

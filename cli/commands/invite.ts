@@ -1,9 +1,9 @@
-import type { Cli, Configure } from '../cli.ts';
-import { clientOf } from '../connection.ts';
-import { UsageError } from '../failure.ts';
-import { readSecret } from '../input.ts';
-import { members } from '../output.ts';
-import { signIn } from '../sign-in.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { readSecret } from '../shared/input.ts';
+import { members } from '../shared/output.ts';
+import { clientOf } from '../signing-in/connection.ts';
+import { signIn } from '../signing-in/sign-in.ts';
 
 const invite: Configure = (command, cli) => {
   command.addHelpText(

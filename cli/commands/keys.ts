@@ -1,9 +1,9 @@
 import { Option } from 'commander';
+import { UsageError } from '#client/usage-error.ts';
 import { KEY_SCOPES, type KeyScope } from '#core/base/caller.ts';
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
 import { operations } from '../operation.ts';
-import { members } from '../output.ts';
+import type { Configure } from '../shared/cli.ts';
+import { members } from '../shared/output.ts';
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 

@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
-import { type Callback, waitForCallback } from '../callback.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { clientOf } from '../connection.ts';
-import { EXIT, UsageError } from '../failure.ts';
-import { readStdin } from '../input.ts';
-import { mayHaveBrowser } from '../open-url.ts';
-import { signIn } from '../sign-in.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { readStdin } from '../shared/input.ts';
+import { type Callback, waitForCallback } from '../signing-in/callback.ts';
+import { clientOf } from '../signing-in/connection.ts';
+import { mayHaveBrowser } from '../signing-in/open-url.ts';
+import { signIn } from '../signing-in/sign-in.ts';
 
 interface Options {
   readonly withKey?: boolean;

@@ -1,7 +1,8 @@
-import type { Configure } from '../cli.ts';
-import { clientOf } from '../connection.ts';
-import { failureOf, UsageError } from '../failure.ts';
-import { readProfiles, removeProfile } from '../profiles.ts';
+import { readProfiles, removeProfile } from '#client/profiles.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Configure } from '../shared/cli.ts';
+import { failureOf } from '../shared/failure.ts';
+import { clientOf } from '../signing-in/connection.ts';
 
 const logout: Configure = (command, cli) => {
   command

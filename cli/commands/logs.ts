@@ -1,8 +1,8 @@
-import type { Cli, Configure } from '../cli.ts';
-import { EXIT, UsageError } from '../failure.ts';
-import { followRun } from '../follow.ts';
-import { duration, printable, textOf } from '../output.ts';
-import { runParams } from '../run-params.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { followRun } from '../shared/follow.ts';
+import { duration, printable, textOf } from '../shared/output.ts';
+import { runParams } from '../shared/run-params.ts';
 
 const logs: Configure = (command, cli) => {
   command

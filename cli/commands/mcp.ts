@@ -1,9 +1,9 @@
 import { Readable, Writable } from 'node:stream';
 import { finished } from 'node:stream/promises';
+import { UsageError } from '#client/usage-error.ts';
 import { escapeControls } from '#core/base/control-characters.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { members } from '../output.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { members } from '../shared/output.ts';
 
 const mcp: Configure = (command, cli) => {
   command

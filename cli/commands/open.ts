@@ -1,9 +1,9 @@
+import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
-import { ownVersions } from '../agent-reference.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { findId } from '../find-id.ts';
-import { mayHaveBrowser } from '../open-url.ts';
+import { ownVersions } from '../shared/agent-reference.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { findId } from '../shared/find-id.ts';
+import { mayHaveBrowser } from '../signing-in/open-url.ts';
 
 const KINDS = ['agent', 'run', 'schedule'] as const;
 type Kind = (typeof KINDS)[number];

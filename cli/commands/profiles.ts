@@ -1,6 +1,6 @@
-import type { Configure } from '../cli.ts';
-import { table } from '../output.ts';
-import { readProfiles } from '../profiles.ts';
+import { readProfiles } from '#client/profiles.ts';
+import type { Configure } from '../shared/cli.ts';
+import { table } from '../shared/output.ts';
 
 const profiles: Configure = (command, cli) => {
   command.addHelpText('after', '\nExample:\n  $ platform profiles').action(async () => {

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
+import type { AgentFolder } from '#client/agent-folder.ts';
+import { UsageError } from '#client/usage-error.ts';
 import { sizeText } from '#core/base/size-text.ts';
-import type { AgentFolder } from '../bundle-folder.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { printable } from '../output.ts';
-import { programProblems } from '../program-problems.ts';
-import { type Published, publishFolder } from '../publish-folder.ts';
-import { readFolder } from '../read-folder.ts';
-import { undeclaredVariables } from '../undeclared.ts';
+import { programProblems } from '../publishing/program-problems.ts';
+import { type Published, publishFolder } from '../publishing/publish-folder.ts';
+import { readFolder } from '../publishing/read-folder.ts';
+import { undeclaredVariables } from '../publishing/undeclared.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { printable } from '../shared/output.ts';
 
 interface PublishOptions {
   readonly dryRun?: boolean;
@@ -35,7 +35,7 @@ Examples:
     .action(async (folder: string, options: PublishOptions) => {
       const read = await readFolder(cli, folder);
       const body = { ...read.body, ...(options.public && { is_public: true }) };
-      const lacking = await lackOf(cli, resolve(cli.host.cwd, folder), read);
+      const lacking = await findMissingConfig(cli, resolve(cli.host.cwd, folder), read);
       if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
       for (const problem of lacking.problems) cli.output.warn(problem);
       const client = await cli.client();
@@ -47,7 +47,7 @@ Examples:
     });
 };
 
-interface Lack {
+interface MissingConfig {
   /** Names, of those that the manifest requires. */
   readonly missing_secrets: readonly string[];
   /** Variable -> the file that reads it. */
@@ -57,7 +57,7 @@ interface Lack {
 }
 
 /** What a run would miss, as far as it can be known before. */
-async function lackOf(cli: Cli, folder: string, { body, files }: AgentFolder): Promise<Lack> {
+async function findMissingConfig(cli: Cli, folder: string, { body, files }: AgentFolder): Promise<MissingConfig> {
   const required = Array.isArray(body.required_secrets) ? body.required_secrets.map(String) : [];
   const undeclared = undeclaredVariables(body, files);
   return {
@@ -73,7 +73,7 @@ async function missingSecrets(cli: Cli, required: readonly string[]): Promise<st
   return required.filter((name) => !secrets.some((secret) => secret.name === name));
 }
 
-function warn(cli: Cli, { missing_secrets, undeclared_variables }: Omit<Lack, 'problems'>): void {
+function warn(cli: Cli, { missing_secrets, undeclared_variables }: Omit<MissingConfig, 'problems'>): void {
   for (const name of missing_secrets) cli.output.warn(`It needs the secret ${name}: \`platform secrets set ${name}\`.`);
   for (const [name, path] of Object.entries(undeclared_variables)) {
     cli.output.warn(
@@ -82,7 +82,7 @@ function warn(cli: Cli, { missing_secrets, undeclared_variables }: Omit<Lack, 'p
   }
 }
 
-async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { name: string } }, lack: Lack) {
+async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { name: string } }, lack: MissingConfig) {
   const { body, bundle, files } = read;
   const client = await cli.client();
   const checked = await client.validateAgent({ body });
@@ -109,7 +109,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
   );
 }
 
-async function report(cli: Cli, published: Published, lack: Lack): Promise<void> {
+async function report(cli: Cli, published: Published, lack: MissingConfig): Promise<void> {
   const { agent, services_updated, service_key, unchanged, failure, warnings } = published;
   for (const warning of warnings) cli.output.warn(warning);
   warn(cli, lack);

@@ -1,9 +1,9 @@
 import { relative, resolve } from 'node:path';
-import { readReference } from '../agent-reference.ts';
-import { type AgentSource, readSource, type SourceFile } from '../agent-source.ts';
-import { readAgentFolder } from '../bundle-folder.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { writeFiles } from '../write-files.ts';
+import { readAgentFolder } from '#client/agent-folder.ts';
+import { type AgentSource, readSource, type SourceFile } from '../publishing/agent-source.ts';
+import { writeFiles } from '../publishing/write-files.ts';
+import { readReference } from '../shared/agent-reference.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
 
 const pull: Configure = (command, cli) => {
   command

@@ -1,7 +1,7 @@
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { readJson } from '../input.ts';
-import { runParams } from '../run-params.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Configure } from '../shared/cli.ts';
+import { readJson } from '../shared/input.ts';
+import { runParams } from '../shared/run-params.ts';
 
 const replay: Configure = (command, cli) => {
   command
@@ -18,7 +18,7 @@ const replay: Configure = (command, cli) => {
       let input = options.data === undefined ? undefined : await readJson(cli.host, options.data, '--data');
       if (options.edit) {
         if (!cli.isInteractive) throw new UsageError('There is no terminal to edit on: give the input with --data.');
-        const { editJson } = await import('../edit.ts');
+        const { editJson } = await import('../shared/edit.ts');
         input = await editJson(cli.host, (await client.getRun({ params })).input_data);
       }
       const body = {

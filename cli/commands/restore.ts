@@ -1,5 +1,5 @@
-import type { Configure } from '../cli.ts';
 import { DATA_OPTION, inBytes, ownPlatform } from '../own-platform.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const restore: Configure = (command, cli) => {
   command

@@ -1,14 +1,14 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { Option } from 'commander';
-import { readReference } from '../agent-reference.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { isResponse } from '../connection.ts';
-import { EXIT, UsageError } from '../failure.ts';
-import { messagesOf, streamError } from '../follow.ts';
-import { readJson } from '../input.ts';
-import { duration, printable, textOf } from '../output.ts';
-import { readFolder } from '../read-folder.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
+import { readFolder } from '../publishing/read-folder.ts';
+import { readReference } from '../shared/agent-reference.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { messagesOf, streamError } from '../shared/follow.ts';
+import { readJson } from '../shared/input.ts';
+import { duration, printable, textOf } from '../shared/output.ts';
+import { isResponse } from '../signing-in/connection.ts';
 
 interface RunOptions {
   readonly data?: string;

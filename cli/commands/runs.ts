@@ -1,7 +1,7 @@
-import type { Cli, Configure } from '../cli.ts';
-import { type FollowedEvent, followWorkspace } from '../follow.ts';
 import { addOperation } from '../operation.ts';
-import { duration, textOf } from '../output.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { type FollowedEvent, followWorkspace } from '../shared/follow.ts';
+import { duration, textOf } from '../shared/output.ts';
 
 const runs: Configure = (command, cli) => {
   addOperation(command, cli, {

@@ -1,6 +1,6 @@
-import { EXIT, UsageError } from '../failure.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 import { operations } from '../operation.ts';
-import { textOf } from '../output.ts';
+import { textOf } from '../shared/output.ts';
 
 const columns = [
   'id',

@@ -1,6 +1,6 @@
-import { visibleVersion } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
-import { printable } from '../output.ts';
+import { visibleVersion } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { printable } from '../shared/output.ts';
 
 const schema: Configure = (command, cli) => {
   command

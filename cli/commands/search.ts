@@ -1,5 +1,5 @@
-import type { Configure } from '../cli.ts';
 import { addOperation } from '../operation.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const search: Configure = (command, cli) =>
   addOperation(command, cli, {

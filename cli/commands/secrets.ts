@@ -1,7 +1,7 @@
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { readSecret } from '../input.ts';
+import { UsageError } from '#client/usage-error.ts';
 import { operations } from '../operation.ts';
+import type { Configure } from '../shared/cli.ts';
+import { readSecret } from '../shared/input.ts';
 
 const secrets: Configure = (command, cli) => {
   operations([

@@ -1,10 +1,10 @@
 import { join, resolve } from 'node:path';
-import { readReference } from '../agent-reference.ts';
-import { readSource } from '../agent-source.ts';
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { table } from '../output.ts';
-import { writeFiles } from '../write-files.ts';
+import { UsageError } from '#client/usage-error.ts';
+import { readSource } from '../publishing/agent-source.ts';
+import { writeFiles } from '../publishing/write-files.ts';
+import { readReference } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { table } from '../shared/output.ts';
 
 const skill: Configure = (command, cli) => {
   command

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
+import { UsageError } from '#client/usage-error.ts';
 import { DATA_OPTION, ownPlatform } from '../own-platform.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

@@ -1,7 +1,8 @@
-import type { Configure } from '../cli.ts';
-import { EXIT, UsageError } from '../failure.ts';
-import { members } from '../output.ts';
-import { DATA_OPTION, inBytes, type OwnStatus, ownPlatform } from '../own-platform.ts';
+import type { OwnStatus } from '#client/own-platform.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
+import { DATA_OPTION, inBytes, ownPlatform } from '../own-platform.ts';
+import type { Configure } from '../shared/cli.ts';
+import { members } from '../shared/output.ts';
 
 const status: Configure = (command, cli) => {
   command

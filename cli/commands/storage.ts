@@ -1,6 +1,6 @@
-import type { Configure } from '../cli.ts';
-import { readJson } from '../input.ts';
 import { operations } from '../operation.ts';
+import type { Configure } from '../shared/cli.ts';
+import { readJson } from '../shared/input.ts';
 
 const storage: Configure = (command, cli) => {
   operations([

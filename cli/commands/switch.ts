@@ -1,6 +1,6 @@
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { readProfiles, switchProfile } from '../profiles.ts';
+import { readProfiles, switchProfile } from '#client/profiles.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const switchTo: Configure = (command, cli) => {
   command

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
-import type { Configure } from '../cli.ts';
 import { ownPlatform } from '../own-platform.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const systemdUnit: Configure = (command, cli) => {
   command

@@ -1,8 +1,8 @@
 import { ApiError } from '#core/api/client.ts';
-import type { Cli, Configure } from '../cli.ts';
-import { followRun } from '../follow.ts';
-import { duration, printable, table, textOf } from '../output.ts';
-import { runParams } from '../run-params.ts';
+import type { Cli, Configure } from '../shared/cli.ts';
+import { followRun } from '../shared/follow.ts';
+import { duration, printable, table, textOf } from '../shared/output.ts';
+import { runParams } from '../shared/run-params.ts';
 
 type Client = Awaited<ReturnType<Cli['client']>>;
 type TraceEvent = Awaited<ReturnType<Client['listTraceEvents']>>['events'][number];

@@ -1,5 +1,5 @@
-import { readReference } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
+import { readReference } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
 
 interface Node {
   readonly agent: string;

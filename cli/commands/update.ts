@@ -1,8 +1,8 @@
-import { ownVersions } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { readJson } from '../input.ts';
-import { members } from '../output.ts';
+import { UsageError } from '#client/usage-error.ts';
+import { ownVersions } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { readJson } from '../shared/input.ts';
+import { members } from '../shared/output.ts';
 
 interface UpdateOptions {
   readonly description?: string;

@@ -1,6 +1,6 @@
-import type { Configure } from '../cli.ts';
-import { EXIT, UsageError } from '../failure.ts';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 import { DATA_OPTION, ownPlatform } from '../own-platform.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const upgrade: Configure = (command, cli) => {
   command

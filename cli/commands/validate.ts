@@ -1,6 +1,6 @@
-import type { Configure } from '../cli.ts';
-import { UsageError } from '../failure.ts';
-import { readFolder } from '../read-folder.ts';
+import { UsageError } from '#client/usage-error.ts';
+import { readFolder } from '../publishing/read-folder.ts';
+import type { Configure } from '../shared/cli.ts';
 
 const validate: Configure = (command, cli) => {
   command

@@ -1,6 +1,6 @@
-import { ownVersions } from '../agent-reference.ts';
-import type { Configure } from '../cli.ts';
-import { table } from '../output.ts';
+import { ownVersions } from '../shared/agent-reference.ts';
+import type { Configure } from '../shared/cli.ts';
+import { table } from '../shared/output.ts';
 
 const versions: Configure = (command, cli) => {
   command

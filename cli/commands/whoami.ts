@@ -1,5 +1,5 @@
-import type { Configure } from '../cli.ts';
-import { members } from '../output.ts';
+import type { Configure } from '../shared/cli.ts';
+import { members } from '../shared/output.ts';
 
 const whoami: Configure = (command, cli) => {
   command.addHelpText('after', '\nExample:\n  $ platform whoami').action(async () => {

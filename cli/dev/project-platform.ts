@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { EXIT, UsageError } from '#client/usage-error.ts';
 import { isLoopbackName } from '#core/http/loopback.ts';
 import { newOwnerKey, startChildPlatform, startScript } from '../child-platform.ts';
-import { Cli } from '../cli.ts';
-import { EXIT, UsageError } from '../failure.ts';
+import { Cli } from '../shared/cli.ts';
 
 export interface DevPlatform {
   /** Speaks to it. */

@@ -4,15 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { ApiError } from '#core/api/client.ts';
 import { hasCode } from '#core/base/errors.ts';
-import type { Cli } from '../cli.ts';
-import { isResponse } from '../connection.ts';
-import { failureOf } from '../failure.ts';
-import { type FollowedEvent, followWorkspace } from '../follow.ts';
-import { duration, printable, textOf } from '../output.ts';
-import { programProblems } from '../program-problems.ts';
-import { publishFolder } from '../publish-folder.ts';
-import { readFolder } from '../read-folder.ts';
-import { undeclaredVariables } from '../undeclared.ts';
+import { programProblems } from '../publishing/program-problems.ts';
+import { publishFolder } from '../publishing/publish-folder.ts';
+import { readFolder } from '../publishing/read-folder.ts';
+import { undeclaredVariables } from '../publishing/undeclared.ts';
+import type { Cli } from '../shared/cli.ts';
+import { failureOf } from '../shared/failure.ts';
+import { type FollowedEvent, followWorkspace } from '../shared/follow.ts';
+import { duration, printable, textOf } from '../shared/output.ts';
+import { isResponse } from '../signing-in/connection.ts';
 
 /** Before a platform that stayed away is asked again. */
 const RETRY_MS = 5_000;

@@ -1,7 +1,7 @@
 import { basename, relative } from 'node:path';
 import { watch as watchPaths } from 'chokidar';
+import { rulesOf, withSlashes } from '#client/git-ignored.ts';
 import { isHidden } from '#core/manifest/folder/ignore-rules.ts';
-import { rulesOf, withSlashes } from '../ignored.ts';
 
 /** Editors write a file in several steps, and save several files at once. */
 const DEBOUNCE_MS = 100;

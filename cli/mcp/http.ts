@@ -11,8 +11,8 @@ import {
   localhostAllowedOrigins,
   originValidationResponse,
 } from '@modelcontextprotocol/server';
-import type { Cli } from '../cli.ts';
-import { UsageError } from '../failure.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Cli } from '../shared/cli.ts';
 import { mcpServer } from './server.ts';
 
 const PATH = '/mcp';

@@ -1,9 +1,9 @@
 import { fromJsonSchema, McpServer } from '@modelcontextprotocol/server';
 import * as z from 'zod';
 import { ApiError } from '#core/api/client.ts';
-import type { Cli } from '../cli.ts';
-import { failureOf } from '../failure.ts';
-import { VERSION } from '../version.ts';
+import { VERSION } from '#core/base/version.ts';
+import type { Cli } from '../shared/cli.ts';
+import { failureOf } from '../shared/failure.ts';
 import { MCP_TOOLS } from './tools.ts';
 
 /** A server of the Model Context Protocol whose tools act as the user of the command line. */

@@ -1,14 +1,14 @@
 import * as z from 'zod';
 import type { Client } from '#core/api/client.ts';
 import { isRaw, pathParameters } from '#core/http/route.ts';
-import { newestVersions } from '../agent-reference.ts';
-import type { Cli } from '../cli.ts';
-import { findId } from '../find-id.ts';
 import type { OperationId } from '../operation.ts';
-import { publishFolder } from '../publish-folder.ts';
-import { readFolder } from '../read-folder.ts';
-import { routeOf } from '../route-of.ts';
-import { runParams } from '../run-params.ts';
+import { publishFolder } from '../publishing/publish-folder.ts';
+import { readFolder } from '../publishing/read-folder.ts';
+import { newestVersions } from '../shared/agent-reference.ts';
+import type { Cli } from '../shared/cli.ts';
+import { findId } from '../shared/find-id.ts';
+import { routeOf } from '../shared/route-of.ts';
+import { runParams } from '../shared/run-params.ts';
 
 /** A tool of `platform mcp`. */
 export interface McpTool {

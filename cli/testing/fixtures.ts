@@ -3,9 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type * as z from 'zod';
+import { UsageError } from '#client/usage-error.ts';
 import { fixtureShape } from '#core/manifest/editor/fixture.ts';
 import { validateAgainst } from '#core/manifest/json-schema/schema-validation.ts';
-import { UsageError } from '../failure.ts';
 
 type Fixture = z.output<typeof fixtureShape>;
 

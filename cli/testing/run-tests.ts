@@ -1,11 +1,11 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { type AgentFolder, readAgentFolder } from '#client/agent-folder.ts';
+import { UsageError } from '#client/usage-error.ts';
 import type { ApiError, Client } from '#core/api/client.ts';
 import { hasCode } from '#core/base/errors.ts';
-import type { AgentReference } from '../agent-reference.ts';
-import { type AgentFolder, readAgentFolder } from '../bundle-folder.ts';
-import { UsageError } from '../failure.ts';
-import { publishFolder } from '../publish-folder.ts';
+import { publishFolder } from '../publishing/publish-folder.ts';
+import type { AgentReference } from '../shared/agent-reference.ts';
 import { failuresOf, type NamedFixture, type Outcome } from './fixtures.ts';
 import type { ModelRecorder, RecordedAnswer } from './model-recorder.ts';
 import type { OwnPlatform } from './test-platform.ts';

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
 import { startChildPlatform, startScript } from '../child-platform.ts';
-import type { Host } from '../cli.ts';
-import { clientOf } from '../connection.ts';
-import { UsageError } from '../failure.ts';
+import type { Host } from '../shared/cli.ts';
+import { clientOf } from '../signing-in/connection.ts';
 
 export interface OwnPlatform {
   readonly client: Client;

@@ -1,4 +1,4 @@
-import { S3Blobs } from '#aws/s3-blobs.ts';
+import { S3Blobs } from '#aws/blobs/s3-blobs.ts';
 import { agentListingSuite } from '#test/conformance/agent-listing.ts';
 import { createBucket, newTables, s3Client } from '#test/helpers/aws.ts';
 

@@ -1,6 +1,6 @@
-import { openDatabase } from '#local/database.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { agentListingSuite } from '#test/conformance/agent-listing.ts';
 
 agentListingSuite(async (clock) => {

@@ -5,8 +5,8 @@ import type { AgentDefinition } from '#core/manifest/definition.ts';
 import type { AgentVersion, Install } from '#core/manifest/version.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, equals, exists, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { promote } from './dev/publish.ts';
 import type { AgentListeners } from './listeners.ts';
 import {
@@ -67,7 +67,7 @@ export async function publish(
   });
   const agent: Agent = { workspaceId: workspace.id, name };
 
-  const published = await untilWritten(clock, `the agent ${name}`, async () => {
+  const published = await retryOnConflict(clock, `the agent ${name}`, async () => {
     const head = await readHead(deps, workspace.id, name);
     const version = head.assigned + 1;
     const now = isoTime(clock.now());
@@ -122,7 +122,7 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
     await promote(deps, { ...version, devOf });
     return 0;
   }
-  await untilWritten(clock, `the agent ${name}`, async () => {
+  await retryOnConflict(clock, `the agent ${name}`, async () => {
     // In this order: the version is then at least as new as the head.
     const head = await readHead(deps, workspaceId, name);
     const stored = await new AgentStore(deps, workspaceId).findVersion(name, version.version);
@@ -165,7 +165,7 @@ async function removeVersion(deps: Omit<PublishDeps, 'listeners'>, version: Agen
   const { main, clock } = deps;
   const { workspaceId, name } = version;
   await agentUse(deps, workspaceId);
-  await untilWritten(clock, `the agent ${name}`, async () => {
+  await retryOnConflict(clock, `the agent ${name}`, async () => {
     const item = await main.get(versionKey(version));
     if (item === undefined || item.deleted_at !== undefined) return true;
     const head = await readHead(deps, workspaceId, name);

@@ -20,12 +20,12 @@ const partitionOf = ({ workspaceId, agentWorkspaceId, agentName }: Agent): strin
   `WS#${workspaceId}#SERVED#${agentWorkspaceId}/${agentName}`;
 
 /** Notes where an agent is served, in the transaction that makes it so. */
-export const servedOperation = (served: ServedAgent): TransactOperation => ({
+export const putEndpoint = (served: ServedAgent): TransactOperation => ({
   op: 'put',
   item: { ...keyOf(served), service_name: served.serviceName, address: served.address },
 });
 
-export const notServedOperation = (served: Agent & Pick<ServedAgent, 'serviceId'>): TransactOperation => ({
+export const removeEndpoint = (served: Agent & Pick<ServedAgent, 'serviceId'>): TransactOperation => ({
   op: 'delete',
   key: keyOf(served),
 });

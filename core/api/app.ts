@@ -3,7 +3,7 @@ import { isAudited } from '#core/accounts/audit/rule.ts';
 import { checkScope } from '#core/accounts/grants/rights.ts';
 import { AddressLimits } from '#core/accounts/limits/address.ts';
 import { callsAboutLeft } from '#core/accounts/limits/admission.ts';
-import { refuseWithoutTime } from '#core/accounts/limits/check-time.ts';
+import { rejectIfExhausted } from '#core/accounts/limits/cpu-budget.ts';
 import { type LimitError, type RateLimit, rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import { sessionCookieOf } from '#core/accounts/sign-in/own-pages.ts';
 import type { Caller } from '#core/base/caller.ts';
@@ -145,7 +145,7 @@ async function serve(
 ): Promise<HttpResponse> {
   const receivedAt = deps.clock.now();
   const caller = await identify(deps, route, request.headers, exchange.params.workspace_id, exchange);
-  if (route.admits && caller) await refuseWithoutTime(deps, caller.workspace);
+  if (route.admits && caller) await rejectIfExhausted(deps, caller.workspace);
   const showLeft = caller && (() => showCallsLeft(deps, caller.workspace, exchange));
   const shown = route.admits ? undefined : showLeft?.();
   let answer: AnyOutgoing | undefined;

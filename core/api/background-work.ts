@@ -1,7 +1,7 @@
 import { collectAgentGarbage } from '#core/agents/garbage.ts';
 import { purgeUploads } from '#core/agents/uploads/store.ts';
-import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
-import { reconcileTimers } from '#core/automation/schedules/timers.ts';
+import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
+import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
 import { continueBulks } from '#core/execution/bulk/work.ts';
 import { applyServices } from '#core/services/apply.ts';

@@ -16,7 +16,7 @@ import { uploadHandlers } from '#core/agents/uploads/handlers.ts';
 import { alertHandlers } from '#core/automation/alerts/handlers.ts';
 import { scheduleHandlers } from '#core/automation/schedules/handlers.ts';
 import { scheduleUse } from '#core/automation/schedules/store.ts';
-import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger-handlers.ts';
+import { scheduleTriggerHandlers } from '#core/automation/schedules/trigger/handlers.ts';
 import { webhookDeliveryHandlers } from '#core/automation/webhooks/delivery-handlers.ts';
 import { webhookHandlers } from '#core/automation/webhooks/handlers.ts';
 import { budgetHandlers } from '#core/billing/budgets/handlers.ts';

@@ -16,7 +16,7 @@ export const agentListeners = (
   // Loaded when it is needed: few requests publish or delete, and a function starts the faster the less it loads.
   async currentVersionChanged(agent) {
     const [, servicesUpdated] = await Promise.all([
-      import('#core/automation/schedules/follow-versions.ts').then((schedules) =>
+      import('#core/automation/schedules/changes/follow-versions.ts').then((schedules) =>
         schedules.moveSchedulesToCurrentVersion(deps, agent),
       ),
       import('#core/services/follow-versions.ts').then((services) =>

@@ -12,7 +12,7 @@ import { agentRoutes } from '#core/agents/routes.ts';
 import { uploadRoutes } from '#core/agents/uploads/routes.ts';
 import { alertRoutes } from '#core/automation/alerts/routes.ts';
 import { scheduleRoutes } from '#core/automation/schedules/routes.ts';
-import { scheduleTriggerRoutes } from '#core/automation/schedules/trigger-routes.ts';
+import { scheduleTriggerRoutes } from '#core/automation/schedules/trigger/routes.ts';
 import { webhookDeliveryRoutes, webhookRoutes } from '#core/automation/webhooks/routes.ts';
 import { budgetRoutes } from '#core/billing/budgets/routes.ts';
 import { creditRoutes } from '#core/billing/credits/routes.ts';

@@ -4,8 +4,8 @@ import type { Deps } from '#core/ports/deps.ts';
 import { liveEventsOf } from '#core/runs/live-events.ts';
 import { outcomeOf, type Run, type RunBody } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { TraceEvent } from '#core/runs/trace.ts';
-import { traceEventView } from '#core/runs/trace-view.ts';
+import type { TraceEvent } from '#core/runs/trace/trace.ts';
+import { traceEventView } from '#core/runs/trace/trace-view.ts';
 import type { Watched, WatchedEvent } from './watch.ts';
 
 type RunEventDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>;

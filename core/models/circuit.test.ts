@@ -8,7 +8,7 @@ import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/s
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { ModelChoice } from './choose.ts';
 import { Circuits, circuitsOf, type Outcome } from './circuit.ts';
-import { SteadyLlm } from './steady-llm.ts';
+import { RetryingLlm } from './retrying-llm.ts';
 
 const CLAUDE: ModelChoice = { provider: 'anthropic', model: 'claude-sonnet-5-5', apiKey: 'key-1' };
 const GPT: ModelChoice = { provider: 'openai', model: 'gpt-6.2-sol', apiKey: 'key-2' };
@@ -128,7 +128,7 @@ describe('questions', () => {
     const llm = createLlm(parseConfig(server.settings));
     const skipped: string[] = [];
     const ask = (models: readonly ModelChoice[], signal = new AbortController().signal) =>
-      new SteadyLlm({ llm, clock }, { workspaceId: 'ws-1', deadline: clock.now() + 240_000 }).ask(models, {
+      new RetryingLlm({ llm, clock }, { workspaceId: 'ws-1', deadline: clock.now() + 240_000 }).ask(models, {
         signal,
         question: () => ({ messages: [{ role: 'user', text: 'Hello' }], maxOutputTokens: 1000 }),
         mayRepeat: () => true,

@@ -29,7 +29,7 @@ const factsSchema = z.strictObject({
 /** Model id -> facts. */
 export type ModelFactsById = Readonly<Record<string, ModelFacts>>;
 
-/** More than all providers have. Each may become an attribute of a day's sums (`core/runs/costs.ts`), which have a limit of size. */
+/** More than all providers have. Each may become an attribute of a day's sums (`core/runs/usage/costs.ts`), which have a limit of size. */
 const MAX_MODELS = 2000;
 /** At most this many problems are named: the text is for a line of the log. */
 const MAX_PROBLEMS = 3;

@@ -19,8 +19,8 @@ export async function putIfLarge(
   return true;
 }
 
-/** Of a character, as in `\u0000`. */
-const MOST_BYTES = 6;
+/** JSON escapes one character as `\u0000`. */
+const MAX_CHARACTER_BYTES = 6;
 /** Of a number or a word, with a comma; of the punctuation around anything else. */
 const SCALAR_BYTES = 25;
 const PUNCTUATION = 4;
@@ -30,7 +30,7 @@ export const isSurelyWithin = (maxBytes: number, value: Json | undefined): boole
 
 /** What is left of `room` after the longest JSON that the value may have, or a negative number. */
 function roomAfter(value: Json | undefined, room: number): number {
-  if (typeof value === 'string') return room - value.length * MOST_BYTES - PUNCTUATION;
+  if (typeof value === 'string') return room - value.length * MAX_CHARACTER_BYTES - PUNCTUATION;
   if (typeof value !== 'object' || value === null) return room - SCALAR_BYTES;
   let left = room - PUNCTUATION;
   if (Array.isArray(value)) {
@@ -39,7 +39,7 @@ function roomAfter(value: Json | undefined, room: number): number {
   }
   for (const name in value) {
     if (left < 0) return left;
-    left = roomAfter(value[name], left - name.length * MOST_BYTES - PUNCTUATION);
+    left = roomAfter(value[name], left - name.length * MAX_CHARACTER_BYTES - PUNCTUATION);
   }
   return left;
 }

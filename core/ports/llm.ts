@@ -1,6 +1,6 @@
 import { type ErrorCode, type ErrorExtra, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import { keptBy } from '#core/base/kept-by.ts';
+import { memoizeWeak } from '#core/base/memoize-weak.ts';
 
 /** `gemini` is Google's API; `ollama` is a local model server that speaks OpenAI's chat completions. */
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
@@ -210,7 +210,7 @@ export interface LlmTool {
 }
 
 /** A tool as text, for its size. */
-export const toolJson: (tool: LlmTool) => string = keptBy(JSON.stringify);
+export const toolJson: (tool: LlmTool) => string = memoizeWeak(JSON.stringify);
 
 export interface LlmToolCall {
   readonly id: string;

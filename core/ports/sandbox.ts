@@ -98,7 +98,7 @@ export interface SandboxSpec {
    * @default - an hour from now
    */
   readonly deadline?: number;
-  /** The run or installation waits for its turn when sandboxes are few. Without one, work goes first (`core/execution/turns.ts`). */
+  /** The run or installation waits for its turn when sandboxes are few. Without one, work goes first (`core/execution/fair-queue.ts`). */
   readonly turn?: SandboxTurn;
   /** Once it is aborted, `open` waits no longer and throws its reason. */
   readonly signal?: AbortSignal;

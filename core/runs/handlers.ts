@@ -5,15 +5,15 @@ import { traitsOf } from '#core/manifest/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';
-import { buildDag } from './dag.ts';
 import { filterOf } from './filter.ts';
 import { listRuns, runsWithPrefix } from './listing.ts';
 import type { runRoutes } from './routes.ts';
 import { momentView, type Run, type RunBody } from './run.ts';
 import { RunStore } from './store.ts';
-import { spanIdOf, withSubCalls } from './trace-view.ts';
+import { buildDag } from './trace/dag.ts';
+import { spanIdOf, withSubCalls } from './trace/trace-view.ts';
+import { waterfallOf } from './trace/waterfall.ts';
 import { runSummaryOf } from './view.ts';
-import { waterfallOf } from './waterfall.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;

@@ -3,7 +3,7 @@ import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { hexOf } from './items.ts';
-import type { SecretMask } from './masking.ts';
+import type { SecretMask } from './masking/masking.ts';
 
 /**
  * What a run does while it runs, for those who watch it. Runs table:

@@ -3,8 +3,8 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { headKey, runFrom, runsByTime } from './items.ts';
-import { failedLogPartition } from './rollup.ts';
 import type { Run } from './run.ts';
+import { failedLogPartition } from './usage/rollup.ts';
 
 /** Reads of heads alone, for callers without access to blobs. */
 type LookupDeps = Pick<Deps, 'runs' | 'clock'>;

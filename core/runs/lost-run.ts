@@ -1,10 +1,10 @@
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import { type LiveEvent, liveEventsOf } from './live-events.ts';
-import { shortenLog } from './masking.ts';
+import { shortenLog } from './masking/masking.ts';
 import type { RunResult } from './run.ts';
-import { addSpending, type Spending, spentMembers } from './spending.ts';
-import { type LiveTraceEvent, recordedEvents, type TraceEvent } from './trace.ts';
+import { type LiveTraceEvent, recordedEvents, type TraceEvent } from './trace/trace.ts';
+import { addSpending, type Spending, spentMembers } from './usage/spending.ts';
 
 /**
  * What a run had done and spent when its host died, as far as its events were written (`live-events.ts`): all but the last second.

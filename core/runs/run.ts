@@ -8,7 +8,7 @@ import { versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
-import type { TraceEvent } from './trace.ts';
+import type { TraceEvent } from './trace/trace.ts';
 
 /** The record of a run. */
 export interface Run {

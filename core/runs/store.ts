@@ -3,6 +3,7 @@ import type { Json } from '#core/base/json.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, isSurelyWithin, putIfLarge } from '#core/ports/large-value.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
   absent,
   allOf,
@@ -13,7 +14,6 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import {
   bodyBlobKey,
   bodyChanges,
@@ -31,10 +31,10 @@ import {
   treePartition,
 } from './items.ts';
 import { MAX_EXAMINED } from './listing.ts';
-import { usageOperations } from './rollup.ts';
 import { CANCELLED, emptyBody, type NewRun, type Run, type RunBody, type RunResult } from './run.ts';
-import type { TraceEvent } from './trace.ts';
-import type { ContentByEvent } from './trace-content.ts';
+import type { TraceEvent } from './trace/trace.ts';
+import type { ContentByEvent } from './trace/trace-content.ts';
+import { usageOperations } from './usage/rollup.ts';
 
 /** A page of runs, and how many there are on all pages. */
 interface RunPage {
@@ -114,7 +114,7 @@ export class RunStore {
       ...usageOperations(this.#workspaceId, run, result, now, ttl),
     ];
     // Many runs write the same roll-ups: DynamoDB refuses one of two transactions that meet on an item.
-    const isRecorded = await untilWritten(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
+    const isRecorded = await retryOnConflict(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
       const written = await this.#deps.runs.transact(operations);
       if (written.ok) return true;
       return written.failed.includes(0) ? false : undefined;

@@ -1,10 +1,10 @@
 import type { UseReader } from '#core/accounts/resources/quota.ts';
 import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
-import { notServedOperation, servedOperation } from '#core/agents/service-endpoints.ts';
+import { putEndpoint, removeEndpoint } from '#core/agents/service-endpoints.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, anyOf, equals, type Item, lessThan, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import type { NewServiceEvent, Service, ServiceEvent } from './service.ts';
 import { isDue, stateOf } from './state.ts';
 
@@ -65,7 +65,7 @@ export class ServiceStore {
   async create(service: Service, limit: number, event: NewServiceEvent): Promise<'created' | 'full' | 'taken'> {
     const { main, clock } = this.#deps;
     if (limit < 1) return 'full';
-    return untilWritten(clock, `the services of workspace ${this.#workspaceId}`, async () => {
+    return retryOnConflict(clock, `the services of workspace ${this.#workspaceId}`, async () => {
       const created = await main.transact([
         {
           op: 'update',
@@ -76,7 +76,7 @@ export class ServiceStore {
         { op: 'put', item: { ...labelKey(service.label), service_id: service.id }, condition: absent() },
         { op: 'put', item: this.#item(service, 1), condition: absent() },
         { op: 'put', item: { ...metaKey(service.id), workspace_id: this.#workspaceId } },
-        servedOperation(servedFrom(service)),
+        putEndpoint(servedFrom(service)),
         ...this.#eventOperations(service.id, 1, [event]),
       ]);
       if (created.ok) return 'created';
@@ -107,7 +107,7 @@ export class ServiceStore {
    */
   async change(id: string, decide: (service: Service) => ServiceChange | undefined): Promise<Service | undefined> {
     const { main, clock } = this.#deps;
-    const changed = await untilWritten(clock, `service ${id}`, async () => {
+    const changed = await retryOnConflict(clock, `service ${id}`, async () => {
       const item = isId(id) ? await main.get(this.#key(id)) : undefined;
       if (item === undefined) return null;
       const before = serviceFrom(item);
@@ -145,10 +145,10 @@ export class ServiceStore {
     if (isEnded(after) && !isEnded(before)) {
       operations.push(
         { op: 'update', key: countKey(this.#workspaceId), changes: { add: { count: -1 } } },
-        notServedOperation(servedFrom(after)),
+        removeEndpoint(servedFrom(after)),
       );
     } else if (!isEnded(after) && (before.address !== after.address || before.name !== after.name)) {
-      operations.push(servedOperation(servedFrom(after)));
+      operations.push(putEndpoint(servedFrom(after)));
     }
     if (stateOf(after) === 'deleted' && stateOf(before) !== 'deleted') {
       operations.push(

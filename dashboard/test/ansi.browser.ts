@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { piecesOf } from '../src/ui/ansi.ts';
+import { piecesOf } from '../src/ui/text/ansi.ts';
 
 const looks = (text: string) => piecesOf(text).map((piece) => [piece.text, piece.look]);
 

@@ -1,4 +1,4 @@
-import { Dashboard } from '../../local/dashboard.ts';
+import { Dashboard } from '../../local/http/dashboard.ts';
 import { findChromium } from './chromium.ts';
 
 /** Before all browser tests: builds the dashboard once, as `npm start` does, and says so if there is no browser. */

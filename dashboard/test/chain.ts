@@ -1,7 +1,7 @@
 import type { RunResult } from '../../core/runs/run.ts';
 import { RunStore } from '../../core/runs/store.ts';
-import type { TraceEvent } from '../../core/runs/trace.ts';
-import type { ContentByEvent } from '../../core/runs/trace-content.ts';
+import type { TraceEvent } from '../../core/runs/trace/trace.ts';
+import type { ContentByEvent } from '../../core/runs/trace/trace-content.ts';
 import type { LocalTarget } from '../../test/helpers/platform.ts';
 
 /** Steps of one run: each has a beginning and an end, of a thousand events that a run keeps. */

@@ -12,7 +12,7 @@ const UNSEEN = `(() => {
   return isSeen ? '' : node.outerHTML.slice(0, 300);
 })()`;
 /** Stops of one page, at most. */
-const MOST_STOPS = 80;
+const MAX_STOPS = 80;
 
 const hasFocus = async (target: Locator): Promise<boolean> =>
   (await target.and(target.page().locator(':focus')).count()) === 1;
@@ -25,7 +25,7 @@ async function seenFocus(page: Page): Promise<void> {
 async function tabTo(page: Page, target: Locator): Promise<void> {
   await target.waitFor();
   const stops: string[] = [];
-  while (stops.length < MOST_STOPS) {
+  while (stops.length < MAX_STOPS) {
     if (await hasFocus(target)) return;
     await page.keyboard.press('Tab');
     await seenFocus(page);

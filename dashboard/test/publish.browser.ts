@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { strToU8, zipSync } from 'fflate';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { readAgentFolder } from '../../cli/bundle-folder.ts';
+import { readAgentFolder } from '../../client/agent-folder.ts';
 import { checkAccess, describeSite } from './browser.ts';
 
 const manifest = (name: string, more: object = {}) =>

@@ -1,6 +1,6 @@
 import { S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { emptyStage } from '#aws/empty-stage.ts';
+import { emptyStage } from '#aws/release/empty-stage.ts';
 import { customResource } from '../custom-resource.ts';
 import { host } from '../host.ts';
 

@@ -1,5 +1,5 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { takeDataVersion } from '#aws/data-version.ts';
+import { takeDataVersion } from '#aws/tables/data-version.ts';
 import { customResource } from '../custom-resource.ts';
 import { host } from '../host.ts';
 

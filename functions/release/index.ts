@@ -1,4 +1,4 @@
-import { parseRelease, tryRelease } from '#aws/release.ts';
+import { parseRelease, tryRelease } from '#aws/release/release.ts';
 import { customResource } from '../custom-resource.ts';
 import { host } from '../host.ts';
 

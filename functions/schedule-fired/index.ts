@@ -1,6 +1,6 @@
 import type { SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import { awsDeps } from '#aws/all-deps.ts';
-import { fireFromQueue, retrySoon } from '#aws/timer-queue.ts';
+import { fireFromQueue, retrySoon } from '#aws/timers/timer-queue.ts';
 import { host } from '../host.ts';
 
 const deps = awsDeps(host.config);

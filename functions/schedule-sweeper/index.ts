@@ -1,5 +1,5 @@
 import { awsDeps } from '#aws/all-deps.ts';
-import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import { continueBulks } from '#core/execution/bulk/work.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';

@@ -1,5 +1,5 @@
 import { tableParts, timerParts } from '#aws/deps.ts';
-import { reconcileTimers } from '#core/automation/schedules/timers.ts';
+import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 

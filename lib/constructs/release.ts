@@ -40,7 +40,7 @@ export interface ReleaseProps {
 
 /**
  * Tries a deployment before the stage of the API moves to it: a part of the requests goes to the new versions of all functions
- * for a while (`aws/release.ts`). An alarm fails the stack's update, and CloudFormation rolls it back: the stage has never moved.
+ * for a while (`aws/release/release.ts`). An alarm fails the stack's update, and CloudFormation rolls it back: the stage has never moved.
  */
 export class Release extends Construct {
   constructor(scope: Construct, id: string, props: ReleaseProps) {

@@ -235,7 +235,7 @@ const VIEWER = `function handler(event) {
   return event.request;
 }`;
 
-/** Every address is the one page, but those of files: as on one machine (`local/dashboard.ts`). */
+/** Every address is the one page, but those of files: as on one machine (`local/http/dashboard.ts`). */
 const pagesOf = (folder: string, basePath: string): string => `var FILES = ${JSON.stringify(namesIn(folder))};
 function handler(event) {
   var request = event.request;

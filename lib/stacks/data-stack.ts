@@ -10,7 +10,7 @@ import { bucketNameOf, type Stage, tablePrefixOf } from '../config.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { removalPolicyOf } from '../removal.ts';
 
-/** `aws/empty-stage.ts` reads it. */
+/** `aws/release/empty-stage.ts` reads it. */
 const DISPOSABLE_TAG = 'platform:disposable';
 /** DynamoDB's most. It bills point-in-time recovery by the table's size alone. */
 const RECOVERY_DAYS = 35;

@@ -21,10 +21,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import { type Database, openDatabase } from '../database.ts';
-import { FileVault } from '../file-vault.ts';
-import { FolderBlobs } from '../folder-blobs.ts';
-import { SqliteTable } from '../sqlite-table.ts';
+import { type Database, openDatabase } from '../database/database.ts';
+import { SqliteTable } from '../database/sqlite-table.ts';
+import { FileVault } from '../files/file-vault.ts';
+import { FolderBlobs } from '../files/folder-blobs.ts';
 import { type Backup, lastBackup, writeBackup } from './backup.ts';
 import { encodeManifest, MANIFEST } from './format.ts';
 import { RESTORING, restoreBackup, verifyBackup } from './restore.ts';
@@ -428,8 +428,8 @@ function spawnScript(script: string): ChildProcess {
 /** Writes pairs of items without end. */
 const spawnWriter = (): ChildProcess =>
   spawnScript(`
-    const { openDatabase } = await import(${url('../database.ts')});
-    const { SqliteTable } = await import(${url('../sqlite-table.ts')});
+    const { openDatabase } = await import(${url('../database/database.ts')});
+    const { SqliteTable } = await import(${url('../database/sqlite-table.ts')});
     const table = new SqliteTable(openDatabase(${JSON.stringify(join(dataFolder, 'platform.sqlite'))}), 'main', { now: () => 0 });
     const lane = async (name) => {
       for (let n = 1; ; n += 1) {

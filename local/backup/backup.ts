@@ -5,8 +5,8 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip, constants as zlib } from 'node:zlib';
 import { hasCode } from '#core/base/errors.ts';
-import { ifThere, replaceFile } from '../files.ts';
-import { TEMPORARY } from '../folder-blobs.ts';
+import { replaceFile, undefinedIfMissing } from '../files/files.ts';
+import { TEMPORARY } from '../files/folder-blobs.ts';
 import { BLOBS, DATABASE, encodeManifest, MANIFEST, VAULT, VAULT_KEY } from './format.ts';
 import { snapshot } from './snapshot.ts';
 import { ARCHIVE_END, fileHeader, padding } from './tar.ts';
@@ -70,7 +70,7 @@ export async function writeBackup(order: BackupOrder): Promise<Backup> {
 
 /** The newest backup that was made of a data folder; `undefined` if none is known. */
 export async function lastBackup(dataFolder: string): Promise<Backup | undefined> {
-  const file = await ifThere(open(join(dataFolder, LAST_BACKUP)));
+  const file = await undefinedIfMissing(open(join(dataFolder, LAST_BACKUP)));
   if (file === undefined) return undefined;
   try {
     return JSON.parse(await file.readFile('utf8')) as Backup;
@@ -113,7 +113,7 @@ async function* archiveOf(
   yield* add(DATABASE, copy);
   await rm(copy);
   yield* addBlobs();
-  for (const name of (await ifThere(readdir(join(dataFolder, VAULT)))) ?? []) {
+  for (const name of (await undefinedIfMissing(readdir(join(dataFolder, VAULT)))) ?? []) {
     if (!name.endsWith('.vault')) continue;
     yield* add(`${VAULT}/${name}`, join(dataFolder, VAULT, name));
     secrets += 1;
@@ -137,7 +137,7 @@ async function* archiveOf(
 /** A file in the archive. Nothing if it is gone: then no record of the snapshot needs it. */
 async function* entryOf(path: string, from: string): AsyncGenerator<Buffer> {
   // A link that somebody put there leads to what is no part of the data.
-  const file = await ifThere(open(from, constants.O_RDONLY | constants.O_NOFOLLOW));
+  const file = await undefinedIfMissing(open(from, constants.O_RDONLY | constants.O_NOFOLLOW));
   if (file === undefined) return;
   try {
     const { size } = await file.stat();
@@ -156,7 +156,7 @@ async function* entryOf(path: string, from: string): AsyncGenerator<Buffer> {
 
 /** Paths of the regular files below a folder, without those that are being written. */
 async function* filesBelow(root: string, folder = root): AsyncGenerator<string> {
-  const entries = await ifThere(opendir(folder));
+  const entries = await undefinedIfMissing(opendir(folder));
   if (entries === undefined) return;
   for await (const entry of entries) {
     const path = join(folder, entry.name);

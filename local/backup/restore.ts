@@ -6,8 +6,8 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { hasCode } from '#core/base/errors.ts';
-import { newerData } from '../data-version.ts';
-import { ifThere } from '../files.ts';
+import { newerData } from '../database/data-version.ts';
+import { undefinedIfMissing } from '../files/files.ts';
 import { syncFolder } from './backup.ts';
 import { BLOBS, checkPath, DATABASE, MANIFEST, type Manifest, parseManifest, VAULT, VAULT_KEY } from './format.ts';
 import { type ArchivedFile, ArchiveError, readTar } from './tar.ts';
@@ -44,7 +44,11 @@ export async function verifyBackup(file: string): Promise<Manifest> {
 export async function restoreBackup({ file, dataFolder, keyFile }: RestoreOrder): Promise<Manifest> {
   await checkTarget(dataFolder);
   const verified = await verifyBackup(file);
-  if (verified.has_key && keyFile !== join(dataFolder, VAULT_KEY) && (await ifThere(stat(keyFile))) !== undefined) {
+  if (
+    verified.has_key &&
+    keyFile !== join(dataFolder, VAULT_KEY) &&
+    (await undefinedIfMissing(stat(keyFile))) !== undefined
+  ) {
     throw new Error(`the backup has a key of its own, and ${keyFile} exists: move that one away first`);
   }
   await mkdir(dataFolder, { recursive: true, mode: 0o700 });
@@ -82,7 +86,7 @@ async function clear(folder: string): Promise<void> {
 }
 
 async function checkTarget(folder: string): Promise<void> {
-  const names = await ifThere(readdir(folder)).catch((error) => {
+  const names = await undefinedIfMissing(readdir(folder)).catch((error) => {
     throw hasCode(error, 'ENOTDIR') ? new Error(`${folder} is no folder`) : error;
   });
   const isInterrupted = names?.includes(RESTORING) && !names.includes(DATABASE);

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { hasCode } from '#core/base/errors.ts';
-import { versionOf } from '../data-version.ts';
-import { journalFiles, readJournal } from '../database-journal.ts';
-import { WrittenRows } from '../database-rows.ts';
+import { versionOf } from '../database/data-version.ts';
+import { journalFiles, readJournal } from '../database/journal.ts';
+import { WrittenRows } from '../database/rows.ts';
 
 const SQLITE_FULL = 13;
 const TRIES = 100;

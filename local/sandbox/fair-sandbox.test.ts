@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
+import { turnsConformance } from '#test/conformance/fair-queue.ts';
 import { specOf } from '#test/conformance/sandbox.ts';
-import { turnsConformance } from '#test/conformance/turns.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { FairSandbox } from './fair-sandbox.ts';
 

@@ -1,5 +1,5 @@
 import { availableParallelism, totalmem } from 'node:os';
-import { inTurn, noPlaceError, patienceUntil, type Work } from '#core/execution/turns.ts';
+import { nextInQueue, noPlaceError, queueDeadline, type Work } from '#core/execution/fair-queue.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxTurn } from '#core/ports/sandbox.ts';
 
@@ -19,7 +19,7 @@ interface Waiter extends Work {
 }
 
 /**
- * A sandbox that opens at most `maxConcurrent` sessions at once, in the order of `core/execution/turns.ts`.
+ * A sandbox that opens at most `maxConcurrent` sessions at once, in the order of `core/execution/fair-queue.ts`.
  *
  * Work without a turn is opened at once, even when every place is taken: the bound protects the machine's memory and is
  * an estimate, while a chain of sub-calls that waited for a place could wait for the runs above it, which wait for it.
@@ -98,7 +98,7 @@ export class FairSandbox implements Sandbox {
       if (this.#waiting.delete(waiter)) turn.reject(reason);
     };
     const onAbort = (): void => giveUp(signal?.reason);
-    const patienceMs = patienceUntil(now, deadline) - now;
+    const patienceMs = queueDeadline(now, deadline) - now;
     const stopTimer = this.#clock.after(patienceMs, () => giveUp(noPlaceError(patienceMs)));
     signal?.addEventListener('abort', onAbort);
     try {
@@ -113,7 +113,7 @@ export class FairSandbox implements Sandbox {
 
   #startNext(): void {
     while (this.#waiting.size > 0 && this.#open.size < this.#maxConcurrent) {
-      const [next] = inTurn([...this.#waiting], this.#open, this.#maxConcurrent);
+      const [next] = nextInQueue([...this.#waiting], this.#open, this.#maxConcurrent);
       if (next === undefined) return;
       this.#waiting.delete(next);
       this.#open.add(next);

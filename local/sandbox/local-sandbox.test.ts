@@ -10,7 +10,7 @@ import type { Sandbox, SandboxSpec } from '#core/ports/sandbox.ts';
 import { python, ran, sandboxConformance, specOf, tarOf } from '#test/conformance/sandbox.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
 import { zip } from '#test/helpers/zip.ts';
-import { FolderBlobs } from '../folder-blobs.ts';
+import { FolderBlobs } from '../files/folder-blobs.ts';
 import { createLocalSandbox } from './local-sandbox.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'sandbox-test-'));

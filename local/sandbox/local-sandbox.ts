@@ -3,11 +3,11 @@ import type { Blobs } from '#core/ports/blobs.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
 import type { Space } from '#core/ports/space.ts';
-import { ContentCache } from '#runner/content-cache.ts';
-import type { Gateway, Registries } from '#runner/egress-proxy.ts';
 import { findHostRuntime, type HostRuntime } from '#runner/host-runtime.ts';
-import { createNamespaceSandbox } from '#runner/namespace-sandbox.ts';
-import { removeLeftovers } from '#runner/scratch.ts';
+import { ContentCache } from '#runner/sandbox/content-cache.ts';
+import type { Gateway, Registries } from '#runner/sandbox/egress-proxy.ts';
+import { createNamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
+import { removeLeftovers } from '#runner/sandbox/scratch.ts';
 import { UnsandboxedSandbox } from './unsandboxed.ts';
 
 export interface LocalSandboxOptions {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
-import { FolderBlobs } from '../folder-blobs.ts';
+import { FolderBlobs } from '../files/folder-blobs.ts';
 import { createLocalSandbox } from './local-sandbox.ts';
 
 const KINDS = ['bubblewrap', 'unshare'] as const;

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Sandbox } from '#core/ports/sandbox.ts';
 import { ran, specOf, tarOf } from '#test/conformance/sandbox.ts';
 import { zip } from '#test/helpers/zip.ts';
-import { FolderBlobs } from '../folder-blobs.ts';
+import { FolderBlobs } from '../files/folder-blobs.ts';
 import { createLocalSandbox } from './local-sandbox.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'unsandboxed-test-'));

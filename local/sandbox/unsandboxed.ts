@@ -18,9 +18,9 @@ import {
   type SandboxStatus,
   TERM_GRACE_MS,
 } from '#core/ports/sandbox.ts';
-import type { CachedFolder, ContentCache } from '#runner/content-cache.ts';
 import { type HostRuntime, SDK } from '#runner/host-runtime.ts';
-import { makeScratchFolder } from '#runner/scratch.ts';
+import type { CachedFolder, ContentCache } from '#runner/sandbox/content-cache.ts';
+import { makeScratchFolder } from '#runner/sandbox/scratch.ts';
 import { KeptStderr } from './kept-stderr.ts';
 
 /**

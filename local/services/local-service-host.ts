@@ -14,7 +14,7 @@ import {
   type ServiceRef,
   type ServiceReport,
 } from '#core/ports/service-host.ts';
-import type { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
+import type { NamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
 import { type Opened, ServiceInstance } from '#runner/service/instance.ts';
 import { specOf } from '#runner/service/place.ts';
 import { Reporter } from '#runner/service/reporter.ts';

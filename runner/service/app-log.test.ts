@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ServiceLogLine } from '#core/ports/service-host.ts';
-import { SecretMask } from '#core/runs/masking.ts';
+import { SecretMask } from '#core/runs/masking/masking.ts';
 import { AppLog, severityOf } from './app-log.ts';
 
 const SECRET = 'made-up-secret-value';

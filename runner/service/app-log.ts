@@ -1,5 +1,5 @@
 import { LOG_SEVERITIES, type LogSeverity, type ServiceLogLine } from '#core/ports/service-host.ts';
-import { LiveMask, type SecretMask } from '#core/runs/masking.ts';
+import { LiveMask, type SecretMask } from '#core/runs/masking/masking.ts';
 
 /** Longer lines are cut (`docs/interface/service-instances.md#logs`). */
 const MAX_LINE_BYTES = 16 * 1024;

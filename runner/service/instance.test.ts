@@ -4,7 +4,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { ExecEvent, ExecExit } from '#core/ports/sandbox.ts';
 import type { BootDocument, InstanceReport, ServiceLogLine } from '#core/ports/service-host.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import type { ServeRequest } from '../session.ts';
+import type { ServeRequest } from '../sandbox/session.ts';
 import { type Opened, ServiceInstance } from './instance.ts';
 
 const BOOT: BootDocument = {

@@ -13,8 +13,8 @@ import {
   type ServiceApp,
   type ServiceLogLine,
 } from '#core/ports/service-host.ts';
-import { SecretMask } from '#core/runs/masking.ts';
-import type { ServeRequest } from '../session.ts';
+import { SecretMask } from '#core/runs/masking/masking.ts';
+import type { ServeRequest } from '../sandbox/session.ts';
 import { AppLog } from './app-log.ts';
 import { restartDelay, STEADY_MS } from './backoff.ts';
 import { ServiceGateway, type Via } from './gateway.ts';

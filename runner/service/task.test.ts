@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { BootDocument } from '#core/ports/service-host.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { noContainer, type RunnerProcess, serveBlobs, startContainer, startRunner } from '#test/helpers/runner.ts';
 import { INSTANCE_TOKEN, startServicePlatform, TASK_ID, UNAUTHORIZED } from '#test/helpers/service-platform.ts';
 import { zip } from '#test/helpers/zip.ts';

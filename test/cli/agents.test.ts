@@ -11,7 +11,7 @@ import {
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client } from '#core/api/client.ts';
-import { EXAMPLES_FOLDER } from '#local/examples.ts';
+import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, type Settings, tempFolder } from './command-line.ts';
 

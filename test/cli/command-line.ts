@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { onTestFinished } from 'vitest';
-import type { Host } from '#cli/cli.ts';
 import { runCli } from '#cli/program.ts';
+import type { Host } from '#cli/shared/cli.ts';
 
 export interface Ended {
   readonly status: number;

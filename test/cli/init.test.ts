@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { Ajv } from 'ajv';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TEMPLATES } from '#cli/templates.ts';
-import { EXAMPLES_FOLDER } from '#local/examples.ts';
+import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
 import { modelAnswers } from '../examples/model-answers.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { DATA_VERSION } from '#core/base/data-versions.ts';
-import { openDatabase } from '#local/database.ts';
+import { openDatabase } from '#local/database/database.ts';
 import { buildCli } from '../../scripts/build-cli.ts';
 import { commandLine, type Settings } from './command-line.ts';
 

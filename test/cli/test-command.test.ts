@@ -1,7 +1,7 @@
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { EXAMPLES_FOLDER } from '#local/examples.ts';
+import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
 import { modelAnswers } from '../examples/model-answers.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { type ScriptedLlm, startScriptedLlm } from '../helpers/scripted-llm/server.ts';

@@ -10,13 +10,13 @@ import { WorkspaceEvents } from '#core/events/workspace-events.ts';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { contentBlobKey } from '#core/runs/items.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
-import { SecretMask } from '#core/runs/masking.ts';
+import { SecretMask } from '#core/runs/masking/masking.ts';
 import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { Trace } from '#core/runs/trace.ts';
-import { TraceContents } from '#core/runs/trace-content.ts';
-import { waterfallOf } from '#core/runs/waterfall.ts';
+import { Trace } from '#core/runs/trace/trace.ts';
+import { TraceContents } from '#core/runs/trace/trace-content.ts';
+import { waterfallOf } from '#core/runs/trace/waterfall.ts';
 import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
 import { serviceWorldOn } from '#test/helpers/services.ts';
 

@@ -1,8 +1,8 @@
 import { beforeAll, expect, test } from 'vitest';
-import { DynamoTable } from '#aws/dynamo-table.ts';
+import { DynamoTable } from '#aws/tables/dynamo-table.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { createTables, dynamoDbClient } from '#test/helpers/aws.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { compareTables, Host } from './table-property.ts';

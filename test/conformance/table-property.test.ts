@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { type Database, openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { type Database, openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { compareTables, Host } from './table-property.ts';
 

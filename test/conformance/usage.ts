@@ -11,9 +11,9 @@ import { isoTime, SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Item, Table } from '#core/ports/table.ts';
 import { encodeItem, itemBytes } from '#core/ports/table-rules.ts';
-import { costPercentile, readCosts } from '#core/runs/costs.ts';
 import type { ModelCost, NewRun, Run, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
+import { costPercentile, readCosts } from '#core/runs/usage/costs.ts';
 
 const HOUR_MS = 3600 * 1000;
 const DAY_MS = 24 * HOUR_MS;

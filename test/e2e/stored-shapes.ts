@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { Journal } from '#local/database-journal.ts';
-import type { Row } from '#local/database-rows.ts';
+import { Journal } from '#local/database/journal.ts';
+import type { Row } from '#local/database/rows.ts';
 
 /** Attributes and their types by layout of the keys, such as `main WS#*#LEDGER / BALANCE` -> `cents number`. */
 type Shapes = Readonly<Record<string, readonly string[]>>;

@@ -7,7 +7,7 @@ import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { createClient } from '#core/api/client.ts';
 import { validateAgainst } from '#core/manifest/json-schema/schema-validation.ts';
 import { parseLocalConfig } from '#local/config.ts';
-import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/examples.ts';
+import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/demo/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { testWhere } from '#test/helpers/test-where.ts';

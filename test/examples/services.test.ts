@@ -10,8 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { type Client, createClient } from '#core/api/client.ts';
 import { parseLocalConfig } from '#local/config.ts';
-import { showService } from '#local/demo-service.ts';
-import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/examples.ts';
+import { showService } from '#local/demo/demo-service.ts';
+import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/demo/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
 
 const PATH = `${dirname(process.execPath)}:${process.env.PATH}`;

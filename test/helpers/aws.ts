@@ -3,7 +3,7 @@ import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
-import { DynamoTable } from '#aws/dynamo-table.ts';
+import { DynamoTable } from '#aws/tables/dynamo-table.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { AWS_TEST_ACCOUNT } from './aws-account.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { toAwsCrons } from '#core/automation/schedules/aws-cron.ts';
-import { nextTime, occursAt, parseCron } from '#core/automation/schedules/cron.ts';
+import { toAwsCrons } from '#core/automation/schedules/timing/aws-cron.ts';
+import { nextTime, occursAt, parseCron } from '#core/automation/schedules/timing/cron.ts';
 import { Zone } from '#core/base/zone.ts';
 
 /**

@@ -11,11 +11,11 @@ import { PlatformError } from '#core/base/errors.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import type { BootDocument, InstanceReport, ServiceOrder, ServiceReport } from '#core/ports/service-host.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
 import { ServiceFront } from '#local/services/front.ts';
 import { LocalServiceHost } from '#local/services/local-service-host.ts';
-import { NamespaceSandbox } from '#runner/namespace-sandbox.ts';
+import { NamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
 import { zip } from './zip.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };

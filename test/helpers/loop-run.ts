@@ -5,8 +5,8 @@ import { fillCommand } from '#core/manifest/tool-commands/fill-command.ts';
 import { placesIn } from '#core/manifest/tool-commands/tool-command.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Clock } from '#core/ports/clock.ts';
-import { SecretMask } from '#core/runs/masking.ts';
-import { Trace } from '#core/runs/trace.ts';
+import { SecretMask } from '#core/runs/masking/masking.ts';
+import { Trace } from '#core/runs/trace/trace.ts';
 
 interface LoopRunOptions {
   readonly clock: Clock;

@@ -20,10 +20,10 @@ import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
-import { openDatabase } from '#local/database.ts';
-import { FileVault } from '#local/file-vault.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
+import { FileVault } from '#local/files/file-vault.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { ManualClock } from './manual-clock.ts';
 
 /** All logged lines. */

@@ -1,11 +1,11 @@
 import { createClient } from '#core/api/client.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
-import { fireDue } from '#core/automation/schedules/fire.ts';
+import { fireDue } from '#core/automation/schedules/runs/fire.ts';
 import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { OperationCounter } from './counting-table.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
 import { publishCode } from './platform.ts';

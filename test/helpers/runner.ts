@@ -12,8 +12,8 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
-import { RunnerSession, runnerHealth } from '#runner/client.ts';
-import type { RunnerJob } from '#runner/protocol.ts';
+import { RunnerSession, runnerHealth } from '#runner/server/client.ts';
+import type { RunnerJob } from '#runner/server/protocol.ts';
 import { buildRunner } from '../../scripts/build-runner.ts';
 
 const LIFETIME_MS = 600_000;

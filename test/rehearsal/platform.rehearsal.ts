@@ -302,7 +302,7 @@ test('no function needed what its policy does not allow', () => {
 test('no function may do what it never needs', () => {
   /** Rights that no test here exercises, with the reason for each. */
   const rare = [
-    // What deployments call when a stage is removed: aws/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
+    // What deployments call when a stage is removed: aws/release/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
     /^(pool-)?cleaner /,
     // CloudFormation has the layers of older code deleted at the end of a deployment: aws/compile-cache.ts has tests.
     /^compile-cache lambda:DeleteLayerVersion /,

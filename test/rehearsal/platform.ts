@@ -21,7 +21,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { defineStage, functionNameOf, platformNameOf, timerNamesOf } from '#lib/config.ts';
 import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { startScriptedStripe } from '#local/scripted-stripe/server.ts';
-import { runnerHealth } from '#runner/client.ts';
+import { runnerHealth } from '#runner/server/client.ts';
 import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
 import { type FakeEcs, type FakeEvent, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';

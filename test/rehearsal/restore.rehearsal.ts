@@ -1,8 +1,8 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { afterAll, expect, inject, test } from 'vitest';
-import { checkTables, takeDataVersion } from '#aws/data-version.ts';
-import { startWriters, stopWriters, writersOf } from '#aws/writers.ts';
+import { startWriters, stopWriters, writersOf } from '#aws/release/writers.ts';
+import { checkTables, takeDataVersion } from '#aws/tables/data-version.ts';
 import { admit } from '#core/accounts/limits/admission.ts';
 import { BACKGROUND_FUNCTIONS, backgroundFunction } from '#core/api/background.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { routes } from '#core/api/routes.ts';
 import { keyScopeOf, pathParameters, type Route } from '#core/http/route.ts';
-import { Journal } from '#local/database-journal.ts';
-import type { Row } from '#local/database-rows.ts';
+import { Journal } from '#local/database/journal.ts';
+import type { Row } from '#local/database/rows.ts';
 import { clientOf, type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import { keepInMemory } from '#test/helpers/services.ts';
 import { goodBody, withQuery } from './rows.ts';

@@ -41,7 +41,7 @@ interface Share {
 /** Attempts of the SDK, and the first pause after a throttle: `@smithy/core/retry`. */
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 500;
-/** Further attempts of a transaction: `aws/dynamo-table.ts`. */
+/** Further attempts of a transaction: `aws/tables/dynamo-table.ts`. */
 const TRANSACTION_RETRIES = 5;
 const TRANSACTION_PAUSE_MS = 25;
 

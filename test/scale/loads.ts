@@ -1,13 +1,13 @@
 import { type KeeperDeps, onKeeperEvent } from '#aws/services/keeper.ts';
-import { fireFromQueue } from '#aws/timer-queue.ts';
+import { fireFromQueue } from '#aws/timers/timer-queue.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { publish } from '#core/agents/publish.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
-import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
+import { agentMembers } from '#core/automation/schedules/changes/scheduled-agent.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import type { Schedule } from '#core/automation/schedules/schedule.ts';
-import { agentMembers } from '#core/automation/schedules/scheduled-agent.ts';
 import { ScheduleStore } from '#core/automation/schedules/store.ts';
 import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
 import { isoTime } from '#core/ports/clock.ts';

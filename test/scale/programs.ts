@@ -10,7 +10,7 @@ import { PoolKeeper } from '#aws/fargate/keeper.ts';
 import { SandboxPool } from '#aws/fargate/pool.ts';
 import { launchInTime } from '#aws/microvm/launches.ts';
 import { isPlatformError } from '#core/base/errors.ts';
-import { noPlaceError, patienceUntil } from '#core/execution/turns.ts';
+import { noPlaceError, queueDeadline } from '#core/execution/fair-queue.ts';
 import { randomHex } from '#core/ports/ids.ts';
 import { dynamoProps, type LoadProps, lambdaOf, type Outcome } from './loads.ts';
 import { LevelMeter, RateMeter, TokenBucket } from './meters.ts';
@@ -82,7 +82,7 @@ export async function programsInMicrovms(props: LoadProps, programs: Programs): 
         clock,
         counters: deps.counters,
         launchesPerSecond: props.limits.microvmRate,
-        patience: patienceUntil(clock.now(), deadline),
+        patience: queueDeadline(clock.now(), deadline),
       };
       await launchInTime(launch, async () => {
         asked.add();
@@ -145,7 +145,7 @@ export async function programsOnFargate(props: LoadProps, programs: Programs): P
         id: randomHex(deps.ids, 16),
         owner: 'w',
         until: deadline,
-        patience: patienceUntil(clock.now(), deadline),
+        patience: queueDeadline(clock.now(), deadline),
         since: clock.now(),
       };
       waiting.add(1);

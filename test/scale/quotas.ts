@@ -155,7 +155,7 @@ export type Limits = { readonly [Name in keyof typeof QUOTAS]: number } & StageL
   Assumed & {
     readonly planConcurrency: number;
     readonly planConcurrencyMax: number;
-    /** Overdue schedules that one look runs at once: `core/automation/schedules/fire.ts`. */
+    /** Overdue schedules that one look runs at once: `core/automation/schedules/runs/fire.ts`. */
     readonly sweptAtOnce: number;
   };
 

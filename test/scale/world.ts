@@ -1,6 +1,6 @@
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
-import { SecretsManagerVault } from '#aws/secrets-manager-vault.ts';
+import { SecretsManagerVault } from '#aws/secrets/secrets-manager-vault.ts';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlanName, Plans } from '#core/base/plans.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
@@ -17,8 +17,8 @@ import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { Random } from '#test/simulation/random.ts';
 import { DynamoModel, type DynamoProps } from './dynamo.ts';
 import { VirtualClock } from './virtual-clock.ts';

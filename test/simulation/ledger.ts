@@ -1,5 +1,5 @@
 import { scheduleFrom } from '#core/automation/schedules/items.ts';
-import { type OpenScheduleRun, openRunFrom } from '#core/automation/schedules/open-runs.ts';
+import { type OpenScheduleRun, openRunFrom } from '#core/automation/schedules/runs/open-runs.ts';
 import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import type { Item, Table, TransactOperation } from '#core/ports/table.ts';
 import { Timetable } from './timetable.ts';

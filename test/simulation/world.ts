@@ -1,12 +1,12 @@
 // Loaded ahead: signing imports it on first use, and while a module loads the simulated clock would go on.
 import 'standardwebhooks';
-import { fireFromQueue } from '#aws/timer-queue.ts';
+import { fireFromQueue } from '#aws/timers/timer-queue.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { publish } from '#core/agents/publish.ts';
 import { agentListeners, deliveryListeners } from '#core/api/listeners.ts';
-import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/fire.ts';
-import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/open-runs.ts';
-import { reconcileTimers } from '#core/automation/schedules/timers.ts';
+import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
+import { listOpenScheduleRuns, type OpenScheduleRun } from '#core/automation/schedules/runs/open-runs.ts';
+import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { parseConfig } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -24,8 +24,8 @@ import type { Table } from '#core/ports/table.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { laggingTable } from './lagging-table.ts';
 import { Ledger } from './ledger.ts';

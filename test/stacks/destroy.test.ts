@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { DISPOSABLE_TAG } from '#aws/empty-stage.ts';
+import { DISPOSABLE_TAG } from '#aws/release/empty-stage.ts';
 import { defineStage } from '#lib/config.ts';
 import { createdBefore } from '#test/helpers/creation-order.ts';
 import {

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { LlmProvider, LlmRequest } from '#core/ports/llm.ts';
-import type { BrokenMeter } from '../broken-meter.ts';
+import type { ProviderEndpoint } from '../endpoints.ts';
+import type { BrokenMeter } from '../partial-usage.ts';
 import { type ChosenForm, withSchema } from '../schema-for.ts';
 import { headersOf, wholeOf } from '../send.ts';
 import { BrokenAnswerError, type Turn } from '../turn.ts';
-import type { Wire } from '../wires.ts';
 import { anthropic } from './anthropic.ts';
 import { EventReader } from './event-reader.ts';
 import { openai } from './openai.ts';
@@ -24,7 +24,7 @@ export function isDirect(request: LlmRequest, form: ChosenForm | undefined): boo
 /** The turn of a request that {@link isDirect}. Throws {@link ProviderError} and others for `provider-error.ts`. */
 export async function askDirectly(
   request: LlmRequest,
-  wire: Wire,
+  wire: ProviderEndpoint,
   form: ChosenForm | undefined,
   meter: BrokenMeter,
 ): Promise<Turn> {

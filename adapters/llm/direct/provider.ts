@@ -1,7 +1,7 @@
 import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
+import type { ProviderEndpoint } from '../endpoints.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import type { Turn } from '../turn.ts';
-import type { Wire } from '../wires.ts';
 
 /** Gets the pieces of a streamed answer. */
 export interface Pieces {
@@ -28,7 +28,7 @@ export interface StreamReader {
 export interface DirectProvider {
   /** Whether it can ask this of the model. */
   takes(request: LlmRequest, form: ChosenForm | undefined): boolean;
-  url(wire: Wire): string;
+  url(wire: ProviderEndpoint): string;
   /** Names in lower case. */
   headers(apiKey: string, request: LlmRequest): Record<string, string>;
   body(request: LlmRequest, form: ChosenForm | undefined): object;

@@ -1,10 +1,10 @@
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Message } from '@ai-sdk/provider';
 import type { Config } from '#core/base/config.ts';
 import type { JsonSchema, LlmRequest } from '#core/ports/llm.ts';
+import type { ProviderEndpoint } from '../endpoints.ts';
 import type { StrictDialect } from '../strict-schema.ts';
-import type { Wire } from '../wires.ts';
 
-export type ModelFactory = (request: LlmRequest, wire: Wire) => LanguageModelV4;
+export type ModelFactory = (request: LlmRequest, wire: ProviderEndpoint) => LanguageModelV4;
 
 /** How a provider's API differs from the others, in the terms of the AI SDK. */
 export interface ProviderApi {

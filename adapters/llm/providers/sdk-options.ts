@@ -1,5 +1,9 @@
+import type { ProviderEndpoint } from '../endpoints.ts';
 import { fetchOver } from '../http-fetch.ts';
-import type { Wire } from '../wires.ts';
 
 /** Options of every provider of the SDK. */
-export const sdkOptions = ({ baseURL, apiKey, send }: Wire) => ({ baseURL, apiKey, fetch: fetchOver(send) });
+export const sdkOptions = ({ baseURL, apiKey, send }: ProviderEndpoint) => ({
+  baseURL,
+  apiKey,
+  fetch: fetchOver(send),
+});

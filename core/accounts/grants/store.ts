@@ -1,8 +1,8 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, type Item, queryAll } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import type { Grant } from './grant.ts';
 
 /** What is granted, without who granted it and when. */
@@ -46,7 +46,7 @@ export class GrantStore {
   ): Promise<{ grant: Grant; created: boolean }> {
     const { main, clock, ids } = this.#deps;
     const name = members.agent.split('/')[1]!;
-    return untilWritten(clock, `the grant of ${members.agent}`, async () => {
+    return retryOnConflict(clock, `the grant of ${members.agent}`, async () => {
       const before = await this.find({ workspaceId: members.agentWorkspaceId, name });
       checkRevision(members.agent, before, expectedRevision);
       if (before && isEqual(before, members)) return { grant: before, created: false };
@@ -68,7 +68,7 @@ export class GrantStore {
     expectedRevision: string | undefined,
   ): Promise<boolean> {
     const { main, clock } = this.#deps;
-    return untilWritten(clock, `the grant of ${agent.name}`, async () => {
+    return retryOnConflict(clock, `the grant of ${agent.name}`, async () => {
       const before = await this.find(agent);
       if (before === undefined) return false;
       checkRevision(before.agent, before, expectedRevision);

@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { admissionSuite } from '#test/conformance/admission.ts';
 
 admissionSuite(async (clock) => {

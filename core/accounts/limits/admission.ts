@@ -4,7 +4,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { dayOf, epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { allOf, type Item, type Key, lessThan, queryAll } from '#core/ports/table.ts';
-import { countingOf, isLease, leasingOf, type Place, placesIn } from './places.ts';
+import { countingOf, isLease, type LeaseSlot, leasingOf, placesIn } from './concurrency-leases.ts';
 import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.ts';
 
 /**
@@ -108,7 +108,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     numberOf(item, 'active') < shareOf(plan.concurrent_calls, shard, shards);
   const key = (shard: number) => shardKey(workspace.id, shard);
   const places = placesIn(deps.counters);
-  const place = (shard: number): Place => ({
+  const place = (shard: number): LeaseSlot => ({
     lease,
     expiry: epochSeconds(request.deadline + RUN_GRACE_MS),
     maxLeases: shareOf(plan.concurrent_calls, shard, shards),

@@ -3,8 +3,8 @@ import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, exists, type Item } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 
 /**
  * Counters table: `WS#<workspace id>#LIMITS / INSTALLS` has a lease for each installation of a workspace that is under way:
@@ -32,7 +32,7 @@ export async function beginInstallation(
   const { counters, clock } = deps;
   const plan = planOf(deps, workspace);
   const key = installsKey(workspace.id);
-  await untilWritten(clock, `the installations of ${workspace.id}`, async () => {
+  await retryOnConflict(clock, `the installations of ${workspace.id}`, async () => {
     const item = await counters.get(key);
     const { running, expired } = leasesOf(item, epochSeconds(clock.now()));
     if (running.length >= plan.concurrent_installs) {

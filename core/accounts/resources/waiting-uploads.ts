@@ -2,8 +2,8 @@ import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { quotaError } from './quota.ts';
 
 /**
@@ -31,7 +31,7 @@ export async function reserveUpload(
   const limit = plan.upload_bytes;
   const key = uploadsKey(workspace.id);
   const slot = `until_${Math.ceil(epochSeconds(expiresAt) / SLOT_SECONDS) * SLOT_SECONDS}`;
-  await untilWritten(clock, `the uploads of ${workspace.id}`, async () => {
+  await retryOnConflict(clock, `the uploads of ${workspace.id}`, async () => {
     const now = epochSeconds(clock.now());
     const item = await counters.get(key);
     const slots = slotsOf(item);

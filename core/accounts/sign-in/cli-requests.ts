@@ -7,7 +7,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { entryOperation, type RequestOrigin } from '../audit/log.ts';
 import { type ApiKey, checkUsable, findKey, newApiKey } from '../keys/store.ts';
 import { findPersonalWorkspace, findWorkspace, listMemberships } from '../workspaces/store.ts';
-import { newSecret, peek, takeOnce } from './once.ts';
+import { consumeToken, newSecret, readToken } from './one-time-tokens.ts';
 
 /**
  * A command line asks for a key, a person agrees on a page, and the command line gets it with a token that works once
@@ -46,11 +46,11 @@ export async function askForKey(deps: CliDeps, asked: Omit<CliRequest, 'createdA
 
 /** The request that a state names; `undefined` once it was answered or is too old. */
 export async function findRequest(deps: Pick<Deps, 'counters'>, state: string): Promise<CliRequest | undefined> {
-  return (await peek(deps, 'CLIREQUEST', state))?.request as CliRequest | undefined;
+  return (await readToken(deps, 'CLIREQUEST', state))?.request as CliRequest | undefined;
 }
 
 export async function refuseRequest(deps: Pick<Deps, 'counters'>, state: string): Promise<void> {
-  await takeOnce(deps, 'CLIREQUEST', state);
+  await consumeToken(deps, 'CLIREQUEST', state);
 }
 
 /**
@@ -67,7 +67,7 @@ export async function agree(deps: CliDeps, state: string, request: CliRequest, k
   };
   const life = request.redirectPort === undefined ? SHOWN_TOKEN_LIFE_MS : TOKEN_LIFE_MS;
   const { secret: token, operation } = newSecret(deps, 'CLITOKEN', content, life);
-  if ((await takeOnce(deps, 'CLIREQUEST', state, [operation])) === undefined) throw goneRequest();
+  if ((await consumeToken(deps, 'CLIREQUEST', state, [operation])) === undefined) throw goneRequest();
   return token;
 }
 
@@ -98,7 +98,7 @@ export async function exchange(
   { token, verifier }: { readonly token: string; readonly verifier: string | undefined },
   by: RequestOrigin,
 ) {
-  const content = await takeOnce(deps, 'CLITOKEN', token);
+  const content = await consumeToken(deps, 'CLITOKEN', token);
   if (content === undefined) {
     throw new PlatformError('UNAUTHORIZED', 'The code is wrong, was used before, or is too old: sign in again.');
   }

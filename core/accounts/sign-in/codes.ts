@@ -2,7 +2,7 @@ import type { Caller } from '#core/base/caller.ts';
 import type { Config } from '#core/base/config.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type ApiKey, findKey } from '../keys/store.ts';
-import { newSecret, takeOnce } from './once.ts';
+import { consumeToken, newSecret } from './one-time-tokens.ts';
 
 /** Codes that sign a browser in once, as the user of the key that made them. */
 type CodeDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids' | 'config'>;
@@ -53,7 +53,7 @@ export async function createCode(
 
 /** Uses a code up. Returns its key, unless that was revoked since, and the path to show. */
 export async function takeCode(deps: CodeDeps, code: string): Promise<{ key: ApiKey; to?: string } | undefined> {
-  const content = await takeOnce(deps, 'SIGNINCODE', code);
+  const content = await consumeToken(deps, 'SIGNINCODE', code);
   const key = content && (await findKey(deps, content.key_hash as string));
   return key && { key, to: content.to as string | undefined };
 }

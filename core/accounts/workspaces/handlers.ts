@@ -5,7 +5,7 @@ import { Zone } from '#core/base/zone.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { audited } from '../audit/log.ts';
 import { countNewWorkspace } from '../resources/created-workspaces.ts';
 import { changeWorkspace } from './change.ts';
@@ -62,7 +62,7 @@ function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperati
       const { clock, ids } = deps;
       const workspace: Workspace = { id: ids.uuid(), slug, name, type: 'team', createdAt: isoTime(clock.now()) };
       const creation = newWorkspaceOperations(caller.userId, workspace);
-      await untilWritten(clock, `the workspaces of ${caller.userId}`, async () => {
+      await retryOnConflict(clock, `the workspaces of ${caller.userId}`, async () => {
         const result = await deps.main.transact([...creation, await countNewWorkspace(deps, caller.userId)]);
         if (result.ok) return true;
         if (!result.failed.includes(0)) return undefined;

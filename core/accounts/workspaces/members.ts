@@ -2,8 +2,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Role, Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { findUser, listMembers, memberItem, memberKey, userKey, workspaceKey } from './store.ts';
 
 /**
@@ -46,7 +46,7 @@ export async function addMember(
   alongside: readonly TransactOperation[] = [],
 ): Promise<boolean> {
   const item = memberItem(workspace, userId, role, isoTime(deps.clock.now()));
-  return untilWritten(deps.clock, `the members of ${workspace.id}`, async () => {
+  return retryOnConflict(deps.clock, `the members of ${workspace.id}`, async () => {
     const owners = role === 'owner' ? [await ownersChange(deps, workspace.id, 1)] : [];
     const result = await deps.main.transact([{ op: 'put', item, condition: absent() }, ...alongside, ...owners]);
     if (result.ok) return true;
@@ -80,7 +80,7 @@ async function changeMember(
   role: Role | undefined,
 ): Promise<void> {
   const key = memberKey(userId, workspace.id);
-  await untilWritten(deps.clock, `the members of ${workspace.id}`, async () => {
+  await retryOnConflict(deps.clock, `the members of ${workspace.id}`, async () => {
     const before = (await deps.main.get(key))?.role as Role | undefined;
     if (before === undefined) {
       throw new PlatformError('NOT_FOUND', `The workspace "${workspace.slug}" has no member "${userId.slice(0, 64)}".`);

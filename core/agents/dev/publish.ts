@@ -6,8 +6,8 @@ import { traitsOf } from '#core/manifest/engines.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, anyOf, exists, type Item, lessThan, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { type DevBuild, idKey, newVersionItem, readVersion, storeDefinition, versionKey } from '../record.ts';
 import { announceBlob, keepAnnounced } from '../retention/blobs.ts';
 import { sameBuild } from '../retention/builds.ts';
@@ -68,7 +68,7 @@ export async function publishDev(
     return announceBlob(deps, blob);
   });
   const isComplete = !traitsOf(engine).hasProgram;
-  const { build, removed } = await untilWritten(clock, `dev of ${name}`, async () => {
+  const { build, removed } = await retryOnConflict(clock, `dev of ${name}`, async () => {
     const slot = await readSlot(deps, place);
     const gone = await buildsOf(deps, place, [slot.staged, isComplete ? slot.current : undefined]);
     const item = newVersionItem(
@@ -106,7 +106,7 @@ export async function promote(deps: SlotDeps, version: DevBuild): Promise<void> 
   const { main, clock } = deps;
   const place = placeOf(version);
   const key = versionKey({ ...version, version: 0 });
-  const { removed } = await untilWritten(clock, `dev of ${version.name}`, async () => {
+  const { removed } = await retryOnConflict(clock, `dev of ${version.name}`, async () => {
     const slot = await readSlot(deps, place);
     if (slot.staged !== version.id || (await main.get(key)) === undefined) return { removed: [] };
     const gone = await buildsOf(deps, place, [slot.current]);
@@ -154,7 +154,7 @@ export async function expireDevVersions(deps: SlotDeps): Promise<void> {
 type Place = ReturnType<typeof placeOf>;
 
 async function removeSlot(deps: SlotDeps, place: Place, isDue: (slot: Slot) => boolean = () => true): Promise<void> {
-  const { removed } = await untilWritten(deps.clock, `dev of ${place.name}`, async () => {
+  const { removed } = await retryOnConflict(deps.clock, `dev of ${place.name}`, async () => {
     const slot = slotFrom(await deps.main.get(slotKey(place)));
     if (slot.revision === 0 || !isDue(slot)) return { removed: [] };
     const gone = await buildsOf(deps, place, [slot.current, slot.staged]);

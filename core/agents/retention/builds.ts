@@ -3,8 +3,8 @@ import { versionName } from '#core/manifest/references.ts';
 import type { AgentVersion, Bundle, Install } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, type Condition, equals, exists, type Item } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { type BundleItem, bundleItem, type InstallItem, installItem, readVersion, versionKey } from '../record.ts';
 import { firstHolder, releaseHolder } from './blobs.ts';
 import { releaseLayer, useLayer } from './layers.ts';
@@ -26,7 +26,7 @@ export async function attachBundle(
   const { workspaceId } = version;
   const plan = await planOfWorkspace(deps, workspaceId);
   const [key, name] = [versionKey(version), `${version.name} ${versionName(version.version)}`];
-  return untilWritten(clock, `the agent version ${version.id}`, async () => {
+  return retryOnConflict(clock, `the agent version ${version.id}`, async () => {
     const item = await main.get(key);
     if (item === undefined || item.deleted_at !== undefined)
       throw new PlatformError('NOT_FOUND', `${name} was deleted.`);
@@ -83,7 +83,7 @@ export async function attachLayer(
   const { workspaceId } = version;
   const plan = await planOfWorkspace(deps, workspaceId);
   const key = versionKey(version);
-  const { stored } = await untilWritten(clock, `the agent version ${version.id}`, async () => {
+  const { stored } = await retryOnConflict(clock, `the agent version ${version.id}`, async () => {
     const item = await main.get(key);
     if (!isSameInstall(item, version)) return { stored: undefined };
     const install = item.install as InstallItem;
@@ -114,7 +114,7 @@ export async function attachLayer(
 export async function failInstall(deps: BuildDeps, version: AgentVersion, error: string): Promise<void> {
   const { main, clock } = deps;
   const key = versionKey(version);
-  await untilWritten(clock, `the agent version ${version.id}`, async () => {
+  await retryOnConflict(clock, `the agent version ${version.id}`, async () => {
     const item = await main.get(key);
     if (!isSameInstall(item, version)) return true;
     const install = { ...(item.install as InstallItem), status: 'failed' as const, error };

@@ -3,7 +3,7 @@ import type { AgentDefinition } from '#core/manifest/definition.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { publicIndexKey, readVersion, storeDefinition, versionKey } from '../record.ts';
 import { sameBuild } from './builds.ts';
 import { agentUse, bytesOfVersion, checkRoom, planOfWorkspace, useOperation } from './storage-usage.ts';
@@ -23,7 +23,7 @@ export async function changeDefinition(
   const plan = await planOfWorkspace(deps, workspaceId);
   const stored = await storeDefinition(deps, version.id, definition);
   const listed = definition.is_public ? publicIndexKey(version.createdAt, version.id) : undefined;
-  const { updated } = await untilWritten(clock, `the agent version ${version.id}`, async () => {
+  const { updated } = await retryOnConflict(clock, `the agent version ${version.id}`, async () => {
     const item = await main.get(key);
     if (item === undefined || item.deleted_at !== undefined) return { updated: undefined };
     const growth = { versions: 0, bytes: bytesOfVersion({ ...item, ...stored }) - bytesOfVersion(item) };

@@ -1,7 +1,7 @@
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { exists, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { type BundleItem, definitionKey, type InstallItem, idKey } from '../record.ts';
 import { deleteGarbage, discard, GARBAGE_INDEX, garbageIndex, releaseHolder } from './blobs.ts';
 import { releaseLayer } from './layers.ts';
@@ -63,7 +63,7 @@ export const removeBuild = (deps: Pick<Deps, 'main' | 'clock'>, { workspace_id, 
 /** Releases what one deleted version takes, and makes its blobs garbage. */
 async function removeForGood(deps: Pick<Deps, 'main' | 'clock'>, { pk, sk }: Pick<Item, 'pk' | 'sk'>): Promise<void> {
   const { main, clock } = deps;
-  await untilWritten(clock, `the deleted version ${sk}`, async () => {
+  await retryOnConflict(clock, `the deleted version ${sk}`, async () => {
     const item = await main.get({ pk, sk });
     if (item === undefined) return true;
     const workspaceId = item.workspace_id as string;

@@ -3,8 +3,8 @@ import { deliveryListeners } from '#core/api/listeners.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
-import { countEndedRun } from '../schedules/ended-runs.ts';
-import { type OpenScheduleRun, openRunOperation } from '../schedules/open-runs.ts';
+import { countEndedRun } from '../schedules/runs/ended-runs.ts';
+import { type OpenScheduleRun, openRunOperation } from '../schedules/runs/open-runs.ts';
 import type { Schedule } from '../schedules/schedule.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 

@@ -1,15 +1,15 @@
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { createSchedule } from './create.ts';
+import { createSchedule } from './changes/create.ts';
+import { inputWarnings } from './changes/input-warnings.ts';
+import { checkCron } from './changes/settings.ts';
+import { updateSchedule } from './changes/update.ts';
 import { findSchedule, findScheduleEver, scheduleNotFound } from './find.ts';
-import { inputWarnings } from './input-warnings.ts';
 import type { scheduleRoutes } from './routes.ts';
-import { checkCron } from './settings.ts';
 import { ScheduleStore } from './store.ts';
-import { adjustTimers } from './timers.ts';
+import { adjustTimers } from './timing/timers.ts';
 import { previewSlots, upcomingSlots } from './upcoming.ts';
-import { updateSchedule } from './update.ts';
 import { currentViewOf, eventView, runView, viewOf, viewsOf } from './view.ts';
 
 type ScheduleDeps = Pick<

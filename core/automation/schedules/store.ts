@@ -2,6 +2,7 @@ import type { UseReader } from '#core/accounts/resources/quota.ts';
 import { timelineIndex } from '#core/accounts/workspaces/timeline.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
   absent,
   anyOf,
@@ -13,7 +14,6 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { attributesOf, listIndexed, metaKey, scheduleFrom } from './items.ts';
 import type { NewScheduleEvent, Schedule, ScheduleEvent } from './schedule.ts';
 
@@ -80,7 +80,7 @@ export class ScheduleStore {
   async create(schedule: Schedule, limit: number): Promise<boolean> {
     const { main, clock } = this.#deps;
     if (limit < 1) return false;
-    return untilWritten(clock, `the schedules of workspace ${this.#workspaceId}`, async () => {
+    return retryOnConflict(clock, `the schedules of workspace ${this.#workspaceId}`, async () => {
       const created = await main.transact([
         {
           op: 'update',
@@ -162,7 +162,7 @@ export class ScheduleStore {
   ): Promise<Schedule | undefined> {
     const { main, clock } = this.#deps;
     let known = listed;
-    const changed = await untilWritten(clock, `schedule ${id}`, async () => {
+    const changed = await retryOnConflict(clock, `schedule ${id}`, async () => {
       const item = known ?? (await main.get(scheduleKey(this.#workspaceId, id)));
       known = undefined;
       if (item === undefined) return null;

@@ -4,9 +4,9 @@ import { isoTime } from '#core/ports/clock.ts';
 import { emptyResult, endedWith, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { parseCron } from './cron.ts';
-import { slotsAfter } from './slots.ts';
 import { ScheduleStore } from './store.ts';
+import { parseCron } from './timing/cron.ts';
+import { slotsAfter } from './timing/slots.ts';
 import { previewSlots, upcomingSlots } from './upcoming.ts';
 
 const MINUTE = 60_000;

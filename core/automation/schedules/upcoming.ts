@@ -3,11 +3,11 @@ import { Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { parseCron } from './cron.ts';
 import type { Schedule } from './schedule.ts';
 import { MAX_SLOTS } from './schema.ts';
-import { type Slot, slotsAfter, slotView } from './slots.ts';
 import { ScheduleStore } from './store.ts';
+import { parseCron } from './timing/cron.ts';
+import { type Slot, slotsAfter, slotView } from './timing/slots.ts';
 
 const DAY_MS = 24 * 3600_000;
 const DEFAULT_DAYS = 7;

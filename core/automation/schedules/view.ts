@@ -2,10 +2,10 @@ import type * as z from 'zod';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
-import { withLastStatus } from './last-run.ts';
+import { nextRun } from './changes/settings.ts';
+import { withLastStatus } from './runs/last-run.ts';
 import type { Schedule, ScheduleEvent } from './schedule.ts';
 import type { scheduleEvent, scheduleRun, scheduleView } from './schema.ts';
-import { nextRun } from './settings.ts';
 import { webhookUrl } from './webhook-secret.ts';
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;

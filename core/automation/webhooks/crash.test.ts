@@ -11,9 +11,9 @@ import { mortal, patientDeps, settled } from '#test/helpers/mortal.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
-import { sweepScheduleRuns } from '../schedules/fire.ts';
-import { withLastStatus } from '../schedules/last-run.ts';
-import { listOpenScheduleRuns } from '../schedules/open-runs.ts';
+import { sweepScheduleRuns } from '../schedules/runs/fire.ts';
+import { withLastStatus } from '../schedules/runs/last-run.ts';
+import { listOpenScheduleRuns } from '../schedules/runs/open-runs.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 import { receiveWebhook, type WebhookAnswer } from './receive.ts';
 

@@ -1,7 +1,7 @@
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, exists, type Item, type Key, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import type { BudgetPolicy, LimitKind, WindowKind } from './policy.ts';
 
 /*
@@ -78,7 +78,7 @@ export class BudgetStore {
    */
   async change(decide: (policies: readonly BudgetPolicy[]) => BudgetChange | undefined): Promise<boolean> {
     const { main, clock } = this.#deps;
-    return untilWritten(clock, `the budgets of workspace ${this.#workspaceId}`, async () => {
+    return retryOnConflict(clock, `the budgets of workspace ${this.#workspaceId}`, async () => {
       const item = await main.get(policiesKey(this.#workspaceId));
       const change = decide(policiesIn(item));
       if (change === undefined) return false;

@@ -2,8 +2,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, type Item, type Query, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { findRunContext } from '#core/runs/lookup.ts';
 import { earningOperations } from '../earnings/store.ts';
 
@@ -221,7 +221,7 @@ export async function settle({ main, clock }: LedgerDeps, workspaceId: string, r
     // Calls that were charged before there were earnings have no author.
     ...(authorId === undefined ? [] : earningOperations({ clock }, authorId, earning)),
   ];
-  await untilWritten(clock, `the payment of run ${runId}`, async () => {
+  await retryOnConflict(clock, `the payment of run ${runId}`, async () => {
     const result = await main.transact(operations);
     return result.ok || result.failed.includes(0) || undefined;
   });
@@ -302,7 +302,7 @@ export async function book(
   movements: readonly Movement[],
   { alongside, mayOwe = false }: { readonly alongside?: TransactOperation; readonly mayOwe?: boolean } = {},
 ): Promise<Booked> {
-  return untilWritten(clock, `the ledger of workspace ${workspaceId}`, async () => {
+  return retryOnConflict(clock, `the ledger of workspace ${workspaceId}`, async () => {
     const { sum: before, entries } = await readSum({ main }, workspaceId);
     let after = before;
     const written = movements.map(

@@ -1,6 +1,6 @@
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { PaymentRef, PaymentState } from '#core/ports/payments.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { book, type Movement } from '../credits/ledger.ts';
 import { findTopUp, openTopUps, type TopUp, type TopUpIds, topUpChange } from './store.ts';
 
@@ -24,7 +24,7 @@ export type SyncResult = {
  */
 export async function syncTopUp(deps: SyncDeps, ref: PaymentRef, known?: TopUpIds): Promise<SyncResult> {
   let ids = known;
-  return untilWritten(deps.clock, 'a top-up', async () => {
+  return retryOnConflict(deps.clock, 'a top-up', async () => {
     const before = ids && (await findTopUp(deps, ids));
     const state = await deps.payments.retrieve(ref);
     if (state === undefined) return before ? closeLost(deps, before) : { outcome: 'foreign' };

@@ -5,7 +5,7 @@ import {
   type Outcomes,
   readOutcomes,
   runsIn,
-} from '#core/runs/outcomes.ts';
+} from '#core/runs/usage/outcomes.ts';
 import type { Period } from './period.ts';
 import type { Rollup } from './store.ts';
 import { byAgent, HOURS, sumOf } from './sums.ts';

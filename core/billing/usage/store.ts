@@ -13,7 +13,7 @@ import {
   tenantPartition,
   tenantsPartition,
   usagePartition,
-} from '#core/runs/rollup.ts';
+} from '#core/runs/usage/rollup.ts';
 import { monthOf, type Period } from './period.ts';
 
 /** Sums of the runs of one agent on one day. Several roll-ups may have the same agent and day: add them up. */
@@ -23,7 +23,7 @@ export interface Rollup {
   readonly agentId: string;
   readonly agentOrg: string;
   readonly agentName: string;
-  /** The item, with its hours and what `core/runs/outcomes.ts` counts. */
+  /** The item, with its hours and what `core/runs/usage/outcomes.ts` counts. */
   readonly totals: Totals & { readonly sk: string; readonly [attribute: string]: unknown };
 }
 
@@ -62,7 +62,7 @@ export interface Slice {
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** The usage of one workspace, and other workspaces' usage of its agents. How it is stored: `core/runs/rollup.ts`. */
+/** The usage of one workspace, and other workspaces' usage of its agents. How it is stored: `core/runs/usage/rollup.ts`. */
 export class UsageStore {
   readonly #deps: StoreDeps;
   readonly #workspaceId: string;

@@ -1,4 +1,4 @@
-import type { Totals } from '#core/runs/rollup.ts';
+import type { Totals } from '#core/runs/usage/rollup.ts';
 import type { Period } from './period.ts';
 import type { Rollup } from './store.ts';
 

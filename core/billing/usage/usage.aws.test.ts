@@ -1,4 +1,4 @@
-import { S3Blobs } from '#aws/s3-blobs.ts';
+import { S3Blobs } from '#aws/blobs/s3-blobs.ts';
 import { usageSuite } from '#test/conformance/usage.ts';
 import { createBucket, newTables, s3Client } from '#test/helpers/aws.ts';
 

@@ -1,8 +1,8 @@
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, exists, type Item, type Key, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { LEVELS } from './routes.ts';
 
 /**
@@ -131,7 +131,7 @@ export class MessageStore {
   }
 
   #retry<T>(attempt: () => Promise<T | undefined>): Promise<T> {
-    return untilWritten(this.#deps.clock, `the messages of ${this.#partition}`, attempt);
+    return retryOnConflict(this.#deps.clock, `the messages of ${this.#partition}`, attempt);
   }
 }
 

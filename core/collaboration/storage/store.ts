@@ -5,6 +5,7 @@ import type { Plan } from '#core/base/plans.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
   absent,
   allOf,
@@ -18,7 +19,6 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 
 /**
  * A JSON document of a workspace, in a namespace. Main table, written in one transaction:
@@ -295,7 +295,7 @@ export class DocumentStore {
   }
 
   #retry<T>(attempt: () => Promise<T | undefined>): Promise<T> {
-    return untilWritten(this.#deps.clock, `a document of ${this.#partition}`, attempt);
+    return retryOnConflict(this.#deps.clock, `a document of ${this.#partition}`, attempt);
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Json } from '#core/base/json.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, type Item, type Key, queryAll, type TransactOperation } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { PRIORITIES, STATUSES } from './routes.ts';
 
 /**
@@ -311,7 +311,7 @@ export class TaskStore {
   }
 
   #retry<T>(attempt: () => Promise<T | undefined>): Promise<T> {
-    return untilWritten(this.#deps.clock, `a task of ${this.#partition}`, attempt);
+    return retryOnConflict(this.#deps.clock, `a task of ${this.#partition}`, attempt);
   }
 }
 

@@ -6,10 +6,10 @@ import { isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import {
+  appliesTo,
   type Bulk,
   type BulkFailure,
   type BulkPlace,
-  isMeant,
   MAX_BULK_RUNS,
   MAX_FAILURES_SHOWN,
 } from '#core/runs/bulk/bulk.ts';
@@ -150,7 +150,7 @@ async function nextPage(
   if (place === null || countOf(bulk) >= MAX_BULK_RUNS) return undefined;
   const after = 'index' in place ? undefined : place;
   const { found, end } = await scanRuns(deps, bulk.workspaceId, bulk.filter, { after, wanted: PAGE });
-  const page = found.filter(({ run }) => isMeant(bulk.action, run)).map(({ run }) => run.id);
+  const page = found.filter(({ run }) => appliesTo(bulk.action, run)).map(({ run }) => run.id);
   return { page, next: end ?? null };
 }
 

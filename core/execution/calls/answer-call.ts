@@ -1,4 +1,4 @@
-import { countIfRefused } from '#core/accounts/limits/check-time.ts';
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
 import type { Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -53,7 +53,7 @@ async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, kee
 const startAndCount = (deps: Deps, { caller }: AnswerableRequest, call: Call): Promise<StartedCall> =>
   caller === undefined || caller.workspace.id === call.workspace.id
     ? startCall(deps, call)
-    : countIfRefused(deps, caller.workspace, () => startCall(deps, call));
+    : chargeIfRejected(deps, caller.workspace, () => startCall(deps, call));
 
 const wantsEvents = ({ headers }: AnswerableRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
 

@@ -2,7 +2,7 @@ import { requestIdOf } from '#core/http/request-id.ts';
 import type { RawAnswer } from '#core/http/route.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { KeptAnswer } from '../idempotency/kept-answer.ts';
+import type { KeptAnswer } from '../idempotency/stored-answer.ts';
 import type { CallAnswer } from './finish.ts';
 import type { Call } from './prepare.ts';
 import type { CallRequest } from './read-call.ts';

@@ -1,9 +1,9 @@
-import { countIfRefused } from '#core/accounts/limits/check-time.ts';
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
-import { Trace } from '#core/runs/trace.ts';
-import type { TraceContents } from '#core/runs/trace-content.ts';
+import { Trace } from '#core/runs/trace/trace.ts';
+import type { TraceContents } from '#core/runs/trace/trace-content.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { admitCall } from './admit.ts';
 import { ShownOutput } from './charge.ts';
@@ -30,7 +30,7 @@ export interface StartedCall {
  * often; then there is no run.
  */
 export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
-  const [prepared, admitted] = await countIfRefused(deps, call.workspace, async () => {
+  const [prepared, admitted] = await chargeIfRejected(deps, call.workspace, async () => {
     const checked = await prepareCall(deps, call);
     return [checked, await admitCall(deps, checked)] as const;
   });
@@ -59,7 +59,7 @@ async function contentsOf({ workspace, agent, mask }: PreparedCall): Promise<Tra
   const { traceContent = 'off' } = workspace;
   if (traceContent === 'off' || agent.workspaceId !== workspace.id) return undefined;
   // Few workspaces keep it.
-  const { TraceContents } = await import('#core/runs/trace-content.ts');
+  const { TraceContents } = await import('#core/runs/trace/trace-content.ts');
   return new TraceContents(traceContent, mask);
 }
 

@@ -1,4 +1,4 @@
-import { countIfRefused } from '#core/accounts/limits/check-time.ts';
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -10,7 +10,7 @@ import type { callRoutes } from './routes.ts';
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
-    const call = await countIfRefused(deps, incoming.caller.workspace, () => readCall(deps, incoming));
+    const call = await chargeIfRejected(deps, incoming.caller.workspace, () => readCall(deps, incoming));
     return answerCall(deps, incoming, call);
   },
 

@@ -11,7 +11,7 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
 import type { ModelFile } from '#core/models/file-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { SecretMask } from '#core/runs/masking.ts';
+import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { ScheduledMoment } from '#core/runs/run.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';

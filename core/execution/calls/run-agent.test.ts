@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { type Sandbox, SandboxLostError, type SandboxSession } from '#core/ports/sandbox.ts';
-import { SecretMask } from '#core/runs/masking.ts';
-import { Trace } from '#core/runs/trace.ts';
+import { SecretMask } from '#core/runs/masking/masking.ts';
+import { Trace } from '#core/runs/trace/trace.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 // The engine is loaded with the first run, for which the manual clock would not wait.
 import '../engines/code-runtime.ts';
 import '../engines/readiness.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
-import { noPlaceError } from '../turns.ts';
+import { noPlaceError } from '../fair-queue.ts';
 import type { PreparedCall } from './prepare.ts';
 import { runAgent } from './run-agent.ts';
 

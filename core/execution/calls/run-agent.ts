@@ -6,7 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
 import type { LiveEvents } from '#core/runs/live-events.ts';
 import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
-import type { Trace } from '#core/runs/trace.ts';
+import type { Trace } from '#core/runs/trace/trace.ts';
 import type { EngineResult, EngineRun } from '../engines/engine.ts';
 import { isInterruption } from '../engines/interruption.ts';
 import type { ProgressEvent } from '../engines/progress.ts';

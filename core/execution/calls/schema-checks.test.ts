@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { requireCheckTime } from '#core/accounts/limits/check-time.ts';
+import { requireCheckTime } from '#core/accounts/limits/cpu-budget.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { newWorkspace, repeated, withLittleTime } from '#test/helpers/checks.ts';
 import { checkOutput, ownerOfChecks } from './schema-checks.ts';

@@ -1,4 +1,4 @@
-import type { TimeOwner } from '#core/accounts/limits/check-time.ts';
+import type { TimeOwner } from '#core/accounts/limits/cpu-budget.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { engineTraits } from '#core/manifest/engines.ts';

@@ -8,7 +8,7 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import { keySecrets, PROVIDERS } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
-import { SecretMask } from '#core/runs/masking.ts';
+import { SecretMask } from '#core/runs/masking/masking.ts';
 import type { LlmCredentials } from '../input/call-input.ts';
 
 type Secrets = Readonly<Record<string, string>>;

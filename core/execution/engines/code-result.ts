@@ -3,7 +3,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { parseJsonValue } from '#core/base/json.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
-import { type SecretMask, shortenLog, shortenTo } from '#core/runs/masking.ts';
+import { type SecretMask, shortenLog, shortenTo } from '#core/runs/masking/masking.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { interruptedError } from './interruption.ts';
 import { failureLine } from './program/failure-line.ts';

@@ -2,7 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { entrypointCommand } from '#core/manifest/bundle/entrypoint.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
-import { LiveMask } from '#core/runs/masking.ts';
+import { LiveMask } from '#core/runs/masking/masking.ts';
 import { resultOfProgram } from './code-result.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';

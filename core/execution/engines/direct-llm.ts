@@ -1,13 +1,13 @@
 import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { LlmMessage, LlmRequest } from '#core/ports/llm.ts';
+import { type AdaptiveAnswer, AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { type AskDeps, ModelCalls } from './model-calls.ts';
 import { correctionOf, isBetter, isRepairable, repairDeadline, tracedProblems } from './output-repair.ts';
-import { objectSchema, saysForm } from './output-schema.ts';
+import { constrainsShape, objectSchema } from './output-schema.ts';
 import { type PromptMessage, renderPrompt } from './prompt.ts';
 import { promptCacheOf } from './repeated-prompts.ts';
 import { type ReadReply, readReply } from './reply.ts';
-import { type RoomyAnswer, RoomyModels } from './roomy-models.ts';
 import { stopSignal } from './stop-signal.ts';
 
 /**
@@ -54,7 +54,7 @@ type Asked = Pick<LlmRequest, 'json' | 'outputSchema' | 'cache'>;
 class Prompt {
   readonly #deps: AskDeps;
   readonly #run: EngineRun;
-  readonly #roomy: RoomyModels;
+  readonly #roomy: AdaptiveModels;
   readonly #message: PromptMessage;
   /** The same in every request of the run. */
   readonly #asked: Asked;
@@ -62,7 +62,7 @@ class Prompt {
   constructor(deps: AskDeps, run: EngineRun, calls: ModelCalls, message: PromptMessage) {
     this.#deps = deps;
     this.#run = run;
-    this.#roomy = new RoomyModels(deps, run, calls);
+    this.#roomy = new AdaptiveModels(deps, run, calls);
     this.#message = message;
     this.#asked = { ...formOf(run, message), cache: promptCacheOf(deps.clock, run, message) };
   }
@@ -86,7 +86,7 @@ class Prompt {
 
   /** The answer to a first one that does not match; `undefined` if the provider fails: then the first one stands. */
   async #corrected(
-    { choice, answer }: RoomyAnswer,
+    { choice, answer }: AdaptiveAnswer,
     first: ReadReply,
     deadline: number,
   ): Promise<ReadReply | undefined> {
@@ -117,6 +117,6 @@ class Prompt {
 function formOf({ agent }: EngineRun, { shared = '', text }: PromptMessage): Omit<Asked, 'cache'> {
   const schema = agent.definition.output_schema;
   if (schema === null) return {};
-  if (saysForm(schema)) return { outputSchema: objectSchema(schema) };
+  if (constrainsShape(schema)) return { outputSchema: objectSchema(schema) };
   return { json: (schema.type ?? 'object') === 'object' && (/json/i.test(text) || /json/i.test(shared)) };
 }

@@ -6,7 +6,7 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
-import { FolderBlobs } from '#local/folder-blobs.ts';
+import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
 import { loopRun } from '#test/helpers/loop-run.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';

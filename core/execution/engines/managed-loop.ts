@@ -3,15 +3,17 @@ import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isOverflow, type LlmAnswer, type LlmTool, type LlmToolCall } from '#core/ports/llm.ts';
-import { shortenLog } from '#core/runs/masking.ts';
-import type { Spending } from '#core/runs/spending.ts';
+import { shortenLog } from '#core/runs/masking/masking.ts';
+import type { Spending } from '#core/runs/usage/spending.ts';
+import { AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
-import { atMostAtOnce } from './loop/at-once.ts';
 import { Compaction } from './loop/compaction.ts';
 import { Conversation } from './loop/conversation.ts';
 import { dependencyRequired, LAST_TURN, LoopEnding } from './loop/ending.ts';
+import { LoopDetector } from './loop/loop-detector.ts';
 import { LoopFiles } from './loop/loop-files.ts';
-import { Repeats } from './loop/repeats.ts';
+import { mapWithConcurrency } from './loop/map-with-concurrency.ts';
+import { raceWithAbort } from './loop/race-with-abort.ts';
 import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
@@ -19,12 +21,10 @@ import { errorOutcome, outcomeOf } from './loop/tool-outcome.ts';
 import type { BoundOutcome } from './loop/tool-output.ts';
 import { ToolReporter } from './loop/tool-reporter.ts';
 import { LoopTools } from './loop/tools.ts';
-import { unlessStopped } from './loop/unless-stopped.ts';
 import { ModelCalls } from './model-calls.ts';
 import { faultOf, isBetter, isRepairable, repairDeadline, tracedProblems } from './output-repair.ts';
 import { withoutForbiddenNulls } from './output-schema.ts';
 import { type ReadReply, readReply } from './reply.ts';
-import { RoomyModels } from './roomy-models.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
 
 /** Length of an error in progress events (`docs/interface/calls.md#streams`). */
@@ -89,9 +89,9 @@ class Loop {
   readonly #tools: LoopTools;
   readonly #submit: LlmTool;
   readonly #ending: LoopEnding;
-  readonly #repeats = new Repeats();
+  readonly #repeats = new LoopDetector();
   readonly #reporter: ToolReporter;
-  readonly #roomy: RoomyModels;
+  readonly #roomy: AdaptiveModels;
   /** Models without those that failed in an earlier turn. */
   #models: readonly ModelChoice[];
   readonly #calls: ModelCalls;
@@ -111,7 +111,7 @@ class Loop {
     this.#reporter = new ToolReporter(deps.clock, run, stop.signal);
     this.#models = run.models;
     this.#calls = new ModelCalls(deps, run);
-    this.#roomy = new RoomyModels(deps, run, this.#calls);
+    this.#roomy = new AdaptiveModels(deps, run, this.#calls);
   }
 
   get spending(): Spending {
@@ -234,7 +234,7 @@ class Loop {
     }
   }
 
-  /** One answer of the model. Throws what {@link RoomyModels} throws. */
+  /** One answer of the model. Throws what {@link AdaptiveModels} throws. */
   async #ask(turn: number, question: Question, isUnseen = false): Promise<LlmAnswer> {
     const at = { signal: this.#stop.signal, turn, isUnseen, onTool: (name: string) => this.#tools.expect(name) };
     const cached = (choice: ModelChoice) => {
@@ -257,13 +257,13 @@ class Loop {
     const outcomes = new Map<LlmToolCall, BoundOutcome>();
     const { signal } = this.#stop;
     const others = calls.filter(({ name }) => name !== SUBMIT);
-    const working = atMostAtOnce(MAX_AT_ONCE, others, signal, async (call) => {
+    const working = mapWithConcurrency(MAX_AT_ONCE, others, signal, async (call) => {
       const at = { turn, number: calls.indexOf(call) + 1 };
       const work = async (): Promise<BoundOutcome> =>
         isForResult ? errorOutcome(LAST_TURN) : this.#tools.call(call, at);
       outcomes.set(call, await this.#reporter.report(turn, call, work));
     });
-    await unlessStopped(this.#deps.clock, signal, working);
+    await raceWithAbort(this.#deps.clock, signal, working);
     let submitted: Json | undefined;
     for (const call of calls.filter(({ name }) => name === SUBMIT)) {
       const outcome = await this.#reporter.report(turn, call, async () => {
@@ -279,7 +279,7 @@ class Loop {
     const unbounded = calls.map((call) => outcomes.get(call)!);
     const notes = submitted === undefined && !isForResult ? this.#repeats.count(calls, unbounded) : [];
     const bounded = this.#tools.output.share(turn, unbounded, maxBytes);
-    const shared = await unlessStopped(this.#deps.clock, this.#stop.signal, bounded);
+    const shared = await raceWithAbort(this.#deps.clock, this.#stop.signal, bounded);
     const results = calls.map(({ id, name }, index) => {
       const { text, isError, files } = shared[index]!;
       const note = notes[index];

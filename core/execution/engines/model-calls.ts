@@ -1,12 +1,12 @@
 import { isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import { either, keySecrets, PROVIDERS, providersOf } from '#core/models/providers.ts';
-import { type NextTry, type Question, SteadyLlm } from '#core/models/steady-llm.ts';
+import { type NextTry, type Question, RetryingLlm } from '#core/models/retrying-llm.ts';
 import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isLlmFailure, isOverflow, type LlmAnswer, type LlmRequest, type LlmUsage } from '#core/ports/llm.ts';
-import { LiveMask } from '#core/runs/masking.ts';
-import { addSpending, noSpending, type Spending, spendingOf } from '#core/runs/spending.ts';
+import { LiveMask } from '#core/runs/masking/masking.ts';
+import { addSpending, noSpending, type Spending, spendingOf } from '#core/runs/usage/spending.ts';
 import type { EngineRun } from './engine.ts';
 
 export type AskDeps = Pick<Deps, 'llm' | 'modelTable' | 'clock' | 'config'>;
@@ -26,7 +26,7 @@ export interface AskedAt {
 export class ModelCalls {
   readonly #deps: AskDeps;
   readonly #run: EngineRun;
-  readonly #steady: SteadyLlm;
+  readonly #steady: RetryingLlm;
   #spending: Spending;
   /** Warnings that the trace has, or gets with the next answer. */
   readonly #warned = new Set<string>();
@@ -35,7 +35,7 @@ export class ModelCalls {
   constructor(deps: AskDeps, run: EngineRun) {
     this.#deps = deps;
     this.#run = run;
-    this.#steady = new SteadyLlm(deps, run);
+    this.#steady = new RetryingLlm(deps, run);
     this.#spending = noSpending(run.models[0]!);
   }
 
@@ -54,7 +54,7 @@ export class ModelCalls {
   }
 
   /**
-   * Asks `models` in order until one answers ({@link SteadyLlm}). The answer of a `turn` of a loop is streamed in any
+   * Asks `models` in order until one answers ({@link RetryingLlm}). The answer of a `turn` of a loop is streamed in any
    * case, to see whether the provider is alive, and may begin anew: the client is told to forget its text. Throws an
    * error of the last kind that may pass, with the messages of all providers that failed, or the reason of `signal`.
    */

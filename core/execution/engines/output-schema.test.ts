@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Json } from '#core/base/json.ts';
 import { validateAgainst } from '#core/manifest/json-schema/schema-validation.ts';
 import type { JsonSchema } from '#core/ports/llm.ts';
-import { objectSchema, saysForm, withoutForbiddenNulls } from './output-schema.ts';
+import { constrainsShape, objectSchema, withoutForbiddenNulls } from './output-schema.ts';
 
 describe('objectSchema', () => {
   test('leaves an object, and makes any other schema the member `result` of one', () => {
@@ -65,7 +65,7 @@ test.each<[boolean, JsonSchema]>([
   [false, { type: 'string' }],
   [false, { type: 'array' }],
 ])('a model is told: %s, %j', (isTold, schema) => {
-  expect(saysForm(schema)).toBe(isTold);
+  expect(constrainsShape(schema)).toBe(isTold);
 });
 
 describe('withoutForbiddenNulls', () => {

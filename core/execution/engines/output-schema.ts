@@ -45,7 +45,7 @@ export const isObjectSchema = (schema: JsonSchema): boolean =>
  * Whether the model is told the schema: it says something about the members of an object or the elements of an array.
  * Others leave the form of the answer to the prompt.
  */
-export const saysForm = (schema: JsonSchema): boolean =>
+export const constrainsShape = (schema: JsonSchema): boolean =>
   isFilled(schema.properties) || isFilled(schema.items) || ALTERNATIVES.some((keyword) => keyword in schema);
 
 const isFilled = (value: unknown): boolean => isObject(value) && Object.keys(value).length > 0;

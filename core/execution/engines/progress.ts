@@ -1,4 +1,4 @@
-import type { TokenUsage } from '#core/runs/spending.ts';
+import type { TokenUsage } from '#core/runs/usage/spending.ts';
 
 /**
  * The progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta`, `retry` and

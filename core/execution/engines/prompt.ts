@@ -1,6 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { fenced } from '#core/base/fence.ts';
 import type { Json } from '#core/base/json.ts';
+import { markdownCodeBlock } from '#core/base/markdown-code-block.ts';
 import { PLACEHOLDER, placeholdersOf } from '#core/manifest/parsing/placeholders.ts';
 import type { LlmMessage } from '#core/ports/llm.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
@@ -37,7 +37,8 @@ export function renderPrompt(
 ): PromptMessage {
   checkPlaceholders(prompt, input);
   const filled = prompt.replace(PLACEHOLDER, (_, name: string) => textFor(input, name));
-  const shown = Object.keys(input).length === 0 ? [] : [`Input:\n${fenced('json', JSON.stringify(input, null, 2))}`];
+  const shown =
+    Object.keys(input).length === 0 ? [] : [`Input:\n${markdownCodeBlock('json', JSON.stringify(input, null, 2))}`];
   return {
     role: 'user',
     ...(skills.length > 0 && { shared: skills.flatMap(({ text }) => [text.trim(), '---']).join('\n\n') }),
@@ -50,7 +51,7 @@ const NO_FILES: PromptFiles = { files: [], texts: [] };
 
 /** As JSON, a name has no line ends and no quotes of its own. */
 const fileBlock = ({ name, text }: PromptFiles['texts'][number]): string =>
-  `File ${JSON.stringify(name)}:\n${fenced('', text)}`;
+  `File ${JSON.stringify(name)}:\n${markdownCodeBlock('', text)}`;
 
 /** Empty if the input has no such member. */
 function textFor(input: Input, name: string): string {

@@ -2,7 +2,7 @@ import { type Json, parseJsonValue } from '#core/base/json.ts';
 import type { FieldError } from '#core/manifest/field-error.ts';
 import type { JsonSchema, LlmAnswer } from '#core/ports/llm.ts';
 import type { EngineRun, Warning } from './engine.ts';
-import { isObjectSchema, saysForm, withoutForbiddenNulls } from './output-schema.ts';
+import { constrainsShape, isObjectSchema, withoutForbiddenNulls } from './output-schema.ts';
 
 const FENCED = /^```(?:json)?[ \t]*\r?\n([\s\S]*?)\r?\n?```$/i;
 const BLOCK_START = /^```json[ \t]*\r?$/i;
@@ -40,7 +40,7 @@ export async function readReply(
   const value = jsonIn(text, schema);
   const isJson = value !== undefined;
   const plain = isJson ? value : { result: text };
-  if (schema === null || !saysForm(schema)) return { data: mask.json(plain), warnings, isJson };
+  if (schema === null || !constrainsShape(schema)) return { data: mask.json(plain), warnings, isJson };
   const readings = await Promise.all(
     (isJson ? readingsOf(schema, value) : [plain]).map(async (reading) => {
       const data = mask.json(withoutForbiddenNulls(schema, reading));

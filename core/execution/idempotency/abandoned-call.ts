@@ -3,8 +3,8 @@ import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { answerFromRecord, type KeptAnswer } from './kept-answer.ts';
 import type { ClaimedKey } from './key-store.ts';
+import { answerFromRecord, type KeptAnswer } from './stored-answer.ts';
 
 /** How a call recovers from the death of its host. */
 export interface Recovery {
@@ -31,7 +31,7 @@ const BEGIN_GRACE_MS = 10_000;
  * Decides the fate of a call whose host may have died: `pending` while the host may still answer, `lost` if the call must
  * be made again, or the answer that the run's record gives.
  */
-export async function fateOf(
+export async function outcomeOfAbandonedCall(
   deps: Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>,
   workspaceId: string,
   claimed: ClaimedKey,

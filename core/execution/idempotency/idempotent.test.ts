@@ -4,7 +4,7 @@ import type { NewRun, RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { idempotent, type KeyedCall } from './idempotent.ts';
-import type { KeptAnswer } from './kept-answer.ts';
+import type { KeptAnswer } from './stored-answer.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 const DAY_MS = 24 * 3600 * 1000;

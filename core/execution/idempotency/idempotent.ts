@@ -1,9 +1,9 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { fateOf, type Recovery } from './abandoned-call.ts';
-import { errorAnswer, type KeptAnswer } from './kept-answer.ts';
+import { outcomeOfAbandonedCall, type Recovery } from './abandoned-call.ts';
 import { type ClaimedKey, KeyStore } from './key-store.ts';
+import { errorAnswer, type KeptAnswer } from './stored-answer.ts';
 
 /** A call that its sender may retry. */
 export interface KeyedCall extends Recovery {
@@ -50,7 +50,8 @@ export async function idempotent<T>(
       checkFingerprint(claimed, call);
       if (claimed.answered) return { replayed: await keys.readAnswer(claimed.answered) };
       // Most calls are answered during the short pauses: only later is it worth a look at the run.
-      const fate = pauseMs < MAX_PAUSE_MS ? 'pending' : await fateOf(deps, call.workspaceId, claimed, call);
+      const fate =
+        pauseMs < MAX_PAUSE_MS ? 'pending' : await outcomeOfAbandonedCall(deps, call.workspaceId, claimed, call);
       if (fate === 'lost' && (await keys.takeOver(claimed.runId))) {
         return { result: await executeOnce(deps, keys, call, execute) };
       }

@@ -3,7 +3,7 @@ import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
 import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '#core/ports/table.ts';
-import type { KeptAnswer } from './kept-answer.ts';
+import type { KeptAnswer } from './stored-answer.ts';
 
 /** What is stored under a key of a workspace: the call that claimed it, and its answer once there is one. */
 export interface ClaimedKey {

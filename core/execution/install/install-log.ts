@@ -1,5 +1,5 @@
 import type { Clock } from '#core/ports/clock.ts';
-import { shortenLog } from '#core/runs/masking.ts';
+import { shortenLog } from '#core/runs/masking/masking.ts';
 import { emptyBody, type RunBody } from '#core/runs/run.ts';
 import type { RunStore } from '#core/runs/store.ts';
 import { installerError } from './installer-error.ts';

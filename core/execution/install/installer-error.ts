@@ -1,4 +1,4 @@
-import { shortenTo } from '#core/runs/masking.ts';
+import { shortenTo } from '#core/runs/masking/masking.ts';
 import { failureLine } from '../engines/program/failure-line.ts';
 
 /** Of the output that the error of an installation quotes. */

@@ -5,8 +5,8 @@ import { refOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, anyOf, type Condition, lessThan } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 
 /**
  * Counters table: `BUDGET#<budget id> / USED` has the calls counted against a {@link Budget}, and in `spent_microusd` what they
@@ -60,7 +60,7 @@ export async function countCall(
   const unpaid = budgets.find((budget) => spendLimit(budget, price) <= 0);
   if (unpaid) await refuse(unpaid);
   // Sibling runs write budgets at the same time: DynamoDB refuses one of two transactions on the same item.
-  await untilWritten(clock, 'a budget of a sub-call', async () => {
+  await retryOnConflict(clock, 'a budget of a sub-call', async () => {
     const result = await counters.transact(
       budgets.map((budget) => ({
         op: 'update' as const,
@@ -86,7 +86,7 @@ export async function countSpend(
 ): Promise<void> {
   const limited = budgets.filter(({ spendCap }) => spendCap !== undefined);
   if (limited.length === 0 || microUsd === 0) return;
-  await untilWritten(clock, 'the spend of a sub-call', async () => {
+  await retryOnConflict(clock, 'the spend of a sub-call', async () => {
     const { ok } = await counters.transact(
       limited.map(({ id }) => ({
         op: 'update' as const,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { isSmallCheck, weigh } from './simple-schema.ts';
+import { estimateCost, isSmallCheck } from './simple-schema.ts';
 
-const isSimple = (schema: Record<string, unknown>) => weigh(schema, JSON.stringify(schema)) !== undefined;
+const isSimple = (schema: Record<string, unknown>) => estimateCost(schema, JSON.stringify(schema)) !== undefined;
 const person = { type: 'object', properties: { name: { type: 'string', maxLength: 5 } }, required: ['name'] };
 
 test.each<[Record<string, unknown>]>([
@@ -52,7 +52,7 @@ test('references that fan out are not followed to their end', () => {
 });
 
 test('a check is small by the parts of the schema and the places of the value', () => {
-  const weightOf = (schema: Record<string, unknown>) => weigh(schema, JSON.stringify(schema))!;
+  const weightOf = (schema: Record<string, unknown>) => estimateCost(schema, JSON.stringify(schema))!;
   const list = weightOf({ items: { type: 'string' } });
   expect(isSmallCheck(list, Array(1_000).fill('x'))).toBe(true);
   expect(isSmallCheck(list, Array(100_000).fill('x'))).toBe(false);

@@ -63,7 +63,7 @@ export interface SchemaWeight {
 }
 
 /** The weight of a simple schema, whose JSON is `text`; `undefined` for any other. */
-export function weigh(schema: Readonly<Record<string, unknown>>, text: string): SchemaWeight | undefined {
+export function estimateCost(schema: Readonly<Record<string, unknown>>, text: string): SchemaWeight | undefined {
   if (text.length > MAX_TEXT || RENAMES.test(text)) return undefined;
   const scale = new Scale(schema);
   try {
@@ -77,7 +77,7 @@ export function weigh(schema: Readonly<Record<string, unknown>>, text: string): 
 
 /** Whether checking `value` is small. Looks at as many places of it as a small check would. */
 export function isSmallCheck({ parts, readsTexts }: SchemaWeight, value: unknown): boolean {
-  const most = MAX_COST / (parts + 1);
+  const maxLength = MAX_COST / (parts + 1);
   const open = [value];
   let places = 0;
   while (open.length > 0) {
@@ -85,15 +85,15 @@ export function isSmallCheck({ parts, readsTexts }: SchemaWeight, value: unknown
     places += 1;
     if (typeof node === 'string') places += readsTexts ? node.length / CHARACTERS_A_PLACE : 0;
     else if (Array.isArray(node)) {
-      if (node.length > most) return false;
+      if (node.length > maxLength) return false;
       for (const member of node) open.push(member);
     } else if (typeof node === 'object' && node !== null) {
       for (const name in node) {
         open.push((node as Record<string, unknown>)[name]);
-        if (open.length > most) return false;
+        if (open.length > maxLength) return false;
       }
     }
-    if (places + open.length > most) return false;
+    if (places + open.length > maxLength) return false;
   }
   return true;
 }

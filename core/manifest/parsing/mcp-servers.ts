@@ -54,7 +54,7 @@ interface Beside {
 
 /**
  * The rules of MCP servers beyond their shape (`docs/interface/mcp-servers.md`). Which addresses are allowed depends on the
- * host: `check.ts` asks it.
+ * host: `validate-references.ts` asks it.
  */
 export function checkMcpServers(
   servers: z.output<typeof mcpServersShape>,

@@ -1,11 +1,11 @@
-import { countCheckTime, mayCompileHere, requireCheckTime, type TimeOwner } from '#core/accounts/limits/check-time.ts';
+import { countCheckTime, mayCompileHere, requireCheckTime, type TimeOwner } from '#core/accounts/limits/cpu-budget.ts';
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { lazy } from '#core/base/lazy.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { BundleContents, BundleUse, UploadUse } from '../bundle/bundle-contents.ts';
 import type { InstallPlan } from '../bundle/install-plan.ts';
 import { type FieldError, unchecked } from '../field-error.ts';
-import { isSmallCheck, type SchemaWeight, weigh } from '../json-schema/simple-schema.ts';
+import { estimateCost, isSmallCheck, type SchemaWeight } from '../json-schema/simple-schema.ts';
 import { fillCommand, type Place } from '../tool-commands/fill-command.ts';
 import { Threads } from './pool.ts';
 import type { Tasks } from './tasks.ts';
@@ -36,7 +36,7 @@ function known(schema: Readonly<Record<string, unknown>>): KnownSchema {
   let found = knownSchemas.get(schema);
   if (found === undefined) {
     const text = JSON.stringify(schema);
-    found = { text, weight: weigh(schema, text) };
+    found = { text, weight: estimateCost(schema, text) };
     knownSchemas.set(schema, found);
   }
   return found;

@@ -18,7 +18,7 @@ export interface ProviderRow {
   readonly modelId: RegExp;
   /** Whether the table of models has prices for it. A provider without prices costs nothing. */
   readonly hasPrices: boolean;
-  /** Stands for the provider in the names of stored sums (`core/runs/costs.ts`): never change or reuse it. */
+  /** Stands for the provider in the names of stored sums (`core/runs/usage/costs.ts`): never change or reuse it. */
   readonly costLetter: string;
   /** How long the provider may send nothing during an answer, in milliseconds (`docs/interface/calls.md#tries`). */
   readonly silenceMs: number;

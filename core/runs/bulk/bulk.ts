@@ -54,5 +54,5 @@ export const BULK_WINDOW_MS = 7 * 24 * 3600_000;
 export const MAX_FAILURES_SHOWN = 20;
 
 /** Whether an action can be meant for a run that a filter found: installations are neither repeated nor cancelled. */
-export const isMeant = (action: BulkAction, run: Run): boolean =>
+export const appliesTo = (action: BulkAction, run: Run): boolean =>
   !isInstallation(run) && (run.status === 'running') === (action === 'cancel');

@@ -9,7 +9,7 @@ import { headKey, runFrom } from '../items.ts';
 import { type RunFilter, scanRuns } from '../listing.ts';
 import type { Run } from '../run.ts';
 import { runSummaryOf } from '../view.ts';
-import { BULK_WINDOW_MS, type Bulk, isMeant, MAX_BULK_RUNS, MAX_OPEN_BULKS, type StoredFilter } from './bulk.ts';
+import { appliesTo, BULK_WINDOW_MS, type Bulk, MAX_BULK_RUNS, MAX_OPEN_BULKS, type StoredFilter } from './bulk.ts';
 import type { bulkRoutes } from './routes.ts';
 import { BulkStore } from './store.ts';
 
@@ -119,7 +119,7 @@ async function meant(
 ): Promise<{ runs: readonly Run[]; total: number; isExact: boolean }> {
   if (runIds === undefined) {
     const { found, end } = await scanRuns(deps, workspaceId, filter, { examined: MAX_BULK_RUNS });
-    const runs = found.map(({ run }) => run).filter((run) => isMeant(action, run));
+    const runs = found.map(({ run }) => run).filter((run) => appliesTo(action, run));
     return { runs, total: runs.length, isExact: end === undefined };
   }
   const heads = await getAll(

@@ -1,6 +1,7 @@
 import type { Json } from '#core/base/json.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
   absent,
   allOf,
@@ -12,7 +13,6 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { type Bulk, type BulkFailure, MAX_OPEN_BULKS } from './bulk.ts';
 
 /*
@@ -67,7 +67,7 @@ export class BulkStore {
     const set = { ...(members as unknown as { [member: string]: Json }), ttl, ...this.#index(id, clock.now()) };
     // First, so that a bulk action always finds its runs.
     if (runIds) await runs.update(this.#idsKey(id), { set: { run_ids: [...runIds], ttl } });
-    return untilWritten(clock, `the bulk actions of workspace ${this.#workspaceId}`, async () => {
+    return retryOnConflict(clock, `the bulk actions of workspace ${this.#workspaceId}`, async () => {
       const written = await runs.transact([
         { op: 'update', key: this.#key(id), changes: { set }, condition: absent() },
         {
@@ -130,7 +130,7 @@ export class BulkStore {
       { op: 'update', key: this.#key(id), changes: { set, remove: ['gsi1pk', 'gsi1sk'] }, condition },
       { op: 'update', key: openKey(this.#workspaceId), changes: { add: { open: -1 } } },
     ];
-    return untilWritten(clock, `the bulk actions of workspace ${this.#workspaceId}`, async () => {
+    return retryOnConflict(clock, `the bulk actions of workspace ${this.#workspaceId}`, async () => {
       const written = await runs.transact(operations);
       if (written.ok) return true;
       return written.failed.includes(0) ? false : undefined;

@@ -1,4 +1,4 @@
-import { countIfRefused } from '#core/accounts/limits/check-time.ts';
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import { PlatformError } from '#core/base/errors.ts';
@@ -30,7 +30,7 @@ export const loopCallHandlers = (deps: Deps): Handlers<typeof loopCallRoutes> =>
     );
     const workspace = await findWorkspace(deps, service.workspaceId);
     if (workspace === undefined) throw new Error(`workspace ${service.workspaceId} has a service but no record`);
-    const call = await countIfRefused(deps, workspace, () => callOf(deps, service, workspace, incoming));
+    const call = await chargeIfRejected(deps, workspace, () => callOf(deps, service, workspace, incoming));
     const { 'idempotency-key': key } = headers;
     // Keys of strangers never meet those of the workspace's own calls: no header can hold a NUL.
     const own = key === undefined ? undefined : `service\0${service.id}\0${key}`;

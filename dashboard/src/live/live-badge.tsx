@@ -23,7 +23,7 @@ export function LiveBadge({ state, onPause }: { readonly state: LiveState; reado
         {word}
       </span>
       {onPause && state !== 'over' && (
-        <Button look="quiet" icon={state === 'paused' ? Play : Pause} onPress={onPause}>
+        <Button variant="quiet" icon={state === 'paused' ? Play : Pause} onPress={onPause}>
           {state === 'paused' ? 'Resume updates' : 'Pause updates'}
         </Button>
       )}

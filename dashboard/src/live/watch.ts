@@ -26,7 +26,7 @@ const PATIENCE = 3;
 /** Polls before a stream is tried again. */
 const POLLS = 12;
 /** Ids to know: a resumption tells some events again. */
-const MOST_KNOWN = 5_000;
+const MAX_KNOWN = 5_000;
 
 /**
  * Follows the events of a run or a workspace: resumes after the last one it knows, and gives each once. Ends with `signal`, at
@@ -47,7 +47,7 @@ export async function watch<Name extends WatchName>(
     const key = `${event.id} ${event.type} ${event.created_at} ${String(event.data.run_id ?? '')}`;
     if (!known.has(key)) {
       known.add(key);
-      if (known.size > MOST_KNOWN) known.delete(known.values().next().value!);
+      if (known.size > MAX_KNOWN) known.delete(known.values().next().value!);
       last = event.id;
       onEvent(event);
     }

@@ -1,6 +1,6 @@
 import { Check, Copy } from 'lucide-react';
 import { useEffect, useState } from 'react';
-import { Button, IconButton, type Look } from './button.tsx';
+import { Button, IconButton, type Variant } from './button.tsx';
 import { toast } from './toast.tsx';
 
 /** Copies a text. Says so for two seconds. */
@@ -26,14 +26,14 @@ interface CopyProps {
   readonly text: string | (() => string | Promise<string>);
   /** @default "Copy" */
   readonly label?: string;
-  readonly look?: Look;
+  readonly variant?: Variant;
 }
 const resolved = (text: CopyProps['text']): string | Promise<string> => (typeof text === 'string' ? text : text());
 
-export function CopyButton({ text, label = 'Copy', look }: CopyProps) {
+export function CopyButton({ text, label = 'Copy', variant }: CopyProps) {
   const { isCopied, copy } = useCopy();
   return (
-    <Button look={look} icon={isCopied ? Check : Copy} onPress={() => copy(resolved(text))}>
+    <Button variant={variant} icon={isCopied ? Check : Copy} onPress={() => copy(resolved(text))}>
       {isCopied ? 'Copied' : label}
     </Button>
   );

@@ -116,7 +116,7 @@ export function ConfirmDialog({
         <>
           <Button onPress={close}>Keep it</Button>
           <Button
-            look={isDanger ? 'danger' : 'main'}
+            variant={isDanger ? 'danger' : 'primary'}
             onPress={confirm}
             isPending={state.isPending}
             isDisabled={typed !== undefined && text !== typed}

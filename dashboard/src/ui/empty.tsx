@@ -1,6 +1,6 @@
 import type { LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { CodeBlock } from './code.tsx';
+import { CodeBlock } from './text/code.tsx';
 
 /** Where nothing is yet: says what would be here, and the one command that makes it so. */
 export function Empty({

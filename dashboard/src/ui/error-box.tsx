@@ -2,8 +2,8 @@ import { CircleAlert, RefreshCw } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { ApiError } from '../api/error.ts';
 import { Button } from './button.tsx';
-import { Code } from './code.tsx';
 import { CopyIcon } from './copy.tsx';
+import { Code } from './text/code.tsx';
 
 /** What went wrong: message, hint, code, request id, and another try. RATE_LIMITED counts down. */
 export function ErrorBox({

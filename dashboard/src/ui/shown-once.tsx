@@ -33,10 +33,10 @@ export function ShownOnce({
       onClose={onClose}
       actions={
         <>
-          <Button look={isCopied ? 'plain' : 'main'} onPress={copy} autoFocus>
+          <Button variant={isCopied ? 'plain' : 'primary'} onPress={copy} autoFocus>
             {isCopied ? 'Copied' : 'Copy'}
           </Button>
-          <Button look={isCopied ? 'main' : 'plain'} onPress={onClose} isDisabled={!isCopied}>
+          <Button variant={isCopied ? 'primary' : 'plain'} onPress={onClose} isDisabled={!isCopied}>
             Done
           </Button>
         </>

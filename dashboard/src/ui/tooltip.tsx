@@ -82,10 +82,10 @@ function Floating({
   useLayoutEffect(() => {
     const { left, width, top, bottom } = beside.getBoundingClientRect();
     const { offsetWidth, offsetHeight } = box.current!;
-    const most = document.documentElement.clientWidth - offsetWidth - OFFSET;
+    const max = document.documentElement.clientWidth - offsetWidth - OFFSET;
     const above = top - offsetHeight - OFFSET;
     setPlace({
-      left: Math.max(OFFSET, Math.min(most, left + (width - offsetWidth) / 2)),
+      left: Math.max(OFFSET, Math.min(max, left + (width - offsetWidth) / 2)),
       top: above >= 0 ? above : bottom + OFFSET,
     });
   }, [beside]);

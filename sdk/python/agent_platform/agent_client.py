@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable, Mapping
 
 from . import _context
-from ._access import Access, json_body
+from ._access import Access
+from ._body import json_body
 from ._http import send
 from .errors import CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError
 

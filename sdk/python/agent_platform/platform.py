@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Union
 from urllib.parse import quote
 
-from ._access import Access, json_body
+from ._access import Access
+from ._body import json_body
 from ._http import TIMEOUTS, open_response, send
 from .errors import PlatformError, TimeoutExceededError, describe_failure
 

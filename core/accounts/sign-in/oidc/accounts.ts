@@ -3,9 +3,9 @@ import { PlatformError } from '#core/base/errors.ts';
 import { asPrintableLine } from '#core/http/printable-line.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import type { SignInIdentity } from '#core/ports/sign-in-provider.ts';
 import { absent, equals } from '#core/ports/table.ts';
-import { untilWritten } from '#core/ports/until-written.ts';
 import { entryOperation, type RequestOrigin } from '../../audit/log.ts';
 import { type ApiKey, findKey, listKeys, newApiKey } from '../../keys/store.ts';
 import { emailAddress } from '../../workspaces/email-address.ts';
@@ -42,7 +42,7 @@ export interface Account {
  */
 export async function accountOf(deps: AccountDeps, identity: SignInIdentity, by: RequestOrigin): Promise<Account> {
   const email = allowedEmail(deps, identity);
-  return untilWritten(deps.clock, 'the account of a sign-in', async () => {
+  return retryOnConflict(deps.clock, 'the account of a sign-in', async () => {
     const linked = await deps.main.get(identityKey(identity));
     if (linked) return linkedAccount(deps, identity, linked.user_id as string, linked.key_hash as string);
     const [user] = await listUsersOf(deps, email);

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SignInAttempt } from '#core/ports/sign-in-provider.ts';
 import { hashKey } from '../../keys/key-format.ts';
-import { newSecret, takeOnce } from '../once.ts';
+import { consumeToken, newSecret } from '../one-time-tokens.ts';
 import { newToken } from '../sessions.ts';
 
 /**
@@ -39,7 +39,7 @@ export async function takeAttempt(
   state: string,
   browser: string | undefined,
 ): Promise<{ readonly attempt: SignInAttempt; readonly to?: string } | undefined> {
-  const content = await takeOnce(deps, 'OIDCSTATE', state);
+  const content = await consumeToken(deps, 'OIDCSTATE', state);
   if (content === undefined || browser === undefined || content.browser !== hashKey(browser)) return undefined;
   if (content.issuer !== deps.config.oidcIssuer) return undefined;
   return { attempt: attemptOf(deps, state, browser), to: content.to as string | undefined };

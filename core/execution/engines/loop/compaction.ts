@@ -2,7 +2,7 @@ import { isPlatformError } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isOverflow, type LlmAnswer, type LlmMessage, type LlmToolCall, type LlmToolResult } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
-import type { Spending } from '#core/runs/spending.ts';
+import type { Spending } from '#core/runs/usage/spending.ts';
 import type { EngineRun } from '../engine.ts';
 import { type Conversation, TOKEN_BYTES } from './conversation.ts';
 import { MAX_TURN_BYTES } from './tool-output.ts';

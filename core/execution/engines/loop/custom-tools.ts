@@ -60,7 +60,7 @@ export class CustomTools {
   #run(session: SandboxSession, command: string, json: string, file: string): Promise<ExecOutcome> {
     const isShort = Buffer.byteLength(json) <= MAX_WRITTEN_BYTES;
     // Bash saves them without starting a program, which would take as long as many tools do. A sandbox knows this line and
-    // starts no bash for it if the command needs none (runner/inside.pl).
+    // starts no bash for it if the command needs none (runner/perl/init.pl).
     const input = isShort ? quoted(json) : '"$(< /dev/stdin)"';
     const save = `export ${INPUT_VARIABLE}="${file}"; printf %s ${input} > "${file}" || exit; exec < /dev/null`;
     const stdin = isShort ? undefined : Buffer.from(json);

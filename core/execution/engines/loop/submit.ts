@@ -1,5 +1,5 @@
 import type { Json } from '#core/base/json.ts';
-import { keptBy } from '#core/base/kept-by.ts';
+import { memoizeWeak } from '#core/base/memoize-weak.ts';
 import type { JsonSchema, LlmTool } from '#core/ports/llm.ts';
 import { isObjectSchema, objectSchema } from '../output-schema.ts';
 
@@ -10,7 +10,7 @@ const TEXT: JsonSchema = { type: 'string' };
 /** The tool that ends a loop. Its parameters are the result if that is an object; otherwise `result` is. */
 export const submitTool = (outputSchema: JsonSchema | null): LlmTool => toolFor(outputSchema ?? TEXT);
 
-const toolFor = keptBy(
+const toolFor = memoizeWeak(
   (schema: JsonSchema): LlmTool => ({
     name: SUBMIT,
     description: 'Ends the work: the parameters are its result.',

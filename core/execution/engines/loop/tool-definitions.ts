@@ -1,5 +1,5 @@
 import type { Json } from '#core/base/json.ts';
-import { keptBy } from '#core/base/kept-by.ts';
+import { memoizeWeak } from '#core/base/memoize-weak.ts';
 import type { CustomTool, LoopTool } from '#core/manifest/definition.ts';
 import type { LlmTool } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
@@ -60,7 +60,7 @@ export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] 
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
 /** A tool of the author as the model gets it. */
-export const customToolDefinition = keptBy(
+export const customToolDefinition = memoizeWeak(
   ({ name, description, input_schema }: CustomTool): LlmTool => ({
     name,
     description,

@@ -1,7 +1,7 @@
 import { hasCode } from '#core/base/errors.ts';
 import { endOf, startOf } from '#core/base/text.ts';
 import type { SandboxSession } from '#core/ports/sandbox.ts';
-import type { SecretMask } from '#core/runs/masking.ts';
+import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { ToolOutcome } from './tool-outcome.ts';
 
 /** One result, as the model gets it (`docs/interface/loops.md#bounds`). */

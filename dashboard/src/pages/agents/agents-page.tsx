@@ -5,21 +5,21 @@ import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
+import { count, percent } from '../../ui/data/numbers.tsx';
+import { Badge, Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { duration, Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count, percent } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Badge, Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { duration, Time } from '../../ui/time.tsx';
 import { Hinted } from '../../ui/tooltip.tsx';
 import { PublishDrop } from './publish-drop.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/agents');
 /** More are not fetched again for each run. */
-const MOST_FRESH_PAGES = 2;
+const MAX_FRESH_PAGES = 2;
 const TYPES = ['prompt', 'tool', 'agent', 'skill'];
 
 /** The agents of the workspace in their newest version, with how their runs of the last week went. */
@@ -33,7 +33,7 @@ export function AgentsPage() {
     { params: { workspace_id: id }, query: { days: 7 } },
     { staleTime: 60_000 },
   );
-  const state = useLiveRefresh(pages <= MOST_FRESH_PAGES ? ['agent', 'run'] : ['agent'], ['listAgents']);
+  const state = useLiveRefresh(pages <= MAX_FRESH_PAGES ? ['agent', 'run'] : ['agent'], ['listAgents']);
   const own = metrics.data?.agents.filter(({ org_slug }) => org_slug === slug);
   const week = new Map(own?.map((each) => [each.agent_name, each]));
   const shown = (agents ?? []).filter(

@@ -6,7 +6,9 @@ import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { API_URL } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code, CodeBlock } from '../../ui/code.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -14,9 +16,7 @@ import { OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { Badge } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { Code, CodeBlock } from '../../ui/text/code.tsx';
 import { SchemaTable } from './schema-table.tsx';
 import type { Version } from './version.ts';
 
@@ -166,7 +166,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
             {
               title: 'Action',
               cell: (each) => (
-                <Button look="danger" aria-label={`Revoke ${each.prefix}`} onPress={() => setRevoked(each)}>
+                <Button variant="danger" aria-label={`Revoke ${each.prefix}`} onPress={() => setRevoked(each)}>
                   Revoke
                 </Button>
               ),

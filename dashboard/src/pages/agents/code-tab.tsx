@@ -6,16 +6,16 @@ import { manifestOf } from '#core/manifest/publish-body.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
 import { CopyButton } from '../../ui/copy.tsx';
+import { bytes } from '../../ui/data/numbers.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { download, harmless } from '../../ui/viewer.tsx';
+import { download, escapeText } from '../../ui/text/viewer.tsx';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import type { Version } from './version.ts';
 
-const Editor = lazy(() => import('../../ui/editor.tsx'));
+const Editor = lazy(() => import('../../ui/text/editor.tsx'));
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 
 /** Larger files are downloaded, not shown. */
@@ -84,7 +84,7 @@ export default function CodeTab({ agent }: { readonly agent: Version }) {
         {zip === undefined && !error && <Loading />}
         <Folder node={treeOf(files)} depth={0} current={shown.path} />
         {zip && (
-          <Button look="quiet" icon={Download} onPress={() => save(`${agent.name}-${agent.version}.zip`, zip)}>
+          <Button variant="quiet" icon={Download} onPress={() => save(`${agent.name}-${agent.version}.zip`, zip)}>
             Download all ({bytes(zip.length)})
           </Button>
         )}
@@ -117,13 +117,13 @@ function treeOf(files: readonly SourceFile[]): Tree {
 }
 
 function Folder({ node, depth, current }: { readonly node: Tree; readonly depth: number; readonly current: string }) {
-  const [most, setMost] = useState(STEP);
+  const [max, setMax] = useState(STEP);
   return (
     <ul className={classes(depth > 0 && 'ml-3 border-l border-line pl-1')}>
-      {[...node.folders].slice(0, most).map(([name, folder]) => (
+      {[...node.folders].slice(0, max).map(([name, folder]) => (
         <OpenFolder key={name} name={name} node={folder} depth={depth} current={current} />
       ))}
-      {node.files.slice(0, most).map(({ path, size }) => (
+      {node.files.slice(0, max).map(({ path, size }) => (
         <li key={path}>
           <Link
             to="."
@@ -135,14 +135,14 @@ function Folder({ node, depth, current }: { readonly node: Tree; readonly depth:
             )}
           >
             <FileIcon size={13} aria-hidden className="mt-1 shrink-0 text-soft" />
-            <span className="grow">{harmless(path.split('/').at(-1)!)}</span>
+            <span className="grow">{escapeText(path.split('/').at(-1)!)}</span>
             <span className="shrink-0 text-xs text-soft">{bytes(size)}</span>
           </Link>
         </li>
       ))}
-      {Math.max(node.files.length, node.folders.size) > most && (
+      {Math.max(node.files.length, node.folders.size) > max && (
         <li>
-          <Button look="quiet" onPress={() => setMost(most + STEP * 5)}>
+          <Button variant="quiet" onPress={() => setMax(max + STEP * 5)}>
             Show more
           </Button>
         </li>
@@ -172,7 +172,7 @@ function OpenFolder({
         className="flex w-full items-start gap-1 rounded px-1 py-0.5 text-left break-all hover:bg-hover"
       >
         <Icon size={13} aria-hidden className="mt-1 shrink-0 text-soft" />
-        {harmless(name)}
+        {escapeText(name)}
       </AriaButton>
       {isOpen && <Folder node={node} depth={depth + 1} current={current} />}
     </li>
@@ -192,7 +192,7 @@ function FileView({ file: { path, size, read } }: { readonly file: SourceFile })
   const { text, error } = content;
   return (
     <Section
-      title={harmless(path)}
+      title={escapeText(path)}
       description={bytes(size)}
       actions={
         <>
@@ -212,7 +212,7 @@ function FileView({ file: { path, size, read } }: { readonly file: SourceFile })
         <Suspense fallback={<Loading />}>
           <Editor
             label={`Content of ${path}`}
-            value={harmless(text)}
+            value={escapeText(text)}
             language={path.endsWith('.json') ? 'json' : 'text'}
           />
         </Suspense>

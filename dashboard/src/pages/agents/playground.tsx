@@ -9,23 +9,23 @@ import { API_URL } from '../../base.ts';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
-import { CodeBlock } from '../../ui/code.tsx';
+import { bytes, count, percent, usd } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { duration, Time, useNow } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes, count, percent, usd } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { duration, Time, useNow } from '../../ui/time.tsx';
+import { CodeBlock } from '../../ui/text/code.tsx';
+import { JsonView, TextView } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { JsonView, TextView } from '../../ui/viewer.tsx';
 import { type Progress, useCall } from './run-call.ts';
 import { sampleOf } from './sample-input.ts';
 import { LANGUAGES, type Language, snippetOf } from './snippets.ts';
 
-const Editor = lazy(() => import('../../ui/editor.tsx'));
+const Editor = lazy(() => import('../../ui/text/editor.tsx'));
 const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 
 /** An agent of the workspace, or a public one. */
@@ -166,7 +166,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
             </details>
             <div className="flex flex-wrap items-center gap-2">
               <Button
-                look="main"
+                variant="primary"
                 icon={Play}
                 onPress={start}
                 isPending={progress.isRunning}
@@ -176,7 +176,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
               </Button>
               {progress.isRunning && progress.runId !== undefined && (
                 <Button
-                  look="danger"
+                  variant="danger"
                   icon={Square}
                   onPress={() => void cancel().catch((error) => toast({ tone: 'bad', error }))}
                 >
@@ -237,7 +237,7 @@ function Files({
           // biome-ignore lint/suspicious/noArrayIndexKey: two files may have one name.
           <li key={index} className="flex items-center gap-2">
             {file.name} <span className="text-soft">{bytes(file.size)}</span>
-            <Button look="quiet" onPress={() => onChange(files.filter((each) => each !== file))}>
+            <Button variant="quiet" onPress={() => onChange(files.filter((each) => each !== file))}>
               Remove
             </Button>
           </li>
@@ -353,7 +353,7 @@ function Recent({ agent: { name } }: { readonly agent: Agent }) {
               <Time at={each.created_at} /> · {each.agent_version}
             </span>
             <Button
-              look="quiet"
+              variant="quiet"
               onPress={() => void navigate({ to: '.', search: (now) => ({ ...now, from: each.id }), replace: true })}
             >
               Load input

@@ -7,15 +7,15 @@ import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
+import { bytes, count } from '../../ui/data/numbers.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes, count } from '../../ui/numbers.tsx';
 import { Facts } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 import type { ChosenFile } from './chosen-folder.ts';
 import { filesOfDrop, filesOfInput } from './dropped-files.ts';
 import type { Read } from './read-worker.ts';
@@ -171,7 +171,7 @@ function PublishDialog({
           <Button onPress={onClose}>{checked === undefined ? 'Close' : 'Publish nothing'}</Button>
           {checked && (
             <Button
-              look="main"
+              variant="primary"
               onPress={() => void publish(checked)}
               isPending={isPublishing}
               isDisabled={!checked.validation.valid || role !== 'owner'}
@@ -203,7 +203,7 @@ function Preview({ checked: { read, validation, next }, slug }: { readonly check
           <ul className="list-inside list-disc">
             {errors.map((each) => (
               <li key={each} className="break-words">
-                {harmless(each)}
+                {escapeText(each)}
               </li>
             ))}
           </ul>
@@ -214,7 +214,7 @@ function Preview({ checked: { read, validation, next }, slug }: { readonly check
           <ul className="list-inside list-disc">
             {warnings.map((each) => (
               <li key={each} className="break-words">
-                {harmless(each)}
+                {escapeText(each)}
               </li>
             ))}
           </ul>
@@ -222,7 +222,7 @@ function Preview({ checked: { read, validation, next }, slug }: { readonly check
       )}
       <Facts
         facts={[
-          ['Agent', <span key="name" className="break-all">{`${slug}/${harmless(name.slice(0, 200))}`}</span>],
+          ['Agent', <span key="name" className="break-all">{`${slug}/${escapeText(name.slice(0, 200))}`}</span>],
           [
             'Version',
             <span key="version">
@@ -237,11 +237,11 @@ function Preview({ checked: { read, validation, next }, slug }: { readonly check
               )}
             </span>,
           ],
-          ['Type', harmless(String(body.type ?? 'prompt').slice(0, 50))],
+          ['Type', escapeText(String(body.type ?? 'prompt').slice(0, 50))],
           [
             'Description',
             <span key="about" className="break-words">
-              {harmless(String(body.description ?? '').slice(0, 500))}
+              {escapeText(String(body.description ?? '').slice(0, 500))}
             </span>,
           ],
           ...(bundle ? [['Code', `${bytes(bundle.length)} as a zip`] as const] : []),
@@ -251,17 +251,17 @@ function Preview({ checked: { read, validation, next }, slug }: { readonly check
         <details open={files.size <= 10}>
           <summary className="font-medium">{count(files.size)} files of code</summary>
           <ul className="mt-1 max-h-60 overflow-auto rounded-md border border-line bg-panel p-2 font-mono text-xs">
-            {[...files].slice(0, MOST_SHOWN).map(([path, content]) => (
+            {[...files].slice(0, MAX_SHOWN).map(([path, content]) => (
               <li key={path} className="flex gap-2">
-                <span className="grow break-all">{harmless(path)}</span>
+                <span className="grow break-all">{escapeText(path)}</span>
                 <span className="shrink-0 text-soft">{bytes(content.length)}</span>
               </li>
             ))}
-            {files.size > MOST_SHOWN && <li className="text-soft">{count(files.size - MOST_SHOWN)} more</li>}
+            {files.size > MAX_SHOWN && <li className="text-soft">{count(files.size - MAX_SHOWN)} more</li>}
           </ul>
         </details>
       )}
     </>
   );
 }
-const MOST_SHOWN = 500;
+const MAX_SHOWN = 500;

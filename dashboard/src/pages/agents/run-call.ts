@@ -23,8 +23,8 @@ export interface Progress {
 
 const NOTHING: Progress = { isRunning: false, text: '', output: '', steps: [] };
 /** The end of long output; all of it is on the run's page. */
-const MOST_TEXT = 200_000;
-const MOST_STEPS = 200;
+const MAX_TEXT = 200_000;
+const MAX_STEPS = 200;
 
 interface Record_ {
   readonly type: string;
@@ -39,13 +39,13 @@ interface Record_ {
 
 function after(progress: Progress, record: Record_): Progress {
   const { text = '', tool, args_brief = '', turn, status } = record;
-  const step = (line: string): Progress => ({ ...progress, steps: [...progress.steps, line].slice(-MOST_STEPS) });
+  const step = (line: string): Progress => ({ ...progress, steps: [...progress.steps, line].slice(-MAX_STEPS) });
   switch (record.type) {
     case 'text_delta':
-      return { ...progress, text: (progress.text + text).slice(-MOST_TEXT) };
+      return { ...progress, text: (progress.text + text).slice(-MAX_TEXT) };
     case 'stdout':
     case 'stderr':
-      return { ...progress, output: (progress.output + text).slice(-MOST_TEXT) };
+      return { ...progress, output: (progress.output + text).slice(-MAX_TEXT) };
     case 'sandbox_start':
       return step('The sandbox starts');
     case 'turn_start':

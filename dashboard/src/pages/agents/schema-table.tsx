@@ -1,6 +1,6 @@
-import { Badge } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -12,7 +12,7 @@ interface Member {
   readonly about: string;
 }
 
-const MOST_MEMBERS = 300;
+const MAX_MEMBERS = 300;
 const MAX_DEPTH = 6;
 
 const isSchema = (value: unknown): value is Schema =>
@@ -57,32 +57,32 @@ function membersOf(schema: Schema, prefix = '', depth = 0): Member[] {
 export function SchemaTable({ label, schema }: { readonly label: string; readonly schema: Schema | null }) {
   if (schema === null) return <p className="text-soft">No schema: any JSON.</p>;
   const members = membersOf(schema);
-  if (members.length === 0) return <p className="text-soft">{harmless(typeOf(schema))}, without named members.</p>;
+  if (members.length === 0) return <p className="text-soft">{escapeText(typeOf(schema))}, without named members.</p>;
   return (
     <>
       <Table
         label={label}
-        rows={members.slice(0, MOST_MEMBERS)}
+        rows={members.slice(0, MAX_MEMBERS)}
         keyOf={({ path }) => path}
         columns={[
           {
             title: 'Member',
             cell: ({ path, isRequired }) => (
               <span className="flex flex-wrap items-center gap-1.5">
-                <span className="font-mono text-xs break-all">{harmless(path)}</span>
+                <span className="font-mono text-xs break-all">{escapeText(path)}</span>
                 {isRequired && <Badge tone="info">required</Badge>}
               </span>
             ),
           },
-          { title: 'Type', cell: ({ type }) => <span className="break-words">{harmless(type)}</span> },
+          { title: 'Type', cell: ({ type }) => <span className="break-words">{escapeText(type)}</span> },
           {
             title: 'About',
-            cell: ({ about }) => <span className="break-words text-soft">{harmless(about)}</span>,
+            cell: ({ about }) => <span className="break-words text-soft">{escapeText(about)}</span>,
             from: 'sm',
           },
         ]}
       />
-      {members.length > MOST_MEMBERS && <p className="text-soft">{members.length - MOST_MEMBERS} members more.</p>}
+      {members.length > MAX_MEMBERS && <p className="text-soft">{members.length - MAX_MEMBERS} members more.</p>}
     </>
   );
 }

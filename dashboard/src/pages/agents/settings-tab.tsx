@@ -3,10 +3,10 @@ import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, TextField } from '../../ui/field.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { Fork } from './fork.tsx';
@@ -104,7 +104,7 @@ function Changeable({ agent, isOwner }: { readonly agent: TabProps['agent']; rea
         {save.error && <ErrorBox error={save.error} />}
         <div>
           <Button
-            look="main"
+            variant="primary"
             onPress={submit}
             isPending={save.isPending}
             isDisabled={!isOwner || !isNumber || Object.keys(body).length === 0}
@@ -135,7 +135,7 @@ function Deletion({ agent: { id, name }, versions }: TabProps) {
   const forks = check.data?.fork_count ?? 0;
   return (
     <Section title="Delete agent" description="Its data is kept for 30 days; nothing calls it meanwhile.">
-      <Button look="danger" onPress={() => setAsked(true)}>
+      <Button variant="danger" onPress={() => setAsked(true)}>
         Delete {name}
       </Button>
       <ConfirmDialog

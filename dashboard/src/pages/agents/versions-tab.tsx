@@ -4,18 +4,18 @@ import { manifestOf } from '#core/manifest/publish-body.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { bytes } from '../../ui/data/numbers.tsx';
+import { Badge, Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
-import { DiffView } from '../../ui/diff.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { Badge, Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { DiffView } from '../../ui/text/diff.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import { publishAgain } from './publish-again.ts';
 import type { TabProps, Version } from './version.ts';
@@ -66,7 +66,7 @@ export default function VersionsTab({ agent, versions }: TabProps) {
                   </Button>
                 )}
                 <Button
-                  look="danger"
+                  variant="danger"
                   isDisabled={!isOwner}
                   aria-label={`Delete ${each.version}`}
                   onPress={() => setDeleted(each)}
@@ -169,7 +169,7 @@ function Compare({ agent, versions, other: wanted }: TabProps & { readonly other
         {changed.length === 0 && <p className="text-soft">Manifest, prompt and schemas are the same.</p>}
         {changed.map((name) => (
           <div key={name} className="flex flex-col gap-1">
-            <h3 className="font-medium break-words">{harmless(name)}</h3>
+            <h3 className="font-medium break-words">{escapeText(name)}</h3>
             <DiffView label={`Changes of ${name}`} before={from.get(name) ?? ''} after={to.get(name) ?? ''} />
           </div>
         ))}
@@ -237,7 +237,7 @@ function ChangedFiles({ from, to }: { readonly from: Uint8Array | null; readonly
             <Badge tone={before === undefined ? 'good' : after === undefined ? 'bad' : 'warn'}>
               {before === undefined ? 'New' : after === undefined ? 'Removed' : 'Changed'}
             </Badge>{' '}
-            <span className="font-mono text-xs">{harmless(path)}</span>{' '}
+            <span className="font-mono text-xs">{escapeText(path)}</span>{' '}
             <span className="text-soft">{bytes((after ?? before)!.length)}</span>
           </summary>
           <div className="mt-1">

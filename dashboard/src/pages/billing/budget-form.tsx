@@ -70,7 +70,12 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
-          <Button look="main" onPress={submit} isPending={create.isPending || update.isPending} isDisabled={!isReady}>
+          <Button
+            variant="primary"
+            onPress={submit}
+            isPending={create.isPending || update.isPending}
+            isDisabled={!isReady}
+          >
             {of === undefined ? 'Make budget' : 'Save budget'}
           </Button>
         </>

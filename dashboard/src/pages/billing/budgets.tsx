@@ -3,15 +3,15 @@ import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { count, Money, usd } from '../../ui/data/numbers.tsx';
+import { Badge, type Tone } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count, Money, usd } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Badge, type Tone } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
 import { type Budget, BudgetForm } from './budget-form.tsx';
 
 const WINDOWS = { daily: 'a day', weekly: 'a week', monthly: 'a month' };
@@ -44,7 +44,7 @@ export function Budgets() {
         description="They alert at 50, 80 and 100 % of a limit. At 100 % of the hard limit a budget does what you chose."
         actions={
           isOwner && (
-            <Button look="main" icon={Plus} onPress={() => setShown({})}>
+            <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
               Make budget
             </Button>
           )
@@ -138,7 +138,7 @@ function BudgetCard({
           <Button aria-label={`Edit the budget of ${name}`} onPress={onEdit}>
             Edit
           </Button>
-          <Button look="danger" aria-label={`Delete the budget of ${name}`} onPress={onDelete}>
+          <Button variant="danger" aria-label={`Delete the budget of ${name}`} onPress={onDelete}>
             Delete
           </Button>
         </div>

@@ -3,15 +3,15 @@ import { useState } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { Figures } from '../../ui/data/figures.tsx';
+import { Credits } from '../../ui/data/numbers.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { Figures } from '../../ui/figures.tsx';
 import { Link, OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Credits } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
 import { TopUp } from './top-up.tsx';
 
 const PAGE = 50;
@@ -62,7 +62,7 @@ export function CreditsPart({ page = '1' }: { readonly page?: string }) {
           />
         </div>
         {role === 'owner' && (
-          <Button look="main" icon={Plus} onPress={() => setBuying(true)}>
+          <Button variant="primary" icon={Plus} onPress={() => setBuying(true)}>
             Buy credits
           </Button>
         )}

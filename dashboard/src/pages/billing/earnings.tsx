@@ -4,15 +4,15 @@ import { sendOperation } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { Figures } from '../../ui/data/figures.tsx';
+import { Credits, count } from '../../ui/data/numbers.tsx';
+import { Table } from '../../ui/data/table.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { Figures } from '../../ui/figures.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Credits, count } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Table } from '../../ui/table.tsx';
+import { download } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { download } from '../../ui/viewer.tsx';
 
 /** What other workspaces paid for calls of this workspace's agents. The operator of the platform pays it out. */
 export function Earnings() {

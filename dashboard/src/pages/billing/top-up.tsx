@@ -3,11 +3,11 @@ import { useEffect, useState } from 'react';
 import { keyOf, useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { usd } from '../../ui/data/numbers.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { OutsideLink } from '../../ui/link.tsx';
-import { usd } from '../../ui/numbers.tsx';
 
 const MIN_USD = 5;
 const MAX_USD = 10_000;
@@ -38,7 +38,7 @@ export function TopUp({ onClose }: { readonly onClose: () => void }) {
         <>
           <Button onPress={onClose}>Close</Button>
           {!order.data && (
-            <Button look="main" onPress={submit} isPending={order.isPending} isDisabled={!isGood}>
+            <Button variant="primary" onPress={submit} isPending={order.isPending} isDisabled={!isGood}>
               Order credits
             </Button>
           )}

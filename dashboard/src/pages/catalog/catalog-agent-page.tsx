@@ -1,14 +1,14 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { Credits } from '../../ui/data/numbers.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Credits } from '../../ui/numbers.tsx';
 import { Facts, Page, Section } from '../../ui/page.tsx';
-import { Badge } from '../../ui/status.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { Time } from '../../ui/time.tsx';
-import { harmless, TextView } from '../../ui/viewer.tsx';
+import { escapeText, TextView } from '../../ui/text/viewer.tsx';
 import { Fork } from '../agents/fork.tsx';
 import { Playground } from '../agents/playground.tsx';
 import { SchemaTable } from '../agents/schema-table.tsx';
@@ -48,7 +48,7 @@ export function CatalogAgentPage() {
           <span className="min-w-0 break-all">{title}</span> <Badge>{agent.type}</Badge> <Badge>{agent.version}</Badge>
         </span>
       }
-      description={<span className="break-words">{harmless(agent.description ?? '')}</span>}
+      description={<span className="break-words">{escapeText(agent.description ?? '')}</span>}
       tabs={
         <Tabs
           label="Parts of the agent"
@@ -69,7 +69,7 @@ export function CatalogAgentPage() {
                 ['Workspace', agent.org_name],
                 ['Published', <Time key="at" at={agent.created_at} />],
                 ['Time limit', `${agent.timeout_seconds} s`],
-                ['Tags', agent.tags.map(harmless).join(', ') || 'none'],
+                ['Tags', agent.tags.map(escapeText).join(', ') || 'none'],
                 ['Secrets that it needs of you', agent.required_secrets.join(', ') || 'none'],
                 [
                   'Price of a call',

@@ -5,15 +5,15 @@ import { useEffect, useState } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LinkButton } from '../../ui/button.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Badge } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/catalog');
 const TYPES = ['prompt', 'tool', 'agent', 'skill'];
@@ -88,7 +88,7 @@ export function CatalogPage() {
             {
               title: 'Description',
               cell: ({ description }) => (
-                <span className="line-clamp-2 break-words text-soft">{harmless(description ?? '')}</span>
+                <span className="line-clamp-2 break-words text-soft">{escapeText(description ?? '')}</span>
               ),
               from: 'sm',
             },
@@ -97,7 +97,7 @@ export function CatalogPage() {
               cell: ({ tags }) => (
                 <span className="flex flex-wrap gap-1">
                   {tags.slice(0, 4).map((tag) => (
-                    <Badge key={tag}>{harmless(tag)}</Badge>
+                    <Badge key={tag}>{escapeText(tag)}</Badge>
                   ))}
                 </span>
               ),

@@ -5,13 +5,13 @@ import { type AnswerOf, call } from '../../api/client.ts';
 import { ApiError } from '../../api/error.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { useTitle } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { Time } from '../../ui/time.tsx';
 
 type Invite = AnswerOf<'getInvite'>['invite'];
 
@@ -85,7 +85,7 @@ function Accept({
       <p>
         You are signed in as <strong>{user.display_name || user.email}</strong>.
       </p>
-      <Button look="main" onPress={submit} isPending={accept.isPending}>
+      <Button variant="primary" onPress={submit} isPending={accept.isPending}>
         {`Join ${invite.workspace.name}`}
       </Button>
     </div>
@@ -139,7 +139,7 @@ function Join({ token, invite }: { readonly token: string; readonly invite: Invi
           autoComplete="name"
           placeholder={invite.email.split('@')[0]!}
         />
-        <Button type="submit" look="main" isPending={join.isPending}>
+        <Button type="submit" variant="primary" isPending={join.isPending}>
           {`Join ${invite.workspace.name}`}
         </Button>
       </form>

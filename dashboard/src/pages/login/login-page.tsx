@@ -5,10 +5,10 @@ import { call } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { workspacesQuery } from '../../api/session.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
-import { CodeBlock } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { useTitle } from '../../ui/page.tsx';
+import { CodeBlock } from '../../ui/text/code.tsx';
 
 /** The one-time code of a link; it is in the fragment, which browsers never send. */
 function codeInAddress(): string | undefined {
@@ -88,7 +88,7 @@ export function LoginPage() {
           placeholder="sk_live_…"
           description="The browser gets a session of the key, for 7 days at most. The key itself is not kept here."
         />
-        <Button type="submit" look="main" isPending={state.isPending} isDisabled={key.trim() === ''}>
+        <Button type="submit" variant="primary" isPending={state.isPending} isDisabled={key.trim() === ''}>
           Sign in
         </Button>
       </form>
@@ -108,7 +108,7 @@ function Provider({ to }: { readonly to: string | undefined }) {
   const { name, path } = data.oidc;
   const query = new URLSearchParams({ to: basepath.replace(/\/$/, '') + (to ?? '/') });
   return (
-    <a href={`${path}?${query}`} className={buttonClass('main')}>
+    <a href={`${path}?${query}`} className={buttonClass('primary')}>
       Continue with {name}
     </a>
   );

@@ -9,16 +9,16 @@ import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
+import { Badge, Status } from '../../ui/data/status.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Badge, Status } from '../../ui/status.tsx';
-import { Time } from '../../ui/time.tsx';
-import { harmless, JsonView } from '../../ui/viewer.tsx';
+import { escapeText, JsonView } from '../../ui/text/viewer.tsx';
 
 type Message = AnswerOf<'listWorkspaceMessages'>['messages'][number];
 
@@ -83,7 +83,7 @@ export function MessagesPage() {
           />
         </div>
         {waiting > 0 && (
-          <Button look="main" onPress={() => void refetch().then(() => setFresh(new Set()))}>
+          <Button variant="primary" onPress={() => void refetch().then(() => setFresh(new Set()))}>
             {count(waiting)} new
           </Button>
         )}
@@ -164,32 +164,32 @@ function Entry({
       <div className="flex min-w-0 grow flex-col gap-1">
         <h2 className="flex flex-wrap items-center gap-2 font-medium">
           <Status value={level} />
-          <span className="min-w-0">{harmless(title)}</span>
+          <span className="min-w-0">{escapeText(title)}</span>
           {isNew && <Badge tone="info">New</Badge>}
         </h2>
         <p
           dir="ltr"
           className={`[unicode-bidi:plaintext] whitespace-pre-wrap ${isLong && !isOpen ? 'line-clamp-4' : ''}`}
         >
-          {harmless(isOpen || !isLong ? body : body.slice(0, 2_000))}
+          {escapeText(isOpen || !isLong ? body : body.slice(0, 2_000))}
         </p>
         {isOpen && metadata !== null && <JsonView value={metadata} name={`message-${message.id}`} />}
         <div className="flex flex-wrap items-center gap-x-3 text-xs text-soft">
           <Time at={created_at} />
           {agent_name !== null && (
             <Link to="/$workspace/runs" params={{ workspace: slug }} search={{ agent: agent_name }}>
-              {harmless(agent_name)}
+              {escapeText(agent_name)}
             </Link>
           )}
           {hasMore && (
-            <Button look="quiet" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
+            <Button variant="quiet" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
               {isOpen ? 'Show less' : 'Show all'}
             </Button>
           )}
         </div>
       </div>
       <span data-row="">
-        <IconButton icon={Trash2} label={`Delete ${harmless(title).slice(0, 80)}`} onPress={onDelete} />
+        <IconButton icon={Trash2} label={`Delete ${escapeText(title).slice(0, 80)}`} onPress={onDelete} />
       </span>
     </li>
   );

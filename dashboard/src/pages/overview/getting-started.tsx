@@ -6,8 +6,8 @@ import type { AnswerOf } from '../../api/client.ts';
 import { keyOf, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button, LinkButton } from '../../ui/button.tsx';
-import { CodeBlock } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
+import { CodeBlock } from '../../ui/text/code.tsx';
 import { EXAMPLE } from './example.ts';
 
 const WEEK_MS = 7 * 24 * 3600_000;
@@ -125,7 +125,7 @@ function TryExample({ example }: { readonly example: AnswerOf<'listAgents'>[numb
     <>
       {state.error !== undefined && <ErrorBox error={state.error} />}
       <div>
-        <Button look="main" icon={Play} onPress={open} isPending={state.isPending}>
+        <Button variant="primary" icon={Play} onPress={open} isPending={state.isPending}>
           Try the example
         </Button>
       </div>

@@ -4,7 +4,7 @@ import { ApiError } from '../../api/error.ts';
 import { keyOf } from '../../api/query.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { CutText, JsonView, SHOWN } from '../../ui/viewer.tsx';
+import { CutText, JsonView, SHOWN } from '../../ui/text/viewer.tsx';
 import type { BodyAnswer, BodyQuestion } from './body-worker.ts';
 import type { RunParams } from './run-params.ts';
 
@@ -42,6 +42,6 @@ function readBody(url: string, member: Member, signal: AbortSignal): Promise<Bod
   worker.onerror = () => reject(new ApiError(0));
   worker.onmessage = ({ data }: MessageEvent<BodyAnswer>) =>
     'status' in data ? reject(new ApiError(data.status, data.error)) : resolve(data);
-  worker.postMessage({ url, member, most: SHOWN } satisfies BodyQuestion);
+  worker.postMessage({ url, member, max: SHOWN } satisfies BodyQuestion);
   return promise.finally(() => worker.terminate());
 }

@@ -3,7 +3,7 @@ export interface BodyQuestion {
   readonly url: string;
   readonly member?: 'input_data' | 'output_data';
   /** Characters up to which the value itself is the answer. */
-  readonly most: number;
+  readonly max: number;
 }
 
 /** The value; of a larger one, the beginning of its text and all of it as a file. */
@@ -16,7 +16,7 @@ export type BodyAnswer =
  * Reads a run's input or output beside the page: one of 50 MB takes a second to parse and to write, in which the page could not
  * even scroll. The page gets what it shows, and a file that it need not look into.
  */
-self.onmessage = async ({ data: { url, member, most } }: MessageEvent<BodyQuestion>) => {
+self.onmessage = async ({ data: { url, member, max: most } }: MessageEvent<BodyQuestion>) => {
   const answer = (body: BodyAnswer) => self.postMessage(body);
   try {
     const response = await fetch(url, { headers: { 'x-platform-client': 'dashboard' } });

@@ -5,18 +5,18 @@ import { ApiError } from '../../api/error.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 
 type Body = ArgumentsOf<'createBulk'>['body'];
 type Action = Body['action'];
 /** Runs that are named, or a filter. */
-export type Meant = Pick<Body, 'run_ids' | 'filter'>;
+export type BulkSelection = Pick<Body, 'run_ids' | 'filter'>;
 type Bulk = Extract<AnswerOf<'createBulk'>, { readonly id: string }>;
 type Preview = Extract<AnswerOf<'createBulk'>, { readonly dry_run: true }>;
 
@@ -30,7 +30,7 @@ export function BulkBar({
   onStart,
 }: {
   /** Undefined where a filter cannot be meant. */
-  readonly meant: Meant | undefined;
+  readonly meant: BulkSelection | undefined;
   /** How many runs are selected; 0: all that match are meant. */
   readonly chosen: number;
   readonly onStart: (bulkId: string) => void;
@@ -59,7 +59,7 @@ function BulkDialog({
   onStart,
 }: {
   readonly action: Action;
-  readonly meant: Meant;
+  readonly meant: BulkSelection;
   readonly onClose: () => void;
   readonly onStart: (bulkId: string) => void;
 }) {
@@ -87,7 +87,7 @@ function BulkDialog({
         <>
           <Button onPress={onClose}>Leave them</Button>
           <Button
-            look={action === 'cancel' ? 'danger' : 'main'}
+            variant={action === 'cancel' ? 'danger' : 'primary'}
             isDisabled={!found || found.total === 0}
             isPending={create.isPending}
             onPress={() => void start().catch(() => {})}
@@ -148,7 +148,7 @@ export function BulkProgress({ id, onClose }: { readonly id: string; readonly on
         <>
           <Status value={bulk.status} />
           {bulk.status === 'running' ? (
-            <Button look="danger" isPending={abort.isPending} onPress={() => abort.mutate({ params })}>
+            <Button variant="danger" isPending={abort.isPending} onPress={() => abort.mutate({ params })}>
               Stop
             </Button>
           ) : (
@@ -170,7 +170,7 @@ export function BulkProgress({ id, onClose }: { readonly id: string; readonly on
           <ul className="text-soft">
             {bulk.failures.map(({ run_id, code, message }) => (
               <li key={run_id}>
-                <span className="font-mono">{run_id.slice(0, 8)}</span> {code}: {harmless(message)}
+                <span className="font-mono">{run_id.slice(0, 8)}</span> {code}: {escapeText(message)}
               </li>
             ))}
           </ul>

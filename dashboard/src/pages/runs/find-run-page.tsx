@@ -1,12 +1,12 @@
 import { Navigate, useParams } from '@tanstack/react-router';
 import { useOperation } from '../../api/query.ts';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
 
 /** Leads from a request id, a run's id or the beginning of either to the run, in whichever workspace it is. */
 export function FindRunPage() {

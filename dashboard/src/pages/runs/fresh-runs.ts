@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from 'react';
 import type { LiveEvent } from '../../live/watch.ts';
 
 /** New runs that are remembered until somebody wants to see them. */
-export const MOST_FRESH = 1_000;
+export const MAX_NEW_RUNS = 1_000;
 /** Of a burst of events, all are one change of the page. */
 const BATCH_MS = 250;
 
@@ -27,11 +27,11 @@ export function useFreshRuns(isListed: (id: string) => boolean, onEnded: (ends: 
     const ended = all.filter(([id, { status }]) => status !== 'running' && latest.current.isListed(id));
     if (ended.length > 0) latest.current.onEnded(new Map(ended));
     const others = all.filter(([id]) => !latest.current.isListed(id));
-    if (others.length > 0) setFresh((old) => new Map([...old, ...others].slice(-MOST_FRESH)));
+    if (others.length > 0) setFresh((old) => new Map([...old, ...others].slice(-MAX_NEW_RUNS)));
   };
   const onEvent = ({ type, data }: LiveEvent) => {
     told.current.set(String(data.run_id), { ...data, status: type === 'run.started' ? 'running' : data.status });
-    if (told.current.size > MOST_FRESH) told.current.delete(told.current.keys().next().value!);
+    if (told.current.size > MAX_NEW_RUNS) told.current.delete(told.current.keys().next().value!);
     timer.current ??= setTimeout(flush, BATCH_MS);
   };
   return { fresh, onEvent, clear: () => setFresh(new Map()) };

@@ -154,8 +154,8 @@ export function zoomed({ from, to }: Window, factor: number, whole: number): Win
 }
 
 /** Round moments of a window to write at the axis, about `most` of them. */
-export function ticksOf({ from, to }: Window, most: number): number[] {
-  const rough = (to - from) / Math.max(1, most);
+export function ticksOf({ from, to }: Window, max: number): number[] {
+  const rough = (to - from) / Math.max(1, max);
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));
   const step = [1, 2, 5, 10].find((each) => each * power >= rough)! * power;
   const first = Math.ceil(from / step) * step;

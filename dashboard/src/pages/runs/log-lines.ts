@@ -1,4 +1,4 @@
-import type { LogLine } from '../../ui/log-view.tsx';
+import type { LogLine } from '../../ui/text/log-view.tsx';
 
 /** What a run printed, in the order in which it came. */
 export interface LogPiece {
@@ -9,7 +9,7 @@ export interface LogPiece {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: what turns colours on and off begins with one.
 const COLOURS = /\u001b\[([\d;]*)m/g;
 /** Colours that are turned on in a row: more are of no use. */
-const MOST_OPEN = 64;
+const MAX_OPEN = 64;
 
 /**
  * The lines of what was printed, or of one stream of it, each with the colours that an earlier one of its stream turned on. A line of
@@ -39,5 +39,5 @@ function openAfter(open: string, line: string): string {
     (on, [all, codes = '']) => (/^0?$|^0;|;0?$/.test(codes) ? '' : on + all),
     open,
   );
-  return last.length > MOST_OPEN ? '' : last;
+  return last.length > MAX_OPEN ? '' : last;
 }

@@ -1,7 +1,7 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { useMemo } from 'react';
 import { Select } from '../../ui/field.tsx';
-import { LogView } from '../../ui/log-view.tsx';
+import { LogView } from '../../ui/text/log-view.tsx';
 import { type LogPiece, logLines } from './log-lines.ts';
 
 interface LogSearch {

@@ -7,13 +7,13 @@ import { useWorkspace } from '../../api/session.ts';
 import { API_URL } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { useCopy } from '../../ui/copy.tsx';
+import { bytes } from '../../ui/data/numbers.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Menu } from '../../ui/menu.tsx';
-import { bytes } from '../../ui/numbers.tsx';
+import { SHOWN } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { SHOWN } from '../../ui/viewer.tsx';
 
 type Run = AnswerOf<'getRun'>;
 
@@ -62,7 +62,7 @@ export function RunActions({ run }: { readonly run: Run }) {
   return (
     <>
       {isRunning && (
-        <Button look="danger" icon={Ban} isPending={cancel.isPending} onPress={cancelRun}>
+        <Button variant="danger" icon={Ban} isPending={cancel.isPending} onPress={cancelRun}>
           Cancel run
         </Button>
       )}
@@ -82,7 +82,7 @@ export function RunActions({ run }: { readonly run: Run }) {
         onClose={() => setEdited(undefined)}
         actions={
           <Button
-            look="main"
+            variant="primary"
             isDisabled={problem !== undefined}
             isPending={replay.isPending}
             onPress={() => void start(JSON.parse(edited!)).catch(() => {})}

@@ -144,12 +144,12 @@ export function RunFilters({ filters, onChange }: FiltersProps) {
       </div>
       {isOpen && <FurtherFilters filters={filters} onChange={onChange} />}
       <div className="flex gap-2">
-        <Button look="quiet" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
+        <Button variant="quiet" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
           {isOpen ? 'Fewer filters' : 'More filters'}
         </Button>
         {isSet && (
           <Button
-            look="quiet"
+            variant="quiet"
             onPress={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])) as Filters)}
           >
             Clear filters

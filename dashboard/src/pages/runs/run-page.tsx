@@ -7,16 +7,16 @@ import { keyOf, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLive } from '../../live/use-live.ts';
-import { AnsiText } from '../../ui/ansi-text.tsx';
+import { Credits, count, Money } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Duration, duration, Time, useNow } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Credits, count, Money } from '../../ui/numbers.tsx';
 import { FactsRow, Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { Duration, duration, Time, useNow } from '../../ui/time.tsx';
-import { cutLine, harmless } from '../../ui/viewer.tsx';
+import { AnsiText } from '../../ui/text/ansi-text.tsx';
+import { cutLine, escapeText } from '../../ui/text/viewer.tsx';
 import { BodyView } from './body-view.tsx';
 import type { LogPiece } from './log-lines.ts';
 import { LogTab } from './log-tab.tsx';
@@ -159,7 +159,7 @@ function Source({ run }: { readonly run: Run }) {
       >
         {run.agent_name}@{run.agent_version}
       </Link>
-      {run.endpoint !== 'run' && ` ${harmless(run.endpoint)}`} ·{' '}
+      {run.endpoint !== 'run' && ` ${escapeText(run.endpoint)}`} ·{' '}
       {run.schedule_id === null ? (
         `by ${run.trigger_source}`
       ) : (
@@ -181,7 +181,7 @@ function About({ run }: { readonly run: Run }) {
     run.status === 'running'
       ? (['Ends at the latest', <TimeLeft key="left" until={run.deadline} />] as const)
       : (['Took', <Duration key="took" ms={run.duration_ms} />] as const),
-    ...(run.llm_model === null ? [] : [['Model', harmless(run.llm_model)] as const]),
+    ...(run.llm_model === null ? [] : [['Model', escapeText(run.llm_model)] as const]),
     ...(tokens === 0
       ? []
       : [
@@ -192,7 +192,7 @@ function About({ run }: { readonly run: Run }) {
         ]),
     ...(run.cost_usd === null ? [] : [['Cost at the provider', <Money key="cost" usd={run.cost_usd} />] as const]),
     ...(run.credits_cents === 0 ? [] : [['Credits', <Credits key="credits" cents={run.credits_cents} />] as const]),
-    ...(run.tenant_id === null ? [] : [['Tenant', harmless(run.tenant_id)] as const]),
+    ...(run.tenant_id === null ? [] : [['Tenant', escapeText(run.tenant_id)] as const]),
     ...(run.scheduled_local === null
       ? []
       : [['For the moment', `${run.scheduled_local} ${run.scheduled_zone ?? ''}`] as const]),
@@ -217,7 +217,7 @@ function Failure({ run, params }: { readonly run: Run; readonly params: { worksp
   return (
     <section aria-label="Error" className="flex min-w-0 flex-col gap-2 rounded-lg border border-line bg-bad-ground p-3">
       <p className="whitespace-pre-wrap">
-        <span className="font-medium">{run.error_code}</span>: {harmless(run.error_message!.slice(0, 4_000))}
+        <span className="font-medium">{run.error_code}</span>: {escapeText(run.error_message!.slice(0, 4_000))}
       </p>
       {lines[0] !== '' && (
         <>

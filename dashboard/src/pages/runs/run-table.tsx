@@ -2,13 +2,13 @@ import { type ReactNode, useEffect } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { classes } from '../../ui/classes.ts';
+import { Status } from '../../ui/data/status.tsx';
+import { Duration, Time } from '../../ui/data/time.tsx';
+import { Gap, useVirtualRows } from '../../ui/data/virtual-rows.tsx';
 import { Checkbox } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Link } from '../../ui/link.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Duration, Time } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
-import { Gap, useVirtualRows } from '../../ui/virtual-rows.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 
 export type RunRow = AnswerOf<'listRuns'>['runs'][number];
 
@@ -32,7 +32,7 @@ const COLUMNS: readonly {
   {
     title: 'Error',
     className: 'w-2/5 max-lg:hidden',
-    cell: ({ error_message }) => <span className="text-soft">{harmless((error_message ?? '').slice(0, 200))}</span>,
+    cell: ({ error_message }) => <span className="text-soft">{escapeText((error_message ?? '').slice(0, 200))}</span>,
   },
   { title: 'Started', className: 'w-32 max-sm:hidden', cell: ({ created_at }) => <Time at={created_at} /> },
   {

@@ -8,13 +8,13 @@ import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { BulkBar, BulkProgress, type Meant } from './bulk.tsx';
-import { MOST_FRESH, useFreshRuns } from './fresh-runs.ts';
+import { BulkBar, BulkProgress, type BulkSelection } from './bulk.tsx';
+import { MAX_NEW_RUNS, useFreshRuns } from './fresh-runs.ts';
 import { FILTER_NAMES, type Filters, matches, queryOf, RunFilters } from './run-filters.tsx';
 import { RunTable } from './run-table.tsx';
 
@@ -95,8 +95,8 @@ export function RunsPage() {
           )}
           <span className="grow" />
           {unseen > 0 && (
-            <Button look="main" onPress={() => void show()}>
-              {unseen === MOST_FRESH ? `${count(MOST_FRESH)} or more new` : `${unseen} new`}
+            <Button variant="primary" onPress={() => void show()}>
+              {unseen === MAX_NEW_RUNS ? `${count(MAX_NEW_RUNS)} or more new` : `${unseen} new`}
             </Button>
           )}
         </div>
@@ -126,7 +126,7 @@ const NoRuns = ({ isFiltered }: { readonly isFiltered: boolean }) =>
   );
 
 /** The selected runs, or all that match. The first digits of an id are no filter of many. */
-function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>): Meant | undefined {
+function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>): BulkSelection | undefined {
   if (chosen.size > 0) return { run_ids: [...chosen] };
   const { run_id_prefix, top_level, limit, offset, cursor, ...filter } = query;
   if (run_id_prefix !== undefined) return undefined;

@@ -3,14 +3,14 @@ import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { useLive } from '../../live/use-live.ts';
+import { bytes, count, Money } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Duration, duration, Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes, count, Money } from '../../ui/numbers.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Duration, duration, Time } from '../../ui/time.tsx';
-import { harmless, JsonView, TextView } from '../../ui/viewer.tsx';
+import { escapeText, JsonView, TextView } from '../../ui/text/viewer.tsx';
 import type { Line } from './lines.ts';
 import type { RunParams } from './run-params.ts';
 
@@ -51,7 +51,7 @@ export function SpanDetails({
       </span>,
     ],
     ['Took', <Duration key="took" ms={line.to - line.from} />],
-    ...(model ? [['Model', harmless(model)] as const] : []),
+    ...(model ? [['Model', escapeText(model)] as const] : []),
     ...(known.length > 0
       ? [['Tokens', known.map(([what, number]) => `${count(number!)} ${what}`).join(', ')] as const]
       : []),
@@ -69,7 +69,7 @@ export function SpanDetails({
   ];
   const payload = step && Object.keys(step.payload).length > 0 ? step.payload : undefined;
   return (
-    <Section title={harmless(line.name)}>
+    <Section title={escapeText(line.name)}>
       <div className="flex min-w-0 flex-col gap-4">
         <Facts facts={facts} />
         {about.error_message && (
@@ -171,12 +171,12 @@ function Contents({
         <Part
           // biome-ignore lint/suspicious/noArrayIndexKey: they never change their places.
           key={index}
-          title={`${WORDS[message.role]}${message.tool_name ? ` ${harmless(message.tool_name)}` : ''}${message.is_error ? ' (error)' : ''}`}
+          title={`${WORDS[message.role]}${message.tool_name ? ` ${escapeText(message.tool_name)}` : ''}${message.is_error ? ' (error)' : ''}`}
         >
           <TextOrJson text={message.text} name={`${name}-${index}`} />
           {(message.files ?? []).map((file) => (
             <p key={file.name} className="text-soft">
-              {harmless(file.name)} · {file.media_type} · {bytes(file.bytes)}
+              {escapeText(file.name)} · {file.media_type} · {bytes(file.bytes)}
             </p>
           ))}
         </Part>

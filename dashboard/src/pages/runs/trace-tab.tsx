@@ -2,12 +2,12 @@ import { useNavigate, useSearch } from '@tanstack/react-router';
 import { Maximize2, Table2, ZoomIn, ZoomOut } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { Button, IconButton } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, Select } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Loading } from '../../ui/loading.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Split } from '../../ui/split.tsx';
 import {
   criticalPath,
@@ -125,7 +125,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
             isDisabled={search.zoom === undefined}
             onPress={() => change({ zoom: undefined })}
           />
-          <Button look="quiet" onPress={zoomToSelected}>
+          <Button variant="quiet" onPress={zoomToSelected}>
             Zoom to step
           </Button>
         </div>

@@ -1,12 +1,12 @@
 import { useMemo } from 'react';
 import { useWorkspace } from '../../api/session.ts';
+import { count, Money } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Duration } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count, Money } from '../../ui/numbers.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Duration } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { type Called, callTree } from './call-tree.ts';
 import type { RunParams } from './run-params.ts';
 import { useWaterfall } from './use-waterfall.ts';
@@ -34,7 +34,7 @@ export function TreeTab({ params, isRunning }: { readonly params: RunParams; rea
           title: 'Run',
           cell: ({ run, depth }) => (
             <span className="inline-block" style={{ paddingLeft: `${Math.min(depth, 12) * 1.25}rem` }}>
-              {harmless(`${run.agent_name}@${run.agent_version}`)}{' '}
+              {escapeText(`${run.agent_name}@${run.agent_version}`)}{' '}
               <span className="font-mono text-xs text-soft">{run.run_id.slice(0, 8)}</span>
               {run.run_id === params.run_id && <span className="text-soft"> · this run</span>}
             </span>

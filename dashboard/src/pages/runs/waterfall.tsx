@@ -5,9 +5,9 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { ChevronDown, ChevronRight } from 'lucide-react';
 import { memo, type PointerEvent, useEffect, useRef, useState } from 'react';
 import { classes } from '../../ui/classes.ts';
-import { count, usd } from '../../ui/numbers.tsx';
-import { duration } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { count, usd } from '../../ui/data/numbers.tsx';
+import { duration } from '../../ui/data/time.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { isBad, isOpen, type Line, ticksOf, type Window } from './lines.ts';
 
 const LINE_HEIGHT = 28;
@@ -195,7 +195,7 @@ const Row = memo(function Row({
           {isParent && <Fold size={13} />}
         </span>
         <span className="truncate">
-          {harmless(line.name)}
+          {escapeText(line.name)}
           {(isBad(line) || isOpen(line)) && ` (${line.status})`}
         </span>
       </div>
@@ -269,7 +269,7 @@ function Figures({ line: { step, run, status, from }, start }: { readonly line: 
   const texts = [
     status,
     `+${duration(Math.max(0, from - start))}`,
-    harmless((step ? step.model : run.llm_model) ?? ''),
+    escapeText((step ? step.model : run.llm_model) ?? ''),
     tokens === 0 ? '' : count(tokens),
     cost == null ? '' : usd(cost),
   ];

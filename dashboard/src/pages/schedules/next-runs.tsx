@@ -1,10 +1,10 @@
 import { useDeferredValue } from 'react';
 import { useOperation } from '../../api/query.ts';
+import { Badge } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Badge } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
 
 const LOCAL = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;

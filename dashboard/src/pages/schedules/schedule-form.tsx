@@ -146,7 +146,7 @@ export function ScheduleForm({
           {error != null && <ErrorBox error={error} />}
           <div className="flex flex-wrap justify-end gap-2">
             <Button onPress={onClose}>Close</Button>
-            <Button look="main" onPress={submit} isPending={isPending} isDisabled={agent === ''}>
+            <Button variant="primary" onPress={submit} isPending={isPending} isDisabled={agent === ''}>
               {isNew ? 'Create schedule' : 'Save changes'}
             </Button>
           </div>

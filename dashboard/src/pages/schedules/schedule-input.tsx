@@ -46,7 +46,7 @@ export function ScheduleInput({
       )}
       {hasForm && (
         <div>
-          <Button look="quiet" isDisabled={!showsForm && value === undefined} onPress={() => setText(showsForm)}>
+          <Button variant="quiet" isDisabled={!showsForm && value === undefined} onPress={() => setText(showsForm)}>
             {showsForm ? 'Edit as JSON' : 'Edit in a form'}
           </Button>
         </div>

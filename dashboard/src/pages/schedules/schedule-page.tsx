@@ -7,19 +7,19 @@ import { API_URL } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button, LinkButton } from '../../ui/button.tsx';
-import { Code, CodeBlock } from '../../ui/code.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Duration, Time } from '../../ui/data/time.tsx';
+import { Timeline } from '../../ui/data/timeline.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Page, Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Duration, Time } from '../../ui/time.tsx';
-import { Timeline } from '../../ui/timeline.tsx';
+import { Code, CodeBlock } from '../../ui/text/code.tsx';
+import { escapeText, JsonView } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless, JsonView } from '../../ui/viewer.tsx';
 import { cronInWords } from './cron-words.ts';
 import { NextRuns } from './next-runs.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
@@ -104,7 +104,7 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
       {stateOf(schedule) === 'auto_disabled' && (
         <p role="note" className="rounded-lg border border-line bg-bad-ground p-3">
           Disabled <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row
-          {auto_disabled_reason === null ? '. ' : <>: {harmless(auto_disabled_reason)} </>}
+          {auto_disabled_reason === null ? '. ' : <>: {escapeText(auto_disabled_reason)} </>}
           Correct the cause, then enable the schedule.
         </p>
       )}
@@ -171,12 +171,12 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
         onSuccess: ({ status, error }) =>
           status === 'success'
             ? toast({ tone: 'good', text: 'The run completed.' })
-            : toast({ tone: 'bad', text: `The run failed: ${harmless(error ?? status).slice(0, 300)}` }),
+            : toast({ tone: 'bad', text: `The run failed: ${escapeText(error ?? status).slice(0, 300)}` }),
       },
     );
   return (
     <div className="flex flex-wrap gap-2">
-      <Button look="main" icon={Play} onPress={run} isPending={trigger.isPending}>
+      <Button variant="primary" icon={Play} onPress={run} isPending={trigger.isPending}>
         Run now
       </Button>
       {schedule.enabled ? (
@@ -219,7 +219,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
           Send test alert
         </Button>
       )}
-      <Button look="danger" icon={Trash2} onPress={() => setDeleting(true)}>
+      <Button variant="danger" icon={Trash2} onPress={() => setDeleting(true)}>
         Delete
       </Button>
       <ConfirmDialog
@@ -301,7 +301,7 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
             { title: 'Version', cell: ({ agent_version }) => agent_version, from: 'md' },
             {
               title: 'Error',
-              cell: ({ error_message }) => <span className="line-clamp-2">{harmless(error_message ?? '')}</span>,
+              cell: ({ error_message }) => <span className="line-clamp-2">{escapeText(error_message ?? '')}</span>,
               from: 'md',
             },
           ]}

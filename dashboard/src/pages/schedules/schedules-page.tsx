@@ -6,16 +6,16 @@ import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button, LinkButton } from '../../ui/button.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { cronInWords } from './cron-words.ts';
 import { type Schedule, stateOf } from './schedule-state.ts';
 import { showWarnings } from './show-warnings.ts';
@@ -69,7 +69,7 @@ export function SchedulesPage() {
         <>
           <LiveBadge state={live} onPause={() => setPaused(!isPaused)} />
           {role === 'owner' && (
-            <LinkButton look="main" icon={Plus} to="/$workspace/schedules/new" params={{ workspace: slug }}>
+            <LinkButton variant="primary" icon={Plus} to="/$workspace/schedules/new" params={{ workspace: slug }}>
               New schedule
             </LinkButton>
           )}
@@ -176,7 +176,7 @@ function Stopped({ schedule }: { readonly schedule: Schedule }) {
         </span>
       )}
       {auto_disabled_reason !== null && (
-        <p className="line-clamp-2 w-full text-soft break-words">{harmless(auto_disabled_reason)}</p>
+        <p className="line-clamp-2 w-full text-soft break-words">{escapeText(auto_disabled_reason)}</p>
       )}
     </div>
   );

@@ -53,7 +53,7 @@ export function WeekCalendar({
       actions={
         <div className="flex items-center gap-1">
           <IconButton icon={ChevronLeft} label="Previous week" onPress={() => onWeek(dateOf(daysAfter(monday, -7)))} />
-          <Button look="quiet" onPress={() => onWeek(undefined)}>
+          <Button variant="quiet" onPress={() => onWeek(undefined)}>
             This week
           </Button>
           <IconButton icon={ChevronRight} label="Next week" onPress={() => onWeek(dateOf(daysAfter(monday, 7)))} />

@@ -4,8 +4,8 @@ import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 import { EnvironmentEditor, envOf, problemOf, variablesOf } from './environment-editor.tsx';
 import type { Service } from './service-state.ts';
 
@@ -25,7 +25,7 @@ export function EnvironmentTab({ service }: { readonly service: Service }) {
   if (role !== 'owner') {
     return (
       <Section title="Environment">
-        <Facts facts={Object.entries(service.env).map(([name, value]) => [name, harmless(value)])} />
+        <Facts facts={Object.entries(service.env).map(([name, value]) => [name, escapeText(value)])} />
       </Section>
     );
   }
@@ -48,7 +48,7 @@ export function EnvironmentTab({ service }: { readonly service: Service }) {
         <div className="flex flex-wrap justify-end gap-2">
           {isChanged && <Button onPress={() => setEdited(variablesOf(service.env))}>Discard changes</Button>}
           <Button
-            look="main"
+            variant="primary"
             onPress={save}
             isPending={update.isPending}
             isDisabled={!isChanged || problem !== undefined}

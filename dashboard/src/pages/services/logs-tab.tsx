@@ -5,7 +5,7 @@ import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { LogView } from '../../ui/log-view.tsx';
+import { LogView } from '../../ui/text/log-view.tsx';
 import type { Service } from './service-state.ts';
 import { type Severity, useServiceLog } from './use-service-log.ts';
 

@@ -1,10 +1,10 @@
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { duration, Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
-import { duration, Time } from '../../ui/time.tsx';
 import type { Service } from './service-state.ts';
 
 const DAYS = 30;

@@ -105,7 +105,7 @@ export function NewServicePage() {
         <Button onPress={() => void navigate({ to: '/$workspace/services', params: { workspace: slug } })}>
           Close
         </Button>
-        <Button look="main" onPress={submit} isPending={deploy.isPending} isDisabled={!canDeploy}>
+        <Button variant="primary" onPress={submit} isPending={deploy.isPending} isDisabled={!canDeploy}>
           Deploy
         </Button>
       </div>

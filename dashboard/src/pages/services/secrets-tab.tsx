@@ -44,7 +44,7 @@ export function SecretsTab({ service }: { readonly service: Service }) {
         {isOwner && (
           <div className="flex flex-wrap justify-end gap-2">
             {isChanged && <Button onPress={() => setEdited(undefined)}>Discard changes</Button>}
-            <Button look="main" onPress={save} isPending={update.isPending} isDisabled={!isChanged}>
+            <Button variant="primary" onPress={save} isPending={update.isPending} isDisabled={!isChanged}>
               {service.desired_state === 'running' ? 'Save and restart' : 'Save'}
             </Button>
           </div>

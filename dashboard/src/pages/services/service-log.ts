@@ -23,7 +23,7 @@ export interface Log {
 
 /** The route answers no more. */
 export const PAGE = 500;
-const MOST_LINES = 10_000;
+const MAX_LINES = 10_000;
 /** Lines of another machine may come late, so a look goes so far back. */
 const OVERLAP_MS = 10_000;
 export const EMPTY_LOG: Log = { lines: [], next: 0 };
@@ -58,5 +58,5 @@ export function withFound(log: Log, found: readonly Line[]): Log {
   const isLate = (log.lines.at(-1)?.timestamp ?? '') > (fresh[0]!.timestamp ?? '');
   if (isLate)
     lines.sort((a, b) => ((a.timestamp ?? '') < (b.timestamp ?? '') ? -1 : a.timestamp === b.timestamp ? 0 : 1));
-  return { lines: lines.slice(-MOST_LINES), next: log.next + added.length };
+  return { lines: lines.slice(-MAX_LINES), next: log.next + added.length };
 }

@@ -7,17 +7,17 @@ import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
 import { CopyIcon } from '../../ui/copy.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Time } from '../../ui/data/time.tsx';
+import { Timeline } from '../../ui/data/timeline.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link, OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { Time } from '../../ui/time.tsx';
-import { Timeline } from '../../ui/timeline.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 import { EnvironmentTab } from './environment-tab.tsx';
 import { LogsTab } from './logs-tab.tsx';
 import { MetricsTab } from './metrics-tab.tsx';
@@ -142,7 +142,7 @@ function CrashBanner({ service }: { readonly service: Service }) {
           The platform paused it <Time at={auto_paused_at} />. Its events say why.
         </p>
       )}
-      {last_error !== null && <p>{harmless(last_error)}</p>}
+      {last_error !== null && <p>{escapeText(last_error)}</p>}
       {isOver && <p className="text-soft">Correct the cause, which the log may name, and start it.</p>}
     </div>
   );
@@ -192,14 +192,14 @@ function Actions({ service }: { readonly service: Service }) {
           </Button>
         </>
       ) : (
-        <Button look="main" icon={Play} isPending={update.isPending} onPress={resume}>
+        <Button variant="primary" icon={Play} isPending={update.isPending} onPress={resume}>
           Start service
         </Button>
       )}
       <Button icon={ArrowUpCircle} isPending={move.isPending} onPress={followUp}>
         Move to current version
       </Button>
-      <Button look="danger" icon={Trash2} onPress={() => setDeleting(true)}>
+      <Button variant="danger" icon={Trash2} onPress={() => setDeleting(true)}>
         Delete
       </Button>
       <ConfirmDialog

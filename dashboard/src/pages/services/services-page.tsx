@@ -5,14 +5,14 @@ import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { LinkButton } from '../../ui/button.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
 import { stateOf } from './service-state.ts';
 
 /** Health changes without an entry in a timeline. */
@@ -38,7 +38,7 @@ export function ServicesPage() {
         <>
           <LiveBadge state={live} onPause={() => setPaused(!isPaused)} />
           {role === 'owner' && (
-            <LinkButton look="main" icon={Plus} to="/$workspace/services/new" params={{ workspace: slug }}>
+            <LinkButton variant="primary" icon={Plus} to="/$workspace/services/new" params={{ workspace: slug }}>
               Deploy service
             </LinkButton>
           )}

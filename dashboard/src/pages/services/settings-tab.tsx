@@ -3,20 +3,20 @@ import type { ArgumentsOf } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code } from '../../ui/code.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, TextField } from '../../ui/field.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
+import { Code } from '../../ui/text/code.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 import { effectOn } from './environment-tab.tsx';
 import type { Service } from './service-state.ts';
 
 type Changes = NonNullable<ArgumentsOf<'updateService'>['body']>;
 
 interface Form {
-  readonly least: string;
-  readonly most: string;
+  readonly min: string;
+  readonly max: string;
   readonly isFollowing: boolean;
   readonly overlaps: boolean;
   readonly command: string;
@@ -27,8 +27,8 @@ interface Form {
 }
 
 const formOf = (service: Service): Form => ({
-  least: String(service.min_instances),
-  most: String(service.max_instances),
+  min: String(service.min_instances),
+  max: String(service.max_instances),
   isFollowing: service.auto_update,
   overlaps: service.overlap,
   command: service.command ?? '',
@@ -60,7 +60,7 @@ function Shown({ service }: { readonly service: Service }) {
             service.command === null ? (
               'That of the agent'
             ) : (
-              <Code key="command">{harmless([service.command, ...(service.args ?? [])].join(' '))}</Code>
+              <Code key="command">{escapeText([service.command, ...(service.args ?? [])].join(' '))}</Code>
             ),
           ],
           ['Paused after', `${service.max_restart_failures} failed starts in a row`],
@@ -80,9 +80,9 @@ function Settings({ service }: { readonly service: Service }) {
   const saved = formOf(service);
   const isChanged = JSON.stringify(form) !== JSON.stringify(saved);
   const problems = {
-    least: isCount(form.least, 1_000) ? undefined : 'A whole number from 1 to 1,000',
+    least: isCount(form.min, 1_000) ? undefined : 'A whole number from 1 to 1,000',
     most:
-      isCount(form.most, 1_000) && Number(form.most) >= Number(form.least)
+      isCount(form.max, 1_000) && Number(form.max) >= Number(form.min)
         ? undefined
         : 'A whole number, at least as large as the least',
     failures: isCount(form.failures, 50) ? undefined : 'A whole number from 1 to 50',
@@ -91,8 +91,8 @@ function Settings({ service }: { readonly service: Service }) {
   const isWrong = Object.values(problems).some((each) => each !== undefined);
   const save = () => {
     const body: Changes = {
-      min_instances: Number(form.least),
-      max_instances: Number(form.most),
+      min_instances: Number(form.min),
+      max_instances: Number(form.max),
       auto_update: form.isFollowing,
       overlap: form.overlaps,
       command: form.command === '' ? null : form.command,
@@ -112,15 +112,15 @@ function Settings({ service }: { readonly service: Service }) {
           <TextField
             label="Least instances"
             inputMode="numeric"
-            value={form.least}
-            onChange={(least) => set({ least })}
+            value={form.min}
+            onChange={(least) => set({ min: least })}
             error={problems.least}
           />
           <TextField
             label="Most instances"
             inputMode="numeric"
-            value={form.most}
-            onChange={(most) => set({ most })}
+            value={form.max}
+            onChange={(most) => set({ max: most })}
             error={problems.most}
           />
           <TextField
@@ -166,7 +166,7 @@ function Settings({ service }: { readonly service: Service }) {
         {update.error && <ErrorBox error={update.error} />}
         <div className="flex flex-wrap justify-end gap-2">
           {isChanged && <Button onPress={() => setForm(saved)}>Discard changes</Button>}
-          <Button look="main" onPress={save} isPending={update.isPending} isDisabled={!isChanged || isWrong}>
+          <Button variant="primary" onPress={save} isPending={update.isPending} isDisabled={!isChanged || isWrong}>
             {service.desired_state === 'running' ? 'Save and restart' : 'Save'}
           </Button>
         </div>

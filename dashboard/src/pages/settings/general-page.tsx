@@ -3,12 +3,12 @@ import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code } from '../../ui/code.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
-import { Time } from '../../ui/time.tsx';
+import { Code } from '../../ui/text/code.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
@@ -97,7 +97,12 @@ function Changes({ org }: { readonly org: Org }) {
         />
         {save.error && <ErrorBox error={save.error} />}
         <div>
-          <Button type="submit" look="main" isPending={save.isPending} isDisabled={!isChanged || name.trim() === ''}>
+          <Button
+            type="submit"
+            variant="primary"
+            isPending={save.isPending}
+            isDisabled={!isChanged || name.trim() === ''}
+          >
             Save settings
           </Button>
         </div>

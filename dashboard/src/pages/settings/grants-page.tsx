@@ -4,14 +4,14 @@ import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code } from '../../ui/code.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 type Grant = AnswerOf<'listGrants'>['grants'][number];
@@ -42,7 +42,7 @@ export function GrantsPage() {
       description="What agents of other workspaces get of this one. Without a grant: none of its secrets, tasks, messages and documents."
       actions={
         isOwner && (
-          <Button look="main" icon={Plus} onPress={() => setShown({})}>
+          <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
             Grant
           </Button>
         )
@@ -72,7 +72,7 @@ export function GrantsPage() {
                     Change
                   </Button>
                   <Button
-                    look="danger"
+                    variant="danger"
                     aria-label={`Take back the grant of ${grant.agent}`}
                     onPress={() => setRemoving(grant)}
                   >
@@ -149,7 +149,7 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
         <>
           <Button onPress={onClose}>Close</Button>
           <Button
-            look="main"
+            variant="primary"
             onPress={submit}
             isPending={put.isPending}
             isDisabled={!/^[^/\s]+\/[^/\s]+$/.test(agent.trim()) || version.trim() === ''}

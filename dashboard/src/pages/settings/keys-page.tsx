@@ -3,16 +3,16 @@ import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code } from '../../ui/code.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { Badge } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 const SCOPES = [
@@ -38,7 +38,7 @@ export function KeysPage() {
       part="keys"
       description="Your own keys. Each acts with your rights, within its scope."
       actions={
-        <Button look="main" icon={Plus} onPress={() => setMaking(true)}>
+        <Button variant="primary" icon={Plus} onPress={() => setMaking(true)}>
           Make API key
         </Button>
       }
@@ -68,7 +68,7 @@ export function KeysPage() {
             {
               title: 'Action',
               cell: ({ id, name }) => (
-                <Button look="danger" aria-label={`Revoke ${name}`} onPress={() => setRevoking({ id, name })}>
+                <Button variant="danger" aria-label={`Revoke ${name}`} onPress={() => setRevoking({ id, name })}>
                   Revoke
                 </Button>
               ),
@@ -125,7 +125,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
-          <Button look="main" onPress={submit} isPending={make.isPending} isDisabled={name.trim() === ''}>
+          <Button variant="primary" onPress={submit} isPending={make.isPending} isDisabled={name.trim() === ''}>
             Make key
           </Button>
         </>

@@ -7,6 +7,9 @@ import { useAction, useOperation } from '../../api/query.ts';
 import { useWho, useWorkspace, workspacesQuery } from '../../api/session.ts';
 import { BASE_PATH } from '../../base.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
@@ -14,9 +17,6 @@ import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { Badge } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 type Member = AnswerOf<'listMembers'>['members'][number];
@@ -49,7 +49,7 @@ export function MembersPage() {
       description="Who may use the workspace, and in which role."
       actions={
         isOwner && (
-          <Button look="main" icon={UserPlus} onPress={() => setInviting(true)}>
+          <Button variant="primary" icon={UserPlus} onPress={() => setInviting(true)}>
             Invite a person
           </Button>
         )
@@ -164,7 +164,7 @@ function Invites({ invites }: { readonly invites: AnswerOf<'listMembers'>['invit
             title: 'Action',
             cell: ({ id, email }) => (
               <Button
-                look="danger"
+                variant="danger"
                 aria-label={`Revoke the invitation of ${email}`}
                 onPress={() => revoke.mutate({ params: { workspace_id, invite_id: id } })}
               >
@@ -222,7 +222,7 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
-          <Button look="main" onPress={submit} isPending={invite.isPending} isDisabled={!email.includes('@')}>
+          <Button variant="primary" onPress={submit} isPending={invite.isPending} isDisabled={!email.includes('@')}>
             Make invitation
           </Button>
         </>

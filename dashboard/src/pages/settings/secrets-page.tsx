@@ -3,14 +3,14 @@ import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code } from '../../ui/code.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Time } from '../../ui/time.tsx';
+import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 /** Names of the secrets of the workspace. Nothing ever answers a value. */
@@ -27,7 +27,7 @@ export function SecretsPage() {
       description="Values that agents get and nobody sees again."
       actions={
         isOwner && (
-          <Button look="main" icon={Plus} onPress={() => setSetting(true)}>
+          <Button variant="primary" icon={Plus} onPress={() => setSetting(true)}>
             Set secret
           </Button>
         )
@@ -49,7 +49,7 @@ export function SecretsPage() {
                   {
                     title: 'Action',
                     cell: ({ name }: { readonly name: string }) => (
-                      <Button look="danger" aria-label={`Delete ${name}`} onPress={() => setDeleting(name)}>
+                      <Button variant="danger" aria-label={`Delete ${name}`} onPress={() => setDeleting(name)}>
                         Delete
                       </Button>
                     ),
@@ -101,7 +101,7 @@ function SetSecret({ onClose }: { readonly onClose: () => void }) {
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
-          <Button look="main" onPress={submit} isPending={set.isPending} isDisabled={name === '' || value === ''}>
+          <Button variant="primary" onPress={submit} isPending={set.isPending} isDisabled={name === '' || value === ''}>
             Set secret
           </Button>
         </>

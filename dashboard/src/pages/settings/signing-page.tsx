@@ -3,11 +3,11 @@ import type { AnswerOf } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code } from '../../ui/code.tsx';
+import { absoluteTime } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
-import { absoluteTime } from '../../ui/time.tsx';
+import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 /** The secret that receivers of alerts check signatures with. */
@@ -33,7 +33,7 @@ export function SigningPage() {
           <p className="text-soft">After a change, alerts have signatures of the old and the new one for 24 hours.</p>
           {role === 'owner' ? (
             <div>
-              <Button look="main" onPress={() => setAsking(true)}>
+              <Button variant="primary" onPress={() => setAsking(true)}>
                 Make a new secret
               </Button>
             </div>

@@ -4,15 +4,15 @@ import { useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
+import { Badge } from '../../ui/data/status.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Badge } from '../../ui/status.tsx';
-import { Time } from '../../ui/time.tsx';
 
 const ASK_MS = 10_000;
 
@@ -147,7 +147,7 @@ function NewWorkspace({ onClose }: { readonly onClose: () => void }) {
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
-          <Button look="main" onPress={submit} isPending={create.isPending} isDisabled={name.trim() === ''}>
+          <Button variant="primary" onPress={submit} isPending={create.isPending} isDisabled={name.trim() === ''}>
             Make workspace
           </Button>
         </>

@@ -7,19 +7,19 @@ import { ApiError } from '../../api/error.ts';
 import { keyOf, useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { bytes } from '../../ui/data/numbers.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
-import { DiffView } from '../../ui/diff.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes } from '../../ui/numbers.tsx';
 import { Facts, Page, Section } from '../../ui/page.tsx';
-import { Time } from '../../ui/time.tsx';
+import { DiffView } from '../../ui/text/diff.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 
-const Editor = lazy(() => import('../../ui/editor.tsx'));
+const Editor = lazy(() => import('../../ui/text/editor.tsx'));
 
 type Stored = AnswerOf<'getDocument'>;
 
@@ -147,7 +147,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
             [
               'Written',
               <span key="written">
-                <Time at={stored.updated_at} /> by {harmless(stored.updated_by)}
+                <Time at={stored.updated_at} /> by {escapeText(stored.updated_by)}
               </span>,
             ],
             ['Created', <Time key="created" at={stored.created_at} />],
@@ -159,7 +159,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
           <p className="grow">
             {stored === null
               ? 'The document was deleted while you edited it.'
-              : `Version ${stored.version} was written by ${harmless(stored.updated_by)} while you edited version ${base.version}.`}
+              : `Version ${stored.version} was written by ${escapeText(stored.updated_by)} while you edited version ${base.version}.`}
           </p>
           <Button onPress={() => void compare()}>Compare</Button>
         </div>
@@ -171,7 +171,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
             <p className="font-medium">
               {theirs === null
                 ? 'The document was deleted while you edited it. Nothing of yours is saved yet.'
-                : `Version ${theirs.version} was written by ${harmless(theirs.updated_by)} while you edited version ${base.version}. Nothing of yours is saved yet.`}
+                : `Version ${theirs.version} was written by ${escapeText(theirs.updated_by)} while you edited version ${base.version}. Nothing of yours is saved yet.`}
             </p>
             <p>Take what you need from theirs into mine, then write mine; or drop yours.</p>
           </div>
@@ -189,7 +189,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
               title="Mine"
               isFramed={false}
               actions={
-                <Button look="main" onPress={submit} isPending={put.isPending} isDisabled={problem !== undefined}>
+                <Button variant="primary" onPress={submit} isPending={put.isPending} isDisabled={problem !== undefined}>
                   {theirs === null ? 'Write mine again' : `Write mine over version ${theirs.version}`}
                 </Button>
               }
@@ -204,7 +204,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
       {put.error && <ErrorBox error={put.error} />}
       <div className="flex flex-wrap justify-end gap-2">
         {stored !== null && (
-          <Button look="danger" icon={Trash2} onPress={() => setDeleting(true)}>
+          <Button variant="danger" icon={Trash2} onPress={() => setDeleting(true)}>
             Delete document
           </Button>
         )}
@@ -212,7 +212,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
           <>
             {isEdited && <Button onPress={() => setText(base.text)}>Discard changes</Button>}
             <Button
-              look="main"
+              variant="primary"
               onPress={submit}
               isPending={put.isPending}
               isDisabled={!isChanged || problem !== undefined}

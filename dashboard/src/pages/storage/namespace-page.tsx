@@ -6,6 +6,7 @@ import { call } from '../../api/client.ts';
 import { keyOf, useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
+import { Table } from '../../ui/data/table.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -13,7 +14,6 @@ import { TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Table } from '../../ui/table.tsx';
 import { NewDocument } from './new-document.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/storage/$namespace');
@@ -52,7 +52,7 @@ export function NamespacePage() {
         <>
           <NewDocument namespace={namespace} />
           {keys.length > 0 && (
-            <Button look="danger" icon={Trash2} onPress={() => setDeleting(true)}>
+            <Button variant="danger" icon={Trash2} onPress={() => setDeleting(true)}>
               Delete namespace
             </Button>
           )}

@@ -26,7 +26,7 @@ export function NewDocument({ namespace: given }: { readonly namespace?: string 
   };
   return (
     <>
-      <Button look="main" icon={Plus} onPress={() => setOpen(true)}>
+      <Button variant="primary" icon={Plus} onPress={() => setOpen(true)}>
         New document
       </Button>
       <Dialog
@@ -34,7 +34,7 @@ export function NewDocument({ namespace: given }: { readonly namespace?: string 
         isOpen={isOpen}
         onClose={() => setOpen(false)}
         actions={
-          <Button look="main" onPress={go} isDisabled={!isNamespace || !isKey}>
+          <Button variant="primary" onPress={go} isDisabled={!isNamespace || !isKey}>
             Edit its value
           </Button>
         }

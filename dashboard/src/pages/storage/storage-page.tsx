@@ -4,12 +4,12 @@ import { type AnswerOf, sendOperation } from '../../api/client.ts';
 import { ApiError } from '../../api/error.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { bytes } from '../../ui/data/numbers.tsx';
+import { Table } from '../../ui/data/table.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Table } from '../../ui/table.tsx';
 import { NewDocument } from './new-document.tsx';
 
 /** The namespaces in which agents and people keep documents. */

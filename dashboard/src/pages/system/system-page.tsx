@@ -3,17 +3,17 @@ import { useEffect, useRef, useState } from 'react';
 import { type AnswerOf, addressOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
-import { Code, CodeBlock } from '../../ui/code.tsx';
+import { Figures } from '../../ui/data/figures.tsx';
+import { bytes, count, percent } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Duration, duration, Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
-import { Figures } from '../../ui/figures.tsx';
 import { OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { bytes, count, percent } from '../../ui/numbers.tsx';
 import { Facts, Page, Section } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Duration, duration, Time } from '../../ui/time.tsx';
+import { Code, CodeBlock } from '../../ui/text/code.tsx';
 
 const ASK_MS = 5_000;
 /** What a header can hold, and all that a key has. */

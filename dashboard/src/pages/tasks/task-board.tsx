@@ -5,12 +5,12 @@ import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
+import { count } from '../../ui/data/numbers.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
-import { count } from '../../ui/numbers.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { STATUS_LABELS, STATUSES, type Task, type TaskStatus } from './task.ts';
 import { Creator, DueDate, PriorityBadge } from './task-parts.tsx';
 
@@ -103,7 +103,7 @@ function BoardColumn({
         ))}
       </ul>
       {total > limit && limit < MOST && (
-        <Button look="quiet" onPress={() => setLimit(MOST)}>
+        <Button variant="quiet" onPress={() => setLimit(MOST)}>
           Show more of {count(total)}
         </Button>
       )}
@@ -150,7 +150,7 @@ function Card({
           className="line-clamp-3 min-w-0 grow font-medium text-text! after:absolute after:inset-0"
           draggable={false}
         >
-          {harmless(task.title)}
+          {escapeText(task.title)}
         </Link>
         <div className="relative z-10 -my-1 -mr-1">
           <Menu
@@ -161,14 +161,14 @@ function Card({
               run: () => void onMove(each, true),
             }))}
           >
-            <IconButton icon={ArrowLeftRight} label={`Move ${harmless(task.title).slice(0, 80)}`} />
+            <IconButton icon={ArrowLeftRight} label={`Move ${escapeText(task.title).slice(0, 80)}`} />
           </Menu>
         </div>
       </div>
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1 text-xs">
         {task.priority !== 'normal' && <PriorityBadge value={task.priority} />}
         <DueDate task={task} />
-        {task.project !== null && <span className="text-soft">{harmless(task.project)}</span>}
+        {task.project !== null && <span className="text-soft">{escapeText(task.project)}</span>}
         <Creator name={task.created_by} />
       </div>
     </li>

@@ -2,12 +2,12 @@ import { Trash2 } from 'lucide-react';
 import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { Button } from '../../ui/button.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Loading } from '../../ui/loading.tsx';
-import { Time } from '../../ui/time.tsx';
 import { PRIORITIES, type Priority, STATUS_LABELS, STATUSES, type Task, type TaskStatus } from './task.ts';
 import { Creator } from './task-parts.tsx';
 
@@ -64,12 +64,12 @@ function TaskForm({ of, onClose, onDelete }: DialogProps & { readonly of?: Task 
       actions={
         <>
           {of !== undefined && (
-            <Button look="danger" icon={Trash2} onPress={() => onDelete(of)}>
+            <Button variant="danger" icon={Trash2} onPress={() => onDelete(of)}>
               Delete task
             </Button>
           )}
           <Button
-            look="main"
+            variant="primary"
             onPress={save}
             isPending={create.isPending || update.isPending}
             isDisabled={task.title.trim() === '' || (of !== undefined && Object.keys(changed).length === 0)}

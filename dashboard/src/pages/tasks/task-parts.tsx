@@ -2,9 +2,9 @@ import { CalendarClock } from 'lucide-react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { classes } from '../../ui/classes.ts';
+import { Badge, type Tone } from '../../ui/data/status.tsx';
 import { Link } from '../../ui/link.tsx';
-import { Badge, type Tone } from '../../ui/status.tsx';
-import { harmless } from '../../ui/viewer.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { isOverdue, type Priority, type Task } from './task.ts';
 
 const TONES: Readonly<Record<Priority, Tone>> = { urgent: 'bad', high: 'warn', normal: 'plain', low: 'plain' };
@@ -28,11 +28,11 @@ export function DueDate({ task }: { readonly task: Task }) {
 export function Creator({ name }: { readonly name: string | null }) {
   const { slug } = useWorkspace();
   if (name === null) return null;
-  if (name.includes('@')) return <span className="text-soft">{harmless(name)}</span>;
+  if (name.includes('@')) return <span className="text-soft">{escapeText(name)}</span>;
   return (
     <span className="relative z-10">
       <Link to="/$workspace/runs" params={{ workspace: slug }} search={{ agent: name }}>
-        {harmless(name)}
+        {escapeText(name)}
       </Link>
     </span>
   );

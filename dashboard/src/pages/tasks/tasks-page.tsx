@@ -7,19 +7,19 @@ import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
+import { count } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, Select, TextField } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Loading } from '../../ui/loading.tsx';
-import { count } from '../../ui/numbers.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { Time } from '../../ui/time.tsx';
+import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import { harmless } from '../../ui/viewer.tsx';
 import { PRIORITIES, type Priority, STATUS_LABELS, STATUSES, type Task, type TaskStatus } from './task.ts';
 import { TaskBoard } from './task-board.tsx';
 import { TaskDialog } from './task-dialog.tsx';
@@ -67,7 +67,7 @@ export function TasksPage() {
       actions={
         <>
           <LiveBadge state={live} onPause={() => setPaused(!isPaused)} />
-          <Button look="main" icon={Plus} onPress={() => open('new')}>
+          <Button variant="primary" icon={Plus} onPress={() => open('new')}>
             New task
           </Button>
         </>
@@ -177,11 +177,11 @@ function TaskList({
         keyOf={({ id }) => id}
         linkOf={({ id }) => ({ to: '.', search: (now: object) => ({ ...now, task: id }) })}
         columns={[
-          { title: 'Task', cell: ({ title }) => <span className="line-clamp-2">{harmless(title)}</span> },
+          { title: 'Task', cell: ({ title }) => <span className="line-clamp-2">{escapeText(title)}</span> },
           { title: 'Status', cell: (task) => <Status value={task.status} /> },
           { title: 'Priority', cell: ({ priority }) => <PriorityBadge value={priority} />, from: 'sm' },
           { title: 'Due', cell: (task) => <DueDate task={task} />, from: 'sm' },
-          { title: 'Project', cell: ({ project }) => harmless(project ?? ''), from: 'md' },
+          { title: 'Project', cell: ({ project }) => escapeText(project ?? ''), from: 'md' },
           { title: 'By', cell: ({ created_by }) => <Creator name={created_by} />, from: 'lg' },
           { title: 'Created', cell: ({ created_at }) => <Time at={created_at} />, from: 'md' },
         ]}

@@ -1,15 +1,15 @@
 import { Share2 } from 'lucide-react';
 import { Suspense } from 'react';
 import { useOperation } from '../../api/query.ts';
+import { Figures } from '../../ui/data/figures.tsx';
+import { Credits, count, percent } from '../../ui/data/numbers.tsx';
+import { Status } from '../../ui/data/status.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Duration, Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { Figures } from '../../ui/figures.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Credits, count, percent } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Status } from '../../ui/status.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Duration, Time } from '../../ui/time.tsx';
 import { Chart } from './chart.ts';
 import { CsvButton } from './csv-button.tsx';
 

@@ -1,6 +1,6 @@
 import { Download } from 'lucide-react';
 import { Button } from '../../ui/button.tsx';
-import { download } from '../../ui/viewer.tsx';
+import { download } from '../../ui/text/viewer.tsx';
 import { type Cell, csv } from './csv.ts';
 
 /** Saves a table as `<name>.csv`. */

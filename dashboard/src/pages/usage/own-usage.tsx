@@ -2,18 +2,18 @@ import { ChartColumn } from 'lucide-react';
 import { Suspense } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { Figures } from '../../ui/data/figures.tsx';
+import { Credits, count, Money, percent, shortCount, usd } from '../../ui/data/numbers.tsx';
+import { Table } from '../../ui/data/table.tsx';
+import { Duration, duration, Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
-import { Figures } from '../../ui/figures.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { Credits, count, Money, percent, shortCount, usd } from '../../ui/numbers.tsx';
 import { Section } from '../../ui/page.tsx';
-import { Table } from '../../ui/table.tsx';
-import { Duration, duration, Time } from '../../ui/time.tsx';
 import { Chart } from './chart.ts';
 import { CsvButton } from './csv-button.tsx';
 
-const MOST_TENANTS = 200;
+const MAX_TENANTS = 200;
 
 interface Asked {
   readonly days: number;
@@ -270,7 +270,7 @@ function ByAgent(asked: Asked) {
 
 function ByTenant({ days }: { readonly days: number }) {
   const { slug } = useWorkspace();
-  const { data, error, refetch } = useOperation('listUsageTenants', { query: { days, limit: MOST_TENANTS } });
+  const { data, error, refetch } = useOperation('listUsageTenants', { query: { days, limit: MAX_TENANTS } });
   if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
   if (!data || data.tenants.length === 0) return null;
   const { tenants, total } = data;

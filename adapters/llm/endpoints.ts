@@ -1,0 +1,78 @@
+import type { Config } from '#core/base/config.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { ProviderUrls } from '#core/models/providers/row.ts';
+import { PROVIDERS } from '#core/models/providers.ts';
+import type { LlmRequest } from '#core/ports/llm.ts';
+import { addressGuard } from './address-guard.ts';
+import { createSender, type OutgoingRequest, type Send } from './send.ts';
+
+export type WireConfig = ProviderUrls & Pick<Config, 'bedrockUrl' | 'outboundHosts'>;
+
+/** Where a request goes, and what carries it. */
+export interface ProviderEndpoint {
+  readonly baseURL: string;
+  readonly apiKey: string | undefined;
+  readonly send: Send;
+}
+
+type Signer = (request: OutgoingRequest) => Promise<OutgoingRequest>;
+
+/** The SDK would look for a key in the environment if it got none. It is taken out of each request. */
+const NO_KEY = 'none';
+
+/** The wire of each request: to the provider itself, or by its transport. */
+export function createEndpointResolver(config: WireConfig): (request: LlmRequest) => ProviderEndpoint {
+  const sendFor = createSender();
+  const guardedSendFor = createSender(addressGuard(config.outboundHosts));
+  const signers = new Map<string, Promise<Signer>>();
+  const signerFor = (region: string): Promise<Signer> => {
+    const known = signers.get(region);
+    if (known !== undefined) return known;
+    // Loaded on use: few platforms have this transport.
+    const signer = import('./bedrock-signer.ts').then(({ createBedrockSigner }) => createBedrockSigner(region));
+    signers.set(region, signer);
+    return signer;
+  };
+  return ({ provider, transport, apiKey, onSign }) => {
+    switch (transport?.via) {
+      case 'bedrock': {
+        const { region, model } = transport;
+        const prepare = async (request: OutgoingRequest) =>
+          (await signerFor(region))(withoutHeader(withModel(request, model), 'x-api-key'));
+        const endpoint = config.bedrockUrl ?? `https://bedrock-runtime.${region}.${suffixOf(region)}`;
+        return { baseURL: `${endpoint}/anthropic/v1`, apiKey: NO_KEY, send: sendFor({ onSign, prepare }) };
+      }
+      case 'azure': {
+        const { url, auth, model } = transport;
+        const prepare = (request: OutgoingRequest) => {
+          const renamed = withModel(request, model);
+          if (auth === 'bearer') return renamed;
+          const bare = withoutHeader(renamed, 'authorization');
+          return { ...bare, headers: { ...bare.headers, 'api-key': apiKey! } };
+        };
+        return { baseURL: url, apiKey, send: sendFor({ onSign, prepare }) };
+      }
+      case 'gateway':
+        return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign }) };
+      default: {
+        const baseURL = config[PROVIDERS[provider].urlSetting];
+        if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'There is no local model server here.');
+        return { baseURL, apiKey, send: sendFor({ onSign }) };
+      }
+    }
+  };
+}
+
+/** Not the SDK's own model id, by which it knows what a model takes. */
+const withModel = (request: OutgoingRequest, model: string): OutgoingRequest => ({
+  ...request,
+  body: JSON.stringify({ ...JSON.parse(request.body), model }),
+});
+
+function withoutHeader({ headers, ...request }: OutgoingRequest, name: string): OutgoingRequest {
+  const { [name]: _, ...kept } = headers;
+  return { ...request, headers: kept };
+}
+
+/** China is a partition of its own. */
+const suffixOf = (region: string): string => (region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com');

@@ -1,0 +1,42 @@
+import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import type { Clock } from '#core/ports/clock.ts';
+import { mapThrottlingErrors } from '../tables/throttles.ts';
+
+/** A changed secret counts after this time. */
+const KEPT_MS = 5 * 60_000;
+const REQUEST_LIMIT_MS = 10_000;
+
+export interface KeptSecretProps {
+  readonly secretName: string;
+  readonly clock: Clock;
+  /** @default - Region and credentials of the environment */
+  readonly client?: SecretsManagerClient;
+}
+
+/**
+ * Returns what `make` makes of the text of a secret, as it is now or was at most five minutes ago. The text itself is not kept.
+ * What fails is tried again with the next question.
+ */
+export function keptSecret<T>(
+  { secretName, clock, client = mapThrottlingErrors(new SecretsManagerClient()) }: KeptSecretProps,
+  make: (text: string) => T,
+): () => Promise<T> {
+  let kept: { readonly made: Promise<T>; readonly until: number } | undefined;
+  const load = async () => {
+    const { SecretString = '' } = await client.send(new GetSecretValueCommand({ SecretId: secretName }), {
+      abortSignal: AbortSignal.timeout(REQUEST_LIMIT_MS),
+    });
+    return make(SecretString);
+  };
+  return async () => {
+    if (kept === undefined || kept.until <= clock.now()) {
+      const made = load();
+      const own = { made, until: clock.now() + KEPT_MS };
+      kept = own;
+      made.catch(() => {
+        if (kept === own) kept = undefined;
+      });
+    }
+    return kept.made;
+  };
+}

@@ -1,0 +1,201 @@
+import {
+  CreateSecretCommand,
+  GetSecretValueCommand,
+  PutSecretValueCommand,
+  SecretsManagerClient,
+} from '@aws-sdk/client-secrets-manager';
+import { PlatformError } from '#core/base/errors.ts';
+import { type Clock, epochSeconds } from '#core/ports/clock.ts';
+import type { Ids } from '#core/ports/ids.ts';
+import { absent, anyOf, equals, lessThan, type Table } from '#core/ports/table.ts';
+import {
+  assertSecretValue,
+  assertWorkspaceId,
+  decodeVault,
+  encodeVault,
+  pickValues,
+  type Vault,
+  type VaultValues,
+} from '#core/ports/vault.ts';
+import { mapThrottlingErrors } from '../tables/throttles.ts';
+
+const CACHE_MS = 60_000;
+/** A stamp outlives every cached value. */
+const STAMP_SECONDS = 3600;
+const MAX_CACHED_WORKSPACES = 200;
+/** Timeout of a request. A writer makes two, so it never outlives its lock. */
+const REQUEST_LIMIT_MS = 10_000;
+const LOCK_SECONDS = 30;
+/** Versions count for 24 hours: in an hour some of them no longer do. */
+const VERSIONS_WAIT_SECONDS = 3600;
+const LOCK_WAIT_MS = 15_000;
+/** Average pause between two tries for the lock, with jitter, so that many waiting writers do not slow its holder. */
+const LOCK_PAUSE_MS = 200;
+
+export interface SecretsManagerVaultProps {
+  readonly client: SecretsManagerClient;
+  /** Secrets are named `<prefix>/<workspaceId>`. */
+  readonly prefix: string;
+  /** ARN of the KMS key of new secrets. @default - the key of Secrets Manager */
+  readonly key?: string | undefined;
+  /** The counters table, in which writers lock a workspace, and leave a stamp with each change. */
+  readonly locks: Table;
+  readonly clock: Clock;
+  readonly ids: Ids;
+}
+
+interface Cached {
+  readonly values: VaultValues;
+  /** That of the last change before they were read; absent if there was none of late. */
+  readonly stamp: string | undefined;
+  /** Epoch milliseconds. */
+  readonly until: number;
+}
+
+/** The client takes its Region and credentials from the environment. */
+export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): SecretsManagerVault =>
+  new SecretsManagerVault({ ...props, client: mapThrottlingErrors(new SecretsManagerClient()) });
+
+/**
+ * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, created by the first write and kept when empty.
+ *
+ * Values are cached for a minute, and used only while the workspace's stamp in the table is what it was when they were
+ * read: a changed or deleted secret is never given out again once its write has been answered. Names that are not
+ * among them are looked up.
+ * Secrets Manager allows 100 new versions of a secret in 24 hours. So unchanged values are not written, and beyond the
+ * limit a write throws `RATE_LIMITED`.
+ */
+export class SecretsManagerVault implements Vault {
+  readonly #props: SecretsManagerVaultProps;
+  readonly #cache = new Map<string, Cached>();
+  #writes: Promise<void> = Promise.resolve();
+
+  constructor(props: SecretsManagerVaultProps) {
+    this.#props = props;
+  }
+
+  async read(workspaceId: string, names: readonly string[], areSomeEnough = false): Promise<Record<string, string>> {
+    assertWorkspaceId(workspaceId);
+    // Before the values: what is read afterwards is at least as new.
+    const stamp = await this.#stampOf(workspaceId);
+    const cached = this.#cache.get(workspaceId);
+    if (cached && cached.stamp === stamp && cached.until > this.#props.clock.now()) {
+      const isThere = (name: string): boolean => cached.values.has(name);
+      if (areSomeEnough ? names.some(isThere) : names.every(isThere)) return pickValues(cached.values, names);
+    }
+    const values = (await this.#fetch(workspaceId)) ?? new Map();
+    // A write that ended meanwhile has newer values.
+    if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, { values, stamp });
+    return pickValues(values, names);
+  }
+
+  /**
+   * Throws {@link PlatformError} `CONFLICT` if other writers keep the workspace locked for 15 seconds, and `RATE_LIMITED`
+   * if its secrets were changed too often.
+   */
+  async write(workspaceId: string, name: string, value: string): Promise<void> {
+    assertSecretValue(name, value);
+    await this.#change(workspaceId, (values) =>
+      values.get(name) === value ? values : new Map([...values, [name, value]]),
+    );
+  }
+
+  /** Throws like {@link SecretsManagerVault.write}. */
+  async remove(workspaceId: string, name: string): Promise<void> {
+    await this.#change(workspaceId, (values) =>
+      values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : values,
+    );
+  }
+
+  /** Writers of this process queue here, writers of other processes at the lock. `change` returns the same map for no change. */
+  async #change(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<void> {
+    assertWorkspaceId(workspaceId);
+    const done = this.#writes.then(() =>
+      this.#withLock(workspaceId, async () => {
+        const before = await this.#fetch(workspaceId);
+        const values = change(before ?? new Map());
+        if (before ? values !== before : values.size > 0) await this.#store(workspaceId, values, before === undefined);
+        // Also without a change: the one before may have died between the two writes.
+        this.#keep(workspaceId, { values, stamp: await this.#newStamp(workspaceId) });
+      }),
+    );
+    this.#writes = done.catch(() => {});
+    await done;
+  }
+
+  async #withLock(workspaceId: string, work: () => Promise<void>): Promise<void> {
+    const { locks, clock, ids } = this.#props;
+    const key = { pk: `VAULT#${workspaceId}`, sk: 'LOCK' };
+    const owner = ids.uuid();
+    const giveUpAt = clock.now() + LOCK_WAIT_MS;
+    for (;;) {
+      const now = epochSeconds(clock.now());
+      const taken = await locks.put({ ...key, owner, ttl: now + LOCK_SECONDS }, anyOf(absent(), lessThan('ttl', now)));
+      if (taken.ok) break;
+      if (clock.now() >= giveUpAt) {
+        throw new PlatformError('CONFLICT', 'other changes of this workspace’s secrets are under way: try again');
+      }
+      await clock.sleep(LOCK_PAUSE_MS * (0.5 + Math.random()));
+    }
+    try {
+      await work();
+    } finally {
+      await locks.delete(key, equals('owner', owner));
+    }
+  }
+
+  /** Returns `undefined` if the workspace has no secret yet. */
+  async #fetch(workspaceId: string): Promise<VaultValues | undefined> {
+    try {
+      const command = new GetSecretValueCommand({ SecretId: this.#nameOf(workspaceId) });
+      return decodeVault((await this.#props.client.send(command, requestLimit())).SecretString ?? '{}');
+    } catch (error) {
+      if (isNamed(error, 'ResourceNotFoundException')) return undefined;
+      throw error;
+    }
+  }
+
+  async #store(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
+    const { client, ids, key: KmsKeyId } = this.#props;
+    const name = this.#nameOf(workspaceId);
+    // With the token, retries of the SDK create only one version.
+    const content = { SecretString: encodeVault(values), ClientRequestToken: ids.uuid() };
+    try {
+      if (isNew) await client.send(new CreateSecretCommand({ Name: name, KmsKeyId, ...content }), requestLimit());
+      else await client.send(new PutSecretValueCommand({ SecretId: name, ...content }), requestLimit());
+    } catch (error) {
+      if (!isNamed(error, 'LimitExceededException')) throw error;
+      throw new PlatformError('RATE_LIMITED', 'the secrets of this workspace were changed too often today', {
+        suggested_wait_time: VERSIONS_WAIT_SECONDS,
+      });
+    }
+  }
+
+  async #stampOf(workspaceId: string): Promise<string | undefined> {
+    return (await this.#props.locks.get(stampKey(workspaceId)))?.stamp as string | undefined;
+  }
+
+  async #newStamp(workspaceId: string): Promise<string> {
+    const { locks, clock, ids } = this.#props;
+    const stamp = ids.uuid();
+    await locks.put({ ...stampKey(workspaceId), stamp, ttl: epochSeconds(clock.now()) + STAMP_SECONDS });
+    return stamp;
+  }
+
+  #keep(workspaceId: string, read: Pick<Cached, 'values' | 'stamp'>): void {
+    this.#cache.delete(workspaceId);
+    const [oldest] = this.#cache.keys();
+    if (oldest !== undefined && this.#cache.size >= MAX_CACHED_WORKSPACES) this.#cache.delete(oldest);
+    this.#cache.set(workspaceId, { ...read, until: this.#props.clock.now() + CACHE_MS });
+  }
+
+  #nameOf(workspaceId: string): string {
+    return `${this.#props.prefix}/${workspaceId}`;
+  }
+}
+
+const stampKey = (workspaceId: string) => ({ pk: `VAULT#${workspaceId}`, sk: 'STAMP' });
+
+const requestLimit = () => ({ abortSignal: AbortSignal.timeout(REQUEST_LIMIT_MS) });
+
+const isNamed = (error: unknown, name: string): boolean => error instanceof Error && error.name === name;

@@ -1,0 +1,13 @@
+import { resolve } from 'node:path';
+import { type AgentFolder, readAgentFolder } from '#client/agent-folder.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Cli } from '../shared/cli.ts';
+
+/** What an agent's folder publishes. Throws UsageError that names the file and what to do. */
+export async function readFolder(cli: Cli, folder: string): Promise<AgentFolder & { readonly body: { name: string } }> {
+  try {
+    return (await readAgentFolder(resolve(cli.host.cwd, folder))) as AgentFolder & { body: { name: string } };
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}

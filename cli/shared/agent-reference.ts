@@ -1,0 +1,54 @@
+import { UsageError } from '#client/usage-error.ts';
+import type { Client } from '#core/api/client.ts';
+import type { Cli } from './cli.ts';
+
+/** A version of an agent as the API's paths name it (`docs/interface/identifiers.md`). */
+export interface AgentReference {
+  readonly org: string;
+  readonly agent: string;
+  /** `v2`, `latest`, or `dev` for your own. */
+  readonly version: string;
+}
+
+const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest|dev|v\d+))?$/;
+
+/** Reads `agent`, `agent@v2`, `org/agent` or `org/agent@v2`. Without an org, the workspace's. Throws UsageError. */
+export async function readReference(cli: Cli, text: string): Promise<AgentReference> {
+  const [, org, agent, version = 'latest'] = REFERENCE.exec(text) ?? [];
+  if (agent === undefined) {
+    throw new UsageError(`"${text}" names no agent: write agent, agent@v2, agent@dev, org/agent or org/agent@v2.`);
+  }
+  return { org: org ?? (await cli.org()).slug, agent, version };
+}
+
+/** Versions of an agent of the own workspace, newest first. Throws UsageError if there is none. */
+export async function ownVersions(cli: Cli, text: string) {
+  const { org, agent, version } = await readReference(cli, text);
+  const client = await cli.client();
+  const all = await client.listAgents({ query: { name: agent } });
+  const numberOf = ({ version: name }: { version: string }) => Number(name.slice(1));
+  const versions = all
+    .filter(({ name, org_slug }) => name === agent && org_slug === org)
+    .sort((a, b) => numberOf(b) - numberOf(a));
+  const wanted = version === 'latest' ? versions : versions.filter((each) => each.version === version);
+  if (wanted.length === 0) {
+    const names = [...new Set((await client.listAgents({})).map(({ name }) => name))].join(', ') || 'none';
+    throw new UsageError(`The workspace has no agent "${text}". Its agents: ${names}.`, { exitCode: 4 });
+  }
+  return wanted;
+}
+
+/** A version of the own workspace, or a public one. Throws UsageError, and what the requests throw. */
+export async function visibleVersion(cli: Cli, text: string) {
+  const reference = await readReference(cli, text);
+  if (reference.org === (await cli.org()).slug) return (await ownVersions(cli, text))[0]!;
+  return (await cli.client()).getPublicAgent({ params: { ...reference } });
+}
+
+/** Every agent of the workspace in its newest version, the last published one first. */
+export async function newestVersions(client: Client) {
+  const page = (cursor?: string) => client.listAgents({ query: { latest: 'true', limit: 100, cursor } });
+  const all = await page();
+  for (let next = all.at(-1)?.next_cursor; next; next = all.at(-1)?.next_cursor) all.push(...(await page(next)));
+  return all;
+}

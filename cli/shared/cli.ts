@@ -1,0 +1,218 @@
+import type { Command } from 'commander';
+import { readProfiles } from '#client/profiles.ts';
+import { UsageError } from '#client/usage-error.ts';
+import type { Client } from '#core/api/client.ts';
+import type { Route } from '#core/http/route.ts';
+import { type Connection, clientOf, findConnection, type Wire } from '../signing-in/connection.ts';
+import { Output, printable, type Terminal } from './output.ts';
+
+/** What the command line gets from outside, so that tests can give it. */
+export interface Host {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly stdin: AsyncIterable<Buffer | string> & { readonly isTTY?: boolean };
+  readonly stdout: Terminal;
+  readonly stderr: Terminal;
+  readonly fetch: typeof fetch;
+  /** Folder of the profiles. */
+  readonly configFolder: string;
+  readonly cwd: string;
+  /** Calls `listener` for each Ctrl-C, until the function that it returns is called. */
+  onInterrupt(listener: () => void): () => void;
+  exit(status: number): void;
+  /** Opens an address in the user's browser, if there is one. */
+  openUrl(url: string): void;
+}
+
+/** Flags that every command has. */
+export interface GlobalOptions {
+  readonly json?: boolean;
+  readonly profile?: string;
+  readonly url?: string;
+  readonly workspace?: string;
+  readonly quiet?: boolean;
+  readonly verbose?: boolean;
+  /** Seconds. */
+  readonly timeout?: number;
+  readonly color?: boolean;
+  readonly yes?: boolean;
+}
+
+/** Adds arguments, options and the action, or subcommands, to a command. */
+export type Configure = (command: Command, cli: Cli) => void;
+
+/** What commands share: where to write, and the platform they speak to. */
+export class Cli {
+  readonly host: Host;
+  #options: GlobalOptions = {};
+  #output: Output;
+  #connection: Promise<Connection> | undefined;
+  #url: string | undefined;
+  #client: Promise<Client> | undefined;
+
+  constructor(host: Host) {
+    this.host = host;
+    // Before the flags are parsed: errors of parsing are shown in the same way.
+    this.#output = this.#outputFor({ json: host.argv.includes('--json') });
+  }
+
+  /** Called once, when the flags are known. */
+  use(options: GlobalOptions): void {
+    this.#options = options;
+    this.#output = this.#outputFor(options);
+  }
+
+  get options(): GlobalOptions {
+    return this.#options;
+  }
+
+  get output(): Output {
+    return this.#output;
+  }
+
+  /** Whether a person can be asked. With `--json` a program reads, also on a terminal. */
+  get isInteractive(): boolean {
+    const { stdin, stderr, env } = this.host;
+    return Boolean(stdin.isTTY && stderr.isTTY) && env.CI === undefined && !this.#options.json;
+  }
+
+  async connection(): Promise<Connection> {
+    this.#connection ??= findConnection({ ...this.host, ...this.#options });
+    const connection = await this.#connection;
+    this.#url = connection.url;
+    return connection;
+  }
+
+  /** The address to sign in at: the profile that is named may be a new one. */
+  async signInUrl(): Promise<string> {
+    const { profiles } = await readProfiles(this.host.configFolder);
+    const { profile = '' } = this.#options;
+    const known = Object.hasOwn(profiles, profile) ? profile : undefined;
+    this.#url = (await findConnection({ ...this.host, ...this.#options, profile: known })).url;
+    return this.#url;
+  }
+
+  /** The platform that was asked, once it is known: errors name it. */
+  get lastUrl(): string | undefined {
+    return this.#url;
+  }
+
+  /** The platform, as the user of the connection. Throws UsageError without a key. */
+  client(): Promise<Client> {
+    this.#client ??= this.#connect();
+    return this.#client;
+  }
+
+  /** A client with the key that the row needs. The operator's key is of `PLATFORM_OPERATOR_KEY`, or is asked for. */
+  async clientFor({ auth }: Pick<Route, 'auth'>): Promise<Client> {
+    if (auth === 'key') return this.client();
+    if (auth !== 'operator') return this.anyone();
+    const key = this.host.env.PLATFORM_OPERATOR_KEY ?? (await this.askSecret('The key of the operator'));
+    return clientOf({ ...(await this.connection()), key }, undefined, this.wire);
+  }
+
+  /** The platform without a workspace, also without a key. */
+  async anyone(): Promise<Client> {
+    return clientOf(await this.connection(), undefined, this.wire);
+  }
+
+  /** The same in another workspace, by id or slug; `undefined`: this one. */
+  inWorkspace(workspace: string | undefined): Cli {
+    if (workspace === undefined) return this;
+    const other = new Cli(this.host);
+    other.use({ ...this.#options, workspace });
+    return other;
+  }
+
+  /** Id of the workspace that the command acts in. */
+  async workspaceId(): Promise<string> {
+    return (await this.org()).id;
+  }
+
+  async org(): Promise<{ readonly id: string; readonly slug: string; readonly name: string }> {
+    return (await this.client()).getOrg({});
+  }
+
+  /** Asks before something is lost. Throws UsageError unless the answer is yes, and where there is no terminal to ask on. */
+  async confirm(what: string): Promise<void> {
+    if (this.#options.yes) return;
+    if (!this.isInteractive) throw new UsageError(`${what}. Say --yes to do it.`);
+    const { confirm } = await import('@clack/prompts');
+    const answer = await confirm({ message: `${printable(what)}?`, initialValue: false, output: process.stderr });
+    if (answer !== true) throw new UsageError('Nothing was changed.', { exitCode: 1 });
+  }
+
+  /** Asks for a secret without showing it. Throws UsageError without a terminal. */
+  async askSecret(message: string): Promise<string> {
+    if (!this.isInteractive) throw new UsageError(`${message}: give it on stdin.`);
+    const { isCancel, password } = await import('@clack/prompts');
+    const answer = await password({ message, output: process.stderr });
+    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    return answer;
+  }
+
+  /** Asks for a text. Throws UsageError with `otherwise` where there is no terminal to ask on. */
+  async ask(message: string, otherwise: string): Promise<string> {
+    if (!this.isInteractive) throw new UsageError(otherwise);
+    const { isCancel, text } = await import('@clack/prompts');
+    const answer = await text({ message, output: process.stderr });
+    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    return answer;
+  }
+
+  /** Asks for one of several. Throws UsageError that names the flag where there is no terminal to ask on. */
+  async choose<T extends string>(
+    message: string,
+    options: readonly { readonly value: T; readonly hint: string }[],
+    flag: string,
+  ): Promise<T> {
+    if (!this.isInteractive) throw new UsageError(`Give ${flag}: ${options.map(({ value }) => value).join(', ')}.`);
+    const { isCancel, select } = await import('@clack/prompts');
+    const labelled = options.map(({ value, hint }) => ({
+      value: value as string,
+      label: value,
+      hint: printable(hint),
+    }));
+    const answer = await select<string>({ message, options: labelled, output: process.stderr });
+    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    return answer as T;
+  }
+
+  async #connect(): Promise<Client> {
+    const connection = await this.connection();
+    if (connection.key === undefined) {
+      throw new UsageError(`There is no key for ${connection.url}.`, {
+        hint: '`platform login` signs in, or set PLATFORM_API_KEY.',
+        exitCode: 2,
+      });
+    }
+    const { workspace } = connection;
+    if (workspace === undefined || isUuid(workspace)) return clientOf(connection, workspace, this.wire);
+    const { workspaces } = await (await this.anyone()).listWorkspaces({});
+    const found = workspaces.find(({ slug }) => slug === workspace);
+    if (!found) {
+      const known = workspaces.map(({ slug }) => slug).join(', ');
+      throw new UsageError(`You are in no workspace "${workspace}". Yours: ${known}.`);
+    }
+    return clientOf(connection, found.id, this.wire);
+  }
+
+  /** How requests are sent, to whatever platform. */
+  get wire(): Wire {
+    const { verbose, timeout } = this.#options;
+    return {
+      fetch: this.host.fetch,
+      ...(timeout !== undefined && { timeoutMs: timeout * 1000 }),
+      ...(verbose && { trace: (line: string) => this.output.error(this.output.style('dim', line)) }),
+    };
+  }
+
+  #outputFor({ json = false, quiet = false, color }: GlobalOptions): Output {
+    const { stdout, stderr, env } = this.host;
+    const wantsColor = env.FORCE_COLOR !== undefined || (stdout.isTTY === true && env.NO_COLOR === undefined);
+    const isLive = stderr.isTTY === true && env.CI === undefined;
+    return new Output({ stdout, stderr, json, quiet, color: color !== false && wantsColor, isLive });
+  }
+}
+
+const isUuid = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);

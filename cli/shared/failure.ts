@@ -1,0 +1,79 @@
+import { CommanderError } from 'commander';
+import { EXIT, UsageError } from '#client/usage-error.ts';
+import type { ApiError } from '#core/api/client.ts';
+import { withCommands } from './hints.ts';
+
+/** A failure as it is shown: what happened, what to do next, and what to quote when asking for help. */
+export interface Failure {
+  readonly exitCode: number;
+  readonly code: string;
+  readonly message: string;
+  readonly hint?: string;
+  readonly requestId?: string;
+  /** The `error` member of the API's answer. */
+  readonly detail?: Readonly<Record<string, unknown>>;
+}
+
+/** `url`: the platform that was asked. */
+export function failureOf(error: unknown, url: string | undefined): Failure {
+  // By its name: the client, with its table of routes, is loaded only by commands that ask the platform.
+  if ((error as Error)?.name === 'ApiError') return ofApi(error as ApiError);
+  if (error instanceof UsageError) {
+    return { exitCode: error.exitCode, code: 'USAGE', message: error.message, hint: error.hint };
+  }
+  if (error instanceof CommanderError) {
+    const isFine = error.exitCode === 0;
+    const message = error.message.replace(/^error: /, '');
+    return { exitCode: isFine ? 0 : EXIT.badInput, code: 'USAGE', message };
+  }
+  const cause = (error as { cause?: { code?: string; message?: string } } | undefined)?.cause;
+  if ((error as Error)?.name === 'TimeoutError' || TOO_LATE.has(cause?.code ?? '')) {
+    return {
+      exitCode: EXIT.timeout,
+      code: 'TIMEOUT',
+      message: `The platform at ${url} did not answer in time.`,
+      hint: 'What was asked for may have been done all the same. --timeout SECONDS waits longer.',
+    };
+  }
+  if (error instanceof TypeError && error.message === 'fetch failed') {
+    return {
+      exitCode: EXIT.network,
+      code: 'NETWORK',
+      message: `No platform answers at ${url}: ${cause?.code ?? cause?.message ?? 'the connection failed'}.`,
+      hint: 'Start one with `npm start`, or name another with PLATFORM_API_URL or `platform switch`.',
+    };
+  }
+  if (error instanceof TypeError && error.message === 'terminated') {
+    return { exitCode: EXIT.network, code: 'NETWORK', message: `The connection to ${url} was lost.` };
+  }
+  return { exitCode: EXIT.failed, code: 'FAILED', message: error instanceof Error ? error.message : String(error) };
+}
+
+/** Limits of Node's own, of five minutes. */
+const TOO_LATE = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
+
+function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
+  const hint = typeof detail.hint === 'string' ? detail.hint : NO_ROUTE.test(message) ? OLDER : HINTS[code];
+  const own = { message: withCommands(message), hint: hint && withCommands(hint) };
+  return { exitCode: exitCodeOf(status), code, ...own, requestId, detail };
+}
+
+/** The answer to a request that no row of the platform's route table matches. */
+const NO_ROUTE = /^There is nothing at /;
+const OLDER = 'The platform may be older than this command line: update it, or use the command line of its release.';
+
+const HINTS: { readonly [code: string]: string } = {
+  UNAUTHORIZED: '`platform login` signs in; `platform whoami` shows which key is used.',
+  LLM_KEY_REQUIRED: '`platform secrets set ANTHROPIC_API_KEY` stores the key of a model provider.',
+  INSUFFICIENT_CREDITS: '`platform billing add` buys credits.',
+};
+
+function exitCodeOf(status: number): number {
+  if (status === 401) return EXIT.unauthorized;
+  if (status === 402 || status === 403) return EXIT.forbidden;
+  if (status === 404) return EXIT.notFound;
+  if (status === 408 || status === 504) return EXIT.timeout;
+  if (status === 429) return EXIT.rateLimited;
+  if (status >= 500) return EXIT.server;
+  return status === 400 || status === 413 || status === 415 || status === 422 ? EXIT.badInput : EXIT.failed;
+}

@@ -1,0 +1,49 @@
+import { UsageError } from '#client/usage-error.ts';
+import type { Client } from '#core/api/client.ts';
+import type { Cli } from './cli.ts';
+import { routeOf } from './route-of.ts';
+
+/** Parameters of paths that people give by the first digits of an id, or by a name. */
+const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: string; names: readonly string[] } } = {
+  schedule_id: { operation: 'listSchedules', list: 'schedules', names: ['agent_name'] },
+  service_id: { operation: 'listServices', list: 'services', names: ['service_name'] },
+  budget_id: { operation: 'listBudgets', list: 'budgets', names: ['window'] },
+  task_id: { operation: 'listTasks', list: 'tasks', names: ['title'] },
+  message_id: { operation: 'listMessages', list: 'messages', names: ['title'] },
+  user_id: { operation: 'listMembers', list: 'members', names: ['email', 'name'] },
+  invite_id: { operation: 'listMembers', list: 'invites', names: ['email'] },
+};
+const PAGE = 200;
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/**
+ * The id that `given` means: itself, or the one that begins with it or has it as its name. Throws UsageError if none or
+ * more than one does.
+ */
+export async function findId(cli: Cli, parameter: string, given: string): Promise<string> {
+  const known = LISTS[parameter];
+  if (known === undefined || UUID.test(given)) return given;
+  const client = await cli.client();
+  const list = client[known.operation] as (args: object) => Promise<Record<string, unknown>>;
+  const params = { workspace_id: await cli.workspaceId() };
+  const pages = 'offset' in (routeOf(known.operation).request?.query?.shape ?? {});
+  const all: Record<string, unknown>[] = [];
+  for (let isLast = false; !isLast; ) {
+    const query = { limit: PAGE, ...(pages && { offset: all.length }) };
+    const answer = await list({ params, query });
+    const page = answer[known.list ?? ''] as Record<string, unknown>[];
+    all.push(...page);
+    isLast = !pages || page.length < PAGE;
+  }
+  const digits = given.replaceAll('-', '').toLowerCase();
+  const found = all.filter(
+    (item) =>
+      known.names.some((name) => item[name] === given) ||
+      (/^[0-9a-f]{4,}$/.test(digits) && String(item.id).replaceAll('-', '').startsWith(digits)),
+  );
+  if (found.length === 1) return String(found[0]!.id);
+  const what = parameter.replace(/_id$/, '');
+  if (found.length === 0) throw new UsageError(`There is no ${what} "${given}".`, { exitCode: 4 });
+  const ids = found.map(({ id }) => String(id)).join(', ');
+  throw new UsageError(`"${given}" means ${found.length} of them: ${ids}. Give the id.`);
+}

@@ -1,0 +1,194 @@
+import { Batcher } from '#core/base/batcher.ts';
+import {
+  absent,
+  allOf,
+  anyOf,
+  type Changes,
+  type Condition,
+  exists,
+  type Item,
+  type Key,
+  lessThan,
+  type Table,
+} from '#core/ports/table.ts';
+
+/** The place of a call in a shard, see `admission.ts`. */
+export interface LeaseSlot {
+  /** Attribute of the lease, and when it expires, in epoch seconds. */
+  readonly lease: string;
+  readonly expiry: number;
+  /** At most so many leases. */
+  readonly maxLeases: number;
+  /** Attribute that counts the call: at most to `maxCalls`. */
+  readonly counter: string;
+  readonly maxCalls: number;
+}
+
+export interface HeldLease {
+  /** The shard, with the place. */
+  readonly item: Item;
+  /** What the counter was with this call. */
+  readonly used: number;
+}
+
+/** What the end of a call removes. */
+interface EndedLease {
+  readonly lease: string;
+  /** Counters of past days. */
+  readonly stale: readonly string[];
+}
+
+/** The leases of calls whose hosts died while the platform did not look for such are kept at least as long. */
+const KEPT_SECONDS = 8 * 24 * 3600;
+/** Well below DynamoDB's limit on condition size. */
+const MAX_BATCH = 20;
+
+/** How many shards are kept in memory. One takes about a kilobyte. */
+const MAX_KNOWN_SHARDS = 10_000;
+
+const LEASE = /^r[\w-]{10}$/;
+export const isLease = (attribute: string): boolean => LEASE.test(attribute);
+
+/**
+ * The places of calls in the shards of a table. Calls that begin or end at the same moment, as those of a burst of schedules do,
+ * change their shard in one write. If the shard refuses them all, each asks alone.
+ */
+class ConcurrencyLeases {
+  readonly #counters: Table;
+  readonly #begun = new Batcher<LeaseSlot, HeldLease | undefined>(MAX_BATCH);
+  readonly #ended = new Batcher<EndedLease, void>(MAX_BATCH);
+  /** The name of a shard -> its newest item. Kept only if no other process changes the table. */
+  readonly #known = new Map<string, Item>();
+  /** Workspace -> where its calls of this moment begin. */
+  readonly #homes = new Map<string, { readonly home: number; calls: number }>();
+
+  constructor(counters: Table) {
+    this.#counters = counters;
+  }
+
+  /** The shard in which a call begins: any, but the same for those that begin at the same moment. */
+  homeOf(workspaceId: string, runId: string, shards: number): number {
+    if (this.#homes.size === 0) process.nextTick(() => this.#homes.clear());
+    let home = this.#homes.get(workspaceId);
+    if (home === undefined || home.calls === MAX_BATCH) {
+      home = { home: Number.parseInt(runId.slice(-6), 16), calls: 0 };
+      this.#homes.set(workspaceId, home);
+    }
+    home.calls++;
+    return home.home % shards;
+  }
+
+  /** What a counter is in several shards together. Only for a table of one process. */
+  async usedIn(shards: readonly Key[], counter: string): Promise<number> {
+    const items = await Promise.all(shards.map((shard) => this.#current(shard)));
+    return items.reduce((sum, item) => sum + ((item[counter] as number | undefined) ?? 0), 0);
+  }
+
+  /** To be called after a change of the shard that did not go through this object. */
+  forget(shard: Key): void {
+    this.#known.delete(nameOf(shard));
+  }
+
+  /** Counts a call and takes its lease, or does neither: then the answer is `undefined`. */
+  take(shard: Key, place: LeaseSlot): Promise<HeldLease | undefined> {
+    return this.#begun.ask(nameOf(shard), place, async (places) => {
+      const all = await this.#takeAll(shard, places);
+      if (all !== undefined || places.length === 1) return all ?? [undefined];
+      return Promise.all(places.map(async (each) => (await this.#takeAll(shard, [each]))?.[0]));
+    });
+  }
+
+  /** Safe to repeat. */
+  leave(shard: Key, ended: EndedLease): Promise<void> {
+    return this.#ended.ask(nameOf(shard), ended, async (places) => {
+      const all = await this.#leaveAll(shard, places);
+      if (!all && places.length > 1) await Promise.all(places.map((each) => this.#leaveAll(shard, [each])));
+      return places.map(() => undefined);
+    });
+  }
+
+  async #takeAll(shard: Key, places: readonly LeaseSlot[]): Promise<HeldLease[] | undefined> {
+    // No room for all, whatever the shard says, or the same call twice.
+    const isRefused = places.some(({ maxLeases, counter, maxCalls }) => {
+      const calls = places.filter((other) => other.counter === counter).length;
+      return calls > maxCalls || places.length > maxLeases;
+    });
+    if (isRefused || new Set(places.map(({ lease }) => lease)).size < places.length) return undefined;
+    const [counting, leasing] = [countingOf(places), leasingOf(places)];
+    const changed = await this.#counters.update(
+      shard,
+      { add: { ...counting.changes.add, ...leasing.changes.add }, set: leasing.changes.set },
+      allOf(leasing.condition, counting.condition),
+    );
+    if (!changed.ok) return undefined;
+    const { item } = changed;
+    this.#remember(shard, item);
+    return places.map(({ counter }, position) => {
+      const later = places.filter((other, at) => at > position && other.counter === counter).length;
+      return { item, used: (item[counter] as number) - later };
+    });
+  }
+
+  async #current(shard: Key): Promise<Item> {
+    const name = nameOf(shard);
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
+    const read = (await this.#counters.get(shard)) ?? shard;
+    // A call that was counted meanwhile has seen more.
+    const newest = this.#known.get(name) ?? read;
+    this.#remember(shard, newest);
+    return newest;
+  }
+
+  #remember(shard: Key, item: Item): void {
+    if (!this.#counters.isOfOneProcess) return;
+    // They are read again when they are next needed.
+    if (this.#known.size >= MAX_KNOWN_SHARDS) this.#known.clear();
+    this.#known.set(nameOf(shard), item);
+  }
+
+  async #leaveAll({ pk, sk }: Key, places: readonly EndedLease[]): Promise<boolean> {
+    const leases = [...new Set(places.map(({ lease }) => lease))];
+    const stale = new Set(places.flatMap((each) => each.stale));
+    const active = leases.filter(isLease).length;
+    const changes: Changes = { add: active > 0 ? { active: -active } : {}, remove: [...leases, ...stale] };
+    return (await this.#counters.update({ pk, sk }, changes, allOf(...leases.map((lease) => exists(lease))))).ok;
+  }
+}
+
+/** The part of the update that counts the calls. */
+export function countingOf(places: readonly LeaseSlot[]) {
+  const add: { [counter: string]: number } = {};
+  for (const { counter } of places) add[counter] = (add[counter] ?? 0) + 1;
+  const maxima = Object.fromEntries(places.map(({ counter, maxCalls }) => [counter, maxCalls]));
+  const conditions = Object.entries(maxima).map(([counter, max]) => below(counter, max, add[counter]!));
+  return { changes: { add }, condition: allOf(...conditions) };
+}
+
+/** The part of the update that takes the leases. */
+export function leasingOf(places: readonly LeaseSlot[]) {
+  // Names of leases are as unique as values: see `copyOf` in `core/ports/table-rules.ts`.
+  const set: { [attribute: string]: number } = Object.create(null);
+  for (const { lease, expiry } of places) set[lease] = expiry;
+  set.ttl = Math.max(...places.map(({ expiry }) => expiry)) + KEPT_SECONDS;
+  const max = Math.min(...places.map(({ maxLeases }) => maxLeases));
+  return {
+    changes: { add: { active: places.length }, set },
+    condition: allOf(...places.map(({ lease }) => absent(lease)), below('active', max, places.length)),
+  };
+}
+
+const nameOf = ({ pk, sk }: Key): string => `${pk}/${sk}`;
+
+/** Whether as many more stay within the limit. */
+const below = (counter: string, max: number, more: number): Condition =>
+  anyOf(absent(counter), lessThan(counter, max - more + 1));
+
+/** One process has one table of counters; tests have several. */
+const ofTable = new WeakMap<Table, ConcurrencyLeases>();
+
+export function placesIn(counters: Table): ConcurrencyLeases {
+  const known = ofTable.get(counters) ?? new ConcurrencyLeases(counters);
+  ofTable.set(counters, known);
+  return known;
+}

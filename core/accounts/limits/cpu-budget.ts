@@ -1,0 +1,120 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { type Plan, planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { Clock } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { callsAboutLeft } from './admission.ts';
+import type { LimitError, RateLimit } from './rate-limit.ts';
+
+/** A workspace that has checked nothing for ten seconds may use the time of these at once. */
+const BURST_SECONDS = 10;
+/** What a refused call counts at least: refusing it costs others time, too. */
+const REFUSED_CALL_MS = 10;
+/** Schemas that a workspace has compiled on this thread at once, and the seconds after which it may compile another. */
+const COMPILATIONS = 10;
+const SECONDS_PER_COMPILATION = 6;
+/** How long what is left of the calls of a workspace without time is not read again: it makes none meanwhile. */
+const KNOWN_LEFT_MS = 1000;
+const MAX_WORKSPACES = 10_000;
+
+type TimeDeps = Pick<Deps, 'config' | 'clock'>;
+
+/** Whose time is used: a workspace, or a part of it with a time of its own. */
+export type TimeOwner = Pick<Workspace, 'id' | 'slug' | 'plan'>;
+
+interface Account {
+  /** Milliseconds that are left; below zero after a check that took more than was left. */
+  left: number;
+  compilations: number;
+  /** Epoch milliseconds. */
+  at: number;
+  /** What was left of its calls, for the answers to refused ones. */
+  calls?: { readonly left: RateLimit; readonly at: number };
+}
+
+/** One process has one clock; tests have several. */
+const accounts = new WeakMap<Clock, Map<string, Account>>();
+
+/**
+ * The time that a workspace may have its manifests, schemas, archives and refused calls checked, in this process
+ * (`docs/interface/limits.md#checks`). Throws RATE_LIMITED if nothing is left.
+ */
+export function requireCheckTime(deps: TimeDeps, workspace: TimeOwner): void {
+  const account = accountOf(deps, workspace);
+  if (account.left <= 0) throw withoutTime(deps, workspace, account);
+}
+
+function withoutTime(deps: TimeDeps, workspace: TimeOwner, { left }: Account): PlatformError {
+  const plan = planOf(deps, workspace);
+  const wait = Math.max(1, Math.ceil(-left / (plan.validation_ms_per_minute / 60)));
+  return new PlatformError(
+    'RATE_LIMITED',
+    `The workspace "${workspace.slug}" has used up its time for checks of schemas, manifests, bundles and refused calls: ${plan.validation_ms_per_minute} ms a minute (plan "${plan.name}").`,
+    {
+      suggested_wait_time: wait,
+      hint: 'Simpler schemas and patterns take less of it, and each refused call takes some: correct what is refused before you send it again.',
+    },
+  );
+}
+
+/** Counts the time of a check. */
+export function countCheckTime(deps: TimeDeps, workspace: TimeOwner, ms: number): void {
+  accountOf(deps, workspace).left -= ms;
+}
+
+/** Runs `step`, which is a part of a call before its admission. Throws RATE_LIMITED, and what the step throws. */
+export async function chargeIfRejected<T>(deps: TimeDeps, workspace: TimeOwner, step: () => Promise<T>): Promise<T> {
+  requireCheckTime(deps, workspace);
+  try {
+    return await step();
+  } catch (error) {
+    countCheckTime(deps, workspace, REFUSED_CALL_MS);
+    throw error;
+  }
+}
+
+/**
+ * Refuses a call of a workspace that has no time left, before anything else is done for it. Throws RATE_LIMITED, with what is
+ * left of the plan's calls for the headers of the answer.
+ */
+export async function rejectIfExhausted(deps: TimeDeps & Pick<Deps, 'counters'>, workspace: Workspace): Promise<void> {
+  const account = accountOf(deps, workspace);
+  if (account.left > 0) return;
+  const now = deps.clock.now();
+  if (account.calls === undefined || now - account.calls.at >= KNOWN_LEFT_MS) {
+    account.calls = { left: await callsAboutLeft(deps, workspace), at: now };
+  }
+  throw Object.assign(withoutTime(deps, workspace, account), {
+    rateLimit: account.calls.left,
+  } satisfies Partial<LimitError>);
+}
+
+/** Whether the workspace may have a small schema compiled on this thread: it counts as one. */
+export function mayCompileHere(deps: TimeDeps, workspace: TimeOwner): boolean {
+  const account = accountOf(deps, workspace);
+  if (account.compilations < 1) return false;
+  account.compilations -= 1;
+  return true;
+}
+
+const perSecond = (plan: Plan): number => plan.validation_ms_per_minute / 60;
+
+function accountOf(deps: TimeDeps, workspace: TimeOwner): Account {
+  const now = deps.clock.now();
+  const rate = perSecond(planOf(deps, workspace));
+  const all = accounts.get(deps.clock) ?? new Map<string, Account>();
+  accounts.set(deps.clock, all);
+  const full = { left: rate * BURST_SECONDS, compilations: COMPILATIONS };
+  const known = all.get(workspace.id);
+  if (known === undefined) {
+    if (all.size >= MAX_WORKSPACES) all.delete(all.keys().next().value!);
+    const account = { ...full, at: now };
+    all.set(workspace.id, account);
+    return account;
+  }
+  const seconds = Math.max(0, now - known.at) / 1000;
+  known.left = Math.min(full.left, known.left + seconds * rate);
+  known.compilations = Math.min(full.compilations, known.compilations + seconds / SECONDS_PER_COMPILATION);
+  known.at = now;
+  return known;
+}

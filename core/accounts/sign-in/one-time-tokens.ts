@@ -1,0 +1,49 @@
+import type { Json } from '#core/base/json.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, exists, type TransactOperation } from '#core/ports/table.ts';
+import { hashKey } from '../keys/key-format.ts';
+import { newToken } from './sessions.ts';
+
+/**
+ * Secrets that are good once, for a short time. Counters table: `<kind>#<hash> / META` is what the secret stands for. The secret
+ * itself is not stored.
+ */
+type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN' | 'OIDCSTATE';
+type Content = { readonly [member: string]: Json | undefined };
+
+const itemKey = (kind: Kind, secret: string) => ({ pk: `${kind}#${hashKey(secret)}`, sk: 'META' });
+
+/** A new secret with the write that makes it good. */
+export function newSecret({ clock, ids }: Pick<Deps, 'clock' | 'ids'>, kind: Kind, content: Content, lifeMs: number) {
+  const secret = newToken(ids);
+  const expires = clock.now() + lifeMs;
+  const item = { ...itemKey(kind, secret), ...content, ttl: epochSeconds(expires) };
+  return { secret, expires, operation: { op: 'put', item, condition: absent() } satisfies TransactOperation };
+}
+
+/** What a secret stands for; `undefined` once it was used or its time is over. */
+export async function readToken(
+  { counters }: Pick<Deps, 'counters'>,
+  kind: Kind,
+  secret: string,
+): Promise<Content | undefined> {
+  return secret === '' ? undefined : counters.get(itemKey(kind, secret));
+}
+
+/**
+ * Uses a secret up, together with other writes, and returns what it stood for. Of several callers at the same time one gets it;
+ * the others get `undefined`, as for a secret that nobody knows.
+ */
+export async function consumeToken(
+  deps: Pick<Deps, 'counters'>,
+  kind: Kind,
+  secret: string,
+  others: readonly TransactOperation[] = [],
+): Promise<Content | undefined> {
+  const content = await readToken(deps, kind, secret);
+  if (content === undefined) return undefined;
+  const key = itemKey(kind, secret);
+  const taken = await deps.counters.transact([{ op: 'delete', key, condition: exists() }, ...others]);
+  return taken.ok ? content : undefined;
+}

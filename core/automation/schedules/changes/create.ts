@@ -1,0 +1,111 @@
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import { Zone } from '#core/base/zone.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { AllDeps, Deps } from '#core/ports/deps.ts';
+import type { Schedule } from '../schedule.ts';
+import type { NewScheduleBody } from '../schema.ts';
+import { ScheduleStore } from '../store.ts';
+import { adjustTimers } from '../timing/timers.ts';
+import { newWebhookSecret } from '../webhook-secret.ts';
+import { followsVersions, moveSchedulesToCurrentVersion } from './follow-versions.ts';
+import { checkScheduleGrants } from './grants.ts';
+import {
+  agentMembers,
+  checkProvider,
+  currentVersionId,
+  resolveScheduledAgent,
+  type ScheduledAgent,
+} from './scheduled-agent.ts';
+import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
+
+const DEFAULT_MAX_FAILURES = 10;
+const DEFAULT_ALERT_COUNT = 3;
+
+interface CreatedSchedule {
+  readonly schedule: Schedule;
+  /** Of a webhook. */
+  readonly secret: string | undefined;
+}
+
+/**
+ * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS for a foreign agent without its grants, FORBIDDEN if the
+ * plan allows no further schedule.
+ */
+export async function createSchedule(
+  deps: Pick<AllDeps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'timers'>,
+  caller: Caller,
+  body: NewScheduleBody,
+): Promise<CreatedSchedule> {
+  const scheduled = await resolveScheduledAgent(deps, caller, body);
+  const { agent } = scheduled;
+  if (body.enabled ?? true) await checkScheduleGrants(deps, caller.workspace.id, agent);
+  const currentId = await currentVersionId(deps, agent);
+  const created = newSchedule(deps, { caller, body, scheduled });
+  const { schedule, secret } = created;
+  const store = new ScheduleStore(deps, caller.workspace.id);
+  const { name: plan, schedules: limit } = planOf(deps, caller.workspace);
+  if (!(await store.create(schedule, limit))) {
+    throw new PlatformError(
+      'FORBIDDEN',
+      `The workspace "${caller.workspace.slug}" may have ${limit} schedules with its plan "${plan}": delete one, or ask for another plan.`,
+    );
+  }
+  await adjustTimers(deps, undefined, schedule);
+  if (!followsVersions(schedule) || (await currentVersionId(deps, agent)) === currentId) return created;
+  // A version that was published meanwhile found no schedule to move.
+  await moveSchedulesToCurrentVersion(deps, agent);
+  return { schedule: (await store.find(schedule.id)) ?? schedule, secret };
+}
+
+/** Checks the body and builds the record. Throws INVALID_INPUT. */
+function newSchedule(
+  deps: Pick<Deps, 'config' | 'clock' | 'ids'>,
+  { caller, body, scheduled }: { caller: Caller; body: NewScheduleBody; scheduled: ScheduledAgent },
+): CreatedSchedule {
+  const { agent, isPinned } = scheduled;
+  const type = body.webhook ? 'webhook' : (body.schedule_type ?? body.type ?? 'cron');
+  const timezone = Zone.of(body.timezone ?? 'UTC').name;
+  const llmProvider = body.llm_provider ?? body.provider ?? null;
+  checkProvider(deps, agent, llmProvider);
+  const cronExpression = type === 'cron' ? checkCron(body.cron_expression) : null;
+  if (type === 'webhook') checkNoCron(body.cron_expression);
+  const enabled = body.enabled ?? true;
+  const webhook = type === 'webhook' ? newWebhookSecret(deps.ids) : undefined;
+  const now = deps.clock.now();
+  const first = firstRun(cronExpression, timezone, now);
+  const schedule: Schedule = {
+    id: deps.ids.uuid(),
+    workspaceId: caller.workspace.id,
+    ...agentMembers(agent),
+    type,
+    cronExpression,
+    timezone,
+    input: body.input_data ?? {},
+    llmProvider,
+    enabled,
+    autoUpdate: autoUpdateIn(body) ?? !isPinned,
+    overlap: body.overlap ?? 'allow',
+    webhookSecretHash: null,
+    webhookSecretPreview: null,
+    ...webhook?.kept,
+    alertWebhookUrl: checkAlertUrl(deps, body.alert_webhook_url),
+    alertOnFailureCount: body.alert_on_failure_count ?? DEFAULT_ALERT_COUNT,
+    maxConsecutiveFailures: body.max_consecutive_failures ?? DEFAULT_MAX_FAILURES,
+    consecutiveFailures: 0,
+    autoDisabledAt: null,
+    autoDisabledReason: null,
+    nextRunAt: enabled ? first : null,
+    lastRunAt: null,
+    lastRunId: null,
+    lastRunStatus: null,
+    runCount: 0,
+    lackedGrants: null,
+    createdBy: caller.userId,
+    createdAt: isoTime(now),
+    updatedAt: isoTime(now),
+    deletedAt: null,
+  };
+  return { schedule, secret: webhook?.secret };
+}

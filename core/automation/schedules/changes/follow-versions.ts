@@ -1,0 +1,84 @@
+import { findMembership } from '#core/accounts/workspaces/store.ts';
+import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
+import { batchesOf } from '#core/base/batches.ts';
+import { versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Schedule } from '../schedule.ts';
+import { type ScheduleChange, ScheduleStore } from '../store.ts';
+import { inputWarnings } from './input-warnings.ts';
+
+const MOVE_CONCURRENCY = 20;
+
+type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
+
+/** Whether a schedule moves to new versions of its agent: only to those of its own workspace, and never from `dev`. */
+export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId, devOf }: Schedule): boolean =>
+  autoUpdate && agentWorkspaceId === workspaceId && devOf == null;
+
+/** The change that moves a schedule to another version, with its timeline entry; `undefined` if it runs it already. */
+export function versionChange(schedule: Schedule, agent: AgentVersion): ScheduleChange | undefined {
+  if (schedule.agentId === agent.id) return undefined;
+  const agentVersion = versionName(agent.version);
+  const message = `Agent updated from ${schedule.agentVersion} to ${agentVersion}`;
+  const devOf = agent.devOf ?? null;
+  return { set: { agentId: agent.id, agentVersion, devOf }, events: [{ type: 'version_updated', message }] };
+}
+
+const followTo = (agent: AgentVersion) => (schedule: Schedule) =>
+  schedule.enabled && followsVersions(schedule) ? versionChange(schedule, agent) : undefined;
+
+/**
+ * Moves the enabled schedules that follow an agent, in its own workspace, to its current version, after a version was
+ * published or deleted. Repeats if another version became current meanwhile. Never throws: the request has succeeded.
+ */
+export async function moveSchedulesToCurrentVersion(
+  deps: FollowDeps,
+  { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
+): Promise<void> {
+  try {
+    const store = new ScheduleStore(deps, workspaceId);
+    const ids = await store.idsOf(name);
+    const findCurrent = () => new AgentStore(deps, workspaceId).findVersion(name, 'latest');
+    let current = ids.length > 0 ? await findCurrent() : undefined;
+    while (current) {
+      const target = current;
+      for (const batch of batchesOf(ids, MOVE_CONCURRENCY)) {
+        await Promise.all(batch.map((id) => moveTo(deps, store, id, target)));
+      }
+      current = await findCurrent();
+      if (current?.id === target.id) return;
+    }
+  } catch (error) {
+    deps.log.error('schedules did not follow a new version', { agent: name, error: String(error) });
+  }
+}
+
+/** Moves a schedule that follows the agent, and says in its timeline if the new version refuses its input. */
+async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, agent: AgentVersion): Promise<void> {
+  const moved = await store.change(id, followTo(agent));
+  if (moved === undefined) return;
+  const [message] = await inputWarnings(deps, { id: agent.workspaceId, slug: agent.orgSlug }, moved, agent);
+  if (message === undefined) return;
+  await store.change(id, ({ agentId }) =>
+    agentId === agent.id ? { set: {}, events: [{ type: 'input_refused', message }] } : undefined,
+  );
+}
+
+/**
+ * The version that a due schedule runs; for one on `dev`, what its owner has published last. A schedule that follows versions catches up here if the process that published or
+ * deleted one died before it had moved the schedule. Returns `undefined` if no version is left.
+ */
+export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<AgentVersion | undefined> {
+  if (schedule.devOf != null) {
+    // Whoever has left the workspace runs nothing in it any more.
+    const member = await findMembership(deps, schedule.devOf, schedule.workspaceId);
+    return member && new AgentStore(deps, schedule.agentWorkspaceId).findDev(schedule.agentName, schedule.devOf);
+  }
+  const agent = await findAnyVersion(deps, schedule.agentId);
+  const isBehind = agent === undefined || agent.supersededAt !== undefined;
+  if (!isBehind || !schedule.enabled || !followsVersions(schedule)) return agent;
+  const current = await new AgentStore(deps, schedule.workspaceId).findVersion(schedule.agentName, 'latest');
+  if (current) await moveTo(deps, new ScheduleStore(deps, schedule.workspaceId), schedule.id, current);
+  return current ?? agent;
+}

@@ -1,0 +1,128 @@
+import { maySee } from '#core/agents/access.ts';
+import { devUserOf } from '#core/agents/dev/slots.ts';
+import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
+import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { providersOf } from '#core/models/providers.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { LlmProvider } from '#core/ports/llm.ts';
+import type { Schedule } from '../schedule.ts';
+import type { NewScheduleBody } from '../schema.ts';
+
+type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
+
+/** The agent version of a new schedule. */
+export interface ScheduledAgent {
+  readonly agent: AgentVersion;
+  /** Whether the caller named this very version, and the schedule is to stay with it. */
+  readonly isPinned: boolean;
+}
+
+/**
+ * Finds the agent version of a new schedule by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name` and
+ * `agent_version`. The id wins, because clients that send one may add a version that is a mere default.
+ *
+ * Throws NOT_FOUND, INVALID_INPUT.
+ */
+export async function resolveScheduledAgent(
+  deps: AgentDeps,
+  caller: Caller,
+  body: NewScheduleBody,
+): Promise<ScheduledAgent> {
+  const found = body.agent_id ? await findById(deps, caller, body.agent_id) : await findByName(deps, caller, body);
+  if (!engineTraits(found.agent).isRun) {
+    throw new PlatformError('INVALID_INPUT', `${refOf(found.agent)} is a skill, which cannot be run by itself.`);
+  }
+  return found;
+}
+
+async function findById(deps: AgentDeps, caller: Caller, id: string): Promise<ScheduledAgent> {
+  const agent = await findAnyVersion(deps, id);
+  if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
+    throw new PlatformError('NOT_FOUND', `There is no agent version with the id "${id.slice(0, 64)}".`);
+  }
+  return { agent, isPinned: false };
+}
+
+async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody): Promise<ScheduledAgent> {
+  const reference = body.agent ?? body.agent_name;
+  const parts = splitReference(reference ?? '');
+  if (parts === undefined) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      reference
+        ? `agent: "${reference.slice(0, 100)}" must be an agent such as acme/reporter, or acme/reporter@v2 for that version.`
+        : 'agent: name the agent, as in "agent": "acme/reporter", or give its "agent_id".',
+    );
+  }
+  const { org = caller.workspace.slug, name, version: named } = parts;
+  const version = named ?? body.agent_version ?? 'latest';
+  const agent =
+    (await resolveAgent(deps, org, name, version, devUserOf(caller))) ??
+    (version === 'latest' ? await findNewest(deps, org, name) : undefined);
+  if (agent === undefined || !(await maySchedule(deps, caller, agent))) {
+    throw new PlatformError('NOT_FOUND', `There is no agent ${org}/${name} with a version ${version}.`.slice(0, 300));
+  }
+  return { agent, isPinned: agent.devOf !== undefined || (named !== undefined && named !== 'latest') };
+}
+
+/** All members of a workspace share its schedules, so an agent that only one member may see is refused. */
+const maySchedule = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
+  (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
+
+/** Finds another version of the agent of a schedule; `dev` is that of the user `devOf`. Throws NOT_FOUND. */
+export async function findOtherVersion(
+  deps: AgentDeps,
+  schedule: Schedule,
+  version: string,
+  devOf = schedule.devOf ?? undefined,
+): Promise<AgentVersion> {
+  const number = parseVersion(/^\d/.test(version) ? `v${version}` : version);
+  const agents = new AgentStore(deps, schedule.agentWorkspaceId);
+  const isDev = version === DEV && devOf !== undefined;
+  const agent = isDev
+    ? await agents.findDev(schedule.agentName, devOf)
+    : number && (await agents.findVersion(schedule.agentName, number));
+  if (!agent || (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public)) {
+    const name = `${schedule.agentOrg}/${schedule.agentName}`;
+    throw new PlatformError('NOT_FOUND', `There is no agent ${name} with a version ${version.slice(0, 20)}.`);
+  }
+  return agent;
+}
+
+/** Id of the version that schedules of this agent follow. */
+export async function currentVersionId(
+  deps: AgentDeps,
+  { workspaceId, name }: AgentVersion,
+): Promise<string | undefined> {
+  return (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'))?.id;
+}
+
+/** Throws INVALID_INPUT for a provider that the agent does not support. Programs bring their own models. */
+export function checkProvider(
+  { config }: Pick<Deps, 'config'>,
+  agent: AgentVersion,
+  provider: LlmProvider | null,
+): void {
+  if (provider === null) return;
+  const supported = providersOf(agent.definition, config);
+  if (supported.includes(provider)) return;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `llm_provider: ${refOf(agent)} cannot run with ${provider}; it may be ${supported.join(', ') || 'left out only'}.`,
+  );
+}
+
+export const agentMembers = (
+  agent: AgentVersion,
+): Pick<Schedule, 'agentId' | 'agentWorkspaceId' | 'agentOrg' | 'agentName' | 'agentVersion' | 'devOf'> => ({
+  agentId: agent.id,
+  agentWorkspaceId: agent.workspaceId,
+  agentOrg: agent.orgSlug,
+  agentName: agent.name,
+  agentVersion: versionName(agent.version),
+  devOf: agent.devOf ?? null,
+});

@@ -1,0 +1,61 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { Zone } from '#core/base/zone.ts';
+import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { ScheduleChangesBody } from '../schema.ts';
+import { toAwsCrons } from '../timing/aws-cron.ts';
+import { nextTime, parseCron } from '../timing/cron.ts';
+
+/** Returns the expression as it is stored. Throws INVALID_INPUT. */
+export function checkCron(expression: string | null | undefined): string {
+  if (expression == null) {
+    throw new PlatformError(
+      'INVALID_INPUT',
+      'cron_expression: a cron schedule needs one, such as "0 9 * * 1-5"; for a webhook send "schedule_type": "webhook".',
+    );
+  }
+  const cron = parseCron(expression);
+  toAwsCrons(cron);
+  return cron.expression;
+}
+
+/** Throws INVALID_INPUT for a webhook that is given a cron expression. */
+export function checkNoCron(expression: string | null | undefined): void {
+  if (!expression) return;
+  throw new PlatformError('INVALID_INPUT', 'cron_expression: a webhook schedule has none; leave it out.');
+}
+
+/** Returns the address as it is stored: null for none. Throws INVALID_INPUT. */
+export function checkAlertUrl({ config }: Pick<Deps, 'config'>, given: string | null | undefined): string | null {
+  if (!given) return null;
+  checkOutboundUrl(given, config.outboundHosts, 'alert_webhook_url');
+  return given;
+}
+
+/** What the body says about updates, in either of its two members; `undefined` if it has neither. */
+export const autoUpdateIn = ({
+  auto_update,
+  pin_version,
+}: Pick<ScheduleChangesBody, 'auto_update' | 'pin_version'>): boolean | undefined =>
+  auto_update ?? (pin_version == null ? undefined : !pin_version);
+
+/**
+ * The first run of a schedule that is made, enabled or given other times at `now` (epoch milliseconds); null for webhooks.
+ * Throws INVALID_INPUT for an expression whose local times the zone leaves out every year.
+ */
+export function firstRun(cronExpression: string | null, timezone: string, now: number): string | null {
+  const first = nextRun(cronExpression, timezone, now);
+  if (first !== null || cronExpression === null) return first;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `cron_expression: "${cronExpression}" never occurs in ${timezone}: clocks go forward there at that time. Name another hour, or another time zone.`,
+  );
+}
+
+/** The first minute past `after` (epoch milliseconds) that the expression names; null for webhooks, and if there is none. */
+export function nextRun(cronExpression: string | null, timezone: string, after: number): string | null {
+  if (cronExpression === null) return null;
+  const next = nextTime(parseCron(cronExpression), Zone.of(timezone), after);
+  return next === undefined ? null : isoTime(next);
+}

@@ -1,0 +1,142 @@
+import { devUserOf } from '#core/agents/dev/slots.ts';
+import { AgentStore } from '#core/agents/store.ts';
+import type { Caller } from '#core/base/caller.ts';
+import { Zone } from '#core/base/zone.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { AllDeps, Deps } from '#core/ports/deps.ts';
+import { findSchedule, scheduleNotFound } from '../find.ts';
+import type { NewScheduleEvent, Schedule } from '../schedule.ts';
+import type { ScheduleChangesBody } from '../schema.ts';
+import { type ScheduleChange, ScheduleStore } from '../store.ts';
+import { adjustTimers } from '../timing/timers.ts';
+import { followsVersions, moveSchedulesToCurrentVersion, versionChange } from './follow-versions.ts';
+import { checkChangedGrants } from './grants.ts';
+import { checkProvider, currentVersionId, findOtherVersion } from './scheduled-agent.ts';
+import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
+
+/**
+ * Returns the schedule after the change. Throws NOT_FOUND, INVALID_INPUT for the body, and MISSING_SECRETS if the schedule
+ * would run a foreign agent without its grants.
+ */
+export async function updateSchedule(
+  deps: Pick<AllDeps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'timers'>,
+  caller: Caller,
+  id: string,
+  body: ScheduleChangesBody,
+): Promise<Schedule> {
+  const store = new ScheduleStore(deps, caller.workspace.id);
+  const before = await findSchedule(deps, caller, id);
+  const version = await findVersionFor(deps, caller, before, body);
+  if (body.enabled ?? before.enabled) await checkChangedGrants(deps, before, version);
+  const alertWebhookUrl = checkAlertUrl(deps, body.alert_webhook_url);
+  const after = await store.change(before.id, (schedule) =>
+    schedule.deletedAt === null
+      ? changeBy(body, { schedule, version, alertWebhookUrl, now: deps.clock.now() })
+      : undefined,
+  );
+  if (after === undefined) throw scheduleNotFound(caller, id);
+  await adjustTimers(deps, before, after);
+  // A version that was published meanwhile may have found the schedule disabled, or not following yet.
+  const mayLag = version && !isNumbered(body.agent_version) && followsVersions(after);
+  if (!mayLag || (await currentVersionId(deps, version)) === version.id) return after;
+  await moveSchedulesToCurrentVersion(deps, version);
+  return (await store.find(after.id)) ?? after;
+}
+
+/**
+ * The version that the schedule may move to: the one that the body names, or the current one if the schedule starts to
+ * follow versions. Also checks the provider against it.
+ */
+async function findVersionFor(
+  deps: Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids'>,
+  caller: Caller,
+  schedule: Schedule,
+  body: ScheduleChangesBody,
+): Promise<AgentVersion | undefined> {
+  const mayStart = body.enabled === true || autoUpdateIn(body) === true;
+  const willFollow = followsVersions({ ...schedule, autoUpdate: autoUpdateIn(body) ?? schedule.autoUpdate });
+  const version = body.agent_version
+    ? await findOtherVersion(deps, schedule, body.agent_version, devUserOf(caller))
+    : mayStart && willFollow
+      ? await new AgentStore(deps, schedule.agentWorkspaceId).findVersion(schedule.agentName, 'latest')
+      : undefined;
+  const provider = body.llm_provider ?? body.provider;
+  if (provider) {
+    checkProvider(deps, version ?? (await findOtherVersion(deps, schedule, schedule.agentVersion)), provider);
+  }
+  return version;
+}
+
+interface Changed {
+  readonly schedule: Schedule;
+  readonly version: AgentVersion | undefined;
+  /** As it was checked. */
+  readonly alertWebhookUrl: string | null;
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+function changeBy(body: ScheduleChangesBody, changed: Changed): ScheduleChange {
+  const { schedule, version, now } = changed;
+  const settings = settingsAfter(body, changed);
+  const isEnabling = settings.enabled && !schedule.enabled;
+  const isRetimed = settings.cronExpression !== schedule.cronExpression || settings.timezone !== schedule.timezone;
+  const first = isEnabling || isRetimed ? firstRun(settings.cronExpression, settings.timezone, now) : undefined;
+  const set: Partial<Schedule> = {
+    ...settings,
+    updatedAt: isoTime(now),
+    ...(isEnabling && { consecutiveFailures: 0, autoDisabledAt: null, autoDisabledReason: null }),
+    ...(!settings.enabled && { nextRunAt: null }),
+    ...(settings.enabled && first !== undefined && { nextRunAt: first }),
+  };
+  const mayMove = body.agent_version || followsVersions({ ...schedule, ...set });
+  const move = version && mayMove ? versionChange(schedule, version) : undefined;
+  return { set: { ...set, ...move?.set }, events: [...eventsOf(schedule, settings), ...(move?.events ?? [])] };
+}
+
+/** Settings that one timeline entry names, by their names in the API. Enabling and disabling have entries of their own. */
+const LISTED_SETTINGS = {
+  cronExpression: 'cron_expression',
+  timezone: 'timezone',
+  input: 'input_data',
+  llmProvider: 'llm_provider',
+  autoUpdate: 'auto_update',
+  overlap: 'overlap',
+  alertWebhookUrl: 'alert_webhook_url',
+  alertOnFailureCount: 'alert_on_failure_count',
+  maxConsecutiveFailures: 'max_consecutive_failures',
+} as const satisfies { readonly [Name in keyof Schedule]?: string };
+
+type Settings = Pick<Schedule, keyof typeof LISTED_SETTINGS | 'enabled'>;
+
+function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl }: Changed): Settings {
+  const provider = body.llm_provider !== undefined ? body.llm_provider : body.provider;
+  if (schedule.type === 'webhook') checkNoCron(body.cron_expression);
+  return {
+    cronExpression: body.cron_expression ? checkCron(body.cron_expression) : schedule.cronExpression,
+    timezone: body.timezone ? Zone.of(body.timezone).name : schedule.timezone,
+    enabled: body.enabled ?? schedule.enabled,
+    input: body.input_data ?? schedule.input,
+    llmProvider: provider !== undefined ? provider : schedule.llmProvider,
+    overlap: body.overlap ?? schedule.overlap,
+    autoUpdate: autoUpdateIn(body) ?? (isNumbered(body.agent_version) ? false : schedule.autoUpdate),
+    alertWebhookUrl: body.alert_webhook_url !== undefined ? alertWebhookUrl : schedule.alertWebhookUrl,
+    alertOnFailureCount: body.alert_on_failure_count ?? schedule.alertOnFailureCount,
+    maxConsecutiveFailures: body.max_consecutive_failures ?? schedule.maxConsecutiveFailures,
+  };
+}
+
+function eventsOf(before: Schedule, after: Settings): NewScheduleEvent[] {
+  const events: NewScheduleEvent[] = [];
+  if (after.enabled && !before.enabled) events.push({ type: 'enabled', message: 'Schedule enabled.' });
+  if (!after.enabled && before.enabled) events.push({ type: 'disabled', message: 'Schedule disabled.' });
+  const names = Object.entries(LISTED_SETTINGS) as [keyof typeof LISTED_SETTINGS, string][];
+  const changed = names.filter(([name]) => JSON.stringify(after[name]) !== JSON.stringify(before[name]));
+  if (changed.length > 0) {
+    events.push({ type: 'updated', message: `Changed: ${changed.map(([, name]) => name).join(', ')}.` });
+  }
+  return events;
+}
+
+const isNumbered = (version: string | null | undefined): boolean => Boolean(version) && version !== 'latest';

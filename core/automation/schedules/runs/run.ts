@@ -1,0 +1,224 @@
+import { isUsedUp } from '#core/accounts/limits/rate-limit.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { type StartedCall, startCall } from '#core/execution/calls/call.ts';
+import type { CallAnswer } from '#core/execution/calls/finish.ts';
+import { checkDeprecation } from '#core/execution/calls/target.ts';
+import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { Item } from '#core/ports/table.ts';
+import { endedWith, type Run } from '#core/runs/run.ts';
+import { versionToRun } from '../changes/follow-versions.ts';
+import { noteLackingGrants } from '../changes/grants.ts';
+import type { Schedule, ScheduleInput } from '../schedule.ts';
+import { type ScheduleChange, ScheduleStore } from '../store.ts';
+import { changeEndedSchedule, countEndedRun, countMissedRun, noteSuccess } from './ended-runs.ts';
+import { type OpenScheduleRun, openRunOperation, sendHeartbeat } from './open-runs.ts';
+import { recordRefusedRun } from './refused-runs.ts';
+
+/** Body of the answer to a trigger or a webhook. */
+export interface ScheduleRunAnswer {
+  readonly run_id: string;
+  readonly status: 'success' | 'error' | 'timeout';
+  readonly duration_ms: number;
+  readonly output: Json;
+  readonly error: string | null;
+}
+
+interface RunSettings {
+  readonly input: ScheduleInput;
+  /** The moment that the run is for, in epoch milliseconds. */
+  readonly scheduledAt?: number | undefined;
+  /** Epoch milliseconds: how long the run may wait while there is no room for it. */
+  readonly waitUntil: number;
+  /** Called once the run is recorded and comes to its agent, or there is no room for it yet. */
+  readonly onStarted?: (() => void) | undefined;
+}
+
+/** A call that was refused for the workspace's concurrency is retried after about this long. */
+const RETRY_MS = 1000;
+/**
+ * Runs a schedule now, with `input` in place of its own, and waits for the end. A run that could not begin is recorded as
+ * failed. Returns `undefined` if the schedule was deleted meanwhile.
+ *
+ * @param item The schedule's item as it was found, which saves a read.
+ * @param mayBePrevented See {@link openRunOperation}.
+ */
+export async function runNow(
+  deps: Deps,
+  schedule: Schedule,
+  {
+    runId,
+    source,
+    input,
+    scheduledAt,
+    item,
+    mayBePrevented = false,
+  }: {
+    runId: string;
+    source: 'manual' | 'webhook';
+    input: ScheduleInput;
+    scheduledAt?: number;
+    item?: Item;
+    mayBePrevented?: boolean;
+  },
+): Promise<ScheduleRunAnswer | undefined> {
+  const { id: scheduleId, workspaceId } = schedule;
+  const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source };
+  const begin = (current: Schedule): ScheduleChange | undefined =>
+    current.deletedAt === null ? beginRunChange(deps, current, run, mayBePrevented) : undefined;
+  const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, begin, item);
+  return begun && executeRun(deps, begun, run, { input, scheduledAt });
+}
+
+/** The answer of {@link runNow} for a run that has ended, from its record. */
+export const answerFromRun = (
+  { id, status, durationMs, errorMessage }: Run,
+  output: Json | null,
+): ScheduleRunAnswer => ({
+  run_id: id,
+  status: answerStatus(status),
+  duration_ms: durationMs ?? 0,
+  output,
+  error: errorMessage,
+});
+
+const answerStatus = (status: Run['status']): ScheduleRunAnswer['status'] =>
+  status === 'completed' ? 'success' : status === 'timeout' ? 'timeout' : 'error';
+
+/** The change that begins a run. Once it is written, {@link executeRun} runs the agent. */
+export function beginRunChange(
+  { clock }: Pick<Deps, 'clock'>,
+  schedule: Schedule,
+  run: OpenScheduleRun,
+  mayBePrevented = false,
+): ScheduleChange {
+  const now = clock.now();
+  return {
+    set: {
+      runCount: schedule.runCount + 1,
+      lastRunAt: isoTime(now),
+      lastRunId: run.runId,
+      lastRunStatus: 'running',
+    },
+    alongside: [openRunOperation(run, now, mayBePrevented)],
+  };
+}
+
+/**
+ * Runs the agent for a run that has begun, and counts how it ended. Throws only for a fault of the platform: the sweep
+ * then continues with the run.
+ */
+export async function executeRun(
+  deps: Deps,
+  schedule: Schedule,
+  run: OpenScheduleRun,
+  { input = schedule.input, scheduledAt = run.scheduledFor, waitUntil = 0, onStarted }: Partial<RunSettings> = {},
+): Promise<ScheduleRunAnswer> {
+  const startedAt = deps.clock.now();
+  let answer: CallAnswer | undefined;
+  let failure: PlatformError | undefined;
+  let call: StartedCall | undefined;
+  let success: 'counted' | 'changes schedule' | undefined;
+  try {
+    call = await startWhenAdmitted(deps, schedule, run, { input, scheduledAt, waitUntil, onStarted });
+    onStarted?.();
+    answer = await call.finish(undefined, async () => {
+      success = (await noteSuccess(deps, run)) ? 'counted' : 'changes schedule';
+    });
+  } catch (error) {
+    if (!isPlatformError(error)) throw error;
+    failure = error;
+    if (call === undefined && !isMissed(run, error))
+      await recordRefusedRun(deps, schedule, run, { input, error, startedAt, scheduledAt });
+  }
+  const end = endedWith(failure);
+  if (call === undefined && failure !== undefined && isMissed(run, failure)) await countMissedRun(deps, run);
+  // What the day's calls are used up for was no lack of room.
+  else if (success === undefined)
+    await countEndedRun(deps, run, failure && isUsedUp(failure) ? { ...end, errorCode: null } : end);
+  else if (success === 'changes schedule') await changeEndedSchedule(deps, run, end);
+  return {
+    run_id: run.runId,
+    status: answerStatus(end.status),
+    duration_ms: deps.clock.now() - startedAt,
+    output: answer?.data ?? null,
+    error: end.errorMessage,
+  };
+}
+
+/** There is no room now, but soon there may be. */
+const lacksRoom = (error: unknown): boolean =>
+  isHostBusy(error) || (isPlatformError(error) && error.code === 'RATE_LIMITED' && !isUsedUp(error));
+
+/** Whether the run is missed: it began by the timetable, and there was no room. Other runs are answered with their error. */
+const isMissed = ({ source }: OpenScheduleRun, error: PlatformError): boolean =>
+  source === 'schedule' && lacksRoom(error);
+
+async function startWhenAdmitted(
+  deps: Deps,
+  schedule: Schedule,
+  run: OpenScheduleRun,
+  { input, scheduledAt, waitUntil, onStarted }: RunSettings,
+): Promise<StartedCall> {
+  for (;;) {
+    try {
+      return await startScheduledCall(deps, schedule, run, { input, scheduledAt, waitUntil });
+    } catch (error) {
+      if (!lacksRoom(error) || deps.clock.now() >= waitUntil) throw error;
+      onStarted?.();
+      await sendHeartbeat(deps, run);
+      await deps.clock.sleep(RETRY_MS * (0.5 + Math.random()));
+    }
+  }
+}
+
+async function startScheduledCall(
+  deps: Deps,
+  schedule: Schedule,
+  run: OpenScheduleRun,
+  { input, scheduledAt, waitUntil }: RunSettings,
+): Promise<StartedCall> {
+  const [agent, workspace] = await Promise.all([
+    versionToRun(deps, schedule),
+    findWorkspace(deps, schedule.workspaceId),
+  ]);
+  if (workspace === undefined) throw new Error(`workspace ${schedule.workspaceId} has a schedule but no record`);
+  checkStillShared(agent, schedule);
+  await noteLackingGrants(deps, schedule, agent);
+  const endpoint = agent.definition.default_endpoint;
+  await checkDeprecation(deps, agent, endpoint);
+  return startCall(deps, {
+    agent,
+    endpoint,
+    input: {
+      document: input,
+      uploads: [],
+      isMultipart: false,
+      ...(schedule.llmProvider !== null && { llmCredentials: { provider: schedule.llmProvider } }),
+    },
+    workspace,
+    runId: run.runId,
+    triggerSource: run.source,
+    receivedAt: deps.clock.now(),
+    mayBeginUntil: waitUntil,
+    // Who triggers a schedule or calls its webhook is answered at the end.
+    isUnattended: run.source === 'schedule',
+    lineage: topOfChain(agent),
+    skillHeaders: {},
+    scheduleId: schedule.id,
+    ...(scheduledAt !== undefined && { scheduled: { at: scheduledAt, timezone: schedule.timezone } }),
+  });
+}
+
+/** An agent of another workspace may have been deleted or made private since the schedule was created. */
+function checkStillShared(agent: AgentVersion | undefined, schedule: Schedule): asserts agent is AgentVersion {
+  const name = `${schedule.agentOrg}/${schedule.agentName} ${schedule.agentVersion}`;
+  if (agent === undefined) throw new PlatformError('NOT_FOUND', `The agent ${name} of this schedule was deleted.`);
+  if (agent.workspaceId !== schedule.workspaceId && !agent.definition.is_public) {
+    throw new PlatformError('FORBIDDEN', `The agent ${name} of this schedule is no longer public.`);
+  }
+}

@@ -1,0 +1,75 @@
+import { SCHEDULE_WINDOW_MS } from '#core/base/time-limits.ts';
+import { Zone } from '#core/base/zone.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { NewScheduleEvent, Schedule } from '../schedule.ts';
+import { type Cron, MINUTE_MS, nextTime, parseCron, previousTime } from './cron.ts';
+
+/** Further missed minutes are not counted one by one. */
+const MAX_COUNTED = 1000;
+
+/** Times in epoch milliseconds. */
+interface DueMinutes {
+  /** The minute that is to run, unless it is too late for all of them. */
+  readonly newest?: number;
+  readonly missed: readonly NewScheduleEvent[];
+  /** The first minute after them. */
+  readonly next: number | undefined;
+}
+
+/** The minutes of a schedule that are due by `until` (epoch milliseconds); `undefined` if there are none. */
+export function dueMinutes(schedule: Schedule, until: number): DueMinutes | undefined {
+  if (!schedule.enabled || schedule.cronExpression === null || schedule.deletedAt !== null) return undefined;
+  const cron = cronOf(schedule.cronExpression);
+  const zone = Zone.of(schedule.timezone);
+  const next = nextAfter(cron, zone, until);
+  // The next run was lost, and with it which minutes should have run.
+  if (schedule.nextRunAt === null) return { missed: [], next };
+  const first = Date.parse(schedule.nextRunAt);
+  if (first > until) return undefined;
+  // Nearly always there is one.
+  const isOne = nextAfter(cron, zone, first) === next;
+  const newest = isOne ? first : Math.max(previousTime(cron, zone, until) ?? first, first);
+  const isLate = until - newest > SCHEDULE_WINDOW_MS;
+  const lastMissed = isLate ? newest : isOne ? undefined : previousTime(cron, zone, newest - 1);
+  const missed = lastMissed !== undefined && lastMissed >= first ? [missedEvent(cron, zone, first, lastMissed)] : [];
+  return { ...(!isLate && { newest }), missed, next };
+}
+
+/** The last minute that was asked about, by expression: at a full hour many schedules ask about the same one. */
+const lastNext = new WeakMap<
+  Cron,
+  { readonly zone: Zone; readonly minute: number; readonly next: number | undefined }
+>();
+
+/** {@link nextTime}, which is the same after each moment of a minute. */
+function nextAfter(cron: Cron, zone: Zone, time: number): number | undefined {
+  const minute = Math.floor(time / MINUTE_MS);
+  const last = lastNext.get(cron);
+  if (last?.zone === zone && last.minute === minute) return last.next;
+  const next = nextTime(cron, zone, time);
+  lastNext.set(cron, { zone, minute, next });
+  return next;
+}
+
+/** Expressions that were parsed before: many schedules share one, and each asks for its own at every minute. */
+const parsed = new Map<string, Cron>();
+const MAX_PARSED = 1_000;
+
+function cronOf(expression: string): Cron {
+  const known = parsed.get(expression);
+  if (known) return known;
+  if (parsed.size >= MAX_PARSED) parsed.clear();
+  const cron = parseCron(expression);
+  parsed.set(expression, cron);
+  return cron;
+}
+
+function missedEvent(cron: Cron, zone: Zone, first: number, last: number): NewScheduleEvent {
+  let count = 1;
+  for (let time = first; time < last && count <= MAX_COUNTED; count++) time = nextTime(cron, zone, time) ?? last;
+  const message =
+    count === 1
+      ? `The run of ${isoTime(first)} was missed.`
+      : `${count > MAX_COUNTED ? `More than ${MAX_COUNTED}` : count} runs were missed, from ${isoTime(first)} to ${isoTime(last)}.`;
+  return { type: 'missed', message, slot: { at: first, count } };
+}

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import { Zone } from '#core/base/zone.ts';
+import type { Handlers } from '#core/http/route.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, anyOf, lessThan } from '#core/ports/table.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { findSchedule, scheduleNotFound } from '../find.ts';
+import { answerFromRun, runNow, type ScheduleRunAnswer } from '../runs/run.ts';
+import type { Schedule, ScheduleInput } from '../schedule.ts';
+import { momentOf } from '../timing/moment.ts';
+import type { scheduleTriggerRoutes } from './routes.ts';
+
+/** Longer than any run, including the time after which one without an end counts as lost. */
+const LOCK_SECONDS = 360;
+const POLL_MS = 100;
+
+export const triggerSchedule =
+  (deps: Deps): Handlers<typeof scheduleTriggerRoutes>['triggerSchedule'] =>
+  async ({ caller, params, query, body, requestUuid: runId }) => {
+    const schedule = await findSchedule(deps, caller, params.schedule_id);
+    const input = inputOf(schedule, body);
+    const { scheduled_at } = query;
+    const moment = scheduled_at === undefined ? undefined : momentOf(scheduled_at, Zone.of(schedule.timezone));
+    const answer = await triggerOnce(deps, schedule, { keyId: caller.keyId, runId, input, moment });
+    if (answer === undefined) throw scheduleNotFound(caller, params.schedule_id);
+    return { status: 200, body: answer };
+  };
+
+/** Clients send the input itself, or wrap it in `input_data`. An empty body means the input of the schedule. */
+function inputOf({ input: stored }: Schedule, body: ScheduleInput): ScheduleInput {
+  const [[name, value] = [], ...others] = Object.entries(body);
+  if (name === undefined) return stored;
+  const isWrapped = name === 'input_data' && others.length === 0 && typeof value === 'object' && value !== null;
+  return isWrapped && !Array.isArray(value) ? value : body;
+}
+
+type TriggerAnswer = ScheduleRunAnswer & { readonly deduplicated: boolean };
+
+/**
+ * Runs the schedule, or waits for the run that an equal request began. Clients time out after 15 s and ask three times: a
+ * request with the same API key, moment and input gets the answer of the run that is under way.
+ *
+ * Counters table: `SCHEDULE#<id>#TRIGGERS / <hash of key, input and moment>` is the run that is under way.
+ */
+async function triggerOnce(
+  deps: Deps,
+  schedule: Schedule,
+  { keyId, runId, input, moment }: { keyId: string; runId: string; input: ScheduleInput; moment: number | undefined },
+): Promise<TriggerAnswer | undefined> {
+  const { counters, clock } = deps;
+  const runs = new RunStore(deps, schedule.workspaceId);
+  const hash = createHash('sha256')
+    .update(`${keyId}\n${JSON.stringify(input)}${moment === undefined ? '' : `\n${moment}`}`)
+    .digest('hex');
+  const key = { pk: `SCHEDULE#${schedule.id}#TRIGGERS`, sk: hash };
+  let firstRunId: string | undefined;
+  for (;;) {
+    // Checked before the lock, which is released only after the run has ended.
+    const run = firstRunId === undefined ? undefined : await runs.find(firstRunId);
+    if (run && run.status !== 'running' && run.status !== 'queued') {
+      const body = await runs.body(run.id);
+      return { ...answerFromRun(run, body?.output ?? null), deduplicated: true };
+    }
+    const now = epochSeconds(clock.now());
+    const lock = { ...key, run_id: runId, ttl: now + LOCK_SECONDS };
+    if ((await counters.put(lock, anyOf(absent(), lessThan('ttl', now)))).ok) break;
+    firstRunId = ((await counters.get(key))?.run_id as string | undefined) ?? firstRunId;
+    await clock.sleep(POLL_MS);
+  }
+  const work = runNow(deps, schedule, {
+    runId,
+    source: 'manual',
+    input,
+    scheduledAt: moment ?? clock.now(),
+  }).finally(() => counters.delete(key));
+  // The run outlives its client's connection; a host that stops waits for it.
+  deps.background(
+    work.then(
+      () => {},
+      () => {},
+    ),
+  );
+  const answer = await work;
+  return answer && { ...answer, deduplicated: false };
+}

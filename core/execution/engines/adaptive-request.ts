@@ -1,0 +1,181 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { ModelChoice } from '#core/models/choose.ts';
+import { contextWindowExceeded } from '#core/models/context-window.ts';
+import { type FittedSettings, fitSettings, type ModelSettings, settingsFor } from '#core/models/model-settings.ts';
+import { PROVIDERS } from '#core/models/providers.ts';
+import type { Effort, LlmAnswer, LlmFailure, LlmRequest } from '#core/ports/llm.ts';
+import type { EngineRun } from './engine.ts';
+import type { AskDeps, AskedAt, ModelCalls } from './model-calls.ts';
+
+/** Output tokens of an answer, thoughts included (`docs/interface/prompts.md#output-limit`). */
+const DEFAULT_MAX_OUTPUT_TOKENS = 32_000;
+/** For a model that has thought all of {@link DEFAULT_MAX_OUTPUT_TOKENS} and said nothing. */
+const RAISED_MAX_OUTPUT_TOKENS = 64_000;
+
+type Question = Pick<LlmRequest, 'system' | 'messages' | 'tools' | 'json' | 'outputSchema' | 'cache'>;
+type Thoughts = Pick<LlmRequest, 'thoughts'>;
+
+export interface AdaptiveAnswer {
+  readonly choice: ModelChoice;
+  readonly answer: LlmAnswer;
+}
+
+/** The models of one run, asked with room for their thoughts: an answer is never empty without a word. */
+export class AdaptiveModels {
+  readonly #deps: AskDeps;
+  readonly #run: EngineRun;
+  readonly #calls: ModelCalls;
+  /** The most output tokens that models of this run take, as their providers said when they refused more. */
+  readonly #learnedLimits = new Map<ModelChoice, number>();
+  /** Models whose providers refused a request that let them call only one tool. */
+  readonly #withoutForcedTool = new Set<ModelChoice>();
+  /** Models whose providers refused the settings, which the table said they take. */
+  readonly #withoutSettings = new Set<ModelChoice>();
+
+  constructor(deps: AskDeps, run: EngineRun, calls: ModelCalls) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#calls = calls;
+  }
+
+  /**
+   * Asks as {@link ModelCalls} does. A model that used up its tokens thinking is asked once more, with more of them and
+   * less effort. Throws LLM_ERROR if it does so again or declines to answer, UNPROCESSABLE if the window is full, and what
+   * `ModelCalls` throws.
+   */
+  async ask(
+    models: readonly ModelChoice[],
+    question: (choice: ModelChoice) => Question,
+    at: AskedAt,
+  ): Promise<AdaptiveAnswer> {
+    const { choice, answer, limit } = await this.#ask(models, question, at, DEFAULT_MAX_OUTPUT_TOKENS);
+    if (!isAllThought(answer)) return unlessDeclined(unlessFull({ choice, answer }, at));
+    const { effort: wanted = 'medium' } = this.#settingsOf(choice);
+    const thinksLess = this.#deps.modelTable.factsOf(choice.model).effort?.includes('low') && !isLow(wanted);
+    const effort = thinksLess ? 'low' : undefined;
+    const more = this.#limitOf(choice, RAISED_MAX_OUTPUT_TOKENS);
+    if (more === limit && effort === undefined) throw usedUp(choice);
+    this.#run.trace.add({
+      event_type: 'decision',
+      payload: { reason: 'used up its tokens thinking', max_output_tokens: more, ...(effort && { effort }) },
+      provider: choice.provider,
+      model: choice.model,
+    });
+    const second = await this.#ask([choice], question, at, RAISED_MAX_OUTPUT_TOKENS, effort);
+    if (isAllThought(second.answer)) throw usedUp(choice);
+    return unlessDeclined(unlessFull({ choice, answer: second.answer }, at));
+  }
+
+  /** Asks once; if a provider refuses something that can be left out, or a schema's form, once more without it. */
+  async #ask(
+    models: readonly ModelChoice[],
+    question: (choice: ModelChoice) => Question,
+    at: AskedAt,
+    room: number,
+    effort?: LlmRequest['effort'],
+  ): Promise<{ choice: ModelChoice; answer: LlmAnswer; limit: number }> {
+    let asked = models[0]!;
+    const roomy = (model: ModelChoice) => {
+      asked = model;
+      return {
+        ...this.#possible(question(model), model),
+        ...this.#fitted(question(model), model, at),
+        maxOutputTokens: this.#limitOf(model, room),
+        ...(effort && { effort }),
+      };
+    };
+    for (let left = models; ; left = models.slice(models.indexOf(asked))) {
+      try {
+        const { choice, answer } = await this.#calls.ask(left, roomy, at);
+        return { choice, answer, limit: this.#limitOf(choice, room) };
+      } catch (error) {
+        if (!this.#hasLearnt(asked, error as Partial<LlmFailure>)) throw error;
+      }
+    }
+  }
+
+  /** Whether a failure says what the model's provider does not take, and it was not known. */
+  #hasLearnt(
+    choice: ModelChoice,
+    { maxOutputTokens, refusesOnly = false, isSchemaRefusal = false, refusesSettings = false }: Partial<LlmFailure>,
+  ): boolean {
+    // The port knows the weaker form, and has no failure like this for the weakest one.
+    if (isSchemaRefusal) return true;
+    if (maxOutputTokens !== undefined) {
+      if (maxOutputTokens >= (this.#learnedLimits.get(choice) ?? Number.POSITIVE_INFINITY)) return false;
+      this.#learnedLimits.set(choice, maxOutputTokens);
+      return true;
+    }
+    if (refusesSettings && !this.#withoutSettings.has(choice)) {
+      this.#withoutSettings.add(choice);
+      this.#calls.warn([`${choice.model} refused its settings: it is asked without them.`]);
+      return true;
+    }
+    if (!refusesOnly || this.#withoutForcedTool.has(choice)) return false;
+    this.#withoutForcedTool.add(choice);
+    return true;
+  }
+
+  #possible(question: Question, choice: ModelChoice): Question & Pick<LlmRequest, 'canBeForced'> {
+    if (this.#withoutForcedTool.has(choice)) {
+      return { ...question, messages: question.messages.filter(({ role }) => role !== 'only') };
+    }
+    const { forced_tools } = this.#deps.modelTable.factsOf(choice.model);
+    return { ...question, ...(forced_tools !== undefined && { canBeForced: forced_tools }) };
+  }
+
+  #settingsOf({ provider }: ModelChoice): ModelSettings {
+    const { agent, input } = this.#run;
+    return settingsFor(provider, agent.definition.model_settings, input.llmCredentials?.settings);
+  }
+
+  /** The settings as the model takes them; without any, a prompt is thought about less than providers would. */
+  #fitted(
+    { tools = [] }: Question,
+    choice: ModelChoice,
+    { turn, isUnseen = false }: AskedAt,
+  ): FittedSettings['request'] & Thoughts {
+    if (this.#withoutSettings.has(choice)) return {};
+    const { parallel_tool_calls, ...settings } = this.#settingsOf(choice);
+    const facts = this.#deps.modelTable.factsOf(choice.model);
+    const asked = { ...settings, ...(tools.length > 0 && { parallel_tool_calls }) };
+    const { request, warnings } = fitSettings(choice, facts, asked);
+    this.#calls.warn(warnings);
+    const isDefault = turn === undefined && settings.effort === undefined && facts.effort?.includes('medium');
+    return {
+      ...(isDefault && { effort: 'medium' }),
+      ...request,
+      ...(this.#run.isWatched && !isUnseen && facts.thoughts && { thoughts: true }),
+    };
+  }
+
+  #limitOf(choice: ModelChoice, given: number): number {
+    const room = this.#settingsOf(choice).max_output_tokens ?? given;
+    const { max_output = room } = this.#deps.modelTable.factsOf(choice.model);
+    return Math.min(room, max_output, this.#learnedLimits.get(choice) ?? room);
+  }
+}
+
+const isLow = (effort: Effort): boolean => effort === 'none' || effort === 'low';
+
+const isAllThought = ({ finishReason, text, toolCalls }: LlmAnswer): boolean =>
+  finishReason === 'length' && text.trim() === '' && toolCalls.length === 0;
+
+/** Half an answer is one for a prompt; the turn of a loop is not. */
+function unlessFull(asked: AdaptiveAnswer, { turn }: AskedAt): AdaptiveAnswer {
+  const { finishReason, text } = asked.answer;
+  if (finishReason !== 'window' || (turn === undefined && text.trim() !== '')) return asked;
+  throw contextWindowExceeded(asked.choice);
+}
+
+function unlessDeclined(asked: AdaptiveAnswer): AdaptiveAnswer {
+  if (asked.answer.finishReason !== 'content_filter') return asked;
+  const message = `The model of ${PROVIDERS[asked.choice.provider].title} declined to answer.`;
+  throw new PlatformError('LLM_ERROR', message, { is_retryable: false });
+}
+
+const usedUp = ({ provider }: ModelChoice): PlatformError =>
+  new PlatformError('LLM_ERROR', `The model of ${PROVIDERS[provider].title} used up its tokens thinking.`, {
+    hint: 'Ask for less in one call, or choose a model that thinks less.',
+    is_retryable: false,
+  });

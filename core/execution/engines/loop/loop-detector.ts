@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { LlmToolCall } from '#core/ports/llm.ts';
+import type { BoundOutcome } from './tool-output.ts';
+
+/** From this time on, the model is told that it repeats itself (`docs/interface/loops.md#repeats`). */
+const TOLD_AT = 3;
+/** At this time, the run ends. */
+const STUCK_AT = 5;
+
+/**
+ * Notices that a model goes in circles: the same calls with the same results, and nothing new between them. A test that
+ * fails in the same way after each change of a file is no repeat, for the change is new.
+ */
+export class LoopDetector {
+  readonly #known = new Set<string>();
+  /** How often each was called since something new was. */
+  readonly #times = new Map<string, number>();
+
+  /**
+   * Counts the calls of one turn; equal ones in it count once. Returns what to tell the model after each result. Throws
+   * UNPROCESSABLE when it is stuck.
+   */
+  count(calls: readonly LlmToolCall[], outcomes: readonly BoundOutcome[]): (string | undefined)[] {
+    const keys = calls.map((call, index) => keyOf(call, outcomes[index]!));
+    if (keys.some((key) => !this.#known.has(key))) this.#times.clear();
+    for (const key of new Set(keys)) {
+      this.#times.set(key, this.#known.has(key) ? (this.#times.get(key) ?? 1) + 1 : 1);
+      this.#known.add(key);
+    }
+    return keys.map((key, index) => {
+      const times = this.#times.get(key)!;
+      if (times >= STUCK_AT) throw stuck(calls[index]!.name);
+      return times < TOLD_AT ? undefined : noteOf(times - 1);
+    });
+  }
+}
+
+const noteOf = (before: number): string =>
+  `[You called this with the same result ${before === 2 ? 'twice' : `${before} times`} before. Do something else, or submit what you have: at the ${STUCK_AT}th time the run ends.]`;
+
+const stuck = (name: string): PlatformError =>
+  new PlatformError(
+    'UNPROCESSABLE',
+    `The agent is stuck: it called ${name.slice(0, 64)} ${STUCK_AT} times with the same parameters and the same result.`,
+    { cause: 'stuck', hint: 'The trace of the run has its calls; the instructions or the tool may say too little.' },
+  );
+
+function keyOf({ name, input }: LlmToolCall, { text, isError, cut, files = [] }: BoundOutcome): string {
+  const hash = createHash('sha256').update(JSON.stringify([name, sorted(input), isError]));
+  // The text of a result that is cut has the name of its file.
+  if (cut === undefined) hash.update(text);
+  else hash.update(cut.head).update(cut.tail).update(String(cut.totalBytes));
+  for (const { bytes } of files) hash.update(bytes);
+  return hash.digest('base64');
+}
+
+/** The value with the members of its objects in one order. */
+function sorted(value: Json | undefined): Json | undefined {
+  if (Array.isArray(value)) return value.map((element) => sorted(element)!);
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).map(([name, member]) => [name, sorted(member)!] as const);
+  return Object.fromEntries(members.sort(([a], [b]) => (a < b ? -1 : 1)));
+}

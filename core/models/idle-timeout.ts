@@ -1,0 +1,60 @@
+import type { Clock } from '#core/ports/clock.ts';
+import { LlmFailure, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
+import { PROVIDERS } from './providers.ts';
+
+/** To connect and send the request (`docs/interface/calls.md#tries`). */
+const SEND_MS = 30_000;
+/** Sending files takes longer: they have time for a line of about a megabit a second. */
+const FILE_BYTES_PER_MS = 128;
+/**
+ * Sends a request with `send`, and gives it up with a transient {@link LlmFailure} when its provider is silent for too
+ * long. A provider that answers as a whole may be silent until its answer begins.
+ */
+export async function withIdleTimeout<Answer>(
+  clock: Clock,
+  {
+    provider,
+    signal,
+    isStreamed,
+    fileBytes,
+  }: { provider: LlmProvider; signal: AbortSignal; isStreamed: boolean; fileBytes: number },
+  send: (watched: Required<Pick<LlmRequest, 'signal' | 'onSign'>>) => Promise<Answer>,
+): Promise<Answer> {
+  const stop = new AbortController();
+  const sendMs = SEND_MS + Math.round(fileBytes / FILE_BYTES_PER_MS / 1000) * 1000;
+  let stage: 'sending' | 'sent' | 'received' = 'sending';
+  let since = clock.now();
+  const onSign = (sign: 'sent' | 'received'): void => {
+    // A provider may answer before it has read everything.
+    if (stage !== 'received') stage = sign;
+    since = clock.now();
+  };
+  let cancelTimer = (): void => {};
+  const watch = (): void => {
+    const limit = stage === 'sending' ? sendMs : PROVIDERS[provider].silenceMs;
+    const left = since + limit - clock.now();
+    const mayBeSilent = stage === 'sent' && !isStreamed;
+    if (left <= 0 && !mayBeSilent) stop.abort(silenceOf(provider, stage, limit));
+    else cancelTimer = clock.after(left > 0 ? left : limit, watch);
+  };
+  const onAbort = (): void => stop.abort(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort);
+  watch();
+  try {
+    return await send({ signal: stop.signal, onSign });
+  } finally {
+    cancelTimer();
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function silenceOf(provider: LlmProvider, stage: string, limitMs: number): LlmFailure {
+  const name = PROVIDERS[provider].title;
+  const span = `${limitMs / 1000} seconds`;
+  const message =
+    stage === 'sending'
+      ? `The request could not be sent to ${name} within ${span}.`
+      : `The answer of ${name} stopped: nothing came for ${span}.`;
+  return new LlmFailure('transient', message);
+}

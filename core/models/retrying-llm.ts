@@ -1,0 +1,151 @@
+import type { Deps } from '#core/ports/deps.ts';
+import { isLlmFailure, type LlmAnswer, type LlmRequest, type LlmUsage } from '#core/ports/llm.ts';
+import type { ModelChoice } from './choose.ts';
+import { type Circuits, circuitsOf, type Outcome } from './circuit.ts';
+import { withIdleTimeout } from './idle-timeout.ts';
+
+/** Requests to one model for one question (`docs/interface/calls.md#tries`). */
+const TRIES = 4;
+/** The same if another model can be asked, or if the answer was no answer. */
+const FEW_TRIES = 2;
+/** Requests of one run that repeat another one. */
+const REPEATS_PER_RUN = 8;
+/** Waits are chosen at random below a limit, which begins with the first of these and doubles up to the second. */
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 8_000;
+/** A provider that wants a longer wait is not waited for. */
+const LONGEST_GIVEN_WAIT_MS = 20_000;
+/** What an answer needs at least: no wait ends later than this before the deadline. */
+const ANSWER_MS = 15_000;
+
+/** The part of a request that is about what is asked. */
+export type Question = Omit<
+  LlmRequest,
+  'provider' | 'model' | 'transport' | 'apiKey' | 'signal' | 'onSign' | 'onBroken'
+>;
+
+/** What follows a failed request: the same model after a wait, another model at once, or nothing. */
+export type NextTry = { readonly waitMs: number } | { readonly other: ModelChoice } | undefined;
+
+export interface Asking {
+  readonly signal: AbortSignal;
+  /** Called for each request. */
+  readonly question: (choice: ModelChoice) => Question;
+  /** Whether the question may be asked again, after a failure: not if someone saw a part of the answer, which stands. */
+  readonly mayRepeat: () => boolean;
+  readonly onStart: (choice: ModelChoice) => void;
+  /** Called when a model is passed over because it failed too often lately (`docs/interface/transports.md#circuit`). */
+  readonly onSkip: (choice: ModelChoice, other: ModelChoice) => void;
+  /** @param spent Tokens of the broken answer, by estimate. */
+  readonly onFailure: (choice: ModelChoice, error: unknown, spent: LlmUsage | undefined, next: NextTry) => void;
+}
+
+/**
+ * The port `llm` for one run, with the patience that providers need: failures that may pass are tried again, and silent
+ * providers are given up. The only place that asks again (`docs/interface/calls.md#tries`).
+ */
+export class RetryingLlm {
+  readonly #deps: Pick<Deps, 'llm' | 'clock'>;
+  readonly #workspaceId: string;
+  readonly #deadline: number;
+  readonly #circuits: Circuits;
+  #repeatsLeft = REPEATS_PER_RUN;
+
+  /**
+   * @param run.workspaceId Whose keys are used.
+   * @param run.deadline Epoch milliseconds.
+   */
+  constructor(
+    deps: Pick<Deps, 'llm' | 'clock'>,
+    { workspaceId, deadline }: { readonly workspaceId: string; readonly deadline: number },
+  ) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+    this.#deadline = deadline;
+    this.#circuits = circuitsOf(deps.clock);
+  }
+
+  /**
+   * Asks `models` in order until one answers. Throws the last failure, after `onFailure` has got each, or the reason of
+   * the signal.
+   */
+  async ask(models: readonly ModelChoice[], asking: Asking): Promise<{ choice: ModelChoice; answer: LlmAnswer }> {
+    let [choice, ...others] = this.#withoutOpen(models, asking);
+    for (let tries = 1; ; tries++) {
+      let spent: LlmUsage | undefined;
+      asking.onStart(choice);
+      const end = this.#circuits.begin(this.#workspaceId, choice);
+      try {
+        const answer = await this.#send(choice, asking, (usage) => (spent = usage));
+        end('answered');
+        return { choice, answer };
+      } catch (error) {
+        end(outcomeOf(error));
+        const next = asking.mayRepeat() ? this.#nextTry(error, tries, others[0]) : undefined;
+        asking.onFailure(choice, error, spent, next);
+        if (next === undefined) throw error;
+        if ('other' in next) {
+          [choice, ...others] = this.#withoutOpen(others, asking);
+          tries = 0;
+        } else {
+          this.#repeatsLeft--;
+          await this.#deps.clock.sleep(next.waitMs, asking.signal);
+        }
+      }
+    }
+  }
+
+  /** Begins with the first model whose circuit is closed, if there is one. */
+  #withoutOpen(models: readonly ModelChoice[], { onSkip }: Asking): [ModelChoice, ...ModelChoice[]] {
+    const first = models.findIndex((choice) => !this.#circuits.isOpen(this.#workspaceId, choice));
+    if (first > 0) onSkip(models[0]!, models[first]!);
+    return models.slice(Math.max(first, 0)) as [ModelChoice, ...ModelChoice[]];
+  }
+
+  #send(choice: ModelChoice, { question, signal }: Asking, onBroken: LlmRequest['onBroken']): Promise<LlmAnswer> {
+    const { provider } = choice;
+    const asked = question(choice);
+    const isStreamed = asked.onText !== undefined;
+    const fileBytes = fileBytesOf(asked);
+    return withIdleTimeout(this.#deps.clock, { provider, signal, isStreamed, fileBytes }, (watched) =>
+      this.#deps.llm.generate({ ...choice, ...asked, ...watched, onBroken }),
+    );
+  }
+
+  /** @param tries Requests to the model so far. */
+  #nextTry(error: unknown, tries: number, following: ModelChoice | undefined): NextTry {
+    if (!isLlmFailure(error)) return undefined;
+    const other = following && { other: following };
+    switch (error.kind) {
+      case 'overflow':
+      case 'key':
+      case 'refused':
+        // Another model would hide a mistake.
+        return undefined;
+      case 'quota':
+        return other;
+      default:
+    }
+    if (other !== undefined && error.code === 'LLM_RATE_LIMITED') return other;
+    const maxTries = other !== undefined || error.kind === 'unreadable' ? FEW_TRIES : TRIES;
+    if (tries >= maxTries || this.#repeatsLeft === 0) return other;
+    const limitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
+    const waitMs = Math.max(error.retryAfterMs ?? 0, Math.round(Math.random() * limitMs));
+    const isLate = this.#deps.clock.now() + waitMs > this.#deadline - ANSWER_MS;
+    return waitMs > LONGEST_GIVEN_WAIT_MS || isLate ? other : { waitMs };
+  }
+}
+
+function fileBytesOf({ messages }: Question): number {
+  const files = messages.flatMap((message) => {
+    if (message.role === 'user') return message.files ?? [];
+    return message.role === 'tool' ? message.results.flatMap((result) => result.files ?? []) : [];
+  });
+  return files.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
+}
+
+/** A provider that finds fault with the question works. */
+function outcomeOf(error: unknown): Outcome {
+  if (!isLlmFailure(error)) return 'given-up';
+  return ['transient', 'unreadable', 'quota'].includes(error.kind) ? 'failed' : 'answered';
+}

@@ -1,0 +1,114 @@
+import { PROVIDERS, withoutEdition } from '#core/models/providers.ts';
+import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
+import type { RunResult } from '../run.ts';
+import * as bins from './bins.ts';
+
+/**
+ * What runs cost at the providers of models, as numbers that a roll-up adds up, in millionths of a US dollar. Names are
+ * short: DynamoDB bills each write by the started kilobyte of its item. With the letter of a provider
+ * (`costLetter`), here `a`:
+ *
+ * - `na:<model>` runs that this model answered, `ca:<model>` what it cost: every run counts for each of its models;
+ * - `ba<bin>` number of runs by their whole cost ({@link binOf}), `sa` the sum of these costs: every run with a known
+ *   cost counts once, for the provider that answered last.
+ *
+ * Callers choose models, and an item has a limit of size: only names that the table of models has a price for are kept,
+ * without their editions.
+ */
+const letterOf = (provider: LlmProvider): string => PROVIDERS[provider].costLetter;
+
+const LETTERS = LLM_PROVIDERS.map(letterOf).join('');
+const SUM_NAME = new RegExp(`^([nc][${LETTERS}]:.|b[${LETTERS}]\\d|s[${LETTERS}]$)`);
+
+/** Models that are not named. */
+const OTHER = 'other';
+const MAX_NAME_LENGTH = 64;
+/** Bins to a doubling of the cost. */
+const BINS_PER_OCTAVE = 4;
+
+/** The part of a run's result that says what its models cost. */
+type RunCosts = Pick<RunResult, 'costs' | 'costUsd' | 'llmProvider'>;
+
+/** Costs of an agent's runs at one provider. */
+export interface ProviderCosts {
+  readonly provider: LlmProvider;
+  /** Runs that ended with this provider and have a known cost. */
+  readonly runs: number;
+  readonly microUsd: number;
+  /** Bin -> number of runs. */
+  readonly bins: ReadonlyMap<number, number>;
+  readonly models: readonly { readonly model: string; readonly runs: number; readonly microUsd: number }[];
+}
+
+const microUsd = (usd: number): number => Math.round(usd * 1e6);
+
+/** For every roll-up: what is known of the cost, and whether a part of it is not. */
+export function costTotals({ costs = [] }: RunCosts): { model_microusd: number; unpriced_runs: number } {
+  const known = costs.flatMap(({ costUsd }) => costUsd ?? []);
+  return {
+    model_microusd: known.reduce((sum, cost) => sum + microUsd(cost), 0),
+    unpriced_runs: Number(known.length < costs.length),
+  };
+}
+
+/** For the roll-up that estimates are made of. */
+export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Record<string, number> {
+  const sums: Record<string, number> = {};
+  const add = (name: string, amount: number): void => {
+    sums[name] = (sums[name] ?? 0) + amount;
+  };
+  const priced = costs.filter((cost) => cost.costUsd !== undefined);
+  const named = Map.groupBy(priced, ({ provider, model }) => `${letterOf(provider)}:${nameOf(provider, model)}`);
+  for (const [name, own] of named) {
+    add(`n${name}`, 1);
+    for (const cost of own) add(`c${name}`, microUsd(cost.costUsd!));
+  }
+  const last = LLM_PROVIDERS.find((provider) => provider === llmProvider);
+  if (last !== undefined && costUsd !== undefined && costs.length > 0) {
+    const whole = costTotals({ costs }).model_microusd;
+    add(`b${letterOf(last)}${binOf(whole)}`, 1);
+    add(`s${letterOf(last)}`, whole);
+  }
+  return sums;
+}
+
+/** Reads what {@link costDetails} has added to these items, by provider. */
+export function readCosts(items: readonly { readonly [attribute: string]: unknown }[]): ProviderCosts[] {
+  const sums = new Map<string, number>();
+  for (const item of items) {
+    for (const [name, value] of Object.entries(item)) {
+      if (SUM_NAME.test(name)) sums.set(name, (sums.get(name) ?? 0) + (value as number));
+    }
+  }
+  return LLM_PROVIDERS.flatMap((provider) => {
+    const letter = letterOf(provider);
+    const parts = (prefix: string) =>
+      [...sums].flatMap(([name, value]): [string, number][] =>
+        name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [],
+      );
+    const bins = new Map(parts(`b${letter}`).map(([bin, runs]) => [Number(bin), runs]));
+    const models = parts(`n${letter}:`).map(([model, runs]) => ({
+      model,
+      runs,
+      microUsd: sums.get(`c${letter}:${model}`) ?? 0,
+    }));
+    if (bins.size === 0 && models.length === 0) return [];
+    const runs = bins.values().reduce((sum, count) => sum + count, 0);
+    return [{ provider, runs, microUsd: sums.get(`s${letter}`) ?? 0, bins, models }];
+  });
+}
+
+/** A model of a local server has no price of its own, so that anything may stand in its name. */
+function nameOf(provider: LlmProvider, model: string): string {
+  const name = withoutEdition(model.replace(/^models\//, ''));
+  return !PROVIDERS[provider].hasPrices || name.length > MAX_NAME_LENGTH ? OTHER : name;
+}
+
+const binOf = (cost: number): number => bins.binOf(cost, BINS_PER_OCTAVE);
+
+/**
+ * The cost that a part of the runs does not exceed, `share` from 0 to 1, in millionths of a US dollar; at most 9.1 % (2^(1/8))
+ * away from the cost of the run of this rank.
+ */
+export const costPercentile = (ofCosts: ReadonlyMap<number, number>, share: number): number =>
+  bins.percentile(ofCosts, share, BINS_PER_OCTAVE);

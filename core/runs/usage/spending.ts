@@ -1,0 +1,96 @@
+import type { ModelChoice } from '#core/models/choose.ts';
+import { pricedId } from '#core/models/transports.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import type { LlmUsage } from '#core/ports/llm.ts';
+import type { ModelCost } from '../run.ts';
+
+/** `metadata.usage` of an answer. */
+export interface TokenUsage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  /** Part of `input_tokens`, as is the next; absent if none was. */
+  readonly cache_read_tokens?: number;
+  readonly cache_write_tokens?: number;
+}
+
+/** What a run has spent: tokens, and US dollars where prices are known. */
+export interface Spending {
+  /** Sum of all requests, also of a failed run. */
+  readonly usage: TokenUsage;
+  /** The model that was used last. */
+  readonly model: Pick<ModelChoice, 'provider' | 'model'>;
+  /** The providers' charge for each model that was used. */
+  readonly costs: readonly ModelCost[];
+  /** The sum of `costs`; absent if a price is unknown. */
+  readonly costUsd?: number;
+}
+
+/** Before the first answer of `choice`. */
+export const noSpending = ({ provider, model }: ModelChoice): Spending => ({
+  usage: { input_tokens: 0, output_tokens: 0 },
+  model: { provider, model },
+  costs: [],
+  costUsd: 0,
+});
+
+/** Spending of one answer. */
+export function spendingOf({ modelTable }: Pick<Deps, 'modelTable'>, choice: ModelChoice, usage: LlmUsage): Spending {
+  const { provider, model } = choice;
+  const costUsd = modelTable.costOf(provider, pricedId(choice), usage);
+  return {
+    usage: {
+      input_tokens: usage.inputTokens,
+      output_tokens: usage.outputTokens,
+      ...(usage.cacheReadTokens && { cache_read_tokens: usage.cacheReadTokens }),
+      ...(usage.cacheWriteTokens && { cache_write_tokens: usage.cacheWriteTokens }),
+    },
+    model: { provider, model },
+    costs: [{ provider, model, costUsd }],
+    costUsd,
+  };
+}
+
+/** What the record of a run says of it. */
+export const spentMembers = ({ usage, model, costs, costUsd }: Partial<Spending>) => ({
+  inputTokens: usage?.input_tokens,
+  outputTokens: usage?.output_tokens,
+  cacheReadTokens: usage?.cache_read_tokens,
+  cacheWriteTokens: usage?.cache_write_tokens,
+  llmProvider: model?.provider,
+  llmModel: model?.model,
+  costs,
+  costUsd,
+});
+
+/** The sum has no cost if a part has none. */
+export const addSpending = (before: Spending, added: Spending): Spending => ({
+  usage: addUsage(before.usage, added.usage),
+  model: added.model,
+  costs: added.costs.reduce(addCost, before.costs),
+  costUsd: sumOf(before.costUsd, added.costUsd),
+});
+
+/** What has a price stays apart from what has none: it is known what it cost. */
+function addCost(costs: readonly ModelCost[], added: ModelCost): readonly ModelCost[] {
+  const { provider, model, costUsd } = added;
+  const index = costs.findIndex(
+    (cost) =>
+      cost.provider === provider && cost.model === model && (cost.costUsd === undefined) === (costUsd === undefined),
+  );
+  if (index < 0) return [...costs, added];
+  return costs.with(index, { provider, model, costUsd: sumOf(costs[index]!.costUsd, costUsd) });
+}
+
+const sumOf = (before: number | undefined, added: number | undefined): number | undefined =>
+  before === undefined || added === undefined ? undefined : before + added;
+
+function addUsage(before: TokenUsage, added: TokenUsage): TokenUsage {
+  const read = (before.cache_read_tokens ?? 0) + (added.cache_read_tokens ?? 0);
+  const write = (before.cache_write_tokens ?? 0) + (added.cache_write_tokens ?? 0);
+  return {
+    input_tokens: before.input_tokens + added.input_tokens,
+    output_tokens: before.output_tokens + added.output_tokens,
+    ...(read > 0 && { cache_read_tokens: read }),
+    ...(write > 0 && { cache_write_tokens: write }),
+  };
+}

@@ -1,0 +1,18 @@
+import { useMemo } from 'react';
+import { piecesOf } from './ansi.ts';
+import { escapeText } from './viewer.tsx';
+
+/** Untrusted text with the colours that a terminal would show. It stands in an element that keeps white space. */
+export function AnsiText({ text }: { readonly text: string }) {
+  const pieces = useMemo(() => piecesOf(text), [text]);
+  return pieces.map(({ text: part, look }, index) =>
+    look === '' ? (
+      escapeText(part)
+    ) : (
+      // biome-ignore lint/suspicious/noArrayIndexKey: pieces do not move.
+      <span key={index} className={look}>
+        {escapeText(part)}
+      </span>
+    ),
+  );
+}

@@ -1,0 +1,462 @@
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { Worker } from 'node:worker_threads';
+import { hasCode } from '#core/base/errors.ts';
+import { threadEnvironment } from '#core/base/thread-environment.ts';
+import type { TableName } from '#core/ports/table-rules.ts';
+import { isEmpty as isEmptyData, MIGRATIONS, type Migration, migrate, newerData, versionOf } from './data-version.ts';
+import { Journal, journalFiles, readJournal } from './journal.ts';
+import { type Row, TABLES, WrittenRows } from './rows.ts';
+import { type Answer, type Order, PRAGMAS, THREAD, THREAD_URL } from './thread.ts';
+
+const SQLITE_BUSY = 5;
+
+/** Rows wait this long for others: of a key that is written several times, only the last state reaches the database. */
+const WRITE_MS = 250;
+const RETRY_MS = 1_000;
+/** From here on rows do not wait. */
+const WRITE_BYTES = 4 * 1024 ** 2;
+/** A writer that is this far ahead of the database waits for it. */
+const MAX_WAITING_BYTES = 32 * 1024 ** 2;
+/** A database in memory has no journal: it takes rows in batches, so that tests see both states of them. */
+const MEMORY_BATCH = 32;
+
+/** The one database file of a local host, held by one process. */
+export interface Database {
+  /** For reading, with {@link Database.waiting}. */
+  readonly db: DatabaseSync;
+  /**
+   * Writes the rows in one group with all others of this turn of the event loop, and resolves when they are in the
+   * journal. Readers see them at once. If one write fails, all of the group fail, and were never there.
+   */
+  write(rows: readonly Row[]): Promise<void>;
+  /** The newest state of a key, unless `db` has it. */
+  waiting(table: TableName, name: string): Row | undefined;
+  /** All that {@link Database.waiting} answers. */
+  allWaiting(table: TableName): Iterable<Row>;
+  hasWaiting(table: TableName): boolean;
+  /** Brings everything written so far into `db`. Throws if that fails. */
+  settle(): Promise<void>;
+  /** Removes at most `limit` items that expired by `now` (epoch seconds), and returns their number. */
+  purge(table: TableName, now: number, limit: number): Promise<number>;
+  /** Leaves everything in the one file, and lets another process have it. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens the database file. `:memory:` opens a database that lives as long as its connection.
+ *
+ * A write is answered when the journal beside the file has it (`journal.ts`). A thread brings the journal into the
+ * database; until then tables read such rows from memory. After a crash the next start does it.
+ *
+ * The process holds the operating system's lock on a file beside it until it ends, so a second process is refused, and a
+ * crash leaves no lock behind. Since no other process writes, tables may read and then write without further locks. The
+ * process id beside the file serves the error message only.
+ *
+ * Data of an older version is migrated, after a copy. Throws {@link DatabaseInUseError} if another process has it,
+ * `DataVersionError` if a newer platform wrote it. `warn` is told what the operator should know.
+ */
+export function openDatabase(
+  path: string,
+  warn: (message: string) => void = () => {},
+  migrations: readonly Migration[] = MIGRATIONS,
+): Database {
+  if (path === ':memory:') return new MemoryDatabase();
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const unlock = lock(path);
+  try {
+    return new FileDatabase(path, unlock, warn, migrations);
+  } catch (error) {
+    unlock();
+    // A process of an earlier version, which locked the file itself.
+    if (isBusy(error)) throw new DatabaseInUseError(path, readPid(path));
+    throw error;
+  }
+}
+
+type Layer = Record<TableName, Map<string, Row>>;
+const emptyLayer = (): Layer => ({ main: new Map(), runs: new Map(), counters: new Map() });
+const isEmpty = (layer: Layer): boolean => layer.main.size + layer.runs.size + layer.counters.size === 0;
+
+/** Rows of one turn of the event loop, with what they replaced among the newest. */
+interface Group {
+  /** `undefined` in place of one that was replaced in the same turn. */
+  readonly rows: (Row | undefined)[];
+  readonly replaced: (Row | undefined)[];
+  /** Row -> its place in `rows`. */
+  readonly places: Map<Row, number>;
+  readonly done: PromiseWithResolvers<void>;
+}
+
+/** Rows in memory that are newer than the database, and their groups. */
+abstract class WaitingRows {
+  protected newest = emptyLayer();
+  #group: Group | undefined;
+  #isClosed = false;
+
+  /** Keeps the rows. If it throws, they were never there. */
+  protected abstract keep(rows: readonly Row[]): void;
+  /** After rows were kept; their writers wait for it. */
+  protected abstract afterKeeping(): Promise<void> | undefined;
+
+  write(rows: readonly Row[]): Promise<void> {
+    if (this.#isClosed) return Promise.reject(new Error('the database is closed'));
+    this.#group ??= this.#open();
+    const group = this.#group;
+    for (const row of rows) {
+      const layer = this.newest[row.table];
+      const before = layer.get(row.name);
+      layer.set(row.name, row);
+      const place = before && group.places.get(before);
+      if (place !== undefined) {
+        group.rows[place] = undefined;
+        group.replaced.push(group.replaced[place]);
+      } else {
+        group.replaced.push(before);
+      }
+      group.places.set(row, group.rows.length);
+      group.rows.push(row);
+    }
+    return group.done.promise;
+  }
+
+  /** Ends the group of this turn early. */
+  protected endGroup(): void {
+    if (this.#group) this.#end(this.#group);
+  }
+
+  protected endWrites(): void {
+    this.endGroup();
+    this.#isClosed = true;
+  }
+
+  #open(): Group {
+    const group: Group = { rows: [], replaced: [], places: new Map(), done: Promise.withResolvers() };
+    setImmediate(() => {
+      if (this.#group === group) this.#end(group);
+    });
+    return group;
+  }
+
+  #end(group: Group): void {
+    this.#group = undefined;
+    try {
+      this.keep(group.rows.filter((row) => row !== undefined));
+    } catch (error) {
+      this.#giveUp(group);
+      group.done.reject(error);
+      return;
+    }
+    group.done.resolve(this.afterKeeping());
+  }
+
+  #giveUp({ rows, replaced }: Group): void {
+    for (const [place, row] of rows.entries()) {
+      if (row === undefined) continue;
+      const before = replaced[place];
+      if (before) this.newest[row.table].set(row.name, before);
+      else this.newest[row.table].delete(row.name);
+    }
+  }
+}
+
+class MemoryDatabase extends WaitingRows implements Database {
+  readonly db = new DatabaseSync(':memory:');
+  readonly #written: WrittenRows;
+
+  constructor() {
+    super();
+    this.db.exec(TABLES);
+    this.#written = new WrittenRows(this.db);
+  }
+
+  protected keep(): void {}
+
+  protected afterKeeping(): undefined {
+    const { main, runs, counters } = this.newest;
+    if (main.size + runs.size + counters.size >= MEMORY_BATCH) this.#settle();
+  }
+
+  waiting(table: TableName, name: string): Row | undefined {
+    return this.newest[table].get(name);
+  }
+
+  allWaiting(table: TableName): Iterable<Row> {
+    return this.newest[table].values();
+  }
+
+  hasWaiting(table: TableName): boolean {
+    return this.newest[table].size > 0;
+  }
+
+  async settle(): Promise<void> {
+    this.endGroup();
+    this.#settle();
+  }
+
+  async purge(table: TableName, now: number, limit: number): Promise<number> {
+    await this.settle();
+    return this.#written.purge(table, now, limit);
+  }
+
+  async close(): Promise<void> {
+    this.endWrites();
+    if (this.db.isOpen) this.db.close();
+  }
+
+  #settle(): void {
+    const { main, runs, counters } = this.newest;
+    this.#written.apply([...main.values(), ...runs.values(), ...counters.values()]);
+    this.newest = emptyLayer();
+  }
+}
+
+class FileDatabase extends WaitingRows implements Database {
+  readonly db: DatabaseSync;
+  readonly #path: string;
+  readonly #unlock: () => void;
+  readonly #warn: (message: string) => void;
+  readonly #journal: Journal;
+  readonly #thread: WriterThread;
+  /** What the thread writes at the moment. Where `newest` has a row of the same name, that one counts. */
+  #older = emptyLayer();
+  /** Of `older`. */
+  #file: string | undefined;
+  #writing: Promise<void> | undefined;
+  #problem: Error | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(path: string, unlock: () => void, warn: (message: string) => void, migrations: readonly Migration[]) {
+    super();
+    this.#path = path;
+    this.#unlock = unlock;
+    this.#warn = warn;
+    // SQLite gives its other files the mode of this one.
+    closeSync(openSync(path, 'a', 0o600));
+    this.db = new DatabaseSync(path);
+    try {
+      this.#journal = new Journal(path, this.#prepare(migrations) + 1);
+    } catch (error) {
+      this.db.close();
+      throw error;
+    }
+    writeFileSync(pidFile(path), `${process.pid}\n`);
+    this.#thread = new WriterThread(path);
+  }
+
+  /** Returns the number of the last file of the journal. */
+  #prepare(migrations: readonly Migration[]): number {
+    const known = migrations.at(-1)!.version;
+    const version = versionOf(this.db);
+    if (version > known) throw newerData(this.#path, version, known);
+    this.db.exec(PRAGMAS);
+    if (isEmptyData(this.db)) migrate(this.db, this.#path, migrations);
+    // Rows of the journal have the form of the version that wrote them.
+    const last = this.#recover();
+    const copy = migrate(this.db, this.#path, migrations);
+    if (copy !== undefined) {
+      this.#warn(`the data was migrated from version ${version} to ${known}; as it was, it is in ${copy}`);
+    }
+    return last;
+  }
+
+  protected keep(rows: readonly Row[]): void {
+    if (this.#problem && this.#journal.bytes > MAX_WAITING_BYTES) throw this.#problem;
+    this.#journal.append(rows);
+  }
+
+  protected afterKeeping(): Promise<void> | undefined {
+    const { bytes } = this.#journal;
+    if (bytes > WRITE_BYTES && !this.#problem) this.#startWriting();
+    else this.#timer ??= setTimeout(() => this.#startWriting(), WRITE_MS).unref();
+    return bytes > MAX_WAITING_BYTES ? this.#writing : undefined;
+  }
+
+  waiting(table: TableName, name: string): Row | undefined {
+    return this.newest[table].get(name) ?? this.#older[table].get(name);
+  }
+
+  *allWaiting(table: TableName): Generator<Row> {
+    const newest = this.newest[table];
+    yield* newest.values();
+    for (const row of this.#older[table].values()) if (!newest.has(row.name)) yield row;
+  }
+
+  hasWaiting(table: TableName): boolean {
+    return this.newest[table].size + this.#older[table].size > 0;
+  }
+
+  async settle(): Promise<void> {
+    this.endGroup();
+    while (this.#writing || !isEmpty(this.newest) || !isEmpty(this.#older)) {
+      this.#startWriting();
+      await this.#writing;
+      if (this.#problem) throw this.#problem;
+    }
+  }
+
+  purge(table: TableName, now: number, limit: number): Promise<number> {
+    return this.#thread.perform({ do: 'purge', table, now, limit });
+  }
+
+  async close(): Promise<void> {
+    if (!this.db.isOpen) return;
+    this.endWrites();
+    await this.#writing;
+    // What a broken thread leaves is written here, or at the next start.
+    await this.#thread.end().catch((error) => this.#warn(String(error)));
+    clearTimeout(this.#timer);
+    this.#journal.close();
+    try {
+      this.#recover();
+    } finally {
+      rmSync(pidFile(this.#path), { force: true });
+      this.db.close();
+      this.#unlock();
+    }
+  }
+
+  /** One at a time: the journal's files are in order. */
+  #startWriting(): void {
+    this.endGroup();
+    if (this.#writing) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#writing = this.#write().finally(() => {
+      this.#writing = undefined;
+      if (isEmpty(this.newest) && !this.#problem) return;
+      this.#timer ??= setTimeout(() => this.#startWriting(), this.#problem ? RETRY_MS : WRITE_MS).unref();
+    });
+  }
+
+  async #write(): Promise<void> {
+    if (isEmpty(this.#older)) {
+      this.#file = this.#journal.next();
+      this.#older = this.newest;
+      this.newest = emptyLayer();
+    }
+    if (this.#file === undefined) return;
+    try {
+      await this.#thread.perform({ do: 'write', file: this.#file });
+      this.#older = emptyLayer();
+      this.#problem = undefined;
+    } catch (error) {
+      this.#problem = error as Error;
+      this.#warn(`the database cannot be written, records stay in its journal: ${this.#problem.message}`);
+    }
+  }
+
+  /** Brings the journal's files into the database; returns the number of the last one. */
+  #recover(): number {
+    const rows = new WrittenRows(this.db);
+    const files = journalFiles(this.#path);
+    for (const [position, { file }] of files.entries()) {
+      const { rows: found, end } = readJournal(file);
+      rows.apply(found);
+      if (end === 'whole' || (end === 'cut' && position === files.length - 1)) {
+        rmSync(file);
+        continue;
+      }
+      // Only a loss of power or a fault of the disk does this. What follows may build on what is lost.
+      for (const each of files.slice(position)) renameSync(each.file, `${each.file}.damaged-${Date.now()}`);
+      this.#warn(`the journal ${file} is damaged: what was written last before the crash is lost`);
+      break;
+    }
+    return files.at(-1)?.number ?? 0;
+  }
+}
+
+/** The thread of `thread.ts`, started when it is needed. */
+class WriterThread {
+  readonly #path: string;
+  #worker: Worker | undefined;
+  readonly #waiting: PromiseWithResolvers<number>[] = [];
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** Orders are performed one after the other. */
+  perform(order: Order): Promise<number> {
+    this.#worker ??= this.#start();
+    // The process stays until it is done.
+    this.#worker.ref();
+    const answer = Promise.withResolvers<number>();
+    this.#waiting.push(answer);
+    this.#worker.postMessage(order);
+    return answer.promise;
+  }
+
+  async end(): Promise<void> {
+    if (this.#worker) await this.perform({ do: 'end' });
+  }
+
+  #start(): Worker {
+    const worker = new Worker(new URL(THREAD_URL), {
+      workerData: { thread: THREAD, path: this.#path },
+      name: THREAD,
+      // No flags of tests or inspectors.
+      env: threadEnvironment(),
+      execArgv: [],
+      resourceLimits: { maxYoungGenerationSizeMb: 4 },
+    });
+    worker.on('message', (answer: Answer) => {
+      const waiting = this.#waiting.shift()!;
+      if (this.#waiting.length === 0) worker.unref();
+      if ('error' in answer) waiting.reject(new Error(answer.error));
+      else waiting.resolve(answer.count);
+    });
+    worker.on('error', (error) => this.#lost(worker, error));
+    worker.on('exit', () => this.#lost(worker, new Error('the thread of the database ended')));
+    return worker;
+  }
+
+  #lost(worker: Worker, error: unknown): void {
+    if (this.#worker !== worker) return;
+    this.#worker = undefined;
+    for (const waiting of this.#waiting.splice(0)) waiting.reject(error);
+  }
+}
+
+/**
+ * Takes the operating system's lock, and returns what releases it. SQLite's lock on the database itself would keep its
+ * thread out.
+ */
+function lock(path: string): () => void {
+  const file = `${path}.lock`;
+  // Opening a file once more and closing it would release a lock of this process.
+  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600));
+  const db = new DatabaseSync(file);
+  try {
+    db.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
+  } catch (error) {
+    db.close();
+    if (isBusy(error)) throw new DatabaseInUseError(path, readPid(path));
+    throw error;
+  }
+  return () => db.close();
+}
+
+export class DatabaseInUseError extends Error {
+  readonly code = 'DATABASE_IN_USE';
+  constructor(path: string, pid: string | undefined) {
+    super(
+      `the data in ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}: stop that one, or start this one with another data folder`,
+    );
+    this.name = 'DatabaseInUseError';
+  }
+}
+
+const isBusy = (error: unknown): boolean =>
+  hasCode(error, 'ERR_SQLITE_ERROR') && (error as { errcode?: number }).errcode === SQLITE_BUSY;
+
+const pidFile = (path: string): string => `${path}.pid`;
+
+function readPid(path: string): string | undefined {
+  try {
+    return readFileSync(pidFile(path), 'utf8').trim() || undefined;
+  } catch {
+    return undefined;
+  }
+}

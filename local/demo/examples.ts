@@ -1,0 +1,118 @@
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readAgentFolder } from '#client/agent-folder.ts';
+import { uploadBundle } from '#client/upload-bundle.ts';
+import { createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
+import { type ApiError, type Client, createClient } from '#core/api/client.ts';
+import type { LocalServer } from '../server.ts';
+
+export const EXAMPLES_FOLDER = join(import.meta.dirname, '../..', 'examples');
+/** Main table: marks the examples as published, so that deleted ones are not published again. */
+const PUBLISHED = { pk: 'PLATFORM', sk: 'EXAMPLES' };
+/** The organization that the manifests name in their dependencies. */
+const AUTHOR = 'main';
+
+/** How to call the examples that need a model. */
+export const KEY_HINT = 'How to give it: examples/README.md, "Keys of model providers".';
+
+interface Example {
+  readonly name: string;
+  /** `skill` for a folder with a SKILL.md. */
+  readonly type: string;
+  /** The shell line of a program. */
+  readonly command?: string;
+  /** Whether it is to be kept running as a service, and is not called. */
+  readonly isService: boolean;
+  /** Whether it asks a language model, itself or through what it calls. */
+  readonly asksModel: boolean;
+}
+
+/** The folders of `examples/`, each after those that it needs. */
+export function listExamples(): Example[] {
+  const found = new Map<string, Example>();
+  const add = (name: string): Example => {
+    const known = found.get(name);
+    if (known) return known;
+    const manifest = manifestOf(name);
+    const needs = [...(manifest.manifest?.dependencies ?? []).map(({ id }) => id), ...(manifest.default_skills ?? [])];
+    const needed = needs.map((reference) => add(reference.split('/').at(-1)!.split('@')[0]!));
+    const { type, runtime } = manifest;
+    const isService = manifest.run_mode === 'always_on';
+    const asksModel = type === 'prompt' || type === 'agent' || needed.some((other) => other.asksModel);
+    const example = { name, type, command: runtime?.command, isService, asksModel };
+    found.set(name, example);
+    return example;
+  };
+  for (const name of readdirSync(EXAMPLES_FOLDER).filter(isExample)) add(name);
+  return [...found.values()];
+}
+
+const has = (...path: string[]): boolean => existsSync(join(EXAMPLES_FOLDER, ...path));
+const isExample = (name: string): boolean => has(name, 'agent.json') || has(name, 'SKILL.md');
+
+interface Manifest {
+  readonly type: string;
+  readonly run_mode?: string;
+  readonly runtime?: { readonly command: string };
+  readonly default_skills?: readonly string[];
+  readonly manifest?: { readonly dependencies: readonly { readonly id: string; readonly version: string }[] };
+}
+
+const manifestOf = (name: string): Manifest =>
+  has(name, 'SKILL.md')
+    ? { type: 'skill' }
+    : (JSON.parse(readFileSync(join(EXAMPLES_FOLDER, name, 'agent.json'), 'utf8')) as Manifest);
+
+/**
+ * Publishes the agents of `examples/`, once per data folder; after an interrupted start, the missing ones. `report` gets a
+ * line for each. A failure does not stop the others.
+ */
+export async function publishExamples(server: LocalServer, report: (line: string) => void): Promise<void> {
+  const { main, config } = server.deps;
+  if (await main.get(PUBLISHED)) return;
+  const { key, revoke } = await createOwnerKey(server.deps, 'publishes the examples');
+  const client = createClient({ baseUrl: server.url, key });
+  const known = new Set((await client.listAgents({})).filter((agent) => agent.runnable).map((agent) => agent.name));
+  for (const { name } of listExamples().filter((example) => !known.has(example.name))) {
+    report(`publishing examples/${name}`);
+    await publish(client, name, config.workspaceSlug).catch((error: ApiError | Error) =>
+      report(`  not published: ${error.message}`),
+    );
+  }
+  await main.put(PUBLISHED);
+  await revoke();
+}
+
+async function publish(client: Client, name: string, org: string): Promise<void> {
+  const { body, bundle } = await readFor(org, name);
+  const { agent } = await client.createAgent({ body });
+  if (bundle === undefined) return;
+  const params = { id: agent.id };
+  const upload = await uploadBundle(client, agent.id, bundle);
+  let { environment_status: status, environment_error: problem } = upload;
+  while (status === 'building') {
+    await sleep(500);
+    status = (await client.getAgent({ params })).environment_status;
+  }
+  if (status !== 'failed') return;
+  if (!problem) problem = (await client.listAgentLogs({ params, query: { limit: 1 } }))[0]?.error_message ?? null;
+  throw new Error(`its dependencies could not be installed:\n${problem}`);
+}
+
+/** The folder with its dependencies renamed to `org`. */
+async function readFor(org: string, name: string) {
+  const folder = join(EXAMPLES_FOLDER, name);
+  const dependencies = manifestOf(name).manifest?.dependencies ?? [];
+  if (org === AUTHOR || dependencies.length === 0) return readAgentFolder(folder);
+  const copy = mkdtempSync(join(tmpdir(), `${name}-`));
+  try {
+    cpSync(folder, copy, { recursive: true });
+    const text = readFileSync(join(copy, 'agent.json'), 'utf8');
+    writeFileSync(join(copy, 'agent.json'), text.replaceAll(`"id": "${AUTHOR}/`, `"id": "${org}/`));
+    return await readAgentFolder(copy);
+  } finally {
+    rmSync(copy, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasCode } from '#core/base/errors.ts';
+
+/**
+ * Writes a file that only its owner may read, atomically even if power fails: under another name in `temporaryFolder` (on
+ * the same file system), then renamed.
+ */
+export async function replaceFile(
+  path: string,
+  body: string | Uint8Array | AsyncIterable<Uint8Array>,
+  temporaryFolder: string,
+): Promise<void> {
+  const temporary = join(temporaryFolder, randomUUID());
+  await mkdir(temporaryFolder, { recursive: true, mode: 0o700 });
+  try {
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      await file.writeFile(body);
+      // Otherwise a power cut could leave the new name with an empty file.
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await moveInto(temporary, path);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+const MOVE_TRIES = 10;
+
+async function moveInto(temporary: string, path: string): Promise<void> {
+  const folder = dirname(path);
+  for (let left = MOVE_TRIES; ; left -= 1) {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      await rename(temporary, path);
+      break;
+    } catch (error) {
+      // A concurrent delete may remove the folder while it is empty.
+      if (left === 0 || !hasCode(error, 'ENOENT')) throw error;
+    }
+  }
+  const opened = await open(folder);
+  try {
+    await opened.sync();
+  } catch (error) {
+    // Cleared away again, with a delete of what was just moved in.
+    if (!hasCode(error, 'ENOENT')) throw error;
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Undefined if there is no such file or folder. */
+export async function undefinedIfMissing<T>(result: Promise<T>): Promise<T | undefined> {
+  try {
+    return await result;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return undefined;
+    throw error;
+  }
+}

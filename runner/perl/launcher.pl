@@ -1,0 +1,516 @@
+#!/usr/bin/perl
+# The launcher: one per platform process, outside all sandboxes. It forks sandboxes and their watchers, and kills them. A
+# fork from here is much cheaper than a spawn from Node's large process, and needs no program that Debian lacks.
+# Arguments: its scratch folder, which holds the host's socket; the cgroup in which sandboxes get theirs, or nothing; and as root
+# the sources to stage.
+use strict;
+use warnings;
+
+our ($SYS, $PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $MOUNT_SETATTR);
+BEGIN {
+    require(__FILE__ =~ s{[^/]*$}{init.pl}r);    # A sandbox runs its init; its helpers are used here, too.
+    require(__FILE__ =~ s{[^/]*$}{watcher.pl}r);
+    require(__FILE__ =~ s{[^/]*$}{cgroup.pl}r);
+}
+
+use constant {
+    MS_RDONLY => 1, MS_NOSUID => 2, MS_NODEV => 4, MS_NOEXEC => 8, MS_REMOUNT => 32, MS_BIND => 4096, MS_REC => 16384,
+    MS_SLAVE => 1 << 19, MNT_DETACH => 2,
+    NEW_USER => 0x10000000, NEW_PID => 0x20000000, NEW_MOUNT => 0x00020000, SIGCHLD => 17,
+    NEW_OTHERS => 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,    # Of the network, IPC, host names, cgroups.
+    PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2,
+    # Where a sandbox that is built sees the host's files. Later this folder has devpts.
+    OLD => '/dev/pts',
+    # Each sandbox has a host uid of its own, from a range that no host assigns.
+    FIRST_UID => 1_900_000_000,
+    # This part of the machine's free memory has to go before the watchers of idle sandboxes look.
+    WAKE_PART => 1 / 16, MEMORY_LOOK_SECONDS => 0.2,
+};
+
+# --- building a sandbox ----------------------------------------------------------------------------------------------
+
+sub touch { my ($path) = @_; open my $file, '>', $path or die "cannot create $path: $!\n" }
+
+sub bind_mount {
+    my ($source, $target) = @_;
+    make_parents($target);
+    if (-d $source) { mkdir $target, 0755 unless -d $target }
+    else            { touch($target) unless -e $target }
+    eval { sys('mount', $source, $target, 0, MS_BIND | MS_REC, 0); 1 } or die "cannot show $source at $target: $@";
+}
+
+# Mounts each folder that holds sources of $plan, which are below $old, where their paths do not show, below $at. Returns the
+# mounts: folder => mount. Sources that have the same path inside are left out, and all of them where the kernel refuses.
+sub hide_paths {
+    my ($plan, $old, $at, $nothing) = @_;
+    my %folders = map { -d $_ ? ($_ => 1) : (s{/[^/]+$}{}r => 1) }
+        map { "$old$$_[2]" } grep { $$_[0] eq 'bind' && $$_[1] ne $$_[2] } @$plan;
+    my %mounts;
+    for my $folder (sort keys %folders) {
+        next if grep { inside($folder, $_) } keys %mounts;
+        my $mount = "$at/" . keys %mounts;
+        mkdir $mount, 0755;
+        last unless hidden_mount($folder, $mount, $nothing);
+        $mounts{$folder} = $mount;
+    }
+    return \%mounts;
+}
+
+# Shows a folder read-only. /proc/self/mountinfo names the whole path of what is bound, but of an overlay only what it was given
+# as its folders, here ".". An overlay of a single folder would need a writable one, so there is a second one, $nothing: it
+# stays, because folders are listed empty without it. Returns nothing where the kernel refuses.
+sub hidden_mount {
+    my ($folder, $at, $nothing) = @_;
+    chdir $folder or die "cannot enter $folder: $!\n";
+    my $is_mounted = eval { sys('mount', 'host', $at, 'overlay', MS_RDONLY | MS_NOSUID | MS_NODEV, "lowerdir=.:$nothing"); 1 };
+    chdir '/';
+    return $is_mounted;
+}
+
+sub inside { my ($path, $folder) = @_; return $path eq $folder || index($path, "$folder/") == 0 }
+
+# Recursive. Keeps existing flags, which an ordinary user's remount may not drop.
+sub set_mount_flags {
+    my ($path, $flags) = @_;
+    sys($MOUNT_SETATTR, -100, $path, 0x8000, pack('Q4', $flags, 0, 0, 0), 32);
+}
+
+# Builds what sandboxes have in common in the empty folder $base, a mount; '' is the root folder. $old: the root folder of the
+# host. $plan: a list of [operation, at, from] (host-runtime.ts).
+sub build_common {
+    my ($base, $old, $plan) = @_;
+    mkdir "$base/$_", 0755 for qw(tmp home home/user dev dev/shm dev/pts proc hidden .nothing);
+    for my $name (qw(null zero full random urandom)) { bind_mount("$old/dev/$name", "$base/dev/$name") }
+    symlink 'pts/ptmx', "$base/dev/ptmx";
+    symlink '/proc/self/fd', "$base/dev/fd";
+    symlink "/proc/self/fd/$$_[0]", "$base/dev/$$_[1]" for [ 0, 'stdin' ], [ 1, 'stdout' ], [ 2, 'stderr' ];
+
+    sys('mount', 'hidden', "$base/hidden", 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
+    my $hidden = hide_paths($plan, $old, "$base/hidden", "$base/.nothing");
+    for (@$plan) {
+        my ($operation, $at, $from) = @$_;
+        if ($operation eq 'bind') {
+            my $source = "$old$from";
+            my ($folder) = $at eq $from ? () : grep { inside($source, $_) } keys %$hidden;
+            bind_mount($folder ? $hidden->{$folder} . substr($source, length $folder) : $source, "$base$at");
+            set_mount_flags("$base$at", MS_RDONLY | MS_NOSUID | MS_NODEV);
+        }
+        else {
+            make_parents("$base$at");
+            $operation eq 'link' ? symlink $from, "$base$at" : mkdir "$base$at", 0755 or die "cannot make $at: $!\n";
+        }
+    }
+    sys('umount2', "$base/hidden", MNT_DETACH);    # With all mounts in it: each umount waits for all processors.
+    rmdir "$base/hidden";
+    sys('mount', 'none', length $base ? $base : '/', 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0);
+}
+
+# Moves into a new file system. $common: where the launcher has built what sandboxes have in common, else it is built here of
+# $plan. $own: a list of [at, from], folders that only this sandbox shows.
+sub enter_root {
+    my ($common, $plan, $own, $disk_bytes) = @_;
+    sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
+    # Mounted over /tmp because that always exists. After pivot_root, the mount covers nothing.
+    if (length $common) { sys('mount', $common, '/tmp', 0, MS_BIND | MS_REC, 0) }
+    else                { sys('mount', 'sandbox', '/tmp', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m'); mkdir "/tmp$_", 0755 for '/dev', OLD }
+    chdir '/tmp';
+    sys('pivot_root', '.', substr OLD, 1);
+    chdir '/';
+    build_common('', OLD, $plan) unless length $common;
+
+    # A file with content takes at least a page, so the bytes run out before the inodes do. The inodes bound empty files.
+    # Mounted over a folder of the host that exists and has no sources.
+    my $inodes = int($disk_bytes / 4096) + 1000;
+    my $files = OLD . '/dev';
+    sys('mount', 'files', $files, 'tmpfs', MS_NOSUID | MS_NODEV, "mode=755,size=$disk_bytes,nr_inodes=$inodes");
+    for ([ 'home', '/home/user', 0755 ], [ 'tmp', '/tmp', 01777 ], [ 'shm', '/dev/shm', 01777 ]) {
+        my ($name, $at, $mode) = @$_;
+        mkdir "$files/$name";
+        chmod $mode, "$files/$name";
+        sys('mount', "$files/$name", $at, 0, MS_BIND, 0);
+    }
+    for (@$own) {
+        my ($at, $source) = ($$_[0], OLD . $$_[1]);
+        make_parents("$at/.");
+        next if hidden_mount($source, $at, '/.nothing');
+        bind_mount($source, $at);
+        set_mount_flags($at, MS_RDONLY | MS_NOSUID | MS_NODEV);
+    }
+    sys('mount', 'proc', '/proc', 'proc', MS_NOSUID | MS_NODEV | MS_NOEXEC, 0);
+    if (open my $limit, '>', '/proc/sys/user/max_user_namespaces') { syswrite $limit, "0\n" }
+    for my $path (grep { -e } qw(/proc/sys /proc/sysrq-trigger /proc/irq /proc/bus)) {
+        sys('mount', $path, $path, 0, MS_BIND | MS_REC, 0);
+        set_mount_flags($path, MS_RDONLY);
+    }
+    sys('umount2', OLD, MNT_DETACH);
+    sys('mount', 'devpts', '/dev/pts', 'devpts', MS_NOSUID | MS_NOEXEC, 'newinstance,ptmxmode=0666,mode=620');
+}
+
+sub write_file {
+    my ($path, $text) = @_;
+    open my $file, '>', $path or die "cannot open $path: $!\n";
+    (syswrite $file, $text) // die "cannot write $path: $!\n";
+}
+
+sub drop_capabilities {
+    for my $capability (0 .. 63) { last if syscall($SYS->{prctl}, PR_CAPBSET_DROP, $capability, 0, 0, 0) == -1 }    # The kernel has no more.
+    sys('capset', pack('L2', 0x20080522, 0), pack('L6', (0) x 6));
+}
+
+sub loopback_up {
+    socket my $socket, 2, 2, 0 or die "socket: $!\n";
+    my $request = pack 'a16 s x22', 'lo', 0x41;    # IFF_UP | IFF_RUNNING
+    ioctl $socket, 0x8914, $request or die "cannot bring loopback up: $!\n";
+}
+
+# --- starting and killing -------------------------------------------------------------------------------------
+
+# As root, mounts all sources of sandboxes where any uid can reach them, in a mount namespace that only the launcher and its
+# children have. So an unprivileged uid can build each sandbox.
+sub stage {
+    my (@sources) = @_;
+    sys('unshare', NEW_MOUNT);
+    sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
+    my @held = map { open_path($_) } @sources;
+    sys('mount', 'stage', '/mnt', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
+    for my $index (0 .. $#sources) { bind_mount('/proc/self/fd/' . fileno $held[$index], "/mnt/$index") }
+}
+
+sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "cannot open $path: $!\n"; return $handle }
+
+sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
+
+# In a fork of the launcher: lets go of everything but the standard three and @handles. What the launcher knows of other
+# sandboxes leads into them. What has no handle in %$sandboxes gets /dev/null in its place, because Perl may know the number
+# (close_all_but).
+sub keep_only {
+    my ($sandboxes, @handles) = @_;
+    close $_ for map { grep { ref eq 'GLOB' } values %$_ } values %$sandboxes;
+    open my $nothing, '<', '/dev/null' or die "cannot open /dev/null: $!\n";
+    my %keep = map { fileno($_) => 1 } $nothing, @handles;
+    sys('dup3', fileno $nothing, 0 + $_, O_CLOEXEC) for grep { !$keep{$_} } open_descriptors();
+}
+
+# The launcher and its watchers must also run when sandboxes keep all processors busy.
+sub go_first {
+    setpriority 0, 0, -5;
+    if (open my $group, '>', '/proc/self/autogroup') { syswrite $group, -5 }
+}
+
+# The session and the nice value of a sandbox. The scheduler shares between sessions where it groups by them (autogroup).
+sub go_last {
+    sys('setsid');
+    setpriority 0, 0, BASE_NICE;
+    if (open my $group, '>', '/proc/self/autogroup') { syswrite $group, BASE_NICE }
+}
+
+# What the launcher builds once for all sandboxes of a plan, as root: a sandbox then shows it by one mount. Returns its folder,
+# or '' for an ordinary user, who can mount nothing here.
+sub common_root {
+    my ($name, $plan) = @_;
+    return '' if $> != 0;
+    my $base = "/mnt/$name";
+    mkdir $base, 0755;
+    sys('mount', 'sandbox', $base, 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m');
+    build_common($base, '', $plan);
+    return $base;
+}
+
+# Forks a process that is root in a user namespace of its own, and process 1 in a pid namespace. It waits in join_namespaces.
+# Returns as fork does.
+sub fork_into_namespaces { my $pid = syscall $SYS->{clone}, NEW_USER | NEW_PID | SIGCHLD, 0, 0, 0, 0; return $pid == -1 ? undef : $pid }
+
+# Lets such a process be user 1000, who is $id outside.
+sub name_user {
+    my ($pid, $id) = @_;
+    write_file("/proc/$pid/setgroups", 'deny');
+    write_file("/proc/$pid/uid_map", "1000 $id 1");
+    write_file("/proc/$pid/gid_map", '1000 ' . ($> == 0 ? $id : $) + 0) . ' 1');
+}
+
+# In the new process. $go tells when its user has a name.
+sub join_namespaces {
+    my ($go) = @_;
+    sysread $go, my $word, 1 or leave(1);    # The launcher has ended, or failed.
+    close $go;
+    sys('setresgid', 1000, 1000, 1000);
+    sys('setresuid', 1000, 1000, 1000);
+    sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Otherwise the launcher could not open its /proc entries as an ordinary user.
+    sys('unshare', NEW_MOUNT | NEW_OTHERS);
+}
+
+sub ignore_standard_streams {
+    open STDIN, '<', '/dev/null' or die;
+    open STDOUT, '>', '/dev/null' or die;
+}
+
+# Runs in the new process. $outer: the launcher's pid namespace. $common, $plan, @own: as in enter_root.
+sub start_in_namespaces {
+    my ($status, $host_socket, $outer, $entrance, $go, $common, $plan, $token, $ports, $disk_bytes, @own) = @_;
+    go_last();
+    ignore_standard_streams();
+    join_namespaces($go);
+    my @folders;
+    while (@own) { push @folders, [ splice @own, 0, 2 ] }
+    enter_root($common, $plan, \@folders, $disk_bytes);
+    sys('sethostname', 'sandbox', 7);
+    loopback_up();
+    drop_capabilities();
+    check_is_process_1($outer);
+    syswrite $status, "ready\n";
+    close $status;
+    run_init(fileno $host_socket, $token, $ports, $outer, $entrance && fileno $entrance);
+}
+
+# Runs in a process of its own, where the container around the runner is the sandbox already.
+sub start_in_container {
+    my ($status, $host_socket, $token, $ports) = @_;
+    ignore_standard_streams();
+    syswrite $status, "\"child-pid\": $$\nready\n";
+    close $status;
+    run_init(fileno $host_socket, $token, $ports);
+}
+
+# Runs in a process of its own. @command: the path of bubblewrap and its arguments.
+sub start_bubblewrap {
+    my ($status, $host_socket, $outer, $entrance, @command) = @_;
+    go_last();
+    if ($> == 0) {
+        become(FIRST_UID + $$);
+        sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Otherwise /proc/self belongs to root, and the uid map cannot be written.
+    }
+    ignore_standard_streams();
+    open STDERR, '>&', $status;
+    open my $info, '>&', $status or die;           # Bubblewrap closes this one.
+    fcntl $_, F_SETFD, 0 for $status, $info, $host_socket, $entrance ? $entrance : ();
+    my %value = ('@status' => fileno $status, '@info' => fileno $info, '@host' => fileno $host_socket, '@outer' => $outer);
+    $value{'@entrance'} = $entrance ? fileno $entrance : '';
+    exec { $command[0] } map { $value{$_} // $_ } @command or die "cannot start bwrap: $!\n";
+}
+
+# Memory that the machine could still give to programs.
+sub available_kilobytes {
+    open my $file, '<', '/proc/meminfo' or return 0;
+    sysread $file, my $text, 256;
+    return $text =~ /^MemAvailable:\s+(\d+)/m ? $1 : 0;
+}
+
+# Bytes in the files of a sandbox. Counts each file system once.
+sub files_of {
+    my ($root) = @_;
+    my (%seen, $bytes);
+    for my $folder (map { "/proc/self/fd/" . fileno($root) . $_ } qw(/home/user /tmp /dev/shm)) {
+        my $device = (stat $folder)[0] // die "cannot see a sandbox's files: $!\n";
+        next if $seen{$device}++;
+        my $buffer = "\0" x 128;
+        syscall($SYS->{statfs}, $folder, $buffer) == 0 or die "cannot see a sandbox's files: $!\n";
+        my (undef, $block_bytes, $blocks, $free) = unpack 'q4', $buffer;
+        $bytes += ($blocks - $free) * $block_bytes;
+    }
+    return $bytes;
+}
+
+my $is_container;
+
+# Reads requests from stdin and writes events to stdout. When stdin ends, the platform is gone, and all sandboxes are killed.
+sub run_launcher {
+    my ($scratch, $group, @sources) = @_;
+    $0 = 'platform-sandbox-launcher';
+    close_all_but();
+    my $namespace = readlink('/proc/self/ns/pid') // die "cannot see the pid namespace: $!\n";
+    umask 022;
+    $SIG{PIPE} = 'IGNORE';
+    my $host_socket = open_path("$scratch/host.sock");
+    if ($> == 0) { sys('setgroups', 0, 0); stage(@sources); go_first() }
+    sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
+    # id => { status, said, pid, group, kills, root, net, uid, had, end, limit, disk, watch_at, watcher }: status is the pipe of one that
+    # starts, said is its text so far; root is its folder, net its network, uid its user on the host; had are the bytes in its files before it
+    # started; end is readable when it has ended; limit and disk are its limits in bytes; watch_at is when its watcher
+    # starts: with the first look at what its commands use, since most are gone by then, or the second one, is_seen; watcher is the pipe of its watcher,
+    # watcher_id the watcher's process.
+    # Or, instead of the watcher: group is its cgroup, kills is how often the kernel has ended processes for their memory.
+    my %sandboxes;
+    my (%plans, %commons);    # By name: what sandboxes show, and where it is built (common_root).
+    my @ended_groups;
+    my $requests = '';
+    my $most_available = 0;
+    my $tell_kills = sub {
+        my ($id) = @_;
+        my $sandbox = $sandboxes{$id};
+        return if !$sandbox->{group} || !defined $sandbox->{kills};
+        my $kills = memory_kills($sandbox->{group});
+        $tell->('memory', $id) if $kills > $sandbox->{kills};
+        $sandbox->{kills} = $kills;
+    };
+    my $start_watching = sub {
+        my ($id) = @_;
+        my $sandbox = $sandboxes{$id};
+        delete $sandbox->{watch_at};
+        my $forget = sub {
+            my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
+            keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
+        };
+        # In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of another
+        # namespace.
+        @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
+        kill_sandbox($sandbox) unless $sandbox->{watcher};
+    };
+    my $forget = sub {
+        my ($id) = @_;
+        my $sandbox = delete $sandboxes{$id};
+        push @ended_groups, $sandbox->{group} if $sandbox->{group};
+    };
+
+    $tell->('started');
+    while (1) {
+        1 while waitpid(-1, WNOHANG) > 0;
+        @ended_groups = grep { !remove_group($_) } @ended_groups;
+        my $handles = [ \*STDIN, map { grep { $_ } @$_{qw(status end watcher)} } values %sandboxes ];
+        my $is_watched = grep { $_->{watcher} } values %sandboxes;
+        my @waits = map { my $wait = $_->{watch_at} - now(); $wait > 0 ? $wait : 0 } grep { $_->{watch_at} } values %sandboxes;
+        push @waits, 0.1 if @ended_groups;
+        push @waits, MEMORY_LOOK_SECONDS if $is_watched;
+        my ($shortest) = sort { $a <=> $b } @waits;
+        my ($readable) = wait_for($handles, [], $shortest);
+
+        for my $id (keys %sandboxes) {
+            my $sandbox = $sandboxes{$id};
+            if ($sandbox->{status} && is_in($readable, $sandbox->{status})) {
+                my $count = sysread $sandbox->{status}, $sandbox->{said}, CHUNK, length $sandbox->{said};
+                my $pid = $sandbox->{pid} // ($sandbox->{said} =~ /"child-pid": (\d+)/)[0];
+                if ($pid && $sandbox->{said} =~ /^ready$/m) {
+                    my $ok = eval {
+                        $sandbox->{root} = open_path($is_container ? '/' : "/proc/$pid/root");
+                        if (!$is_container) { open $sandbox->{net}, '<', "/proc/$pid/ns/net" or die "cannot see a sandbox's network: $!\n" }
+                        $sandbox->{had} = $is_container ? files_of($sandbox->{root}) : 0;
+                        open $sandbox->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
+                        1;
+                    };
+                    delete $sandbox->{status};
+                    if ($ok) { $tell->('ready', $id) }
+                    else     { $tell->('failed', $id, $@); kill_sandbox($sandbox); $forget->($id) }
+                }
+                elsif (!$count) { $tell->('failed', $id, $sandbox->{said}); $forget->($id) }
+            }
+            elsif ($sandbox->{end} && is_in($readable, $sandbox->{end})) {
+                $tell_kills->($id);
+                $tell->('gone', $id);
+                $forget->($id);
+            }
+            elsif ($sandbox->{watcher} && is_in($readable, $sandbox->{watcher})) {
+                sysread $sandbox->{watcher}, my $report, 1;
+                if ($report eq 'm') { $tell->('memory', $id) }
+                # Also when the watcher has died: a sandbox that is not watched must not run.
+                else { delete $sandbox->{watcher}; kill_sandbox($sandbox) }
+            }
+        }
+        for my $id (grep { $sandboxes{$_}{watch_at} } keys %sandboxes) {
+            my $sandbox = $sandboxes{$id};
+            next if $sandbox->{watch_at} > now();
+            # The first look is at what costs nothing to see: a watcher takes longer than most runs have left.
+            if (!$is_container && !$sandbox->{is_seen}++ && is_small($sandbox)) { $sandbox->{watch_at} += LOOK_MS / 1000 }
+            else                                                                 { $start_watching->($id) }
+        }
+        # A sandbox that was idle may be what takes the machine's memory.
+        my $available = $is_watched ? available_kilobytes() : 0;
+        if ($available < $most_available * (1 - WAKE_PART)) {
+            kill 'USR1', map { $_->{watcher} ? $_->{watcher_id} : () } values %sandboxes;
+            $most_available = $available;
+        }
+        $most_available = $available if $available > $most_available;
+        if (is_in($readable, \*STDIN)) {
+            if (!sysread STDIN, $requests, CHUNK, length $requests) {
+                kill_sandbox($_) for values %sandboxes;
+                # What is left would become the runner's, which collects no children that it does not know.
+                if ($is_container) { kill_tree(); 1 while waitpid(-1, 0) > 0 }
+                unlink glob "$scratch/*";
+                rmdir $scratch;
+                remove_all($group, @ended_groups, map { $_->{group} // () } values %sandboxes) if length $group;
+                exit 0;
+            }
+            while (my ($request, $id, @fields) = take_record(\$requests)) {
+                if ($request eq 'start') {
+                    pipe my $status, my $status_writer or die;
+                    if ($fields[3] eq 'container') {
+                        # Commands have the launcher's uid and could otherwise read and trace it.
+                        sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
+                        $is_container = 1;
+                    }
+                    $sandboxes{$id} = { status => $status, said => '' };
+                    my $entrance;
+                    if (length $group) {
+                        $sandboxes{$id}{group} = "$group/$id";
+                        $entrance = eval { make_group("$group/$id") } or syswrite $status_writer, $@;
+                        next if !$entrance;
+                    }
+                    my ($token, $ports, $disk_bytes, $setup, @setup) = @fields;
+                    my ($go, $go_writer, $pid, $common, $plan);
+                    if ($setup eq 'namespaces') {
+                        my $name = shift @setup;
+                        $plan = $plans{$name};
+                        $common = $commons{$name} //= eval { common_root($name, $plan) };
+                        if (!defined $common) { syswrite $status_writer, $@; next }
+                        pipe $go, $go_writer or die;
+                    }
+                    $pid = $go ? fork_into_namespaces() : fork;
+                    if (!defined $pid) { syswrite $status_writer, "cannot start a process: $!\n"; next }
+                    $sandboxes{$id}{uid} = FIRST_UID + $pid;
+                    if ($pid) {
+                        next unless $go;
+                        $sandboxes{$id}{pid} = $pid;
+                        eval {
+                            enter_own_group("$group/$id", $pid) if $entrance;
+                            name_user($pid, $> == 0 ? FIRST_UID + $pid : $>);
+                            syswrite $go_writer, '.';
+                        } or syswrite $status_writer, $@;
+                        next;
+                    }
+                    eval {
+                        undef $go_writer;
+                        keep_only(\%sandboxes, $status_writer, $host_socket, $entrance ? $entrance : (), $go ? $go : ());
+                        if ($go) { start_in_namespaces($status_writer, $host_socket, $namespace, $entrance, $go, $common, $plan, $token, $ports, $disk_bytes, @setup) }
+                        elsif ($is_container) { start_in_container($status_writer, $host_socket, $token, $ports) }
+                        else {
+                            enter_own_group("$group/$id", 0) if $entrance;
+                            start_bubblewrap($status_writer, $host_socket, $namespace, $entrance, $setup, @setup);
+                        }
+                        1;
+                    } or syswrite $status_writer, $@;
+                    leave(1);
+                }
+                elsif ($request eq 'plan') {
+                    my @plan;
+                    while (@fields) { push @plan, [ splice @fields, 0, 3 ] }
+                    $plans{$id} = \@plan;
+                }
+                elsif ($request eq 'watch') {
+                    my $sandbox = $sandboxes{$id} or next;
+                    my $processes;
+                    (@$sandbox{qw(limit disk)}, $processes) = @fields;
+                    if ($sandbox->{group}) {
+                        $sandbox->{kills} = 0;
+                        eval { limit_group($sandbox->{group}, $sandbox->{limit}, $processes); 1 } or kill_sandbox($sandbox);
+                        next;
+                    }
+                    $sandbox->{watch_at} = now() + LOOK_MS / 1000;
+                }
+                elsif ($request eq 'look') { $tell_kills->($id) if $sandboxes{$id}; $tell->('looked', $id) }
+                elsif ($request eq 'kill')  { kill_sandbox($sandboxes{$id}) if $sandboxes{$id} }
+            }
+        }
+    }
+}
+
+sub kill_sandbox {
+    my ($sandbox) = @_;
+    kill_group($sandbox->{group}) if $sandbox->{group};
+    return unless $sandbox->{end};
+    syscall $PIDFD_SEND_SIGNAL, fileno $sandbox->{end}, 9, 0, 0;
+    # Its end takes the kernel some time, in which nothing of it runs.
+    delete $sandbox->{watch_at};
+    # No namespace ends with its init, so its other processes are now children of the launcher.
+    kill_tree() if $is_container;
+}
+
+run_launcher(@ARGV);

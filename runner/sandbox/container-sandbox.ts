@@ -1,0 +1,191 @@
+import { execFile } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { chmod, lstat, mkdir, mkdtemp, readdir, rm, rmdir } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import type { Blobs } from '#core/ports/blobs.ts';
+import type { SandboxSpec } from '#core/ports/sandbox.ts';
+import { Launcher } from './launcher.ts';
+import { type Network, openProcessSession, portsOf } from './open-session.ts';
+import type { ProcessSession } from './session.ts';
+import { linkSdk, unpackBundle, unpackLayer } from './unpack.ts';
+
+const run = promisify(execFile);
+
+const LAUNCHER = fileURLToPath(new URL('../perl/launcher.pl', import.meta.url));
+const CONTAINER = fileURLToPath(new URL('../perl/container.pl', import.meta.url));
+const BUNDLE = '/home/user/agent';
+const LAYER = '/layer';
+/** The launcher, init and one supervisor. */
+const OWN_PROCESSES = 3;
+/** Without it, SIGUSR1 makes Node listen for a debugger, which could be any program of the session. */
+const NO_DEBUGGER = '--disable-sigusr1';
+/** Until a program that listens and accepts nothing counts as absent. */
+const CONNECT_MS = 10_000;
+
+interface ContainerSandboxOptions {
+  /** Whether this process must be process 1, so that all others end with it. */
+  readonly isProcess1: boolean;
+  readonly blobs: Pick<Blobs, 'get' | 'stream'>;
+  /** Absolute path. */
+  readonly perl: string;
+  readonly scratchFolder: string;
+  /** Called when the job or the memory limit has ended the sandbox. */
+  onLost(): void;
+  log(line: string): void;
+}
+
+/**
+ * One sandbox in a container of its own, such as a Fargate task. The container isolates, and it ends with the runner. The
+ * runner and its job are the same user, so that neither needs a privilege. The job cannot touch the runner: the runner is
+ * process 1, which no signal from inside ends or stops; it cannot be traced or read; and all other processes end with it.
+ * A job can only end itself. In a VM the runner may not be process 1: there a job can kill the runner and answer in its
+ * place until the VM is ended from outside. It could only forge the output of its own run, which it controls anyway.
+ */
+export class ContainerSandbox {
+  readonly #options: ContainerSandboxOptions;
+  #launcher: Launcher | undefined;
+  /** What the container has; it is unpacked once. */
+  #unpacked: string | undefined;
+  /** How the container was before its first session. */
+  #untouched: string | undefined;
+
+  /** Throws when this process lacks the protection described above. */
+  constructor(options: ContainerSandboxOptions) {
+    this.#options = options;
+    if (options.isProcess1 && process.pid !== 1) {
+      throw new Error('in a container the runner must be process 1, without an init before it');
+    }
+    if (statSync('/proc/self/environ').uid === process.getuid?.()) {
+      throw new Error(
+        'in a container the runner must be started by its unreadable loader, or jobs could read its memory',
+      );
+    }
+  }
+
+  /**
+   * Says how the container is before its first session, for {@link renew}. Throws with the reason if it could never be shown to
+   * be the same again: then it must not have a further session of another run.
+   */
+  async prepareReuse(): Promise<void> {
+    if (!this.#options.isProcess1) throw new Error('the runner is not process 1');
+    if (!process.execArgv.includes(NO_DEBUGGER)) throw new Error(`the runner was started without ${NO_DEBUGGER}`);
+    this.#untouched = await this.#inspect();
+  }
+
+  /**
+   * Removes what closed sessions have left: their processes, all files that they could write, and the launcher, which has their
+   * user. Throws unless the container is then as it was before the first one.
+   */
+  async renew(): Promise<void> {
+    if (this.#untouched === undefined) throw new Error('the container was not looked at before its first session');
+    await this.#launcher?.close();
+    this.#launcher = undefined;
+    this.#unpacked = undefined;
+    const found = await this.#inspect('empty');
+    if (found !== this.#untouched)
+      throw new Error(`the container is changed: ${firstDifference(found, this.#untouched)}`);
+  }
+
+  async #inspect(...args: string[]): Promise<string> {
+    const { stdout } = await run(this.#options.perl, [CONTAINER, ...args], { cwd: '/', env: {} });
+    return stdout;
+  }
+
+  /**
+   * One at a time. One that follows another without {@link renew} between them has the same bundle and layer, and finds the files
+   * that the other has left.
+   */
+  async open(spec: SandboxSpec, network: Network): Promise<ProcessSession> {
+    const { perl, scratchFolder, log, onLost } = this.#options;
+    if (spec.purpose === 'service' && spec.egress === 'none') {
+      throw new Error(
+        'PLATFORM_SANDBOX_EGRESS is "none", which a task cannot keep for a service: an app without network cannot listen either. Set it to "open" or to a list of hosts.',
+      );
+    }
+    await this.#unpack(spec);
+    if (!this.#launcher?.isRunning) {
+      await mkdir(scratchFolder, { recursive: true });
+      this.#launcher = await Launcher.start({
+        perl,
+        script: LAUNCHER,
+        scratch: await mkdtemp(join(scratchFolder, 'launcher-')),
+        sources: [],
+        log,
+      });
+    }
+    const sandbox = await this.#launcher.startSandbox({
+      ports: portsOf(spec.egress, network),
+      diskBytes: spec.limits.diskBytes,
+      setup: () => ['container'],
+    });
+    const session = openProcessSession(sandbox, spec, network, () => {}, {
+      ownProcesses: OWN_PROCESSES + threads(),
+      connect: connectHere,
+    });
+    void sandbox.gone.then(() => session.isClosing || onLost());
+    return session;
+  }
+
+  async #unpack({ bundle, layer, layerSha256 }: SandboxSpec): Promise<void> {
+    const { blobs } = this.#options;
+    const content = JSON.stringify([bundle, layer]);
+    if (this.#unpacked === content) return;
+    // An attempt that broke off leaves a part.
+    await mkdir(BUNDLE, { recursive: true });
+    await Promise.all([clear(BUNDLE), clear(LAYER)]);
+    if (bundle === undefined) await rmdir(BUNDLE);
+    else {
+      await unpackBundle(blobs, bundle, BUNDLE);
+      await makeReadOnly(BUNDLE);
+    }
+    if (layer === undefined) await linkSdk(LAYER);
+    else await unpackLayer(blobs, { key: layer, sha256: layerSha256 }, LAYER);
+    await makeReadOnly(LAYER);
+    this.#unpacked = content;
+  }
+}
+
+function firstDifference(found: string, expected: string): string {
+  const lines = new Set(expected.split('\n'));
+  return found.split('\n').find((line) => !lines.has(line)) ?? 'something is missing';
+}
+
+/** The program has the network of this process: 127.0.0.1, else ::1. */
+async function connectHere(port: number): Promise<Socket | undefined> {
+  for (const host of ['127.0.0.1', '::1']) {
+    const socket = connect({ host, port, noDelay: true });
+    const isOpen = await new Promise<boolean>((resolve) => {
+      socket.setTimeout(CONNECT_MS, () => resolve(false));
+      socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    });
+    socket.setTimeout(0).removeAllListeners('timeout');
+    if (isOpen) return socket;
+    socket.destroy();
+  }
+  return undefined;
+}
+
+/** Threads of this process, which count against its user's process limit. */
+const threads = (): number => Number(/^Threads:\t(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
+
+/** Only a folder that may be written can be emptied. */
+async function clear(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await clear(path);
+    await rm(path, { recursive: true });
+  }
+}
+
+async function makeReadOnly(folder: string): Promise<void> {
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await makeReadOnly(path);
+    else if (entry.isFile()) await chmod(path, (await lstat(path)).mode & 0o555);
+  }
+  await chmod(folder, 0o555);
+}

@@ -1,0 +1,320 @@
+import { statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { hasCode } from '#core/base/errors.ts';
+import type { Sandbox, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import { GATEWAY_PORT } from '#core/ports/service-host.ts';
+import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from '../host-runtime.ts';
+import { type DelegatedGroup, delegatedGroup, makeLauncherGroup } from './cgroup.ts';
+import type { CachedFolder, ContentCache } from './content-cache.ts';
+import { Launcher, type SandboxProcess } from './launcher.ts';
+import { type Network, openProcessSession, portsOf } from './open-session.ts';
+import { makeScratchFolder } from './scratch.ts';
+import type { ProcessSession } from './session.ts';
+
+interface NamespaceSandboxOptions extends Network {
+  /** Absolute path of {@link NamespaceSandboxOptions.cache}. */
+  readonly cacheFolder: string;
+  readonly cache: ContentCache;
+  readonly runtime: HostRuntime;
+  /** Sandboxes kept started ahead for the agents used last. @default 4 */
+  readonly prestart?: number;
+  readonly log?: (line: string) => void;
+}
+
+type Kind = 'bubblewrap' | 'unshare';
+/** What sandboxes show, but for their own folders: without a layer or with one. */
+type Plan = 'plain' | 'layered';
+
+interface Started {
+  readonly sandbox: SandboxProcess;
+  /** Lets go of the cached folders that the sandbox shows. */
+  release(): void;
+}
+
+/** A started sandbox without a session yet. */
+interface Prestarted extends Started {
+  readonly key: string;
+}
+
+const LAUNCHER = fileURLToPath(new URL('../perl/launcher.pl', import.meta.url));
+const INIT = fileURLToPath(new URL('../perl/init.pl', import.meta.url));
+const LAYER = '/layer';
+/** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
+const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Returns a sandbox of the first of `kinds` that works here, else the reason for each kind that does not.
+ * By default `unshare` comes first, which costs half of what bubblewrap does.
+ */
+export async function createNamespaceSandbox({
+  kinds = ['unshare', 'bubblewrap'],
+  ...options
+}: NamespaceSandboxOptions & { readonly kinds?: readonly Kind[] }): Promise<NamespaceSandbox | string[]> {
+  const problems: string[] = [];
+  const group = process.platform === 'linux' ? delegatedGroup() : 'this is not Linux';
+  let noGroup = typeof group === 'string' ? group : undefined;
+  for (const kind of kinds) {
+    // A group that can be made may still not hold a sandbox. Then its limits are watched, as where there is none.
+    for (const tried of typeof group === 'string' ? [undefined] : [group, undefined]) {
+      const sandbox = new NamespaceSandbox({ ...options, kind, limits: limitsOf(tried, noGroup), group: tried });
+      const problem = await sandbox.probe();
+      if (problem === undefined) return sandbox;
+      if (tried) noGroup = `a sandbox cannot start in its cgroup v2: ${problem}`;
+      else problems.push(`${kind}: ${problem}`);
+      await sandbox.close();
+    }
+  }
+  return problems;
+}
+
+const limitsOf = (group: DelegatedGroup | undefined, noGroup: string | undefined): SandboxStatus['limits'] =>
+  group
+    ? { by: 'kernel', detail: `a cgroup each in ${group.folder}: ${group.controllers.join(', ')}` }
+    : { by: 'watcher', detail: `a watcher each, because ${noGroup}` };
+
+interface Options extends NamespaceSandboxOptions {
+  readonly kind: Kind;
+  readonly limits: SandboxStatus['limits'];
+  /** Where sandboxes get their cgroups. Without it, watchers hold their limits. */
+  readonly group: DelegatedGroup | undefined;
+}
+
+/** The sandboxes of one platform process, in kernel namespaces made by `launcher.pl` or by bubblewrap. */
+export class NamespaceSandbox implements Sandbox {
+  readonly #options: Options;
+  readonly #cache: ContentCache;
+  readonly #runtime: HostRuntime;
+  /** Paths that sandboxes see and that only root may reach (`stage` in `launcher.pl`). */
+  readonly #staged: readonly string[];
+  readonly #prestart: number;
+  readonly #log: (line: string) => void;
+  #launcher: Promise<Launcher> | undefined;
+  /** Oldest first. */
+  readonly #prestarted: Prestarted[] = [];
+  #starting = 0;
+  #isClosed = false;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.#cache = options.cache;
+    this.#runtime = options.runtime;
+    this.#prestart = options.prestart ?? 4;
+    this.#log = options.log ?? (() => {});
+    const isSystem = (path: string) => /^\/(usr|etc|bin|sbin|lib\w*)(\/|$)/.test(path);
+    const binds = options.runtime.root.flatMap(({ operation, from }) => (operation === 'bind' ? [from] : []));
+    // The folder of a file, because the launcher shows it by an overlay, which would not show what is mounted on a file.
+    const folderOf = (path: string) => (statSync(path).isDirectory() ? path : dirname(path));
+    const sources = [options.cacheFolder, INIT, ...binds.filter((path) => !isSystem(path))].map(folderOf);
+    this.#staged =
+      process.getuid?.() === 0
+        ? sources.filter((path, index) => !sources.some((other, at) => at < index && isInside(path, other)))
+        : [];
+  }
+
+  /** Starts a sandbox and ends it. Returns the reason when that does not work. */
+  async probe(): Promise<string | undefined> {
+    const { perl, bubblewrap } = this.#runtime;
+    if (process.platform !== 'linux') return `it needs Linux, this is ${process.platform}`;
+    if (!perl) return 'perl was not found';
+    if (this.#options.kind === 'bubblewrap' && !bubblewrap) return 'bwrap was not found';
+    try {
+      const { sandbox, release } = await this.#start({ ports: portsOf('open', this.#options), diskBytes: 1024 * 1024 });
+      await sandbox.kill();
+      release();
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
+  get kind(): Kind {
+    return this.#options.kind;
+  }
+
+  async status(): Promise<SandboxStatus> {
+    return { kind: this.kind, limits: this.#options.limits, interpreters: this.#runtime.interpreters };
+  }
+
+  async open(spec: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
+    const needs = needsOf(spec, network);
+    const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
+    if (spec.purpose === 'run') void this.#startAhead(needs);
+    return openProcessSession(sandbox, spec, network, release);
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const { release } of this.#prestarted.splice(0)) release();
+    const launcher = await this.#launcher?.catch(() => undefined);
+    await launcher?.close();
+  }
+
+  #take(key: string): Prestarted | undefined {
+    for (let index = this.#prestarted.length - 1; index >= 0; index--) {
+      const candidate = this.#prestarted[index]!;
+      if (candidate.key !== key) continue;
+      this.#prestarted.splice(index, 1);
+      if (candidate.sandbox.isAlive) return candidate;
+      candidate.release();
+    }
+    return undefined;
+  }
+
+  /** Starts a sandbox for the agent that was just used, which is likely to be used again. The oldest ones make room. */
+  async #startAhead(needs: Needs): Promise<void> {
+    if (this.#starting >= this.#prestart) return;
+    this.#starting++;
+    try {
+      this.#prestarted.push({ key: keyOf(needs), ...(await this.#start(needs)) });
+    } catch (error) {
+      if (!this.#isClosed) this.#log(`a sandbox could not be started ahead: ${(error as Error).message}`);
+    } finally {
+      this.#starting--;
+    }
+    const surplus = this.#isClosed ? this.#prestarted.length : this.#prestarted.length - this.#prestart;
+    void this.#dropPrestarted(Math.max(surplus, 0));
+  }
+
+  async #dropPrestarted(count: number): Promise<void> {
+    await Promise.all(this.#prestarted.splice(0, count).map(({ sandbox, release }) => sandbox.kill().then(release)));
+  }
+
+  /** Sandboxes that were started ahead hold what they show. They go before a run is refused for lack of room. */
+  async #startInRoom(needs: Needs): Promise<Started> {
+    try {
+      return await this.#start(needs);
+    } catch (error) {
+      if (!hasCode(error, 'RATE_LIMITED') || this.#prestarted.length === 0) throw error;
+      await this.#dropPrestarted(this.#prestarted.length);
+      return this.#start(needs);
+    }
+  }
+
+  async #start(needs: Needs): Promise<Started> {
+    const folders: CachedFolder[] = [];
+    const release = () => {
+      for (const folder of folders) folder.release();
+    };
+    try {
+      const own: { readonly at: string; readonly from: string }[] = [];
+      if (needs.bundle !== undefined) {
+        const bundle = await this.#cache.bundle(needs.bundle, needs.owner);
+        folders.push(bundle);
+        own.push({ at: '/home/user/agent', from: this.#visiblePath(bundle.path) });
+      }
+      if (needs.layer !== undefined) {
+        const layer = await this.#cache.layer(needs.layer, needs.layerSha256, needs.owner);
+        folders.push(layer);
+        own.push({ at: LAYER, from: this.#visiblePath(layer.path) });
+      }
+      const plan = needs.layer === undefined ? 'plain' : 'layered';
+      const launcher = await this.#launch();
+      const sandbox = await launcher.startSandbox({
+        ports: needs.ports,
+        diskBytes: needs.diskBytes,
+        setup: (token) =>
+          this.#options.kind === 'unshare'
+            ? ['namespaces', plan, ...own.flatMap(({ at, from }) => [at, from])]
+            : this.#bubblewrapCommand(
+                [...this.#planOf(plan), ...own.map((folder): RootEntry => ({ operation: 'bind', ...folder }))],
+                needs,
+                token,
+              ),
+      });
+      return { sandbox, release };
+    } catch (error) {
+      release();
+      throw error;
+    }
+  }
+
+  /** What sandboxes show, but for their own folders. */
+  #planOf(plan: Plan): RootEntry[] {
+    // Node looks in /node_modules from any folder, for `import` and `require`. A layer links to the platform's packages.
+    const packages = plan === 'layered' ? `${LAYER}/node_modules` : SDK_NODE_MODULES;
+    const links: RootEntry[] = [{ operation: 'link', at: '/node_modules', from: packages }];
+    return [...this.#runtime.root, ...links].map((entry) =>
+      entry.operation === 'bind' ? { ...entry, from: this.#visiblePath(entry.from) } : entry,
+    );
+  }
+
+  /** The path at which the launcher's children see `path`. */
+  #visiblePath(path: string): string {
+    const index = this.#staged.findIndex((source) => isInside(path, source));
+    return index < 0 ? path : `/mnt/${index}${path.slice(this.#staged[index]!.length)}`;
+  }
+
+  async #launch(): Promise<Launcher> {
+    if (this.#isClosed) throw new Error('the sandbox is closed');
+    const running = await this.#launcher?.catch(() => undefined);
+    if (running?.isRunning) return running;
+    this.#launcher = (async () => {
+      const scratch = await makeScratchFolder();
+      return Launcher.start({
+        perl: this.#runtime.perl!,
+        script: LAUNCHER,
+        scratch,
+        group: this.#options.group && makeLauncherGroup(this.#options.group),
+        sources: this.#staged,
+        plans: this.#options.kind === 'unshare' ? this.#plans() : {},
+        log: this.#log,
+      });
+    })();
+    return this.#launcher;
+  }
+
+  /** As `launcher.pl` takes them. */
+  #plans(): Record<Plan, string[]> {
+    const rowsOf = (plan: Plan) => this.#planOf(plan).flatMap(({ operation, at, from }) => [operation, at, from]);
+    return { plain: rowsOf('plain'), layered: ['folder', LAYER, '', ...rowsOf('layered')] };
+  }
+
+  #bubblewrapCommand(plan: readonly RootEntry[], needs: Needs, token: string): string[] {
+    const { perl, bubblewrap } = this.#runtime;
+    const disk = String(needs.diskBytes);
+    return [
+      bubblewrap!,
+      ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
+      ...['--disable-userns', '--cap-drop', 'ALL', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
+      ...['--die-with-parent', '--as-pid-1', '--info-fd', '@info'],
+      // Bubblewrap cannot show one tmpfs in two places; this way /tmp shares the limit of the home folder.
+      ...['--perms', '0755', '--size', disk, '--tmpfs', '/home', '--perms', '0755', '--dir', '/home/user'],
+      ...['--perms', '1777', '--dir', '/home/tmp', '--symlink', 'home/tmp', '/tmp'],
+      ...['--proc', '/proc', '--dev', '/dev'],
+      ...['--perms', '1777', '--size', String(BUBBLEWRAP_SHM_BYTES), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'],
+      ...plan.flatMap(({ operation, at, from }) =>
+        operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
+      ),
+      ...['--ro-bind', this.#visiblePath(INIT), '/.init.pl', '--remount-ro', '/'],
+      ...[perl!, '/.init.pl', '@status', '@host', '@outer', token, needs.ports, '@entrance'],
+    ];
+  }
+}
+
+/** A sandbox that was started ahead fits a spec with the same needs. */
+interface Needs {
+  readonly bundle?: string;
+  readonly layer?: string;
+  readonly layerSha256?: string;
+  /** Whom it counts for. Others may get the sandbox as well. */
+  readonly owner?: string;
+  /** The ports that lead out, as `init.pl` takes them; empty where none does. */
+  readonly ports: string;
+  readonly diskBytes: number;
+}
+
+const needsOf = (spec: SandboxSpec, network: Network): Needs => ({
+  bundle: spec.bundle,
+  layer: spec.layer,
+  layerSha256: spec.layerSha256,
+  owner: spec.owner,
+  ports: [portsOf(spec.egress, network), spec.purpose === 'service' && `taken=${GATEWAY_PORT}`]
+    .filter(Boolean)
+    .join(','),
+  diskBytes: spec.limits.diskBytes,
+});
+
+const keyOf = ({ bundle, layer, layerSha256, ports, diskBytes }: Needs): string =>
+  JSON.stringify([bundle, layer, layerSha256, ports, diskBytes]);
+
+const isInside = (path: string, folder: string): boolean => path === folder || path.startsWith(`${folder}/`);

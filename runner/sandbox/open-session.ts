@@ -1,0 +1,97 @@
+import { randomUUID } from 'node:crypto';
+import { EGRESS_PORT, type Egress, type SandboxSpec } from '#core/ports/sandbox.ts';
+import { SDK_PYTHONPATH } from '../host-runtime.ts';
+import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
+import type { SandboxProcess } from './launcher.ts';
+import { ProcessSession, type SessionOptions } from './session.ts';
+
+export interface Network {
+  /** The platform's own address: the one private address that sandboxes with egress may reach. */
+  readonly gateway?: Gateway;
+  /** Package registries that installations may use, and runs may not. */
+  readonly registries?: Registries;
+}
+
+const PROXY = `http://127.0.0.1:${EGRESS_PORT}`;
+
+/**
+ * The ports that lead out of a sandbox, as `init.pl` takes them; empty where none does. Agents find the platform at the
+ * loopback address that it listens on. A port below 1024 is left out, since only root could listen on it.
+ */
+export function portsOf(egress: Egress, { gateway }: Network): string {
+  if (egress === 'none') return '';
+  return gateway && gateway.port >= 1024 ? `egress=${EGRESS_PORT},gateway=${gateway.port}` : `egress=${EGRESS_PORT}`;
+}
+
+/** Puts a started sandbox under the limits and the network of `spec`. `release` is called once the sandbox is gone. */
+export function openProcessSession(
+  sandbox: SandboxProcess,
+  spec: SandboxSpec,
+  network: Network,
+  release: () => void,
+  more: Pick<SessionOptions, 'ownProcesses' | 'connect'> = {},
+): ProcessSession {
+  sandbox.watch(spec.limits);
+  const registries = spec.purpose === 'install' ? network.registries : undefined;
+  const stopEgress = serveEgress(sandbox, spec, { gateway: network.gateway, registries });
+  return new ProcessSession({
+    sandbox,
+    spec,
+    env: environmentOf(spec, registries?.env ?? {}),
+    ...more,
+    onClose: () => {
+      stopEgress();
+      release();
+    },
+  });
+}
+
+function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway, registries }: Network): () => void {
+  if (egress === 'none') return () => {};
+  let proxy: EgressProxy | undefined;
+  // Created at its first use: most agents connect to nothing.
+  const get = () => {
+    proxy ??= new EgressProxy({
+      egress,
+      gateway,
+      origin: `sandbox ${randomUUID()}`,
+      allowHosts: registries?.allowHosts,
+    });
+    return proxy;
+  };
+  const stops = [
+    sandbox.hostSocket.on(`egress ${sandbox.token}`, (socket) => get().accept(socket)),
+    sandbox.hostSocket.on(`gateway ${sandbox.token}`, (socket) => get().acceptForGateway(socket)),
+  ];
+  return () => {
+    for (const stop of stops) stop();
+    proxy?.close();
+  };
+}
+
+/** The platform's own variables win: a secret named HOME must not lead a program astray. */
+function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
+  const layerPath = spec.layer === undefined ? [] : ['/layer/python/bin', '/layer/node_modules/.bin'];
+  const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];
+  return {
+    ...(spec.egress !== 'none' && {
+      HTTP_PROXY: PROXY,
+      HTTPS_PROXY: PROXY,
+      http_proxy: PROXY,
+      https_proxy: PROXY,
+      NO_PROXY: 'localhost,127.0.0.1',
+      no_proxy: 'localhost,127.0.0.1',
+      NODE_USE_ENV_PROXY: '1',
+    }),
+    ...registry,
+    ...spec.env,
+    PYTHONPATH: python.filter(Boolean).join(':'),
+    PATH: [...layerPath, '/runtime/bin', '/usr/local/bin', '/usr/bin', '/bin'].join(':'),
+    HOME: '/home/user',
+    USER: 'user',
+    LANG: 'C.UTF-8',
+    SHELL: '/bin/bash',
+    TERM: 'dumb',
+    TMPDIR: '/tmp',
+  };
+}

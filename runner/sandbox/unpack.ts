@@ -1,0 +1,118 @@
+import { spawn } from 'node:child_process';
+import { createHash, type Hash } from 'node:crypto';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { mkdir, symlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { hasCode } from '#core/base/errors.ts';
+import { expandBundle } from '#core/manifest/bundle/bundle.ts';
+import { readLayer } from '#core/manifest/bundle/layer-archive.ts';
+import { LayerError } from '#core/manifest/bundle/layer-reader.ts';
+import type { Blobs } from '#core/ports/blobs.ts';
+import { SDK, SDK_NODE_MODULES } from '../host-runtime.ts';
+
+export type BundlesAndLayers = Pick<Blobs, 'get' | 'stream'>;
+
+/** Called with the bytes so far while something is unpacked. What it throws ends the unpacking. */
+export type OnBytes = (bytes: number) => Promise<void>;
+const anySize: OnBytes = async () => {};
+
+const PAGE_BYTES = 4096;
+
+/**
+ * Unpacks into the existing folder `target`. Returns the size in bytes, whole pages for each file. Throws when there is no
+ * such bundle, and what `onBytes` throws.
+ */
+export async function unpackBundle(
+  blobs: BundlesAndLayers,
+  key: string,
+  target: string,
+  onBytes: OnBytes = anySize,
+): Promise<number> {
+  const bytes = await blobs.get(key);
+  if (!bytes) throw new Error(`there is no bundle ${key}`);
+  let size = 0;
+  await expandBundle(bytes, {
+    async onFolder(path) {
+      size += PAGE_BYTES;
+      await mkdir(join(target, path));
+    },
+    async onFile({ path, size: bytes, executable }, content) {
+      size += Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
+      await onBytes(size);
+      await pipeline(content, createWriteStream(join(target, path), { mode: executable ? 0o755 : 0o644 }));
+    },
+  });
+  return size;
+}
+
+/**
+ * Unpacks into the existing folder `target`. Returns the size in bytes. Throws when there is no such layer, and
+ * {@link LayerError} when it is not what an installation may leave, or not the archive with the hash `sha256`: then nothing
+ * in the folder may be used. Throws what `onBytes` throws, too.
+ */
+export async function unpackLayer(
+  blobs: BundlesAndLayers,
+  { key, sha256 }: { readonly key: string; readonly sha256?: string },
+  target: string,
+  onBytes: OnBytes = anySize,
+): Promise<number> {
+  const archive = await blobs.stream(key);
+  if (!archive) throw new Error(`there is no layer ${key}`);
+  const hash = createHash('sha256');
+  const size = await extractLayer(hashed(archive, hash), target, onBytes);
+  if (sha256 !== undefined && hash.digest('hex') !== sha256) {
+    throw new LayerError('they are not those that were installed: their archive has changed since');
+  }
+  await linkSdk(target);
+  return size;
+}
+
+async function* hashed(archive: AsyncIterable<Uint8Array>, hash: Hash): AsyncGenerator<Uint8Array> {
+  for await (const chunk of archive) {
+    hash.update(chunk);
+    yield chunk;
+  }
+}
+
+/** Links the platform's packages into the layer, the only folder that Node searches besides the bundle's own. */
+export async function linkSdk(layer: string): Promise<void> {
+  const { name } = SDK.node;
+  await mkdir(join(layer, 'node_modules'), { recursive: true });
+  await symlink(`${SDK_NODE_MODULES}/${name}`, join(layer, 'node_modules', name)).catch((error) => {
+    // The agent brings its own.
+    if (!hasCode(error, 'EEXIST')) throw error;
+  });
+}
+
+/** GNU tar writes faster than Node. It gets only what {@link readLayer} has checked. */
+async function extractLayer(archive: AsyncIterable<Uint8Array>, target: string, onBytes: OnBytes): Promise<number> {
+  const tar = spawn('tar', ['-x', '--no-same-owner', '--preserve-permissions', '-C', target], {
+    stdio: ['pipe', 'ignore', 'pipe'],
+  });
+  let stderr = '';
+  tar.stderr.on('data', (chunk) => {
+    stderr = (stderr + chunk).slice(-2000);
+  });
+  // The exit status tells why.
+  tar.stdin.on('error', () => {});
+  const ended = new Promise<number | null>((resolve, reject) => tar.on('error', reject).on('close', resolve));
+  ended.catch(() => {});
+  try {
+    let written = 0;
+    const { bytes } = await readLayer(archive, async (piece) => {
+      written += piece.byteLength;
+      await onBytes(written);
+      if (!tar.stdin.destroyed && !tar.stdin.write(piece)) await Promise.race([once(tar.stdin, 'drain'), ended]);
+    });
+    tar.stdin.end();
+    const code = await ended;
+    if (code !== 0) throw new Error(`a layer cannot be unpacked: ${stderr.trim()}`);
+    return bytes;
+  } catch (error) {
+    tar.kill('SIGKILL');
+    await ended.catch(() => {});
+    throw error;
+  }
+}

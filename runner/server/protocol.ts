@@ -1,0 +1,124 @@
+import type { Egress, ExecEvent, ExecExit, SandboxLimits, SandboxSpec } from '#core/ports/sandbox.ts';
+import type { Gateway, Registries } from '../sandbox/egress-proxy.ts';
+import { decodeFrames, encodeFrame } from '../sandbox/frames.ts';
+
+/**
+ * HTTP between the platform and a runner: the program that serves one sandbox, in a task, a VM or a test process.
+ *
+ * | request                          | answer                                                                      |
+ * | -------------------------------- | --------------------------------------------------------------------------- |
+ * | `GET /health`                    | 200, {@link RunnerHealth}                                                   |
+ * | `POST /session` {@link RunnerJob} | 201 once bundle and layer are in place; 409 while there is a session           |
+ * | `POST /exec` ({@link encodeExec}) | 200, frames ({@link decodeEvents}), the last one the exit                  |
+ * | `PUT /files?path=` content       | 204                                                                         |
+ * | `GET /files?path=`               | 200, content; breaks off when the rest cannot be read                       |
+ * | `GET /list?path=&recursive=true` | 200, `{ files: SandboxFile[] }`                                             |
+ * | `DELETE /session`                | 204 once all processes of the job are gone; then the runner ends, or serves the next session |
+ *
+ * A runner serves a further session only if both have the same {@link REUSE_HEADER}, which `POST /session` may have, if the
+ * last one ended cleanly, and if nothing is left of it. The answer to `DELETE /session` then has {@link WARM_HEADER}.
+ *
+ * All but the first two need `Authorization: Bearer <token of the job>`. Errors are {@link RunnerProblem}; status 422 is for
+ * errors that the job's author can mend. A request that breaks off ends the command that it started.
+ */
+export interface RunnerJob {
+  /** Random, at least 32 characters. All further requests must show it. */
+  readonly token: string;
+  /** After this many milliseconds the runner kills everything and ends, even in the middle of a command. */
+  readonly lifetimeMs: number;
+  readonly bundle?: BlobLink;
+  readonly layer?: BlobLink;
+  /** See {@link SandboxSpec.layerSha256}. */
+  readonly layerSha256?: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly egress: Egress;
+  readonly purpose: SandboxSpec['purpose'];
+  readonly limits: SandboxLimits;
+  /** The one private address to let through. Only set where the platform's own address is private, as in tests. */
+  readonly gateway?: Gateway;
+  readonly registries?: Registries;
+}
+
+/** A blob's key and the address to GET it from, without further headers. */
+export interface BlobLink {
+  readonly key: string;
+  readonly url: string;
+}
+
+export interface RunnerHealth {
+  readonly state: 'idle' | 'claimed';
+  readonly interpreters: { readonly python?: string; readonly node?: string };
+  /** `container`: only the task or VM around the runner isolates. */
+  readonly isolation: 'unshare' | 'bubblewrap' | 'container';
+}
+
+export interface RunnerProblem {
+  readonly error: {
+    readonly code:
+      | 'SANDBOX_FILE'
+      | 'SANDBOX_LAYER'
+      | 'SANDBOX_UNAVAILABLE'
+      | 'CLAIMED'
+      | 'UNAUTHORIZED'
+      | 'BAD_REQUEST'
+      | 'FAILED';
+    readonly message: string;
+  };
+}
+
+export interface ExecHead {
+  readonly command: string;
+  readonly cwd?: string;
+  readonly timeoutMs: number;
+  readonly endsAll?: boolean;
+  readonly maxOutputBytes?: number;
+}
+
+/** Names what sessions must have in common to follow each other: 64 hex digits. Without it, the runner serves one session. */
+export const REUSE_HEADER = 'x-runner-reuse';
+/** With `DELETE /session`: the runner ends in any case. */
+export const LAST_HEADER = 'x-runner-last';
+/** For how many milliseconds the runner waits for the next session. */
+export const WARM_HEADER = 'x-runner-warm-ms';
+
+/** The port that the runner's image listens on. */
+export const RUNNER_PORT = 8080;
+/** How often a runner shows that it is alive while a command is silent. */
+export const HEARTBEAT_MS = 5_000;
+/** After a longer silence, runner or network are gone. */
+export const SILENCE_MS = 30_000;
+
+const HEAD_BYTES = 4;
+const TYPES = { o: 'stdout', e: 'stderr' } as const;
+
+/** The body of `POST /exec`: 32-bit big-endian length of the head, the head as JSON, stdin. */
+export function encodeExec(head: ExecHead, stdin: Uint8Array = new Uint8Array()): Uint8Array {
+  const json = Buffer.from(JSON.stringify(head));
+  const length = Buffer.alloc(HEAD_BYTES);
+  length.writeUInt32BE(json.byteLength);
+  return Buffer.concat([length, json, stdin]);
+}
+
+/** Throws when {@link encodeExec} did not make `body`. The head is not checked further. */
+export function decodeExec(body: Buffer): { head: unknown; stdin: Buffer } {
+  const end = HEAD_BYTES + (body.length < HEAD_BYTES ? 0 : body.readUInt32BE());
+  if (body.length < end) throw new Error('the body of /exec is shorter than it says');
+  return { head: JSON.parse(body.toString('utf8', HEAD_BYTES, end)), stdin: body.subarray(end) };
+}
+
+/** A frame of type `o` (stdout), `e` (stderr) or `x` (the exit as JSON). */
+export function encodeEvent(event: ExecEvent): Uint8Array {
+  if (event.type === 'exit') return encodeFrame('x', Buffer.from(JSON.stringify(event.exit)));
+  return encodeFrame(event.type === 'stdout' ? 'o' : 'e', event.data);
+}
+
+/** A frame of type `h`, which {@link decodeEvents} leaves out. */
+export const HEARTBEAT: Uint8Array = encodeFrame('h', new Uint8Array());
+
+/** Ends with the exit event, or without one when `body` breaks off. */
+export async function* decodeEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ExecEvent> {
+  for await (const { type, data } of decodeFrames(body)) {
+    if (type === 'o' || type === 'e') yield { type: TYPES[type], data };
+    if (type === 'x') return void (yield { type: 'exit', exit: JSON.parse(data.toString()) as ExecExit });
+  }
+}

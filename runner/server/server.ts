@@ -1,0 +1,375 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+import { setImmediate } from 'node:timers/promises';
+import type { z } from 'zod';
+import { bearerOf } from '#core/http/bearer.ts';
+import type { ProcessSession } from '../sandbox/session.ts';
+import { execSchema, jobSchema } from './job.ts';
+import {
+  decodeExec,
+  encodeEvent,
+  HEARTBEAT,
+  HEARTBEAT_MS,
+  LAST_HEADER,
+  REUSE_HEADER,
+  type RunnerHealth,
+  type RunnerJob,
+  type RunnerProblem,
+  WARM_HEADER,
+} from './protocol.ts';
+import { warmMs } from './warm-time.ts';
+
+const MAX_JOB_BYTES = 1024 * 1024;
+const MAX_EXEC_BYTES = 64 * 1024 * 1024;
+/** How long answers may still be sent after the session has ended. */
+const CLOSE_GRACE_MS = 1_000;
+/** A session that leaves more than can be removed in this time is the last one. Shorter than the caller's patience. */
+const RENEW_MS = 20_000;
+/** Turns of the event loop that a request may take to its end after its answer. */
+const END_TURNS = 10;
+const REUSE_KEY = /^[0-9a-f]{64}$/;
+
+export interface RunnerOptions {
+  readonly health: Omit<RunnerHealth, 'state'>;
+  /** Called when there is no session. */
+  openSession(job: RunnerJob): Promise<ProcessSession>;
+  /**
+   * Called after a session was closed and nothing is heard any more. Throws unless nothing of the session is left.
+   * @default - the runner serves one session
+   */
+  readonly renew?: () => Promise<void>;
+  /** @default - {@link warmMs} of the age of this process */
+  readonly warmMs?: () => number;
+  /** A port, 0 for any, or the path of a Unix socket. */
+  readonly listen: number | string;
+  /** Ends a runner that is not claimed for so long. @default never */
+  readonly leaseMs?: number;
+}
+
+/** The session, from its claim on. */
+interface Current {
+  readonly tokenHash: Buffer;
+  readonly opening: Promise<ProcessSession>;
+  /** Whether another session may follow, as far as its requests tell up to now. */
+  mayBeFollowed: boolean;
+  requests: number;
+  /** Resolves with the time for which the runner waits for a further session, 0 for never. */
+  closing?: Promise<number>;
+}
+
+type Code = RunnerProblem['error']['code'];
+
+const STATUS: Readonly<Record<Code, number>> = {
+  BAD_REQUEST: 400,
+  UNAUTHORIZED: 401,
+  CLAIMED: 409,
+  SANDBOX_FILE: 422,
+  SANDBOX_LAYER: 422,
+  FAILED: 500,
+  SANDBOX_UNAVAILABLE: 503,
+};
+
+class Refusal extends Error {
+  readonly code: Code;
+  constructor(code: Code, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** Serves sessions of one sandbox over HTTP (`protocol.ts`), one after the other, as long as they have the same key. */
+export class RunnerServer {
+  readonly #options: RunnerOptions;
+  readonly #ended = Promise.withResolvers<string>();
+  readonly #connections = new Set<Socket>();
+  #server: Server | undefined;
+  /** What the first session had in common with those that may follow it. */
+  #key: string | undefined;
+  #current: Current | undefined;
+  #isEnding = false;
+  #end: NodeJS.Timeout | undefined;
+  #notice: NodeJS.Timeout | undefined;
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+  }
+
+  /** Returns the port. */
+  async start(): Promise<number | undefined> {
+    const { listen, leaseMs } = this.#options;
+    const port = await this.#listen(listen);
+    if (leaseMs !== undefined) this.#endAfter(leaseMs, 'it was not claimed');
+    return port;
+  }
+
+  /** Resolves with the reason when this runner has nothing more to do and its process should end. */
+  get ended(): Promise<string> {
+    return this.#ended.promise;
+  }
+
+  end(reason: string): void {
+    this.#isEnding = true;
+    this.#ended.resolve(reason);
+  }
+
+  /** Takes no session any more, and ends with the one that there is, `ms` milliseconds from now at the latest. */
+  endSoon(ms: number, reason: string): void {
+    if (this.#current === undefined || ms === 0) this.end(reason);
+    this.#isEnding = true;
+    this.#notice = setTimeout(() => this.end(reason), ms);
+  }
+
+  /** Kills everything that runs. */
+  async close(): Promise<void> {
+    clearTimeout(this.#end);
+    clearTimeout(this.#notice);
+    this.#isEnding = true;
+    await this.#current?.closing;
+    const session = await this.#current?.opening.catch(() => undefined);
+    await session?.close();
+    this.#server!.close();
+    this.#server!.closeIdleConnections();
+    const late = setTimeout(() => this.#cutOff(), CLOSE_GRACE_MS);
+    for (const socket of this.#connections) if (!socket.closed) await once(socket, 'close');
+    clearTimeout(late);
+  }
+
+  #endAfter(ms: number, reason: string): void {
+    clearTimeout(this.#end);
+    this.#end = setTimeout(() => this.end(reason), ms);
+  }
+
+  async #listen(at: number | string): Promise<number> {
+    // A silent command or a slow layer may take longer than Node's request timeout. The lifetime ends all requests.
+    const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
+      this.#serve(request, response).catch((error) => answerProblem(request, response, error));
+    });
+    server.on('connection', (socket) => {
+      this.#connections.add(socket);
+      socket.once('close', () => this.#connections.delete(socket));
+    });
+    server.listen(at);
+    await once(server, 'listening');
+    this.#server = server;
+    return (server.address() as AddressInfo).port;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://runner');
+    const route = `${request.method} ${pathname}`;
+    if (route === 'GET /health') {
+      return answer(response, 200, { ...this.#options.health, state: this.#current ? 'claimed' : 'idle' });
+    }
+    if (route === 'POST /session') return this.#claim(request, response);
+    const current = this.#authenticate(request);
+    if (route === 'DELETE /session') return this.#delete(current, request, response);
+    const session = await current.opening;
+    const path = () => {
+      const value = searchParams.get('path');
+      if (value === null) throw new Refusal('BAD_REQUEST', 'path is missing in the query');
+      return value;
+    };
+    const serve = async (): Promise<boolean> => {
+      switch (route) {
+        case 'POST /exec':
+          return exec(session, request, response);
+        case 'PUT /files':
+          await session.writeFile(path(), request);
+          answer(response, 204);
+          return true;
+        case 'GET /files': {
+          const content = await session.readFile(path());
+          response.writeHead(200, { 'content-type': 'application/octet-stream' });
+          return pipeline(content, response).then(
+            () => true,
+            () => !response.destroy(),
+          );
+        }
+        case 'GET /list': {
+          const recursive = searchParams.get('recursive') === 'true';
+          answer(response, 200, { files: await session.listFiles(path(), { recursive }) });
+          return true;
+        }
+        default:
+          throw new Refusal('BAD_REQUEST', `there is no ${route}`);
+      }
+    };
+    current.requests++;
+    try {
+      if (!(await serve())) current.mayBeFollowed = false;
+    } catch (error) {
+      const { code } = error as { code?: unknown };
+      if (code !== 'SANDBOX_FILE' && code !== 'BAD_REQUEST') current.mayBeFollowed = false;
+      throw error;
+    } finally {
+      current.requests--;
+    }
+  }
+
+  async #claim(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const job = parse(jobSchema, await bodyOf(request, MAX_JOB_BYTES).then((body) => jsonOf(body.toString())));
+    if (this.#current || this.#isEnding) throw new Refusal('CLAIMED', 'this runner has its session already');
+    const key = reuseKeyOf(request);
+    if (this.#key !== undefined && key !== this.#key) {
+      throw new Refusal('CLAIMED', 'this runner has had a session of another kind');
+    }
+    this.#key = key;
+    this.#endAfter(job.lifetimeMs, 'its time was over');
+    const opening = this.#options.openSession(job);
+    this.#current = { tokenHash: hash(job.token), opening, mayBeFollowed: true, requests: 0 };
+    try {
+      await opening;
+    } catch (error) {
+      response.on('close', () => this.end('the session did not open'));
+      throw error;
+    }
+    // The caller has left, and no one else knows the token.
+    if (response.destroyed) return this.end('the session was given up');
+    answer(response, 201);
+  }
+
+  async #delete(current: Current, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.headers[LAST_HEADER] !== undefined) current.mayBeFollowed = false;
+    current.closing ??= this.#finish(current, request.socket);
+    const warmMs = await current.closing;
+    if (warmMs > 0) response.setHeader(WARM_HEADER, warmMs);
+    else response.on('close', () => this.end('the session was closed'));
+    answer(response, 204);
+  }
+
+  /** Closes the session, and makes room for another one if that may follow. */
+  async #finish(current: Current, caller: Socket): Promise<number> {
+    const { renew, warmMs: time = () => warmMs(process.uptime() * 1000) } = this.#options;
+    const session = await current.opening;
+    // The caller has seen the end of a request before the request is at its end here.
+    for (let turns = 0; current.requests > 0 && turns < END_TURNS; turns++) await setImmediate();
+    const isClean = current.mayBeFollowed && current.requests === 0 && session.isSound;
+    if (!renew || this.#key === undefined || !isClean || this.#isEnding || time() <= 0) {
+      await session.close();
+      return 0;
+    }
+    const late = setTimeout(() => this.end('what its session left was not removed in time'), RENEW_MS);
+    try {
+      await Promise.race([this.#renew(session, renew, caller), this.ended]);
+    } catch (error) {
+      this.end(`of its session something is left: ${(error as Error).message}`);
+    } finally {
+      clearTimeout(late);
+    }
+    const warm = time();
+    if (this.#isEnding || warm <= 0) return 0;
+    this.#current = undefined;
+    this.#endAfter(warm, 'no further session came');
+    return warm;
+  }
+
+  async #renew(session: ProcessSession, renew: () => Promise<void>, caller: Socket): Promise<void> {
+    await session.close();
+    // A program of the session may have sent requests that would be read only now.
+    const address = this.#server!.address()!;
+    this.#server!.close();
+    this.#cutOff(caller);
+    await renew();
+    if (!this.#isEnding) await this.#listen(typeof address === 'string' ? address : address.port);
+  }
+
+  #cutOff(spared?: Socket): void {
+    for (const socket of this.#connections) if (socket !== spared) socket.destroy();
+  }
+
+  #authenticate(request: IncomingMessage): Current {
+    const given = bearerOf(request.headers.authorization);
+    if (!this.#current || !timingSafeEqual(hash(given), this.#current.tokenHash)) {
+      throw new Refusal('UNAUTHORIZED', 'this needs the token of the session');
+    }
+    return this.#current;
+  }
+}
+
+function reuseKeyOf({ headers }: IncomingMessage): string | undefined {
+  const key = headers[REUSE_HEADER];
+  if (key !== undefined && !REUSE_KEY.test(String(key))) throw new Refusal('BAD_REQUEST', `${REUSE_HEADER}: not a key`);
+  return key as string | undefined;
+}
+
+/** Returns whether the command has ended by itself. */
+async function exec(session: ProcessSession, request: IncomingMessage, response: ServerResponse): Promise<boolean> {
+  const body = await bodyOf(request, MAX_EXEC_BYTES);
+  let decoded: ReturnType<typeof decodeExec>;
+  try {
+    decoded = decodeExec(body);
+  } catch (error) {
+    throw new Refusal('BAD_REQUEST', (error as Error).message);
+  }
+  const head = parse(execSchema, decoded.head);
+  const stop = new AbortController();
+  response.on('close', () => stop.abort());
+  response.writeHead(200, { 'content-type': 'application/octet-stream' });
+  response.flushHeaders();
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(HEARTBEAT);
+  }, HEARTBEAT_MS);
+  let hasExited = false;
+  try {
+    for await (const event of session.exec({ ...head, stdin: decoded.stdin, signal: stop.signal })) {
+      if (event.type === 'exit') hasExited = event.exit.reason === 'exited';
+      if (!response.write(encodeEvent(event))) await once(response, 'drain', { signal: stop.signal });
+    }
+    response.end();
+  } catch {
+    // The client has left. Leaving the loop has ended the command.
+    response.destroy();
+    hasExited = false;
+  } finally {
+    clearInterval(heartbeat);
+  }
+  return hasExited;
+}
+
+const hash = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.byteLength;
+    if (size > maxBytes) throw new Refusal('BAD_REQUEST', `the body is larger than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Refusal('BAD_REQUEST', 'the body is not JSON');
+  }
+}
+
+/** The problem names the field and never shows its value: a job holds secrets. */
+function parse<T>(schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new Refusal('BAD_REQUEST', `${issue!.path.join('.') || 'the body'}: ${issue!.message}`);
+}
+
+function answer(response: ServerResponse, status: number, body?: object): void {
+  if (body === undefined) return void response.writeHead(status).end();
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function answerProblem(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+  const { code, message } = error as { code?: unknown; message: string };
+  const known = typeof code === 'string' && code in STATUS ? (code as Code) : 'FAILED';
+  if (response.headersSent) return void response.destroy();
+  // A client that is still sending would see a reset instead of the answer.
+  request.resume();
+  const send = () => answer(response, STATUS[known], { error: { code: known, message } } satisfies RunnerProblem);
+  if (request.complete || request.destroyed) send();
+  else request.once('end', send).once('error', () => {});
+}
