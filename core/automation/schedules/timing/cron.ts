@@ -11,7 +11,7 @@ export interface CronField {
   readonly isStar: boolean;
 }
 
-/** A five-field Unix cron expression. */
+/** A five-field Unix cron expression. Own code, because croner's rule for the two day fields differs from Vixie's cron. */
 export interface Cron {
   readonly expression: string;
   readonly minutes: CronField;
