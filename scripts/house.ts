@@ -59,7 +59,7 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   { name: /^openid-client$/, folders: ['adapters/oidc'] },
   { name: /^(aws-cdk-lib|constructs|cdk-nag)(\/|$)/, folders: ['lib', 'bin', 'stages'] },
   {
-    name: /^(react|react-dom|react-aria-components|lucide-react|recharts|anser|vite)(\/|$)|^@(tanstack|rjsf|codemirror|cfworker|vitejs)\//,
+    name: /^(react|react-dom|react-aria-components|lucide-react|recharts|anser|diff|vite)(\/|$)|^@(tanstack|rjsf|codemirror|cfworker|vitejs)\//,
     folders: ['dashboard'],
   },
 ];

@@ -1,58 +1,11 @@
 import { useMemo } from 'react';
 import { classes } from '../classes.ts';
+import { type DiffLine, diffLines } from './diff-lines.ts';
 import { cutLine, escapeText } from './viewer.tsx';
 
-interface DiffLine {
-  readonly kind: 'same' | 'added' | 'removed';
-  readonly text: string;
-}
-
-/** Cells of the table of the longest common subsequence; beyond, all lines between the first and the last change are shown as changed. */
-const MAX_CELLS = 4_000_000;
 /** Equal lines that are shown around a change. */
 const AROUND = 3;
 const MAX_LINES = 2_000;
-
-/** The lines of two texts, those of the first that are missing before those that are new. */
-function diffLines(before: string, after: string): DiffLine[] {
-  const [a, b] = [before.split('\n'), after.split('\n')];
-  const same = (text: string): DiffLine => ({ kind: 'same', text });
-  let head = 0;
-  while (head < Math.min(a.length, b.length) && a[head] === b[head]) head++;
-  let tail = 0;
-  while (tail < Math.min(a.length, b.length) - head && a.at(-1 - tail) === b.at(-1 - tail)) tail++;
-  const middle = changes(a.slice(head, a.length - tail), b.slice(head, b.length - tail));
-  return [...a.slice(0, head).map(same), ...middle, ...a.slice(a.length - tail).map(same)];
-}
-
-function changes(a: readonly string[], b: readonly string[]): DiffLine[] {
-  const removed = (text: string): DiffLine => ({ kind: 'removed', text });
-  const added = (text: string): DiffLine => ({ kind: 'added', text });
-  const width = b.length + 1;
-  if ((a.length + 1) * width > MAX_CELLS) return [...a.map(removed), ...b.map(added)];
-  // At i, j: the most lines that a from i on and b from j on have in common.
-  const common = new Uint32Array((a.length + 1) * width);
-  for (let i = a.length - 1; i >= 0; i--) {
-    for (let j = b.length - 1; j >= 0; j--) {
-      common[i * width + j] =
-        a[i] === b[j]
-          ? common[(i + 1) * width + j + 1]! + 1
-          : Math.max(common[(i + 1) * width + j]!, common[i * width + j + 1]!);
-    }
-  }
-  const lines: DiffLine[] = [];
-  let [i, j] = [0, 0];
-  while (i < a.length || j < b.length) {
-    if (i < a.length && j < b.length && a[i] === b[j]) {
-      lines.push({ kind: 'same', text: a[i]! });
-      i++;
-      j++;
-    } else if (j === b.length || (i < a.length && common[(i + 1) * width + j]! >= common[i * width + j + 1]!)) {
-      lines.push(removed(a[i++]!));
-    } else lines.push(added(b[j++]!));
-  }
-  return lines;
-}
 
 type Row = (DiffLine & { readonly skipped?: undefined }) | { readonly skipped: number };
 
