@@ -12,9 +12,9 @@ const SHELL_KB = 190;
 const PAGE_KB = 90;
 /** What is large by its nature, and loaded when it is shown. */
 const LARGE: Readonly<Record<string, number>> = {
-  'src/ui/editor.tsx': 115,
+  'src/ui/text/editor.tsx': 115,
   'src/ui/schema-form.tsx': 110,
-  'src/ui/chart.tsx': 125,
+  'src/ui/data/chart.tsx': 125,
 };
 
 interface Chunk {
