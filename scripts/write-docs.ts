@@ -4,6 +4,7 @@ import * as z from 'zod';
 import { AWS_SETTINGS } from '#aws/config.ts';
 import { wholeProgram } from '#cli/program.ts';
 import { openApiDocument } from '#core/api/openapi.ts';
+import { routes } from '#core/api/routes.ts';
 import { CORE_SETTINGS, type Settings } from '#core/base/config.ts';
 import { DATA_VERSIONS } from '#core/base/data-versions.ts';
 import { parseModels } from '#core/models/model-facts.ts';
@@ -38,6 +39,12 @@ export function settingsPage(): string {
     'Every setting is an environment variable, read once at the start; an empty one counts as unset. On AWS the stacks set them. `npm run docs` makes this page from `core/base/config.ts`, `local/config.ts` and `aws/config.ts`.',
     ...sections,
   ].join('\n\n')}\n`;
+}
+
+/** `core/base/route-segments.json`: the fixed first path segments of the route table. */
+export function routeSegments(): string {
+  const segments = routes.map(({ path }) => path.split('/')[1]!).filter((segment) => !segment.startsWith('{'));
+  return `${JSON.stringify([...new Set(segments)].sort(), null, 2)}\n`;
 }
 
 export const openApiPage = (): string => `${JSON.stringify(openApiDocument(), null, 2)}\n`;
@@ -101,6 +108,7 @@ export function deployPage(page = readFileSync(new URL('deploy.md', DOCS), 'utf8
 if (import.meta.main) {
   mkdirSync(DOCS, { recursive: true });
   writeFileSync(new URL('settings.md', DOCS), settingsPage());
+  writeFileSync(new URL('../core/base/route-segments.json', DOCS), routeSegments());
   writeFileSync(new URL('openapi.json', DOCS), openApiPage());
   writeFileSync(new URL('models.md', DOCS), modelsPage());
   writeFileSync(new URL('deploy.md', DOCS), deployPage());

@@ -1,28 +1,16 @@
+import routeSegments from './route-segments.json' with { type: 'json' };
+
 /**
- * First path segments that can never be the slug of a workspace: those of the route table (a test compares), those that
- * clients know, and those that later routes need. A literal list, because every function reads settings and must not load
- * the route table for one of them.
+ * First path segments that can never be the slug of a workspace: those of the route table, those that clients know, and
+ * those that later routes need. `npm run docs` writes the first list to a file, because every function reads settings and
+ * must not load the route table for one of them.
  */
 const RESERVED: ReadonlySet<string> = new Set([
-  // The route table.
-  ...[
-    'agents',
-    'api-keys',
-    'auth',
-    'author-usage',
-    'billing',
-    'health',
-    'invites',
-    'messages',
-    'openapi.json',
-    'org',
-    'public',
-  ],
-  ...['runner', 'schedules', 'schemas', 'storage', 'tasks', 'uploads', 'usage', 'users', 'webhooks', 'workspaces'],
+  ...routeSegments,
   // Known to clients.
   ...['environments', 'github', 'integrations', 'llm-keys', 'security'],
   // Needed by routes to come.
-  ...['a2a', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'metrics', 'operator', 'r'],
+  ...['a2a', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'r'],
   'services',
 ]);
 

@@ -10,7 +10,7 @@ export interface EngineTraits {
   /** The agent type that has this engine by default. */
   readonly type: AgentType;
   /** The manifest member that chooses this engine for any type. @default - none does */
-  readonly member?: 'runtime' | 'loop';
+  readonly member?: string;
   /** Whether runs have a sandbox. Without one, a run has no secrets, variables, files, compute time or calls of its own. */
   readonly hasSandbox: boolean;
   /** Whether the author uploads a program, without which no version can run. */
@@ -112,7 +112,7 @@ export const engineTraits = (agent: {
 }): EngineTraits => traitsOf(agent.definition.execution_engine);
 
 /** The engine of a manifest: that of its member `runtime` or `loop`, else that of its type. `null` for a skill. */
-export function engineOf(type: AgentType, hasMember: (member: 'runtime' | 'loop') => boolean): ExecutionEngine | null {
+export function engineOf(type: AgentType, hasMember: (member: string) => boolean): ExecutionEngine | null {
   if (type === 'skill') return null;
   const rows = EXECUTION_ENGINES.map((engine) => ({ engine, traits: traitsOf(engine) }));
   const chosen =

@@ -3,11 +3,12 @@ import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createLlm } from '#adapters/llm/create-llm.ts';
 import { parseConfig } from '#core/base/config.ts';
-import type { LlmProvider, LlmRequest, LlmUsage } from '#core/ports/llm.ts';
+import { LLM_PROVIDERS, type LlmProvider, type LlmRequest, type LlmUsage } from '#core/ports/llm.ts';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { ModelChoice } from './choose.ts';
+import { PROVIDERS } from './providers.ts';
 import { type NextTry, RetryingLlm } from './retrying-llm.ts';
 
 let server: ScriptedLlm;
@@ -17,13 +18,11 @@ beforeAll(async () => {
 afterEach(() => server.reset());
 afterAll(() => server.close());
 
-const MODELS: { readonly [Provider in LlmProvider]: ModelChoice } = {
-  anthropic: { provider: 'anthropic', model: 'claude-sonnet-5-5', apiKey: 'key-of-anthropic' },
-  openai: { provider: 'openai', model: 'gpt-6-sol', apiKey: 'key-of-openai' },
-  gemini: { provider: 'gemini', model: 'gemini-3.8-flash', apiKey: 'key-of-gemini' },
-  ollama: { provider: 'ollama', model: 'llama3.2' },
-};
-const PROVIDERS = Object.keys(MODELS) as LlmProvider[];
+const choiceOf = (provider: LlmProvider): ModelChoice => ({
+  provider,
+  model: PROVIDERS[provider].defaultModel,
+  ...(PROVIDERS[provider].key !== null && { apiKey: `key-of-${provider}` }),
+});
 
 function prepare({ seconds = 240, settings = server.settings }: { seconds?: number; settings?: object } = {}) {
   const clock = new HastyClock();
@@ -48,7 +47,7 @@ function prepare({ seconds = 240, settings = server.settings }: { seconds?: numb
     { isStreamed = false, text = 'Hello', mayRepeat = (): boolean => true } = {},
   ) =>
     steady.ask(
-      providers.map((provider) => MODELS[provider]),
+      providers.map((provider) => choiceOf(provider)),
       {
         signal: stop.signal,
         question: () => ({
@@ -80,7 +79,7 @@ const TRANSIENT: ScriptedTurn[] = [
   { errorFirst: true },
 ];
 
-describe.each(PROVIDERS.flatMap((provider) => [false, true].map((isStreamed) => ({ provider, isStreamed }))))(
+describe.each(LLM_PROVIDERS.flatMap((provider) => [false, true].map((isStreamed) => ({ provider, isStreamed }))))(
   '$provider, streamed: $isStreamed',
   ({ provider, isStreamed }) => {
     test.each(TRANSIENT)('%j passes', async (fault) => {

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { clientOf, publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
 import { expectOk } from './expect.ts';
-import { expectWait } from './limits.ts';
+import { expectWait } from './suites/limits.ts';
 
 describe('a burst of programs', async () => {
   const target = await startLocalTarget({

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { clientOf, publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
 import { expectError, expectOk } from './expect.ts';
-import { expectWait, leftOf } from './limits.ts';
+import { expectWait, leftOf } from './suites/limits.ts';
 
 describe('without a key', () => {
   test('requests are limited per address and minute, and X-Forwarded-For does not change the address', async () => {

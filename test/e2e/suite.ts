@@ -1,85 +1,27 @@
+import { globSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe } from 'vitest';
 import type { Target } from '#test/helpers/platform.ts';
-import { agentsSuite } from './agents.ts';
-import { alertsSuite } from './alerts.ts';
-import { auditSuite } from './audit.ts';
-import { budgetsSuite } from './budgets.ts';
-import { callsSuite, type Languages } from './calls.ts';
-import { creditsSuite } from './credits.ts';
-import { devSuite } from './dev.ts';
-import { eventsSuite } from './events.ts';
-import { filesSuite } from './files.ts';
-import { gatewaysSuite } from './gateways.ts';
-import { grantsSuite } from './grants.ts';
-import { idempotencySuite } from './idempotency.ts';
-import { identitySuite } from './identity.ts';
-import { installsSuite } from './installs.ts';
-import { limitsSuite } from './limits.ts';
-import { loopsSuite } from './loops.ts';
-import { mcpServersSuite } from './mcp-servers.ts';
-import { messagesSuite } from './messages.ts';
-import { orchestrationSuite } from './orchestration.ts';
-import { overviewSuite } from './overview.ts';
-import { probingSuite } from './probing.ts';
-import { resourcesSuite } from './resources.ts';
-import { runsSuite } from './runs.ts';
-import { scheduleLifeSuite } from './schedule-life.ts';
-import { schedulesSuite } from './schedules.ts';
-import { secretsSuite } from './secrets.ts';
-import { servicesSuite } from './services.ts';
-import { signInSuite } from './sign-in.ts';
-import { skillsSuite } from './skills.ts';
-import { storageSuite } from './storage.ts';
-import { streamingSuite } from './streaming.ts';
-import { tasksSuite } from './tasks.ts';
-import { topUpsSuite } from './top-ups.ts';
-import { traceContentSuite } from './trace-content.ts';
-import { uploadsSuite } from './uploads.ts';
-import { usageSuite } from './usage.ts';
-import { webhooksSuite } from './webhooks.ts';
-import { workspacesSuite } from './workspaces.ts';
+import type { Languages } from './languages.ts';
+
+type Suite = (target: () => Target, has: Languages) => void;
+
+const FOLDER = join(import.meta.dirname, 'suites');
+const suites = await Promise.all(
+  globSync('*.ts', { cwd: FOLDER })
+    .sort()
+    .map(async (file) => {
+      const exported = Object.entries((await import(join(FOLDER, file))) as Record<string, Suite>);
+      const found = exported.filter(([name]) => name.endsWith('Suite'));
+      if (found.length !== 1) throw new Error(`test/e2e/suites/${file} must export one function that ends in "Suite".`);
+      return { name: basename(file, '.ts').replaceAll('-', ' '), run: found[0]![1] };
+    }),
+);
 
 /**
- * The platform as its users see it, over HTTP only: every host must pass. `has` says which interpreters the sandbox has;
- * tests that need a missing one are skipped by name. The target's workspace must be called `acme`.
+ * The platform as its users see it, over HTTP only: every file of `suites/`, which every host must pass. Tests that need an
+ * interpreter that `has` lacks are skipped by name. The target's workspace must be called `acme`.
  */
 export function platformSuite(target: () => Target, has: Languages): void {
-  identitySuite(target);
-  signInSuite(target);
-  workspacesSuite(target);
-  secretsSuite(target);
-  auditSuite(target);
-  tasksSuite(target);
-  messagesSuite(target);
-  storageSuite(target);
-  agentsSuite(target);
-  callsSuite(target, has);
-  devSuite(target, has);
-  installsSuite(target, has);
-  probingSuite(target);
-  orchestrationSuite(target, has.python);
-  grantsSuite(target, has.python);
-  skillsSuite(target, has.python);
-  streamingSuite(target, has.python || has.node);
-  describe('tool loops', () => loopsSuite(target, has));
-  mcpServersSuite(target, has);
-  describe('gateways', () => gatewaysSuite(target));
-  runsSuite(target, has.python || has.node);
-  traceContentSuite(target, has);
-  eventsSuite(target, has.python || has.node);
-  overviewSuite(target, has.python || has.node);
-  schedulesSuite(target);
-  scheduleLifeSuite(target);
-  idempotencySuite(target);
-  uploadsSuite(target, has.python);
-  filesSuite(target, has.node);
-  usageSuite(target);
-  limitsSuite(target);
-  resourcesSuite(target);
-  creditsSuite(target);
-  topUpsSuite(target);
-  budgetsSuite(target);
-  webhooksSuite(target);
-  alertsSuite(target);
-  servicesSuite(target);
+  for (const { name, run } of suites) describe(name, () => run(target, has));
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { expectError, expectOk } from '#test/e2e/expect.ts';
-import { installsSuite } from '#test/e2e/installs.ts';
-import { streamingSuite } from '#test/e2e/streaming.ts';
+import { installsSuite } from '#test/e2e/suites/installs.ts';
+import { streamingSuite } from '#test/e2e/suites/streaming.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startRehearsal } from './platform.ts';
 
@@ -12,7 +12,7 @@ import { startRehearsal } from './platform.ts';
 const target = await startRehearsal(inject('awsEndpoints'), { sandbox: 'microvm' });
 const has = { python: target.interpreters.python !== undefined, node: target.interpreters.node !== undefined };
 
-streamingSuite(() => target, has.python || has.node);
+streamingSuite(() => target, has);
 installsSuite(() => target, { ...has, python: false });
 
 describe('programs in MicroVMs', () => {

@@ -5,7 +5,7 @@ import { traitsOf } from '../engines.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skill.ts';
-import type { MemberName, Members } from './members.ts';
+import type { Members } from './members.ts';
 
 /**
  * Variables that the platform sets in every sandbox (`docs/interface/sandbox.md#variables`), in place of a secret of
@@ -18,7 +18,7 @@ const RESERVED_VARIABLE =
 const CODE_VARIABLE =
   /^(?:LD_\w+|BASH_ENV|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS)|NPM_CONFIG_\w+|OPENSSL_\w+|PYTHON\w+|PERL5\w+|RUBY(?:OPT|LIB)|\w*JAVA_?\w*OPTIONS|CLASSPATH)$/;
 
-export const isAbsent = (body: Record<string, unknown>, name: MemberName): boolean => body[name] == null;
+export const isAbsent = (body: Record<string, unknown>, name: string): boolean => body[name] == null;
 
 export const unique = <T>(list: readonly T[] | undefined): T[] => [...new Set(list)];
 

@@ -1,0 +1,97 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
+import { expectError, expectOk } from '../expect.ts';
+
+/** Prints how long the address and the key are that it gets: their values would be masked. */
+const LENGTHS = `printf '{"address": %d, "key": %d}' "\${#ANTHROPIC_BASE_URL}" "\${#ANTHROPIC_API_KEY}"`;
+const KEY = 'key-of-the-gateway';
+
+/** Workspaces that ask models by a gateway of their own. */
+export function gatewaysSuite(target: () => Target): void {
+  beforeAll(() => needsModel(target()));
+
+  /** A user whose workspace has a key, and an address for it. */
+  async function setUp(slug: string, address = `${target().llm!.url}/${slug}`) {
+    const user = await target().addUser(slug);
+    const client = clientOf(target(), user.key);
+    const params = { workspace_id: user.workspaceId };
+    for (const [name, value] of [
+      ['ANTHROPIC_API_KEY', KEY],
+      ['ANTHROPIC_BASE_URL', address],
+    ] as const) {
+      await client.putSecret({ params, body: { name, value } });
+    }
+    const publish = (name: string, more: Record<string, unknown> = {}) =>
+      client.createAgent({
+        body: {
+          type: 'prompt',
+          description: 'x',
+          name,
+          prompt: `Say ${slug}-${name}.`,
+          supported_providers: ['anthropic'],
+          ...more,
+        },
+      });
+    const call = (path: string, json: unknown = {}) => request(target(), 'POST', path, { key: user.key, json });
+    const runOf = async (answer: Awaited<ReturnType<typeof call>>) =>
+      client.getRun({ params: { ...params, run_id: answer.headers.get('x-run-id')! } });
+    return { client, publish, call, runOf, address };
+  }
+  const sent = (text: string) =>
+    target()
+      .llm!.requests.filter((each) => each.text.includes(text))
+      .map(({ path, apiKey }) => [path, apiKey]);
+
+  describe.concurrent('a gateway of a workspace', () => {
+    test('gets what its prompts and loops ask, with its key; records name the provider', async () => {
+      const { publish, call, runOf } = await setUp('gw-own');
+      await publish('prompt');
+      const answer = await call('/gw-own/prompt/v1/run');
+      expect(expectOk(answer).data).toEqual({ result: 'ok' });
+      expect(await runOf(answer)).toMatchObject({
+        llm_provider: 'anthropic',
+        llm_model: 'claude-sonnet-5-5',
+        cost_usd: null,
+      });
+      await publish('loop', { type: 'agent', required_secrets: [], loop: { max_turns: 2 } });
+      expectOk(await call('/gw-own/loop/v1/run'));
+      for (const name of ['prompt', 'loop']) expect(sent(`gw-own-${name}`)).toEqual([['/gw-own/v1/messages', KEY]]);
+    });
+
+    test("gets no key of a caller: that one goes to the provider, for the provider's price", async () => {
+      const { publish, call, runOf } = await setUp('gw-key');
+      await publish('prompt');
+      const answer = await call('/gw-key/prompt/v1/run', { llm_credentials: { api_key: 'sk-ant-of-the-caller' } });
+      expectOk(answer);
+      expect(sent('gw-key-prompt')).toEqual([['/anthropic/v1/messages', 'sk-ant-of-the-caller']]);
+      expect(await runOf(answer)).toMatchObject({ cost_usd: expect.any(Number) });
+    });
+
+    test('is that of the workspace that pays, not that of the author', async () => {
+      const author = await setUp('gw-author');
+      await author.publish('shared', { is_public: true });
+      const payer = await setUp('gw-payer');
+      expectOk(await payer.call('/gw-author/shared/v1/run'));
+      expect(sent('gw-author-shared')).toEqual([['/gw-payer/v1/messages', KEY]]);
+    });
+
+    test('at an address that is not allowed gets nothing', async () => {
+      const { publish, call } = await setUp('gw-private', 'https://10.0.0.7/v1');
+      await publish('prompt');
+      const answer = await call('/gw-private/prompt/v1/run');
+      expectError(answer, 400, 'INVALID_INPUT', 'the secret ANTHROPIC_BASE_URL: 10.0.0.7 is not an address of');
+      expect(sent('gw-private-prompt')).toEqual([]);
+    });
+
+    test('is told to programs with its key, and not with the key of a caller', async () => {
+      const { client, call, address } = await setUp('gw-program');
+      const manifest = { supported_providers: ['anthropic'], runtime: { command: 'bash main.sh' } };
+      await publishCode(client, 'lengths', { 'main.sh': LENGTHS }, manifest);
+      const lengths = async (json: unknown) => expectOk(await call('/gw-program/lengths/v1/run', json)).data;
+      expect(await lengths({})).toEqual({ address: address.length, key: KEY.length });
+      const api_key = 'sk-ant-of-the-caller';
+      const own = await lengths({ llm_credentials: { provider: 'anthropic', api_key } });
+      expect(own).toEqual({ address: 0, key: api_key.length });
+    });
+  });
+}
