@@ -1,4 +1,4 @@
-import { type Command, Option } from 'commander';
+import { type Command, Option } from '@commander-js/extra-typings';
 import * as z from 'zod';
 import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
@@ -80,7 +80,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
   if (hasBody) command.option('--body <json>', 'the whole body, as JSON, @file, or - for stdin; options win over it');
   command.action(async (...given: unknown[]) => {
     const values = given.slice(0, inPath.length + asArguments.length) as string[];
-    const options = command.opts<Record<string, unknown>>();
+    const options: Readonly<Record<string, unknown>> = command.opts();
     if (await row.instead?.(options)) return;
     const client = await cli.clientFor(route);
     const params: Record<string, string> = {};

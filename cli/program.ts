@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, type CommandUnknownOpts } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import { VERSION } from '#core/base/version.ts';
 import { COMMANDS } from './commands.ts';
@@ -28,14 +28,14 @@ export async function runCli(host: Host): Promise<number> {
 }
 
 /** The program with all its commands, for what is made from their help. */
-export function wholeProgram(): Promise<Command> {
+export function wholeProgram(): Promise<CommandUnknownOpts> {
   const nothing = { write: () => {} };
   const host = { argv: ['complete'], env: {}, stdout: nothing, stderr: nothing };
   return buildProgram(new Cli(host as unknown as Host));
 }
 
 /** All commands by name; of the one that the arguments name, its options and subcommands too. */
-async function buildProgram(cli: Cli): Promise<Command> {
+async function buildProgram(cli: Cli): Promise<CommandUnknownOpts> {
   const { argv, stdout, stderr } = cli.host;
   const completes = ['completion', 'complete'].includes(argv[0]!);
   const program = new Command('platform')
@@ -72,14 +72,15 @@ async function buildProgram(cli: Cli): Promise<Command> {
   }
   if (completes) {
     const { default: tab } = await import('@bomb.sh/tab/commander');
-    tab(program, { completionCommandName: 'completion' });
+    // It asks for the type of plain commander; the object is the same.
+    tab(program as unknown as Parameters<typeof tab>[0], { completionCommandName: 'completion' });
   }
   return program;
 }
 
 /** Only the flags of every command: those of one command may have the same names as other settings. */
-function globalsOf(action: Command): GlobalOptions {
-  const all = action.optsWithGlobals();
+function globalsOf(action: CommandUnknownOpts): GlobalOptions {
+  const all = action.optsWithGlobals() as GlobalOptions;
   const { json, profile, url, workspace, quiet, verbose, timeout, color, yes } = all;
   return { json, profile, url, workspace, quiet, verbose, timeout, color, yes };
 }

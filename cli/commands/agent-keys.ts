@@ -10,7 +10,7 @@ const agentKeys: Configure = (command, cli) => {
     .description('List the keys of an agent')
     .argument('<agent>')
     .addHelpText('after', '\nExample:\n  $ platform agent-keys list hello')
-    .action(async (agent: string) => {
+    .action(async (agent) => {
       const { keys } = await (await cli.client()).listServiceKeys({ params: { id: await idOf(cli, agent) } });
       if (keys.length === 0) cli.output.note('none');
       cli.output.result(keys, (all) =>
@@ -27,7 +27,7 @@ const agentKeys: Configure = (command, cli) => {
     .description('Create a key of an agent; it is shown once')
     .argument('<agent>')
     .addHelpText('after', '\nExample:\n  $ platform agent-keys create hello')
-    .action(async (agent: string) => {
+    .action(async (agent) => {
       const params = { id: await idOf(cli, agent) };
       cli.output.result(await (await cli.client()).createServiceKey({ params }), members);
     });
@@ -38,7 +38,7 @@ const agentKeys: Configure = (command, cli) => {
     .argument('<agent>')
     .argument('<key>', 'its id, or the first digits of it')
     .addHelpText('after', '\nExample:\n  $ platform agent-keys delete hello AGENT_KEY_ID --yes')
-    .action(async (agent: string, given: string) => {
+    .action(async (agent, given) => {
       const id = await idOf(cli, agent);
       const client = await cli.client();
       const { keys } = await client.listServiceKeys({ params: { id } });

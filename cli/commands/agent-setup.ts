@@ -44,7 +44,7 @@ files stays. No key is written: the server signs in as the command line does. A 
 Example:
   $ platform agent-setup --client claude,cursor`,
     )
-    .action(async ({ client }: { readonly client: string }) => {
+    .action(async ({ client }) => {
       const clients = client.split(',').map((name) => clientNamed(name.trim()));
       const { profile } = cli.options;
       // `--no`: npx must not install a package of that name from a registry.

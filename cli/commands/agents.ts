@@ -7,7 +7,7 @@ const agents: Configure = (command, cli) => {
     .option('--limit <number>', 'one page of so many agents, at most 100 (default: all pages)')
     .option('--cursor <text>', 'the page after this one: `next_cursor` of its last agent')
     .addHelpText('after', '\nExample:\n  $ platform agents --limit 50')
-    .action(async ({ limit, cursor }: { limit?: string; cursor?: string }) => {
+    .action(async ({ limit, cursor }) => {
       const client = await cli.client();
       const isWhole = limit === undefined && cursor === undefined;
       const all = isWhole

@@ -15,7 +15,7 @@ const api: Configure = (command, cli) => {
     .option('--input <json>', 'the body: JSON, @file, or - for stdin')
     .option('--list', 'list the operations')
     .addHelpText('after', '\nExamples:\n  $ platform api --list\n  $ platform api listRuns -p limit=3')
-    .action(async (operation: string | undefined, { param, input, list = false }: ApiOptions) => {
+    .action(async (operation, { param, input, list = false }) => {
       if (list || operation === undefined) return void cli.output.result(allOperations(), inColumns);
       const route = routeOf(operation);
       const given = new Map(param.map(readParam));
@@ -49,12 +49,6 @@ const api: Configure = (command, cli) => {
       cli.output.width,
     );
 };
-
-interface ApiOptions {
-  readonly param: string[];
-  readonly input?: string;
-  readonly list?: boolean;
-}
 
 function readParam(text: string): readonly [string, string] {
   const at = text.indexOf('=');

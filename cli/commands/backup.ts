@@ -7,7 +7,7 @@ const backup: Configure = (command, cli) => {
     .option(...DATA_OPTION)
     .option('--with-key', 'put the key of the secrets in, too: who has the archive then has them')
     .addHelpText('after', '\nThe platform may go on running.\n\nExample:\n  $ platform backup platform.tar.gz')
-    .action(async (file: string | undefined, { data, withKey = false }: { data?: string; withKey?: boolean }) => {
+    .action(async (file, { data, withKey = false }) => {
       const made = await (await ownPlatform(cli, { data })).backup(file, { withKey });
       cli.output.result(made, () => `${made.file}\n${inBytes(made.bytes)}, ${made.files} files`);
       if (made.has_key) cli.output.warn('The archive has the key of the secrets: keep it as you keep them.');

@@ -18,7 +18,7 @@ const billing: Configure = (command, cli) => {
     .argument('<dollars>', 'such as 20 or 12.50')
     .option('--no-open', 'print the address only')
     .addHelpText('after', '\nExample:\n  $ platform billing add 20 --no-open')
-    .action(async (dollars: string, { open: isWanted }: { open: boolean }) => {
+    .action(async (dollars, { open: isWanted }) => {
       const amount = Number(dollars.replace(/^\$/, ''));
       if (!Number.isFinite(amount)) throw new UsageError(`"${dollars}" is not an amount of dollars, such as 20.`);
       const checkout = await (await cli.client()).createCheckout({ body: { amount_usd: amount } });

@@ -4,17 +4,6 @@ import type { Configure } from '../shared/cli.ts';
 import { members } from '../shared/output.ts';
 import { runParams } from '../shared/run-params.ts';
 
-interface CancelOptions {
-  readonly agent?: string;
-  readonly agentVersion?: string;
-  readonly schedule?: string;
-  readonly source?: string;
-  readonly tenant?: string;
-  readonly from?: string;
-  readonly to?: string;
-  readonly all?: boolean;
-}
-
 const cancel: Configure = (command, cli) => {
   command
     .argument('[runs...]', 'ids of runs, or their first digits')
@@ -27,7 +16,7 @@ const cancel: Configure = (command, cli) => {
     .option('--to <time>', 'that started before this time')
     .option('--all', 'every running run of the workspace')
     .addHelpText('after', '\nExample:\n  $ platform cancel --agent hello --yes')
-    .action(async (given: string[], { all = false, ...options }: CancelOptions) => {
+    .action(async (given, { all = false, ...options }) => {
       const filters = Object.values(options).some((option) => option !== undefined);
       if (given.length === 0 ? !filters && !all : filters || all) {
         throw new UsageError('Name runs, or say which: --agent NAME, --schedule ID, --all, ...');

@@ -8,7 +8,7 @@ const dag: Configure = (command, cli) => {
   command
     .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
     .addHelpText('after', '\nExample:\n  $ platform dag hello')
-    .action(async (run: string) => {
+    .action(async (run) => {
       const found = await (await cli.client()).getRunDag({ params: await runParams(cli, run) });
       cli.output.result(found, ({ tree, node_count, total_cost_usd, total_duration_ms }) =>
         [

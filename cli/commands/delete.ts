@@ -6,7 +6,7 @@ const remove: Configure = (command, cli) => {
   command
     .argument('<agent>', 'agent@v2 for one version; agent for all of them')
     .addHelpText('after', '\nExample:\n  $ platform delete hello@v1 --yes')
-    .action(async (text: string) => {
+    .action(async (text) => {
       const isOne = text.includes('@v');
       const [version] = await ownVersions(cli, text);
       const { id, name } = version!;

@@ -28,7 +28,7 @@ const dev: Configure = (command, cli) => {
   command
     .argument('[folders...]', 'the agents’ folders', ['.'])
     .addHelpText('after', HELP)
-    .action(async (folders: string[]) => {
+    .action(async (folders) => {
       const end = new AbortController();
       const stopListening = cli.host.onInterrupt(() => end.abort());
       const platform = await devPlatform(cli, resolve(cli.host.cwd, folders[0]!));

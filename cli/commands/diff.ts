@@ -27,7 +27,7 @@ const diff: Configure = (command, cli) => {
     .argument('<from>', 'agent, agent@v2, org/agent or org/agent@v2')
     .argument('<to>', 'the same')
     .addHelpText('after', '\nExample:\n  $ platform diff hello@v1 hello@v2')
-    .action(async (a: string, b: string) => {
+    .action(async (a, b) => {
       const [from, to] = await Promise.all([readSource(cli, a), readSource(cli, b)]);
       const manifest = membersThatDiffer(from.manifest, to.manifest);
       const files = filesThatDiffer(from, to);

@@ -8,7 +8,7 @@ const docs: Configure = (command, cli) => {
   command
     .argument('[topic]', 'a page, such as schedules, or interface/schedules for its exact rules')
     .addHelpText('after', '\nExample:\n  $ platform docs schedules')
-    .action((topic?: string) => {
+    .action((topic) => {
       const pages = Object.entries(packedFiles()).flatMap(([path, text]) => {
         const name = /^docs\/(.+)\.md$/.exec(path)?.[1];
         return name === undefined ? [] : [{ topic: name, title: /^# (.+)$/m.exec(text)?.[1] ?? name, text }];

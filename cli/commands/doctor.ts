@@ -20,7 +20,7 @@ const doctor: Configure = (command, cli) => {
   command
     .option(...DATA_OPTION)
     .addHelpText('after', '\nExample:\n  $ platform doctor')
-    .action(async ({ data }: { data?: string }) => {
+    .action(async ({ data }) => {
       const checks: OwnCheck[] = [
         { name: 'command line', ok: true, detail: `${VERSION}, Node ${process.versions.node}` },
       ];

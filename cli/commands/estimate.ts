@@ -6,7 +6,7 @@ const estimate: Configure = (command, cli) => {
   command
     .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform estimate hello')
-    .action(async (text: string) => {
+    .action(async (text) => {
       const { org, agent, version } = await readReference(cli, text);
       const answer = await (await cli.client()).getCostEstimate({ params: { org, agent, version } });
       cli.output.result(answer, ({ estimate: { providers, provider_breakdown: _, ...sums } }) => {

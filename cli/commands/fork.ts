@@ -13,7 +13,7 @@ The copy is private, has the same code and dependencies, and belongs to the work
 Example:
   $ platform fork main/deliveries --name my-deliveries`,
     )
-    .action(async (text: string, options: { readonly name?: string }) => {
+    .action(async (text, options) => {
       const client = await cli.client();
       const params = { ...(await readReference(cli, text)) };
       const { id } = await client.getPublicAgent({ params });

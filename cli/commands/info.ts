@@ -6,7 +6,7 @@ const info: Configure = (command, cli) => {
   command
     .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform info hello')
-    .action(async (text: string) => {
+    .action(async (text) => {
       cli.output.result(await visibleVersion(cli, text), (version) => members({ ...version }));
     });
 };

@@ -16,7 +16,7 @@ const init: Configure = (command, cli) => {
     .option('-t, --template <name>', `what to begin with: ${NAMES.join(', ')}`)
     .option('--list', 'list the templates')
     .addHelpText('after', '\nExample:\n  $ platform init greeter --template tool-python')
-    .action(async (given: string | undefined, options: { template?: string; list?: boolean }) => {
+    .action(async (given, options) => {
       if (options.list) return listTemplates(cli);
       const template = await templateOf(cli, options.template);
       const folder = resolve(cli.host.cwd, given ?? (await askFolder(cli)));

@@ -34,7 +34,7 @@ const invite: Configure = (command, cli) => {
     .description('Become a new user and a member of its workspace, and sign in')
     .option('--name <text>', 'your name, for the other members')
     .addHelpText('after', '\nExample:\n  $ platform invite join --name Ada --profile work < link.txt')
-    .action(async ({ name }: { readonly name?: string }) => {
+    .action(async ({ name }) => {
       const url = await cli.signInUrl();
       const params = { token: await tokenOf(cli, url) };
       const anyone = await clientOf({ url, source: 'sign-in' }, undefined, cli.wire);

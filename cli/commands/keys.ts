@@ -1,6 +1,6 @@
-import { Option } from 'commander';
+import { Option } from '@commander-js/extra-typings';
 import { UsageError } from '#client/usage-error.ts';
-import { KEY_SCOPES, type KeyScope } from '#core/base/caller.ts';
+import { KEY_SCOPES } from '#core/base/caller.ts';
 import { operations } from '../operation.ts';
 import type { Configure } from '../shared/cli.ts';
 import { members } from '../shared/output.ts';
@@ -49,7 +49,7 @@ const keys: Configure = (command, cli) => {
     .addOption(new Option('--scope <scope>', 'what it may do; manage, the default, is everything').choices(KEY_SCOPES))
     .option('--expires <when>', 'when it ends: 30d, 12h, or a time such as 2027-01-31')
     .addHelpText('after', "\nExample:\n  $ platform keys create 'build server' --scope run --expires 90d")
-    .action(async (name: string, { scope, expires }: { scope?: KeyScope; expires?: string }) => {
+    .action(async (name, { scope, expires }) => {
       const workspace_id = cli.options.workspace === undefined ? undefined : await cli.workspaceId();
       const expires_at = expires === undefined ? undefined : timeOf(expires);
       const body = { name, scope, workspace_id, expires_at };

@@ -9,11 +9,6 @@ import { clientOf } from '../signing-in/connection.ts';
 import { mayHaveBrowser } from '../signing-in/open-url.ts';
 import { signIn } from '../signing-in/sign-in.ts';
 
-interface Options {
-  readonly withKey?: boolean;
-  readonly browser: boolean;
-}
-
 const login: Configure = (command, cli) => {
   command
     .description('Sign in to a platform in the browser, with a code, or with an API key')
@@ -23,7 +18,7 @@ const login: Configure = (command, cli) => {
       'after',
       '\nExamples:\n  $ platform login\n  $ platform login --url https://agents.example.com --with-key < key.txt',
     )
-    .action(async ({ withKey = false, browser }: Options) => {
+    .action(async ({ withKey = false, browser }) => {
       const url = await cli.signInUrl();
       const key = withKey || !cli.host.stdin.isTTY ? await keyOfStdin(cli) : await keyOfPerson(cli, url, browser);
       await signIn(cli, key);

@@ -9,7 +9,7 @@ const logs: Configure = (command, cli) => {
     .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
     .option('-f, --follow', 'show what the run prints as it comes, until its end')
     .addHelpText('after', '\nExample:\n  $ platform logs hello')
-    .action(async (run: string, options: { readonly follow?: boolean }) => {
+    .action(async (run, options) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
       if (options.follow) return showLive(cli, params);

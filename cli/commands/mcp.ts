@@ -20,9 +20,7 @@ Examples:
   $ platform mcp
   $ platform mcp --http --port 0`,
     )
-    .action(async ({ http = false, port }: { readonly http?: boolean; readonly port: string }) =>
-      http ? serveHttp(cli, port) : serveStdin(cli),
-    );
+    .action(async ({ http = false, port }) => (http ? serveHttp(cli, port) : serveStdin(cli)));
 };
 
 async function serveStdin(cli: Cli): Promise<void> {

@@ -13,7 +13,7 @@ const open: Configure = (command, cli) => {
     .argument('[what]', 'agent, run or schedule')
     .argument('[which]', 'its name or id')
     .addHelpText('after', '\nExamples:\n  $ platform open\n  $ platform open run 0f8c2d11')
-    .action(async (what?: string, which?: string) => {
+    .action(async (what, which) => {
       requireTerminal(cli);
       await openPage(cli, what === undefined ? {} : await shown(cli, what, which));
     });

@@ -10,12 +10,6 @@ import { undeclaredVariables } from '../publishing/undeclared.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { printable } from '../shared/output.ts';
 
-interface PublishOptions {
-  readonly dryRun?: boolean;
-  readonly public?: boolean;
-  readonly dev?: boolean;
-}
-
 const publish: Configure = (command, cli) => {
   command
     .argument('[folder]', 'the agent’s folder', '.')
@@ -32,7 +26,7 @@ Examples:
   $ platform publish ./hello
   $ platform publish ./hello --dry-run`,
     )
-    .action(async (folder: string, options: PublishOptions) => {
+    .action(async (folder, options) => {
       const read = await readFolder(cli, folder);
       const body = { ...read.body, ...(options.public && { is_public: true }) };
       const lacking = await findMissingConfig(cli, resolve(cli.host.cwd, folder), read);

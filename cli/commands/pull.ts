@@ -20,7 +20,7 @@ Examples:
   $ platform pull hello
   $ platform pull main/deliveries@v1 ./deliveries-copy`,
     )
-    .action(async (text: string, given: string | undefined, options: { readonly force?: boolean }) => {
+    .action(async (text, given, options) => {
       const { agent: name } = await readReference(cli, text);
       const source = await readSource(cli, text);
       const folder = resolve(cli.host.cwd, given ?? name);

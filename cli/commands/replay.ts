@@ -11,7 +11,7 @@ const replay: Configure = (command, cli) => {
     .option('--edit', 'edit the input first, in $VISUAL or $EDITOR')
     .option('--agent-version <version>', 'another version of the agent: v3, or latest')
     .addHelpText('after', '\nExample:\n  $ platform replay hello --reason "the key was wrong"')
-    .action(async (run: string, options: { reason?: string; data?: string; edit?: boolean; agentVersion?: string }) => {
+    .action(async (run, options) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
       if (options.data !== undefined && options.edit) throw new UsageError('Say --data or --edit, not both.');

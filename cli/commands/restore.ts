@@ -10,7 +10,7 @@ const restore: Configure = (command, cli) => {
       'after',
       '\nThe folder must be empty, or not be there: nothing is replaced.\n\nExample:\n  $ platform restore platform.tar.gz --data ./restored',
     )
-    .action(async (file: string, { data, check = false }: { data?: string; check?: boolean }) => {
+    .action(async (file, { data, check = false }) => {
       const made = await (await ownPlatform(cli, { data })).restore(file, { checkOnly: check });
       const what = `${made.files} files, ${inBytes(made.bytes)}, of ${made.created_at}`;
       cli.output.result(made, () =>

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
-import { Option } from 'commander';
+import { type Command, Option } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import { readFolder } from '../publishing/read-folder.ts';
 import { readReference } from '../shared/agent-reference.ts';
@@ -10,24 +10,9 @@ import { readJson } from '../shared/input.ts';
 import { duration, printable, textOf } from '../shared/output.ts';
 import { isResponse } from '../signing-in/connection.ts';
 
-interface RunOptions {
-  readonly data?: string;
-  readonly file?: string[];
-  readonly endpoint: string;
-  readonly tenant?: string;
-  readonly skills?: string;
-  readonly maxHops?: string;
-  readonly deadline?: string;
-  readonly idempotencyKey?: string;
-  readonly async?: boolean;
-  readonly stream: boolean;
-  readonly output?: string;
-  readonly local?: boolean;
-}
-
 const DETACH_MS = 3_000;
 
-const run: Configure = (command, cli) => {
+const declare = (command: Command) =>
   command
     .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2; with --local its folder')
     .argument('[input]', 'a file with the JSON input, or - for stdin')
@@ -46,12 +31,17 @@ const run: Configure = (command, cli) => {
       new Option('--local', 'run the agent of a folder on a platform that lives as long as the call').conflicts([
         'async',
       ]),
-    )
+    );
+
+type RunOptions = ReturnType<ReturnType<typeof declare>['opts']>;
+
+const run: Configure = (command, cli) => {
+  declare(command)
     .addHelpText(
       'after',
       '\nExamples:\n  $ platform run hello --data \'{"name": "Ada"}\'\n  $ platform run ./hello --local',
     )
-    .action(async (agent: string, input: string | undefined, options: RunOptions) => {
+    .action(async (agent, input, options) => {
       if (options.local) return runHere(cli, agent, await bodyOf(cli, input, options), options);
       const { org, agent: name, version } = await readReference(cli, agent);
       const body = await bodyOf(cli, input, options);

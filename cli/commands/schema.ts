@@ -6,7 +6,7 @@ const schema: Configure = (command, cli) => {
   command
     .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform schema hello')
-    .action(async (text: string) => {
+    .action(async (text) => {
       const { org_slug, name, version, input_schema, output_schema } = await visibleVersion(cli, text);
       const agent = `${org_slug}/${name}@${version}`;
       cli.output.result({ agent, input_schema, output_schema }, () => {

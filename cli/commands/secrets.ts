@@ -25,7 +25,7 @@ const secrets: Configure = (command, cli) => {
     .argument('<NAME>')
     .option('--description <text>')
     .addHelpText('after', '\nExample:\n  $ platform secrets set WEATHER_KEY < key.txt')
-    .action(async (name: string, { description }: { description?: string }) => {
+    .action(async (name, { description }) => {
       const value = await secretValue(name);
       const params = { workspace_id: await cli.workspaceId() };
       const answer = await (await cli.client()).putSecret({ params, body: { name, value, description } });

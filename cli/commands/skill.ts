@@ -12,7 +12,7 @@ const skill: Configure = (command, cli) => {
     .description('List the skills of the workspace, or the public ones')
     .option('--public', 'those of all workspaces that everybody may use')
     .addHelpText('after', '\nExample:\n  $ platform skill list')
-    .action(async (options: { readonly public?: boolean }) => {
+    .action(async (options) => {
       const client = await cli.client();
       const all = options.public
         ? await client.listPublicAgents({ query: { type: 'skill' } })
@@ -31,7 +31,7 @@ const skill: Configure = (command, cli) => {
     .option('--to <folder>', 'folder of skills; Claude Code has .claude/skills', '.agents/skills')
     .option('--force', 'replace files that are there already')
     .addHelpText('after', '\nExample:\n  $ platform skill install reply-style --to .claude/skills')
-    .action(async (text: string, options: { readonly to: string; readonly force?: boolean }) => {
+    .action(async (text, options) => {
       const { agent: name } = await readReference(cli, text);
       const source = await readSource(cli, text);
       if (source.type !== 'skill') {

@@ -15,7 +15,7 @@ const start: Configure = (command, cli) => {
       'after',
       '\nRuns until Ctrl-C; `platform systemd-unit` keeps it running on a server. Settings are in docs/settings.md.\n\nExample:\n  $ platform start',
     )
-    .action(async ({ data, port, examples }: { data?: string; port?: string; examples: boolean }) => {
+    .action(async ({ data, port, examples }) => {
       const own = await ownPlatform(cli, { data, anyUrl: true });
       const { running, pid, url, data_folder } = await own.status();
       if (running) {

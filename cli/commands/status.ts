@@ -8,7 +8,7 @@ const status: Configure = (command, cli) => {
   command
     .option(...DATA_OPTION)
     .addHelpText('after', '\nEnds with 9 if it is not running.\n\nExample:\n  $ platform status')
-    .action(async ({ data }: { data?: string }) => {
+    .action(async ({ data }) => {
       const found = await (await ownPlatform(cli, { data })).status();
       cli.output.result(found, shown);
       if (!found.running) {

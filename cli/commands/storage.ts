@@ -33,7 +33,8 @@ const storage: Configure = (command, cli) => {
       .argument('<json>', 'the document: JSON, @file, or - for stdin')
       .addHelpText('after', `\nExample:\n  $ platform storage ${name} notes today '{"text": "rain"}'`);
     if (name === 'put') sub.option('--if-version <number>', 'only if the document has this version still');
-    sub.action(async (namespace: string, key: string, json: string, { ifVersion }: { ifVersion?: string }) => {
+    // Only `put` has the option.
+    sub.action(async (namespace, key, json, { ifVersion }: { readonly ifVersion?: string }) => {
       const body = (await readJson(cli.host, json)) as Record<string, unknown>;
       const headers = { ...(ifVersion !== undefined && { 'if-match': ifVersion }) };
       const document = await (await cli.client())[operation]({ params: { namespace, key }, body, headers });

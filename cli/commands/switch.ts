@@ -6,7 +6,7 @@ const switchTo: Configure = (command, cli) => {
   command
     .argument('[profile]', 'asked for, if it is missing')
     .addHelpText('after', '\nExample:\n  $ platform switch staging')
-    .action(async (given?: string) => {
+    .action(async (given) => {
       const { configFolder } = cli.host;
       const { profiles } = await readProfiles(configFolder);
       const names = Object.keys(profiles);

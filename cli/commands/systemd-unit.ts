@@ -10,7 +10,7 @@ const systemdUnit: Configure = (command, cli) => {
       'after',
       '\ndocs/self-host.md says how to install it.\n\nExample:\n  $ platform systemd-unit agent-platform.service',
     )
-    .action(async (file: string | undefined) => {
+    .action(async (file) => {
       const unit = (await ownPlatform(cli, { anyUrl: true })).systemdUnit();
       const path = file === undefined ? null : resolve(cli.host.cwd, file);
       if (path !== null) await writeFile(path, unit);

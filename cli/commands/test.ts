@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { Option } from 'commander';
+import { Option } from '@commander-js/extra-typings';
 import { UsageError } from '#client/usage-error.ts';
 import { watchFolder } from '../dev/watch.ts';
 import { readFolder } from '../publishing/read-folder.ts';
@@ -22,13 +22,6 @@ import {
   type TestResult,
 } from '../testing/run-tests.ts';
 import { startOwnPlatform } from '../testing/test-platform.ts';
-
-interface TestOptions {
-  readonly llm?: 'mock' | 'record';
-  readonly live?: boolean;
-  readonly junit?: string;
-  readonly watch?: boolean;
-}
 
 /** A platform that an agent is tested on. */
 interface Place {
@@ -56,7 +49,7 @@ const test: Configure = (command, cli) => {
       ]),
     )
     .addHelpText('after', '\nExample:\n  $ platform test ./hello')
-    .action(async (given: string, options: TestOptions) => {
+    .action(async (given, options) => {
       const folder = resolve(cli.host.cwd, given);
       // Before a platform is started for nothing.
       await readTests(cli, given);

@@ -28,7 +28,7 @@ const trace: Configure = (command, cli) => {
     .option('-w, --watch', 'show the steps as they end, until the run does')
     .option('--content', 'show what was said in each step, if the workspace keeps it')
     .addHelpText('after', '\nExample:\n  $ platform trace hello')
-    .action(async (run: string, options: { readonly watch?: boolean; readonly content?: boolean }) => {
+    .action(async (run, options) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
       if (options.watch) {

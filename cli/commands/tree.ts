@@ -14,7 +14,7 @@ const tree: Configure = (command, cli) => {
   command
     .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform tree hello')
-    .action(async (text: string) => {
+    .action(async (text) => {
       const { org, agent, version } = await readReference(cli, text);
       const answer = await (await cli.client()).getAgentTree({ params: { id: org, agent, version } });
       cli.output.result(answer, (root) => linesOf(root).join('\n'));

@@ -4,12 +4,6 @@ import type { Configure } from '../shared/cli.ts';
 import { readJson } from '../shared/input.ts';
 import { members } from '../shared/output.ts';
 
-interface UpdateOptions {
-  readonly description?: string;
-  readonly tags?: string;
-  readonly public?: boolean;
-}
-
 const update: Configure = (command, cli) => {
   command
     .argument('<agent>', 'agent: its newest version, or agent@v2')
@@ -25,7 +19,7 @@ Examples:
   $ platform update hello --description 'Greets people' --tags greeting,demo
   $ platform update hello '{"timeout_seconds": 60}'`,
     )
-    .action(async (text: string, json: string | undefined, options: UpdateOptions) => {
+    .action(async (text, json, options) => {
       const tags = options.tags?.split(',').map((tag) => tag.trim());
       const body = {
         ...(json !== undefined && ((await readJson(cli.host, json)) as Record<string, unknown>)),

@@ -10,7 +10,7 @@ const upgrade: Configure = (command, cli) => {
       'after',
       '\nAfter a newer platform was installed and the old one stopped: makes a backup, then brings the data to the new version.\n\nExample:\n  $ platform upgrade --check',
     )
-    .action(async ({ data, check = false }: { data?: string; check?: boolean }) => {
+    .action(async ({ data, check = false }) => {
       const result = await (await ownPlatform(cli, { data })).upgrade({ checkOnly: check });
       const { from_version: from, to_version: to, problems, done, backup } = result;
       cli.output.result(result, () => {

@@ -6,7 +6,7 @@ const validate: Configure = (command, cli) => {
   command
     .argument('[folder]', 'the agent’s folder', '.')
     .addHelpText('after', '\nExample:\n  $ platform validate ./hello')
-    .action(async (folder: string) => {
+    .action(async (folder) => {
       const { body } = await readFolder(cli, folder);
       const answer = await (await cli.client()).validateAgent({ body });
       cli.output.result(answer, ({ valid, errors, warnings }) =>

@@ -6,7 +6,7 @@ const versions: Configure = (command, cli) => {
   command
     .argument('<agent>', 'an agent of the workspace')
     .addHelpText('after', '\nExample:\n  $ platform versions hello')
-    .action(async (text: string) => {
+    .action(async (text) => {
       cli.output.result(await ownVersions(cli, text), (all) =>
         table(
           ['version', 'runnable', 'created'],

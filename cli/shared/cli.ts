@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import type { Command } from '@commander-js/extra-typings';
 import { readProfiles } from '#client/profiles.ts';
 import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';

@@ -1,4 +1,4 @@
-import { CommanderError } from 'commander';
+import { CommanderError } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { ApiError } from '#core/api/client.ts';
 import { withCommands } from './hints.ts';

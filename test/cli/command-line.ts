@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Command } from 'commander';
+import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { onTestFinished } from 'vitest';
 import { runCli } from '#cli/program.ts';
 import type { Host } from '#cli/shared/cli.ts';
@@ -104,7 +104,7 @@ export function startCommandLine(argv: readonly string[], settings: Settings = {
 }
 
 /** The examples of the help of a command and of all below it: what comes after `$ platform`. */
-export function examplesOf(command: Command): string[] {
+export function examplesOf(command: CommandUnknownOpts): string[] {
   let text = '';
   command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
   const own = [...text.matchAll(/^ {2}\$ platform (.+)$/gm)].map(([, line]) => line!);

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import type { Command } from 'commander';
+import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { expect, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { wordsOf } from './command-line.ts';
@@ -19,12 +19,12 @@ function commandsIn(source: string): string[] {
 }
 
 /** What is wrong with a command, without running it. */
-function problemsOf(program: Command, [, , ...words]: readonly string[]): string[] {
+function problemsOf(program: CommandUnknownOpts, [, , ...words]: readonly string[]): string[] {
   // Options of the program may stand anywhere.
   const given = program.parseOptions([...words]);
   const rest = [...given.operands, ...given.unknown];
   let command = program;
-  for (let next: Command | undefined = program; next !== undefined; ) {
+  for (let next: CommandUnknownOpts | undefined = program; next !== undefined; ) {
     command = next;
     next = command.commands.find((each) => each.name() === rest[0]);
     if (next) rest.shift();

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { expect, onTestFinished, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
@@ -73,7 +73,7 @@ async function startPlatform(): Promise<LocalTarget> {
 
 test('every command has an example', async () => {
   const missing: string[] = [];
-  const walk = (command: Command, path: string) => {
+  const walk = (command: CommandUnknownOpts, path: string) => {
     if (command.commands.length === 0 && examplesOf(command).length === 0) missing.push(path);
     for (const each of command.commands) walk(each, `${path} ${each.name()}`);
   };
