@@ -16,7 +16,10 @@ import {
 import { LazyLlm } from './lazy-ports.ts';
 import { awsModels } from './model-source.ts';
 
-/** All of {@link Deps}. Smaller functions take single parts from `deps.ts`, so that their bundles hold no model providers. */
+/**
+ * Returns all {@link Deps}. Smaller functions use single parts of `deps.ts`, so that their bundles contain no model
+ * providers.
+ */
 export function awsDeps(config: AwsConfig): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);

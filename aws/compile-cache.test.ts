@@ -28,14 +28,14 @@ for (const [path, text] of Object.entries({
 }
 const good = join(bundles, 'good');
 const make = (name: string) => makeCompileCache(join(bundles, name), folder, log, env);
-/** All but the file that says what the layer is. */
+/** Returns all files except the one that describes the layer. */
 const entriesOf = (files: ReadonlyMap<string, Uint8Array>) =>
   [...files.keys()].filter((path) => path !== 'compile-cache/node.txt');
 
 test('a function takes its code from the cache of its layer', async () => {
   const layer = await make('good');
   expect(layer.get('compile-cache/node.txt')?.toString()).toBe(`${process.version} ${process.arch}\n`);
-  // The second one is what only some requests load.
+  // Only some requests load the second file.
   for (const file of ['index.mjs', 'later.mjs']) {
     expect(await importWithCache(good, layer, { file })).toEqual({ hits: 1, modules: 1, isOn: true });
   }
@@ -58,7 +58,7 @@ test('a cache of another Node, of other code or none at all costs the gain and n
 });
 
 test('where Node cannot make its folder, as where layers are, it has no cache unless the folder is there', async () => {
-  // Below a file nothing can be made, also by root.
+  // Not even root can create a folder below a file.
   const blocked = new Map([['compile-cache', Buffer.from('a file')]]);
   expect(await importWithCache(good, blocked, { folder: '/opt/compile-cache/folder' })).toEqual({
     hits: 0,
@@ -86,6 +86,6 @@ test('the cache is published as a version of the layer, which goes when its reso
   expect(await importWithCache(good, new Map(Object.entries(files)))).toMatchObject({ hits: 1 });
   await removeCompileCache(first, client);
   expect([...lambda.layers.keys()]).toEqual([second]);
-  // The id of what failed before it had a version.
+  // Resource id of an attempt that failed before it had a version.
   await removeCompileCache('cleaner', client);
 });

@@ -11,26 +11,26 @@ import type { Log } from '#core/ports/deps.ts';
 
 /** Properties of the custom resource. */
 const orderSchema = z.object({
-  /** Folder of the function's bundle among all bundles. */
+  /** Subfolder of the function's bundle. */
   Bundle: z.string(),
   LayerName: z.string(),
-  /** Where the function looks for its cache: a folder of `/opt`, into which Lambda unpacks layers. */
+  /** Path of the function's cache: a folder below `/opt`, where Lambda unpacks layers. */
   Folder: z.string(),
 });
 export const parseCompileCacheOrder = (properties: unknown): CompileCacheOrder => orderSchema.parse(properties);
 type CompileCacheOrder = z.output<typeof orderSchema>;
 
-/** Where Lambda unpacks the code of a function, and its layers: docs.aws.amazon.com/lambda/latest/dg/configuration-layers.html. */
+/** Folder where Lambda unpacks a function's code: docs.aws.amazon.com/lambda/latest/dg/configuration-layers.html. */
 const TASK = '/var/task';
 const LAYERS = '/opt';
-/** Longer than all files of any function take on a small machine. */
+/** More than the import of all files of any function takes on a small machine. */
 const IMPORT_LIMIT_MS = 60_000;
-/** The bits of a file that everybody may read, where zip files have them. */
+/** File attributes of a world-readable file in a zip archive. */
 const READABLE = { os: 3, attrs: 0o100644 << 16 };
 
 /**
- * Imports every file of a bundle, the first one first, as Lambda's runtime would, and writes the cache. What is imported alone may
- * throw, as a file that is a thread's; by then it has been compiled.
+ * Imports every file of a bundle, the first one first, as Lambda's runtime would, and writes the cache. A file imported
+ * on its own may throw, such as a worker thread's; by then it has been compiled.
  */
 const IMPORT = `
 import { enableCompileCache, flushCompileCache } from 'node:module';
@@ -45,14 +45,15 @@ process.exit();
 `;
 
 /**
- * V8's compile cache of a bundle, as the files of a layer by their paths, made by a process of this very Node with the flags of this
- * one. Node takes an entry if its own version, architecture, V8's flags, the user and the source are the same, and the way from the
- * cache to the file: so both are laid out below a temporary folder as they will be in the function.
+ * Returns V8's compile cache of a bundle as the files of a layer by path. A process of the same Node binary with the
+ * same flags makes it. Node accepts an entry only for the same Node version, architecture, V8 flags, user and source,
+ * and the same relative path from the cache to the file: so both are laid out below a temporary folder as they will be
+ * in the function.
  *
  * `nodejs.org/api/module.html#module-compile-cache`
  *
- * @param bundle folder with `index.mjs`
- * @param env environment of that process. @default this one's
+ * @param bundle Folder with `index.mjs`.
+ * @param env Environment of that process. @default this one's
  */
 export async function makeCompileCache(
   bundle: string,
@@ -73,7 +74,7 @@ export async function makeCompileCache(
       { timeout: IMPORT_LIMIT_MS, env },
     ).catch((error) => log.warn('not all files of a bundle were compiled', { bundle, error: String(error) }));
     const layer = join(root, LAYERS);
-    // A layer has to have a file, and this one tells what the others are for.
+    // A layer must not be empty, and this file explains the others.
     const files = new Map<string, Uint8Array>([
       [join(relative(LAYERS, folder), 'node.txt'), Buffer.from(`${process.version} ${process.arch}\n`)],
     ]);
@@ -87,7 +88,7 @@ export async function makeCompileCache(
   }
 }
 
-/** Makes the compile cache of a function a layer version. Returns its ARN. */
+/** Publishes the compile cache of a function as a layer version. Returns its ARN. */
 export async function publishCompileCache(
   { Bundle: bundle, LayerName, Folder: folder }: CompileCacheOrder,
   host: { readonly bundles: string; readonly log: Log; readonly client: LambdaClient },
@@ -105,10 +106,10 @@ export async function publishCompileCache(
   return LayerVersionArn!;
 }
 
-/** Functions and versions of them that have it keep it: Lambda keeps a copy for them. */
+/** Function versions that use the layer are not affected: Lambda keeps a copy for them. */
 export async function removeCompileCache(arn: string, client: LambdaClient): Promise<void> {
   const [, LayerName, version] = /^(arn:.+:layer:[^:]+):(\d+)$/.exec(arn) ?? [];
-  // What failed to be made has no ARN.
+  // A failed creation has no ARN.
   if (LayerName === undefined) return;
   await client.send(new DeleteLayerVersionCommand({ LayerName, VersionNumber: Number(version) }));
 }

@@ -9,7 +9,7 @@ import {
   type ValuesOf,
 } from '#core/base/config.ts';
 
-/** Settings that only the AWS host has. */
+/** Settings of the AWS host only. */
 export const AWS_SETTINGS = {
   functionPrefix: setting(
     'PLATFORM_FUNCTION_PREFIX',
@@ -161,7 +161,7 @@ export const AWS_SETTINGS = {
 
 const ALL_SETTINGS = { ...CORE_SETTINGS, ...AWS_SETTINGS };
 
-/** Core's settings and the AWS host's. */
+/** Core's settings plus those of the AWS host. */
 export interface AwsConfig extends ValuesOf<typeof ALL_SETTINGS> {}
 
 /** Throws as `parseSettings` does. */

@@ -28,23 +28,24 @@ import type { EventfulServiceHost } from './services/ecs-events.ts';
 import { DynamoTable } from './tables/dynamo-table.ts';
 import { mapThrottlingErrors } from './tables/throttles.ts';
 
-/** Of one event: far below what Lambda takes. */
+/** Batch size of one event, far below Lambda's payload limit. */
 const WAKE_BATCH = 1000;
 
 /**
- * The parts of {@link Deps} on AWS, one function each: a Lambda function takes the parts that its handlers' types ask for,
- * and its bundle holds no other SDK client. The SDK reads Region, credentials and endpoints from its standard variables.
+ * The parts of {@link Deps} on AWS, one function each: a Lambda function uses only the parts in its handlers' types,
+ * and its bundle contains no other SDK client. The SDK reads Region, credentials and endpoints from its standard
+ * variables.
  */
 export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'background' | 'runSignals' | 'space'> {
   readonly outbound: HttpOutbound;
   readonly config: AwsConfig;
   /** The logger behind `log`, for the middleware of Lambda entries. */
   readonly logger: Logger;
-  /** Waits for all background work: Lambda freezes a process that has answered. */
+  /** Waits for all background work: Lambda freezes a process after its response. */
   settled(): Promise<void>;
 }
 
-/** Parts that every function has. They need no SDK client. */
+/** Parts of every function. They need no SDK client. */
 export function hostParts(config: AwsConfig): HostDeps {
   const logger = new Logger({ logLevel: config.logLevel });
   const clock = new SystemClock();
@@ -94,12 +95,12 @@ export const blobLinkParts = ({ config }: HostDeps): Pick<AllDeps, 'blobLinks'> 
   }),
 });
 
-/** Installations have their own function, because the upload's function ends with its answer. */
+/** Installations have a separate function, because the upload's function ends with its response. */
 export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> => ({
   startInstall: (job) => invokeLater(config, 'install', job),
 });
 
-/** One function alone may order services. This asks it to; if that fails, it does so at its next minute. */
+/** Only one function may order services. This invokes it; on failure it runs with its next minute. */
 export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
   async wakeServices(serviceIds) {
     try {
@@ -112,7 +113,7 @@ export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeS
   },
 });
 
-/** What requests about services need, if the stage keeps services. */
+/** Parts for requests about services, if the stage has services. */
 export const serviceLogParts = (deps: HostDeps): Pick<AllDeps, 'serviceLogs' | 'wakeServices'> => {
   const place = deps.config.serviceLogs;
   if (place === undefined) return {};
@@ -123,7 +124,7 @@ export const serviceLogParts = (deps: HostDeps): Pick<AllDeps, 'serviceLogs' | '
   return { serviceLogs, ...wakeParts(deps) };
 };
 
-/** For the function that orders services. Throws if the stage keeps none: then there is no such function. */
+/** Parts of the function that orders services. Throws if the stage has no services, and so no such function. */
 export const serviceHostParts = ({ config, clock, log }: HostDeps): { readonly serviceHost: EventfulServiceHost } => {
   const settings = config.services;
   if (settings === undefined) throw new Error('PLATFORM_SERVICES is not set, so there is nothing to keep services on.');
@@ -135,7 +136,7 @@ export const serviceHostParts = ({ config, clock, log }: HostDeps): { readonly s
   };
 };
 
-/** The kind of sandbox that the stage chose. */
+/** Returns the sandbox type that the stage has chosen. */
 export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs' | 'counters'>): Pick<Deps, 'sandbox'> => ({
   sandbox: new LazySandbox(async () => {
     if (deps.config.hostedSandbox === 'fargate') {
@@ -198,7 +199,7 @@ export const paymentParts = ({ config, clock }: HostDeps): Pick<AllDeps, 'paymen
 export function operatorParts({ config, clock }: HostDeps): Pick<AllDeps, 'operatorKey'> {
   const { operatorSecret: secretName } = config;
   if (secretName === undefined) return { operatorKey: noOperatorKey };
-  // Loaded on use: few requests need it.
+  // Loaded on demand: few requests need it.
   let key: Promise<OperatorKey> | undefined;
   return {
     async operatorKey() {
@@ -228,16 +229,16 @@ export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
   mail: {
     async send(message) {
       if (config.mailFrom === undefined) return false;
-      // Loaded on use: few requests need it.
+      // Loaded on demand: few requests need it.
       const { createSesMail } = await import('./ses-mail.ts');
       return createSesMail(config.mailFrom).send(message);
     },
   },
 });
 
-/** Ends once Lambda has the event. */
+/** Resolves once Lambda has accepted the event. */
 async function invokeLater(config: AwsConfig, fn: 'install' | 'service-keeper', event: object): Promise<void> {
-  // Loaded on use: few requests need it, and no call.
+  // Loaded on demand: few requests need it, and no call.
   const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
   await mapThrottlingErrors(new LambdaClient()).send(
     new InvokeCommand({

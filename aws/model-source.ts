@@ -12,7 +12,7 @@ export function awsModels(outbound: HttpOutbound, place: string, client?: S3Clie
   return {
     name: place,
     async read() {
-      // Loaded on use: few stages have a table of their own.
+      // Loaded on demand: few stages have their own table.
       const { readObject } = await import('./blobs/s3-blobs.ts');
       return readObject(bucket, key, { maxBytes: MAX_MODELS_BYTES, client });
     },

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { ClockTimers } from './clock-timers.ts';
 
-/** Timers over a list of due schedules. A schedule leaves the list when it is fired. */
+/** Timers over a list of due schedules. A schedule leaves the list when it fires. */
 function timersOver(due: { id: string; workspaceId: string }[], { maxActive = 1000, startsAtOnce = true } = {}) {
   const clock = new ManualClock();
   const fired: { id: string; at: number }[] = [];
@@ -28,7 +28,7 @@ function timersOver(due: { id: string; workspaceId: string }[], { maxActive = 10
   });
   timers.start((error) => errors.push(error));
   onTestFinished(() => timers.stop());
-  /** Moves the clock to the next second, and waits until the timers sleep again. */
+  /** Advances the clock to the next second and waits until the timers sleep again. */
   const tick = async () => {
     await expect.poll(() => clock.sleepers).toBe(1);
     await clock.advance(1000 - (clock.now() % 1000));
@@ -98,7 +98,7 @@ test('a hundred runs start at a time, and a workspace with one does not wait for
   await tick();
   await expect.poll(() => fired.length).toBe(100);
   expect(starts).toHaveLength(100);
-  // It was read after all of the other workspace, and has the next turn.
+  // The small workspace was read after the other one's schedules, but its turn comes next.
   expect(fired.findIndex(({ id }) => id === 'small')).toBeLessThanOrEqual(10);
   for (const start of starts.slice(0, 30)) start();
   await expect.poll(() => fired.length).toBe(130);
@@ -129,7 +129,7 @@ test('no more are read while many may begin, and in the end all have begun', asy
   onTestFinished(() => timers.stop());
   while (begun < 2000) {
     await expect.poll(() => starting.length).toBe(Math.min(100, 2000 - begun + starting.length));
-    // The next hundred, and at most one look's worth beyond them.
+    // The next hundred, plus at most one batch.
     expect(read - begun).toBeLessThanOrEqual(300);
     for (const start of starting.splice(0)) start();
   }

@@ -7,48 +7,55 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Timers } from '#core/ports/timers.ts';
 
-/** What a run of a schedule has come to. Each is called at most once; both before the run's end. */
+/** Callbacks for the progress of a scheduled run. Each is called at most once, before the run ends. */
 export interface RunSteps {
-  /** The minute is taken: the schedule is not due any more. */
+  /** The minute is claimed: the schedule is no longer due. */
   readonly onTaken: () => void;
-  /** The run has come to its agent, or waits for room. */
+  /** The run has reached its agent or is queued for a slot. */
   readonly onStarted: () => void;
 }
 
 interface ClockTimersProps {
   readonly clock: Clock;
-  /** Schedules with a minute that is due by now. */
+  /** Yields the schedules that are due now. */
   readonly due: () => AsyncIterable<DueSchedule>;
-  /** Runs what is due of a schedule. Resolves when its run has ended, or none is due. Must not throw. */
+  /**
+   * Runs the due minute of a schedule. Resolves when its run has ended, or at once if nothing is due. Must not throw.
+   */
   readonly fire: (schedule: DueSchedule, steps: RunSteps) => Promise<void>;
-  /** How many calls the workspace's plan allows at once. */
+  /** Returns the maximum number of concurrent calls in the workspace's plan. */
   readonly concurrencyOf: (workspaceId: string) => Promise<number>;
 }
 
 const TICK_MS = 1000;
-/** Pause after a slow look at the table, as a multiple of its length, so that looking does not hold up everything else. */
+/** Pause after a slow poll of the table, as a multiple of its duration, so that polling does not starve other work. */
 const PAUSE_AFTER_LOOK = 9;
-/** Bounds the pause when the clock was set or the machine slept during a look, which then seems to have lasted hours. */
+/** Upper bound of the pause, for polls that seem to last hours because the clock was set or the machine slept. */
 const MAX_PAUSE_MS = 10_000;
-/** Due schedules read in one turn of the event loop. */
+/** Number of due schedules read in one turn of the event loop. */
 const READ_AT_ONCE = 200;
 /**
- * Runs that begin in one turn of the event loop. They share its commits, and requests are answered between turns: more
- * would make requests wait, fewer would commit more often.
+ * Number of runs started in one turn of the event loop. They share its commits, and requests are answered between
+ * turns. A higher number makes requests wait, a lower one causes more commits.
  */
 const BEGUN_AT_ONCE = 20;
-/** Runs of one workspace that begin together at its turn: they share the write that counts them. */
+/** Number of runs of one workspace that start together: they share the write that counts them. */
 const BEGUN_TOGETHER = 10;
-/** Runs that have begun and have not come to their agent yet. Further ones wait, so the first reach their models soon. */
+/**
+ * Maximum number of started runs that have not reached their agent. Later ones wait, so that the first reach their
+ * models soon.
+ */
 const MAX_STARTING = 100;
-/** While so many may begin, no further ones are read: what was read is then still remembered by the table. */
+/** Reading pauses while this many schedules are ready to start: they should start while the table still caches them. */
 const MAX_READY = 100;
-/** Due schedules that are kept as they were read, of about 2 KB each. Beyond this, a schedule is read again at its turn. */
+/**
+ * Maximum number of due schedules held in memory (about 2 KB each). Schedules beyond it are read again when they start.
+ */
 const MAX_KEPT = 10_000;
 
 /**
- * Due schedules of a workspace. A run waits in `execute` while its workspace has too many calls under way, on every host.
- * Runs that would certainly wait are not begun at all: each would ask again once a second.
+ * Due schedules of a workspace. `execute` makes a run wait while its workspace has reached its concurrency limit across
+ * all hosts. Runs that would certainly wait are not started at all, because each would poll once a second.
  */
 interface Queue {
   readonly waiting: DueSchedule[];
@@ -56,28 +63,28 @@ interface Queue {
   maxActive: number;
 }
 
-/** How many of a queue may begin now. */
+/** Returns how many runs of a queue may start now. */
 const readyIn = ({ waiting, active, maxActive }: Queue): number =>
   Math.max(0, Math.min(waiting.length, maxActive - active));
 const mayBegin = (queue: Queue): boolean => readyIn(queue) > 0;
 
 /**
- * {@link Timers} on one machine. The table's index by the next run serves as the heap of timers and is read once a
- * second. No other state exists, so a crash loses nothing, a restart loads nothing, and a clock that is set, or that stops
- * while the machine sleeps, makes nothing wrong.
+ * {@link Timers} on one machine. The table's index by next run is the heap of timers, polled once a second. There is no
+ * other state: a crash loses nothing, a restart loads nothing, and neither setting the clock nor suspending the machine
+ * breaks anything.
  */
 export class ClockTimers implements Timers {
   readonly #props: ClockTimersProps;
   readonly #stop = new AbortController();
-  /** Schedules in a queue, or fired and still due. */
+  /** Schedules that are queued, or that have fired and are still due. */
   readonly #taken = new Set<string>();
   readonly #workspaces = new Map<string, Queue>();
-  /** Queues whose next schedule may begin, in the order of their turns. */
+  /** Queues whose next schedule may start, in round-robin order. */
   readonly #ready = new Set<Queue>();
   #waiting = 0;
   #starting = 0;
   #isBeginning = false;
-  /** Of the reader, while it waits for others to begin. */
+  /** Set while the reader waits for queued schedules to start. */
   #room: PromiseWithResolvers<void> | undefined;
   #loop: Promise<void> = Promise.resolve();
 
@@ -92,12 +99,12 @@ export class ClockTimers implements Timers {
     return { set: 0, removed: 0 };
   }
 
-  /** `onError` gets errors of reading the table. The next second tries again. */
+  /** Starts polling. `onError` gets errors of reading the table; the next second tries again. */
   start(onError: (error: unknown) => void): void {
     this.#loop = this.#run(onError);
   }
 
-  /** Begins no further runs. Runs that have begun go on. */
+  /** Starts no further runs. Runs in progress continue. */
   async stop(): Promise<void> {
     this.#stop.abort();
     for (const { waiting } of this.#workspaces.values()) waiting.length = 0;
@@ -114,15 +121,15 @@ export class ClockTimers implements Timers {
       const waited = await this.#tick().catch(onError);
       const now = clock.now();
       const pause = Math.min(Math.max(0, now - startedAt - (waited ?? 0)) * PAUSE_AFTER_LOOK, MAX_PAUSE_MS);
-      // On the second, so that a run begins right with its minute.
+      // Polls at full seconds, so that a run starts exactly at its minute.
       const next = Math.ceil((now + Math.max(pause, 1)) / TICK_MS) * TICK_MS;
       await clock.sleep(next - now, signal).catch(() => {});
     }
   }
 
   /**
-   * Reads what is due. The first schedules begin while the others are still read. Returns how many milliseconds it waited for
-   * them.
+   * Reads the due schedules. The first ones start while the others are still being read. Returns how many milliseconds
+   * it waited for starts.
    */
   async #tick(): Promise<number> {
     for (const [workspaceId, queue] of this.#workspaces) {
@@ -153,7 +160,7 @@ export class ClockTimers implements Timers {
     return waited;
   }
 
-  /** Waits while many may begin. Returns for how many milliseconds. */
+  /** Waits while too many schedules are ready to start. Returns how long, in milliseconds. */
   async #untilRoom(): Promise<number> {
     if (this.#hasRoom()) return 0;
     const { clock } = this.#props;
@@ -178,7 +185,9 @@ export class ClockTimers implements Timers {
     void this.#begin();
   }
 
-  /** Begins schedules of each workspace in turn, a few in each turn of the event loop, as long as more may start. */
+  /**
+   * Starts schedules round-robin over the workspaces, a few in each turn of the event loop, as long as more may start.
+   */
   async #begin(): Promise<void> {
     if (this.#isBeginning) return;
     this.#isBeginning = true;
@@ -190,7 +199,7 @@ export class ClockTimers implements Timers {
     this.#isBeginning = false;
   }
 
-  /** Returns whether there may be more to begin in the next turn of the event loop. */
+  /** Returns whether the next turn of the event loop may have more to start. */
   #beginSome(): boolean {
     for (let left = BEGUN_AT_ONCE; left > 0; ) {
       const [queue] = this.#ready;
@@ -225,7 +234,7 @@ export class ClockTimers implements Timers {
   }
 }
 
-/** The timers of a platform on these ports. */
+/** Returns the timers of a platform with these ports. */
 export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
   new ClockTimers({
     clock,
@@ -233,7 +242,7 @@ export const clockTimers = (clock: Clock, deps: () => Deps): ClockTimers =>
     fire({ id, workspaceId, item }, steps) {
       const { background, log } = deps();
       const work = fireDue(deps(), { workspaceId, scheduleId: id, item, ...steps });
-      // The sweep finds runs that began and did not end.
+      // The sweep finishes runs that started and did not end.
       const failed = (error: unknown) => log.error('schedule failed', { schedule_id: id, error: String(error) });
       return background(work.catch(failed));
     },

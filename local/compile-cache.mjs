@@ -2,7 +2,8 @@ import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
 
 /**
- * Loaded before everything else by `npm start`. Node then keeps what it makes of TypeScript files: the next start takes half
- * the time, and no thread loads the compiler, of about 30 MB each. It is JavaScript because the compiler would be loaded for it.
+ * `npm start` loads this module before all others. Node then caches the compiled TypeScript: the next start takes half
+ * the time, and no thread loads the compiler (about 30 MB each). The file is JavaScript because a TypeScript file would
+ * load the compiler.
  */
 enableCompileCache(join(import.meta.dirname, '../node_modules/.cache/platform'));

@@ -10,7 +10,7 @@ import {
 } from '#core/base/config.ts';
 import { OPERATOR_KEY, OPERATOR_KEY_RULE } from '#core/ports/operator-key.ts';
 
-/** Settings that only the local host has. */
+/** Settings of the local host only. */
 export const LOCAL_SETTINGS = {
   host: setting(
     'PLATFORM_HOST',
@@ -104,7 +104,7 @@ export const LOCAL_SETTINGS = {
 
 const ALL_SETTINGS = { ...CORE_SETTINGS, ...LOCAL_SETTINGS };
 
-/** Core's settings and the local host's. */
+/** Core's settings plus those of the local host. */
 export interface LocalConfig extends ValuesOf<typeof ALL_SETTINGS> {}
 
 /** Throws as `parseSettings` does. */

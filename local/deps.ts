@@ -38,13 +38,13 @@ import { localPayments } from './scripted-stripe/local-payments.ts';
 import type { ScriptedStripeServer } from './scripted-stripe/server.ts';
 import { LocalServiceHost } from './services/local-service-host.ts';
 
-/** Often, so that each batch of expired items is small and no request waits for it. */
+/** Short, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;
 
-/** A look is two or three reads of the database. */
+/** A poll costs two or three database reads. */
 const WATCH_POLL_MS = 250;
 
-/** After the sandboxes have ended, background work only writes its records. */
+/** Time for background work after the sandboxes have ended, when it only writes its records. */
 const CLOSING_MS = 5_000;
 
 export interface LocalDeps extends AllDeps {
@@ -55,17 +55,20 @@ export interface LocalDeps extends AllDeps {
   readonly timers: ClockTimers;
   readonly serviceHost: LocalServiceHost;
   readonly hostState: LocalState;
-  /** Where no key of Stripe is set. */
+  /** Present if no Stripe key is configured. */
   readonly scriptedStripe?: ScriptedStripeServer;
-  /** Ends streams that only watch: they have no end of their own. */
+  /** Ends streams that only watch and would never end by themselves. */
   endWatching(): void;
-  /** Waits for background work, ends every sandbox and releases the data folder; `force` ends the sandboxes first. */
+  /**
+   * Waits for background work, ends every sandbox and releases the data folder. With `force` it ends the sandboxes
+   * first.
+   */
   close(force?: boolean): Promise<void>;
 }
 
 /**
- * All ports on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` if another process uses that folder.
- * `listening` is the platform's own address, the one private address that sandboxed agents may reach.
+ * Creates all ports on one machine, in `config.dataFolder`. Throws `DATABASE_IN_USE` if another process uses that
+ * folder. `listening` is the platform's own address, the only private address that sandboxed agents may reach.
  */
 export async function localDeps(config: LocalConfig, listening: Gateway): Promise<LocalDeps> {
   const folder = config.dataFolder;
@@ -185,7 +188,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
 export const addressOf = ({ host, port }: { host: string; port: number }): string =>
   `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
-/** The OpenID provider of the settings. Throws if some of them are missing. */
+/** Returns the OpenID provider from the settings. Throws if only some of them are set. */
 function signInProvider(
   { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret }: LocalConfig,
   deps: OidcDeps,
@@ -206,7 +209,7 @@ function signInProvider(
   });
 }
 
-/** Where clients reach a service. */
+/** Returns the public address of a service. */
 function serviceAddress(config: LocalConfig, listening: Gateway, label: string): string {
   const isHere = config.servicesDomain === 'localhost';
   const url = new URL((isHere ? undefined : config.baseUrl) ?? addressOf(listening));
@@ -214,14 +217,14 @@ function serviceAddress(config: LocalConfig, listening: Gateway, label: string):
   return url.origin;
 }
 
-/** Why this machine can run no services, for the user who deploys one. */
+/** Explains to the user who deploys a service why this machine cannot run it. */
 async function noServices(sandbox: Sandbox): Promise<string> {
   const { kind, problem } = await sandbox.status();
   if (kind !== 'unsandboxed') return problem ?? 'No sandbox works on this machine.';
   return 'Services need a sandbox, and PLATFORM_SANDBOX is "unsandboxed". Start the platform without that setting.';
 }
 
-/** Debian's trust store. Installations use it instead of the certificates that pip and npm bundle. */
+/** Debian's trust store, which installations use instead of the certificates bundled with pip and npm. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
 const registryEnvironment = ({ pipIndexUrl, npmRegistry }: LocalConfig): Record<string, string> => ({

@@ -8,7 +8,7 @@ test('random bytes are as many as asked for, and none are given out twice', () =
     for (let round = 0; round < 300; round++) {
       const bytes = ids.randomBytes(length);
       expect(bytes).toHaveLength(length);
-      // Sixteen bytes are never the same by chance.
+      // Sixteen random bytes never repeat by chance.
       for (let at = 0; at + 16 <= Math.min(length, 64); at += 16) {
         const part = Buffer.from(bytes.subarray(at, at + 16)).toString('hex');
         expect(seen).not.toContain(part);

@@ -1,22 +1,25 @@
 import { SystemIds } from '#core/ports/ids.ts';
 
-/** Of each half. Far above the ids that wait for their first row at a time. */
+/** Maximum size of each generation, far above the number of ids that wait for their first row at a time. */
 const MAX_FRESH = 500;
 const RANDOM_BYTES = 4096;
 
 /**
- * The machine's own randomness, which knows the ids that it has made and that are in no row yet: a table need not look such a
- * one up. A run of a schedule begins on the condition that there is none with its id, and a look into a large table costs as
- * much as its write.
+ * The machine's random generator. It remembers the ids that it made and that are in no row yet, so that a table need
+ * not look them up. A scheduled run starts on the condition that its id is unused, and a look-up in a large table costs
+ * as much as the write.
  */
 export class FreshIds extends SystemIds {
-  /** Two halves, of which the older one goes as a whole: each request makes an id, and a `Set` gives up its first member slowly. */
+  /**
+   * Two generations, of which the older is dropped at once: each request makes an id, and deleting the first member of
+   * a `Set` is slow.
+   */
   #newer = new Set<string>();
   #older = new Set<string>();
-  /** Random bytes that were not given out yet. */
+  /** Random bytes that are not used yet. */
   #random: Uint8Array = new Uint8Array();
 
-  /** Asks the machine for some of them ahead: each time costs as much as a thousand bytes. */
+  /** Reads random bytes in advance: each system call costs as much as a thousand bytes. */
   override randomBytes(length: number): Uint8Array {
     if (length > this.#random.length) {
       if (length > RANDOM_BYTES) return super.randomBytes(length);
@@ -38,14 +41,14 @@ export class FreshIds extends SystemIds {
     return id;
   }
 
-  /** @param digits an id without its dashes */
+  /** @param digits The id without its dashes. */
   isFresh(digits: string): boolean {
     if (digits.length !== DIGITS) return false;
     const id = dashed(digits);
     return this.#newer.has(id) || this.#older.has(id);
   }
 
-  /** A row has it from now on. */
+  /** Records that a row now has this id. */
   taken(digits: string): void {
     if (digits.length !== DIGITS) return;
     const id = dashed(digits);

@@ -5,13 +5,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '#core/base/version.ts';
 
 /**
- * The image of the platform (`Dockerfile`), run with the options that docs/self-host.md names. It needs a Docker engine that can pull
- * the image's base, or has another one in its place: `PLATFORM_IMAGE_ARGS="BASE=… PACKAGES="`.
+ * Tests the platform's image (`Dockerfile`) with the options of docs/self-host.md. It needs a Docker engine that can
+ * pull the base image, or another base: `PLATFORM_IMAGE_ARGS="BASE=… PACKAGES="`.
  */
 const ROOT = join(import.meta.dirname, '..');
 const TAG = `agent-platform-test-${process.pid}`;
 const OPTIONS = [
-  // It collects what runs leave behind: the platform is no process 1.
+  // Docker's init reaps orphaned processes of runs: the platform must not be process 1.
   '--init',
   ...['seccomp', 'systempaths', 'apparmor'].flatMap((name) => ['--security-opt', `${name}=unconfined`]),
 ];
@@ -96,7 +96,7 @@ describe.skipIf(problem !== undefined)(
 
     test('passes the sandbox suite inside', () => {
       const packages = realpathSync(join(ROOT, 'node_modules'));
-      // Not at its own path: the engine's may be below it, and shows in the list of mounts.
+      // Not mounted at its own path: the Docker folder may be below it and would show in the list of mounts.
       const mounts = ['--volume', `${ROOT}:/suite:ro`, '--volume', `${packages}:${packages}:ro`];
       const suite = ['--configLoader', 'runner', '--project', 'unit', 'local/sandbox/local-sandbox.test.ts'];
       const run = ['--rm', '--network', 'host', ...OPTIONS, ...mounts, '--workdir', '/suite', '--entrypoint', 'node'];

@@ -12,7 +12,7 @@ import { localModels } from './model-source.ts';
 
 const TABLE = '{"mine-1": {"window": 1000}}';
 
-/** The window of `mine-1` in a table from this place, and what was logged. */
+/** Returns the context window of `mine-1` in the table at this place, and the log lines. */
 async function windowFrom(place: string, ownHosts: string[] = []) {
   const { log, lines, background } = memoryDeps();
   const clock = new SystemClock();
@@ -61,7 +61,7 @@ test('a web address, under the rules for requests to the outside; a signature in
     window: undefined,
     lines: [{ source: `${origin}/none`, problem: 'it answered 404' }],
   });
-  // It is not of the operator's own hosts.
+  // The address is not one of the operator's own hosts.
   const { window, lines } = await windowFrom(`${origin}/models.json`);
   expect([window, lines.length]).toEqual([undefined, 1]);
 });

@@ -25,11 +25,11 @@ import { systemdUnit } from './process/systemd-unit.ts';
 import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 
 const START = join(import.meta.dirname, 'start.ts');
-/** Of objects that live briefly: requests make many of them. */
+/** Larger young generation: requests allocate many short-lived objects. */
 const NODE_FLAGS = ['--max-semi-space-size=8'];
 const NODE = 24;
 
-/** The platform whose data is on this machine, running or not. */
+/** Controls the platform whose data is on this machine, running or not. */
 export const createOwnPlatform: MakeOwnPlatform = ({ env, cwd, data }): OwnPlatform => {
   const config = parseLocalConfig({ ...env, ...(data !== undefined && { PLATFORM_DATA: data }) });
   const dataFolder = resolve(cwd, config.dataFolder);
@@ -145,7 +145,7 @@ function dataVersion(database: string): number {
   }
 }
 
-/** Files of another user cannot be read, or would be left to root. */
+/** Files of another user are unreadable, and root would leave files that its owner cannot read. */
 async function checkOwner(dataFolder: string): Promise<void> {
   const folder = await undefinedIfMissing(stat(dataFolder));
   if (folder === undefined) return;
@@ -158,7 +158,7 @@ async function checkOwner(dataFolder: string): Promise<void> {
   });
 }
 
-/** An error of the file system, in words. */
+/** Explains a file system error in words. */
 function explained(error: unknown, what: string): Error {
   const { message } = error as Error;
   if (hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')) {
@@ -180,7 +180,7 @@ const spaceProblem = async (config: LocalConfig, folder: string): Promise<string
       }).problem()
     : undefined;
 
-/** The copy before a migration, and what the migration writes. */
+/** Reports the disk space for the copy before a migration and for the migration itself. */
 async function upgradeSpace(database: string): Promise<string[]> {
   const [{ size }, { bavail, bsize }] = await Promise.all([stat(database), statfs(dirname(database))]);
   const needed = 2 * size;
@@ -254,7 +254,7 @@ async function checkVault(dataFolder: string, keyFile: string): Promise<string> 
   const folder = join(dataFolder, 'vault');
   const [vault] = ((await undefinedIfMissing(readdir(folder))) ?? []).filter((name) => name.endsWith('.vault'));
   if (vault === undefined) return 'there are no secrets yet';
-  // Throws without the right key.
+  // Throws if the key is wrong.
   await new FileVault(folder, keyFile).read(vault.slice(0, -'.vault'.length), []);
   return keyFile;
 }
@@ -267,7 +267,7 @@ function checkPort({ host, port }: LocalConfig): Promise<string> {
   });
 }
 
-/** Looks for a sandbox as the platform does at its start. */
+/** Detects a sandbox the same way as the platform's start. */
 async function sandboxWorks(config: LocalConfig): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'platform-doctor-'));
   try {

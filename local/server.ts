@@ -23,7 +23,10 @@ import { ServiceFront } from './services/front.ts';
 
 /** Longer than the longest call, so that a call can end before the server does. */
 const SHUTDOWN_MS = 300_000;
-/** Of the API. With fewer, fewer writes share a group of the journal; with more, the first waits longer for the last. */
+/**
+ * Number of API requests handled in one turn of the event loop. Fewer means that fewer writes share a journal group;
+ * more means that the first waits longer for the last.
+ */
 const REQUESTS_A_TURN = 8;
 
 export interface LocalServer {
@@ -31,13 +34,13 @@ export interface LocalServer {
   readonly url: string;
   readonly deps: LocalDeps;
   readonly dashboard: Dashboard;
-  /** Stops accepting requests, waits for those in progress, and releases everything; `force` does not wait. */
+  /** Stops accepting requests, waits for those in progress, and releases everything. `force` skips the wait. */
   close(force?: boolean): Promise<void>;
 }
 
 const STARTING: HttpResponse = { status: 503, headers: { 'retry-after': '1' }, body: 'The platform is starting.\n' };
 
-/** The whole platform on one machine. Throws what `listen` throws (`EADDRINUSE`), and `DATABASE_IN_USE`. */
+/** Starts the platform on one machine. Throws errors of `listen` (`EADDRINUSE`) and `DATABASE_IN_USE`. */
 export async function startLocalServer(config: LocalConfig): Promise<LocalServer> {
   let answer: App = async () => STARTING;
   let services: ServiceFront | undefined;
@@ -51,12 +54,14 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   });
   const server = createServer(
     {
-      // Node's limit on the time of a whole request would cut long uploads to services. Both sides limit silence instead.
+      // Node's timeout for a full request would cut off long uploads to services. Both sides have idle timeouts
+      // instead.
       requestTimeout: 0,
       joinDuplicateHeaders: true,
-      // Longer than common proxies and clients keep idle connections, so that they never reuse a closing one.
+      // Longer than the idle timeout of common proxies and clients, so that they never reuse a connection that is being
+      // closed.
       keepAliveTimeout: 65_000,
-      // Some clients offer HTTP/2 with every request. What is not for a service is answered as if they had not.
+      // Some clients offer HTTP/2 with every request. Requests that are not for a service ignore the offer.
       shouldUpgradeCallback: (request: IncomingMessage) => services?.mayUpgrade(request) ?? false,
     },
     (request, response) => {
@@ -128,7 +133,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
       for (const clock of clocks) clearInterval(clock);
       deps.endWatching();
       await deps.timers.stop();
-      // Their requests and connections have no end of their own.
+      // Requests and connections of services may never end by themselves.
       await deps.serviceHost.close();
       const closed = new Promise<void>((done) => server.close(() => done()));
       if (force) server.closeAllConnections();
@@ -141,7 +146,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   };
 }
 
-/** No other process has this database, so the last process left every run that is still open in it. */
+/** Finishes all open runs of the previous process: no other process has this database. */
 async function recover(deps: LocalDeps): Promise<void> {
   await sweepLostRuns(deps, { all: true });
   await recoverServices(deps);
@@ -149,7 +154,7 @@ async function recover(deps: LocalDeps): Promise<void> {
   runInBackground(deps, 'resumeScheduleRuns', allWork.resumeScheduleRuns(deps, lost));
 }
 
-/** Starts the clocks of the background table. Work that outlasts its period runs beside the next. */
+/** Starts the timers of the background table. Work that takes longer than its period overlaps with the next. */
 function startClocks(deps: LocalDeps): NodeJS.Timeout[] {
   const work: { readonly [Name in LocalClockName]: (deps: LocalDeps) => Promise<void> } = allWork;
   return Object.entries<BackgroundRow>(BACKGROUND).flatMap(([name, { local }]) => {
@@ -166,8 +171,9 @@ function runInBackground(deps: LocalDeps, name: string, work: Promise<void>): vo
 }
 
 /**
- * What a client's requests without a valid key are counted by, and its connections to services. A proxy appends the address of its client; earlier entries may
- * be forged. Sandboxes come from this machine, past any proxy.
+ * Returns the rate-limit key of a client's requests without a valid key, and of its connections to services. Uses the
+ * last forwarded address, which the proxy appends: earlier entries may be forged. Sandboxes connect from this machine,
+ * not through a proxy.
  */
 function addressOfClient(
   { socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>,

@@ -52,7 +52,7 @@ function options() {
   }
 }
 
-/** Runs an operator's command on the data of a stopped platform, and prints its result. */
+/** Runs an operator's command on the data of a stopped platform and prints its result. */
 async function operate(config: LocalConfig, order: (deps: Deps) => Promise<string>): Promise<void> {
   const deps = await localDeps({ ...config, sandboxPrestart: 0 }, config);
   try {
@@ -64,7 +64,7 @@ async function operate(config: LocalConfig, order: (deps: Deps) => Promise<strin
 
 const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps, 'made by the operator')).key;
 
-/** Signs the command line of this user in. If the profile cannot be written, the user still has the printed key. */
+/** Signs in this user's command line. If the profile cannot be written, the user still has the printed key. */
 async function signIn(url: string, key: string): Promise<void> {
   try {
     const profile = await saveLocalProfile(configFolder(), { url, key });
@@ -74,7 +74,7 @@ async function signIn(url: string, key: string): Promise<void> {
   }
 }
 
-/** On a terminal alone: whoever reads a log could sign in with the link. */
+/** Only on a terminal: everyone who reads a log could sign in with the link. */
 async function showSignIn(deps: LocalDeps): Promise<void> {
   const key = process.stdout.isTTY ? await findOwnerKey(deps) : undefined;
   if (key === undefined) return;
@@ -93,7 +93,7 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
     });
   }
 
-  // The parent's end closes the pipe, however it ended.
+  // The pipe closes when the parent ends, however it ends.
   if (isChild) process.stdin.resume().on('end', () => server.close().then(() => process.exit(0)));
 
   const { deps, url } = server;
@@ -101,15 +101,15 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
   if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
   const key = await bootstrap(deps);
-  // Printed at once, so that it is not lost if the first start is interrupted.
+  // Printed immediately, so that it is not lost if the first start is interrupted.
   if (key) {
     say(`API key:   ${key}   <- shown this once; keep it`);
     if (!isChild) await signIn(url, key);
   }
   if (withExamples) await publishExamples(server, say);
-  // Also for a process that is killed.
+  // Saves the cache even if the process is killed later.
   flushCompileCache();
-  // Somebody looks. Elsewhere it waits for the first who opens the dashboard.
+  // On a terminal the dashboard is built at once; otherwise on the first visit.
   if (process.stdout.isTTY) void server.dashboard.prepare();
 
   const languages = Object.entries(interpreters).map(([name, version]) => `${name} ${version}`);
@@ -140,7 +140,7 @@ try {
   if (flags.help) {
     process.stdout.write(HELP);
   } else {
-    // The one place that reads the environment of a local host.
+    // The only code that reads the environment of a local host.
     // biome-ignore lint/style/noProcessEnv: see above.
     const config = parseLocalConfig(process.env);
     const { 'new-key': wantsKey, 'set-plan': plan, 'grant-credits': credits } = flags;

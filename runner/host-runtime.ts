@@ -16,7 +16,7 @@ export interface RootEntry {
 
 export interface HostRuntime {
   readonly interpreters: { readonly python?: string; readonly node?: string };
-  /** Entries that every sandbox sees; real paths only. */
+  /** Entries visible in every sandbox; real paths only. */
   readonly root: readonly RootEntry[];
   /** Absolute paths of programs found on the host's PATH. */
   readonly perl?: string;
@@ -28,17 +28,20 @@ export const SDK = {
   node: { name: 'agent-platform-sdk', folder: fileURLToPath(new URL('../sdk/js', import.meta.url)) },
   python: { name: 'agent_platform', folder: fileURLToPath(new URL('../sdk/python', import.meta.url)) },
 } as const;
-/** Programs with which tools of loops call other agents. */
+/** Programs that let tools of loops call other agents. */
 const HELPERS = fileURLToPath(new URL('../sdk/helpers', import.meta.url));
 /** Paths of the packages inside a sandbox. */
 export const SDK_NODE_MODULES = '/runtime/node_modules';
 export const SDK_PYTHONPATH = '/runtime/python';
-/** pip, the one package of the host's Python that is shown: `python3 -m pip` must work. */
+/** pip, the only package of the host's Python that is visible: `python3 -m pip` must work. */
 export const PIP_PACKAGE = `${SDK_PYTHONPATH}/pip`;
-/** Name of the empty folder that is shown in the place of the host's Python packages. */
+/** Name of the empty folder that replaces the host's Python packages. */
 export const NOTHING = 'nothing';
 
-/** Parts of /etc that programs need to start, to trust certificates and to tell the time. None is particular to the host. */
+/**
+ * Parts of /etc that programs need to start, to trust certificates and to tell the time. They reveal nothing specific
+ * to the host.
+ */
 const ETC_FOLDERS = ['alternatives', 'ca-certificates', 'crypto-policies', 'pki/ca-trust', 'pki/tls', 'ssl/certs'];
 const ETC_COPIES = ['ld.so.cache', 'localtime', 'mime.types', 'protocols', 'services', 'ssl/openssl.cnf', 'timezone'];
 
@@ -47,14 +50,16 @@ const ETC_FILES: Readonly<Record<string, string>> = {
   group: 'user:x:1000:\nnogroup:x:65534:\n',
   hostname: 'sandbox\n',
   hosts: '127.0.0.1 localhost sandbox\n::1 localhost\n',
-  // The egress proxy resolves names. A look-up inside fails at once instead of waiting for a server.
+  // The egress proxy resolves names. A DNS query inside fails at once instead of waiting for a server.
   'resolv.conf': 'nameserver 127.0.0.1\noptions timeout:1 attempts:1\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\n',
-  // Debian marks its Python as managed by apt, which stops `pip install` into the home as well.
+  // Debian marks its Python as managed by apt, which would block `pip install` into the home folder too.
   'pip.conf': '[global]\nbreak-system-packages = true\ndisable-pip-version-check = true\n',
 };
 
-/** Finds the language runtimes of this host. Files made for the sandbox go into `folder`, which must stay. */
+/**
+ * Finds the language runtimes of this host. Files for the sandbox are created in `folder`, which must not be removed.
+ */
 export async function findHostRuntime(folder: string, node = process.execPath): Promise<HostRuntime> {
   const root: RootEntry[] = [{ operation: 'bind', at: '/usr', from: '/usr' }];
   for (const name of ['bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32']) {
@@ -93,8 +98,8 @@ function bind(root: RootEntry[], at: string, from: string): void {
 const isUnderUsr = (path: string): boolean => path === '/usr' || path.startsWith('/usr/');
 
 /**
- * npm takes the nearest folder with a package.json or packages as its project. That must not be the root folder, which is
- * read-only and has packages only for programs to find.
+ * npm takes the nearest folder with a package.json or packages as its project. It must not take the root folder, which
+ * is read-only and whose packages are only for programs to import.
  */
 const npmScript = (cli: string): string => `#!/bin/sh
 folder=$PWD
@@ -120,8 +125,8 @@ async function addNpm(root: RootEntry[], scripts: string): Promise<void> {
 }
 
 /**
- * Tells about the real interpreter, also where `python3` is a wrapper or a venv, and compiles the package in the folder
- * given to it: sandboxes cannot write beside it, so that each program would compile it anew.
+ * Reports the real interpreter, even if `python3` is a wrapper or a venv, and compiles the package in the given folder:
+ * sandboxes cannot write there, so each program would compile it again.
  */
 const PYTHON_PROBE = `
 import glob, importlib.util, json, os, py_compile, site, sys
@@ -142,15 +147,15 @@ interface PythonFacts {
   readonly version: string;
   readonly executable: string;
   readonly prefixes: readonly string[];
-  /** Folders of installed packages, which need not exist. */
+  /** Folders of installed packages, which may not exist. */
   readonly packages: readonly string[];
   readonly pip: string | null;
 }
 
-/** Where further versions of Python below /usr have packages. */
+/** Package folders of other Python versions below /usr. */
 const PACKAGES_BELOW_USR = '/usr/{lib,lib64,local/lib,local/lib64}/python3*/{site,dist}-packages';
 
-/** Returns the version, or `undefined` without Python 3. */
+/** Adds Python to `root`. Returns its version, or `undefined` without Python 3. */
 async function addPython(root: RootEntry[], folder: string): Promise<string | undefined> {
   const sdk = join(folder, SDK.python.name);
   await rm(sdk, { recursive: true, force: true });
@@ -161,7 +166,7 @@ async function addPython(root: RootEntry[], folder: string): Promise<string | un
   const { version, executable, prefixes, packages, pip: pipPackage }: PythonFacts = JSON.parse(found.stdout);
   for (const prefix of new Set(prefixes.map((path) => realpathSync(path)))) {
     if (isUnderUsr(prefix)) continue;
-    // A prefix this high would show more of the host than an interpreter.
+    // A prefix this close to the root would expose more of the host than an interpreter.
     if (prefix.split(sep).filter(Boolean).length < 2) return undefined;
     root.push({ operation: 'bind', at: prefix, from: prefix });
   }
@@ -172,7 +177,7 @@ async function addPython(root: RootEntry[], folder: string): Promise<string | un
     root.push({ operation: 'link', at: `/runtime/bin/${name}`, from: executable });
   }
   if (pipPackage) bind(root, PIP_PACKAGE, pipPackage);
-  // What works here because the host happens to have a package would fail elsewhere, and with another version.
+  // Hidden, because an agent that relies on the host's packages would fail on other hosts or with another version.
   const hidden = [...packages, ...(await Array.fromAsync(glob(PACKAGES_BELOW_USR)))];
   const nothing = join(folder, NOTHING);
   await mkdir(nothing, { recursive: true });

@@ -14,11 +14,11 @@ import { buildRunner, RUNNER_CONTEXT } from '../scripts/build-runner.ts';
 import { RunnerSession, runnerHealth } from './server/client.ts';
 
 /**
- * The image, run as Fargate would run it. It needs a Docker engine that can pull the images that the Dockerfile names, or
- * has others in their place: `RUNNER_IMAGE_ARGS="NODE_IMAGE=… PYTHON_IMAGE=… PACKAGES="`.
+ * Tests the image as Fargate would run it. It needs a Docker engine that can pull the base images of the Dockerfile, or
+ * other ones: `RUNNER_IMAGE_ARGS="NODE_IMAGE=… PYTHON_IMAGE=… PACKAGES="`.
  */
 const TAG = `platform-runner-test-${process.pid}`;
-/** As the task definition has it, but for the volumes: a task has its disk to itself, and this machine's is everybody's. */
+/** Same as the task definition except for the volumes: a task has its own disk, while this machine's is shared. */
 const VOLUMES = {
   '/home/user': 'mode=755,uid=1000,gid=1000',
   '/layer': 'mode=755,uid=1000,gid=1000',
@@ -53,7 +53,7 @@ describe.skipIf(problem !== undefined)(
     const root = mkdtempSync(join(tmpdir(), 'runner-image-test-'));
     const blobs = new FolderBlobs(join(root, 'blobs'));
     let links: Awaited<ReturnType<typeof serveBlobs>>;
-    /** The address of this machine as containers see it. */
+    /** Address of this machine as seen from containers. */
     let here: string;
     beforeAll(async () => {
       const { id, kill } = await start();
@@ -175,7 +175,7 @@ const server = require('node:http').createServer((request, response) => {
       const { url, kill } = await start();
       const job = jobFor(specOf({ egress: 'open' }), links.linkTo);
       const session = await RunnerSession.open({ baseUrl: url }, job);
-      // It is told one half, so that its own program does not hold what it looks for.
+      // The program gets only one half of the text, so that its own source does not match.
       const { out } = await python(
         session,
         `import glob, os, urllib.request

@@ -18,16 +18,16 @@ for (const { at, from } of root) {
   }
   if (!at.startsWith('/runtime/')) continue;
   mkdirSync(dirname(at), { recursive: true });
-  // pip is found in a folder that is emptied afterwards.
+  // pip is in a folder that is emptied afterwards.
   if (at === PIP_PACKAGE) cpSync(from, at, { recursive: true });
   else symlinkSync(from, at);
 }
 symlinkSync('/layer/node_modules', '/node_modules');
-// The rest of /etc is the image's own, or the container engine's.
+// The rest of /etc comes from the image or the container engine.
 for (const name of ['passwd', 'group', 'pip.conf']) copyFileSync(join(RUNTIME, 'etc', name), join('/etc', name));
 
-// A process whose program file is unreadable cannot be read or traced by processes of the same user, and jobs are the
-// same user. Started through this execute-only copy of the dynamic loader, the runner's Node is such a process.
+// Processes of the same user cannot read or trace a process whose program file is unreadable, and jobs run as the same
+// user. Node started through this execute-only copy of the dynamic loader is such a process.
 const loader = LOADERS.find((path) => existsSync(path));
 if (!loader) throw new Error(`none of ${LOADERS.join(', ')} is there`);
 copyFileSync(loader, '/platform/loader');

@@ -14,8 +14,8 @@ import { LogLines } from './service/log-lines.ts';
 import { runTask } from './service/task.ts';
 
 /**
- * The program of a sandbox's task or VM, which serves sessions of one kind and ends; and of a service's task, which runs one instance
- * until it is told to end.
+ * Program of a sandbox's task or VM, which serves sessions of one kind and then exits; and of a service's task, which
+ * runs one instance until it is stopped.
  */
 const settings = z
   .object({
@@ -24,27 +24,27 @@ const settings = z
       .string()
       .default(String(RUNNER_PORT))
       .transform((text) => (/^\d+$/.test(text) ? Number(text) : text)),
-    /** A runner that is not claimed for so long ends. @default never */
+    /** A runner that is not claimed within this time exits. @default never */
     PLATFORM_RUNNER_LEASE_SECONDS: z.coerce.number().positive().max(2_000_000).optional(),
-    /** How long after SIGTERM a session may go on: less than what its host then waits before it kills. */
+    /** Grace period of a session after SIGTERM; must be shorter than the host's own before it kills the runner. */
     PLATFORM_RUNNER_NOTICE_SECONDS: z.coerce.number().min(0).max(3600).default(0),
-    /** Only in a Lambda MicroVM: the port of its hooks, one of which starts the runner. */
+    /** Lambda MicroVM only: port of its lifecycle hooks, one of which starts the runner. */
     PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
     /**
-     * `auto`: where namespaces do not work, the container around the runner is the sandbox, and the runner must be its
-     * process 1. `vm`: the same, but the runner need not be process 1, because the VM is ended from outside. Only the image
-     * sets these two.
+     * `auto`: if namespaces are unavailable, the container around the runner is the sandbox, and the runner must be
+     * process 1. `vm`: the same, but the runner need not be process 1, because the VM is terminated from outside. Only
+     * the image sets these two.
      */
     PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto', 'vm']).default('namespaces'),
-    /** Node for jobs. The loader that starts the runner hides the path of the runner's own Node. */
+    /** Path of Node for jobs. The loader that starts the runner hides the path of the runner's own Node. */
     PLATFORM_RUNNER_NODE: z.string().default(process.execPath),
-    /** Id of the service whose instance this is. @default - none, the runner serves a session */
+    /** Id of the service of this instance. @default - none, the runner serves a session */
     PLATFORM_RUNNER_SERVICE: z.string().optional(),
-    /** Of the service's revision. */
+    /** Token of the service's revision. */
     PLATFORM_RUNNER_SERVICE_TOKEN: z.string().optional(),
-    /** Where the instance reaches the platform's API, without a slash at the end. */
+    /** Address of the platform's API for the instance, without a trailing slash. */
     PLATFORM_RUNNER_API_URL: z.url().optional(),
-    /** ECS sets it in its tasks. */
+    /** Set by ECS in its tasks. */
     ECS_CONTAINER_METADATA_URI_V4: z.url().optional(),
   })
   // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
@@ -75,7 +75,7 @@ if (hooksPort !== undefined) {
   // biome-ignore lint/style/noProcessEnv: the runner gets all variables but the one that makes it a listener.
   const { PLATFORM_RUNNER_HOOKS_PORT: _, ...env } = process.env;
   if (isolation === 'auto') env.PLATFORM_RUNNER_ISOLATION = 'vm';
-  // In the image, execPath is the loader, which runs Node.
+  // In the image, execPath is the dynamic loader, which runs Node.
   const args = node === process.execPath ? [process.argv[1]!] : [node, process.argv[1]!];
   process.exit(await serveHooks(hooksPort, { command: process.execPath, args, env }, say));
 }
@@ -84,7 +84,7 @@ const stopped = new Promise<string>((resolve) => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => resolve(signal));
 });
 const folder = await makeScratchFolder();
-// Sandboxes run under other uids and cannot enter this folder, but can enter one inside it.
+// Sandboxes run under other uids and cannot enter this folder, only one inside it.
 const cacheFolder = join(folder, 'cache');
 const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), node);
 const blobs = new LinkedBlobs();
@@ -123,7 +123,7 @@ async function runService(given: { readonly lines: LogLines; readonly serviceId:
   );
 }
 
-/** Sandboxes with namespaces of their own leave nothing. */
+/** Sandboxes with their own namespaces leave nothing behind. */
 async function renewal(): Promise<(() => Promise<void>) | undefined> {
   if (!(sandbox instanceof ContainerSandbox)) return async () => {};
   try {
@@ -156,7 +156,7 @@ async function serveSession(): Promise<void> {
   await server.close();
 }
 
-/** What a user of the service can read in its log. */
+/** Error text for the service's log, which its users can read. */
 async function failed(error: Error): Promise<never> {
   lines?.say(`The instance ends: ${error.message}`, 'ERROR');
   await lines?.end();

@@ -99,7 +99,7 @@ describe('a runner', { timeout: 120_000 }, () => {
       400,
       expect.stringContaining('bundle.url'),
     ]);
-    // None of these was a claim.
+    // None of these requests claimed the runner.
     const session = await RunnerSession.open({ baseUrl: url }, jobFor(specOf(), none));
     await expect(ran(session, 'a\0b')).rejects.toMatchObject({ code: 'BAD_REQUEST' });
     expect((await fetch(`${url}/nothing`)).status).toBe(401);

@@ -18,7 +18,7 @@ afterAll(() => {
   rmSync(root, { recursive: true });
 });
 
-// Heavy, because each session starts a process of Node. `npm test` plays the same suite on the local sandbox.
+// Heavy, because each session starts a Node process. `npm test` runs the same suite on the local sandbox.
 describe('a runner with namespaces of its own', { timeout: 120_000 }, () => {
   sandboxConformance(async () => ({ sandbox: new RunnerSandbox((key) => links.linkTo(key)), blobs }));
   reuseConformance(async () => ({ start: startRunner, blobs, linkTo: (key) => links.linkTo(key) }));

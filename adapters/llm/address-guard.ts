@@ -3,17 +3,17 @@ import { allowedAddresses, resolveAll } from '#core/outbound/allowed-addresses.t
 import { isOnHostList } from '#core/outbound/host-list.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 
-/** What a connection to an address that a user named goes through. */
+/** Checks for connections to addresses that users configure. */
 export interface AddressGuard {
-  /** Checks the text of an address. Throws INVALID_INPUT. */
+  /** Checks the text of a URL. Throws INVALID_INPUT. */
   readonly check: (url: URL) => void;
-  /** Resolves a name to addresses that are allowed: the connection goes to one of these, and nothing resolves it again. */
+  /** Resolves a name to its allowed addresses. The connection uses one of these without resolving the name again. */
   readonly lookup: LookupFunction;
 }
 
 /**
  * @param ownHosts `PLATFORM_OUTBOUND_HOSTS`
- * @param resolve All addresses of a name.
+ * @param resolve Returns all addresses of a name.
  */
 export function addressGuard(
   ownHosts: readonly string[],

@@ -17,11 +17,11 @@ import { type ChosenForm, withSchema } from './schema-for.ts';
 import { assistantContent, BrokenAnswerError, type Turn } from './turn.ts';
 
 /**
- * Turns of models by the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for retries,
- * tool loops and telemetry that we do not use.
+ * Gets model turns through the providers of the Vercel AI SDK, without its `generateText`, which doubles the cost for
+ * retries, tool loops and telemetry that we do not use.
  */
 export function createSdkTurns(config: ApiSettings) {
-  /** Providers are loaded at first use. */
+  /** Providers are loaded on first use. */
   const loaded = new Map<LlmProvider, Promise<ModelFactory>>();
   return async (
     request: LlmRequest,
@@ -41,7 +41,7 @@ export function createSdkTurns(config: ApiSettings) {
   };
 }
 
-/** Comes after the last part of what has it. */
+/** Follows the last part before the breakpoint. */
 const BREAKPOINT = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } };
 
 export function optionsOf(given: LlmRequest, form: ChosenForm | undefined): LanguageModelV4CallOptions {
@@ -119,8 +119,8 @@ function promptMessages(
 }
 
 /**
- * Results of tools, with their files in them. Servers of chat completions take text in results only, for which the SDK
- * would write the bytes as JSON: there the files follow as a message of the user.
+ * Returns the messages for tool results, including their files. Chat completion servers accept only text in results,
+ * and the SDK would send the bytes as JSON: for these the files follow in a user message.
  */
 function toolMessages(results: readonly LlmToolResult[], provider: LlmProvider): LanguageModelV4Message[] {
   const isText = !PROVIDER_APIS[provider].takesParts;
@@ -146,11 +146,11 @@ const filePart = ({ name, mediaType, bytes }: LlmFile): LanguageModelV4FilePart 
   type: 'file',
   filename: name,
   mediaType,
-  // Not a `Buffer`: in JSON, as which the size of a request is estimated, it would be a list of its bytes.
+  // Not a `Buffer`: the size of a request is estimated from JSON, where a `Buffer` is a list of its bytes.
   data: { type: 'data', data: new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) },
 });
 
-/** Collects a streamed turn. Chunks with the same id are one part, with the last metadata. */
+/** Collects a streamed turn. Chunks with the same id form one part, with the last metadata. */
 async function streamed(
   model: LanguageModelV4,
   options: LanguageModelV4CallOptions,

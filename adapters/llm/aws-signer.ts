@@ -7,12 +7,12 @@ export interface AwsRequest {
   /** @default 'POST' */
   readonly method?: string;
   readonly url: URL;
-  /** Names in lower case. */
+  /** Header names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string;
 }
 
-/** SHA-256 of `node:crypto`, in the form that the SDK asks for. */
+/** SHA-256 of `node:crypto` with the interface that the SDK expects. */
 class Sha256 {
   readonly #secret: Uint8Array | undefined;
   #hash: Hash | Hmac;
@@ -47,9 +47,9 @@ function bytesOf(data: string | ArrayBuffer | ArrayBufferView): Uint8Array {
 }
 
 /**
- * Signs requests to a service of AWS with Signature Version 4, and with the credentials that AWS's own tools would use: on
- * Lambda the function's role. They are renewed before they expire. Resolves with the headers of the signed request; throws
- * if there are no credentials.
+ * Signs requests to an AWS service with Signature Version 4 and the credentials that AWS's own tools would use (on
+ * Lambda the function's role), which are renewed before they expire. Resolves to the headers of the signed request.
+ * Throws if there are no credentials.
  */
 export function createAwsSigner(
   service: string,

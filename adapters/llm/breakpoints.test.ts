@@ -29,7 +29,7 @@ describe('breakpoints of a conversation', () => {
     expect(marksOf([user(long)])).toEqual([0]);
     expect(marksOf([user(long), model, tool('a')])).toEqual([0, 2]);
     expect(marksOf([user(long), model, tool('a'), model, tool('b'), model, tool('c')])).toEqual([4, 6]);
-    // Results and the text after them are one turn.
+    // Results and the text after them form one turn.
     expect(marksOf([user(long), model, tool('a'), user('Go on.'), model, tool('b')])).toEqual([3, 5]);
     expect(marksOf([user(long), model, tool('a')], { system: long })).toEqual(['system', 0, 2]);
   });

@@ -1,29 +1,29 @@
 import { type LlmFile, type LlmMessage, type LlmRequest, toolJson } from '#core/ports/llm.ts';
 import { PROVIDER_APIS } from './providers.ts';
 
-/** Rough size of a token in a request. */
+/** Approximate number of characters per token in a request. */
 const TOKEN_CHARACTERS = 3.5;
 const FROM_TOKENS = 1024;
-/** Of an image that is not small. */
+/** Approximate size of an image that is not small. */
 const FILE_CHARACTERS = 1_000 * TOKEN_CHARACTERS;
 
-/** Parts of a request that Anthropic's cache keeps, each with everything before it (`docs/models.md#caching`). */
+/** Breakpoints of Anthropic's cache: each caches everything up to it (`docs/models.md#caching`). */
 export interface Breakpoints {
-  /** With the tools, which come before it. */
+  /** Whether to cache the system message and the tools before it. */
   readonly system: boolean;
-  /** The part that the first message shares with other requests. */
+  /** Whether to cache the part that the first message shares with other requests. */
   readonly shared: boolean;
-  /** Up to the last part of these. */
+  /** Messages whose last part gets a breakpoint. */
   readonly messages: ReadonlySet<LlmMessage>;
 }
 
 const NONE: Breakpoints = { system: false, shared: false, messages: new Set() };
 
 /**
- * The breakpoints of a request, three at most; none for other providers, which find repeated input by themselves. A
- * conversation has one at the end of the newest user turn, and one at the end of the turn before it, where the last request
- * had it: Anthropic looks for an earlier one only 20 blocks back, fewer than ten parallel calls with their results. Parts
- * that are too short to be cached are not marked.
+ * Returns the breakpoints of a request, at most three; none for other providers, which cache repeated input by
+ * themselves. A conversation has one at the end of its latest user turn, and one at the end of the previous user turn,
+ * where the last request had it: Anthropic searches for an earlier one only 20 blocks back, fewer than ten parallel
+ * calls with their results. Parts that are too short to be cached get none.
  */
 export function breakpointsOf({ provider, cache, system = '', tools = [], messages }: LlmRequest): Breakpoints {
   const { again, fromTokens = FROM_TOKENS } = cache ?? {};

@@ -20,7 +20,7 @@ import { testWhere } from '#test/helpers/test-where.ts';
 import { createLlm } from './create-llm.ts';
 
 let server: ScriptedLlm;
-/** Plain questions go by the SDK, too. */
+/** Sends even plain requests through the SDK. */
 let bySdk: Llm;
 let llm: Llm;
 beforeAll(async () => {
@@ -52,7 +52,7 @@ const TOOLS: LlmTool[] = [
   { name: 'now', description: 'Tells the time.', inputSchema: { type: 'object', properties: {} } },
 ];
 
-/** All ways of asking, for every provider. */
+/** All request types for every provider. */
 const WAYS = LLM_PROVIDERS.flatMap((provider) =>
   [false, true].flatMap((stream) => [false, true].map((sdk) => ({ provider, stream, sdk }))),
 );
@@ -121,7 +121,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
   test('tokens of the cache count as input', async () => {
     server.queue({ usage: { input: 100, output: 7, cacheRead: 40 } });
     const { usage } = await ask();
-    // Anthropic counts them beside the others.
+    // Anthropic counts cached tokens separately.
     expect(usage).toEqual({
       inputTokens: provider === 'anthropic' ? 140 : 100,
       outputTokens: 7,
@@ -160,7 +160,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
       tools: TOOLS,
       messages: [
         { role: 'user', text: 'Say it in JSON.' },
-        // As a caller that keeps conversations as JSON has it.
+        // The message after a round trip through JSON, as callers store conversations.
         JSON.parse(JSON.stringify(first.message)),
         {
           role: 'tool',
@@ -173,7 +173,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
         },
       ],
     });
-    // The server refuses calls without results, and signed parts that changed.
+    // The server refuses calls without results and modified signed parts.
     expect(second.finishReason).toBe('stop');
     expect(server.requests[1]!.text).toContain('done: add');
     expect(server.requests[1]!.text).toContain('done: now');
@@ -282,7 +282,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     server.queue({ toolCalls: [{ name: 'add', rawInput: '{"a": 1, "b"' }] });
     const { toolCalls, message } = await ask({ tools: TOOLS });
     expect(toolCalls).toMatchObject([{ name: 'add', input: undefined }]);
-    // The call can go back all the same.
+    // The call can still be sent back.
     const { id } = toolCalls[0]!;
     const result = { id, name: 'add', text: '[ERROR] no JSON', isError: true };
     const messages: LlmRequest['messages'] = [
@@ -297,7 +297,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     server.queue({ text: 'Once upon', finish: 'length' }, { text: 'Once', finish: 'window' });
     server.queue({ text: 'I', finish: 'content_filter' });
     expect(await ask()).toMatchObject({ text: 'Once upon', finishReason: 'length' });
-    // Only Anthropic tells the two apart.
+    // Only Anthropic distinguishes the two.
     const full = provider === 'anthropic' ? 'window' : 'length';
     expect(await ask()).toMatchObject({ text: 'Once', finishReason: full });
     expect(await ask()).toMatchObject({ finishReason: 'content_filter' });
@@ -322,7 +322,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(error).toMatchObject({ code: 'LLM_ERROR', kind });
     expect(error.extra.is_retryable).toBe(kind === 'refused' ? false : undefined);
     expect(error.message).toContain(`status ${status}: It did not work with [key].`);
-    // Trying again is the caller's business.
+    // Retries are up to the caller.
     expect(server.requests).toHaveLength(1);
   });
 
@@ -380,7 +380,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     const error = await failure(turn, { onBroken: (usage) => spent.push(usage) });
     expect(error).toMatchObject({ code: 'LLM_ERROR', kind: 'transient' });
     expect(error.message).toContain('broke off');
-    // Providers charge for the part, too. Only Anthropic counts the input at the beginning.
+    // Providers charge for partial answers. Only Anthropic reports the input tokens at the beginning.
     expect(spent).toHaveLength(1);
     if (stream && provider === 'anthropic') expect(spent[0]!.inputTokens).toBe(400);
     else expect(spent[0]!.inputTokens).toBeGreaterThan(10);
@@ -481,7 +481,7 @@ test('a provider that cannot be reached', async () => {
     message: expect.stringMatching(/^Anthropic could not be reached.*ECONNREFUSED/),
   });
   await expect(nowhere.generate({ ...request, provider: 'ollama' })).rejects.toMatchObject({ code: 'LLM_ERROR' });
-  // Never one from the environment.
+  // A key from the environment is never used.
   await expect(nowhere.generate({ ...request, apiKey: undefined })).rejects.toThrow('needs a key');
 });
 

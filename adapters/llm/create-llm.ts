@@ -56,13 +56,13 @@ export function createLlm(config: LlmConfig, log?: Deps['log'], goesDirectly = i
   };
 }
 
-/** Without a key the SDK would look for one in the environment. */
+/** The SDK would otherwise look for a key in the environment. */
 function requireKey({ provider, apiKey, transport }: LlmRequest): void {
   if (apiKey || PROVIDERS[provider].key === null || transport?.via === 'bedrock') return;
   throw new Error(`a request to ${provider} needs a key`);
 }
 
-/** The form of the answer's schema, or of the strict tool's parameters, that this conversation has. */
+/** Returns this conversation's form of the answer's schema, or of the strict tool's parameters. */
 function schemaForm(forms: SchemaForms, request: LlmRequest): ChosenForm | undefined {
   const { outputSchema, messages, tools = [], provider } = request;
   const turns = messages.flatMap((message) =>

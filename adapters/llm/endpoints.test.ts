@@ -30,7 +30,7 @@ afterAll(() => server.close());
 
 type LogLine = { message: string; fields: Record<string, unknown> | undefined };
 
-/** A model on the scripted server, and what was logged. */
+/** Creates a client of the scripted server, and collects the log. */
 function prepare(settings: Record<string, string> = {}): { llm: Llm; errors: LogLine[] } {
   const errors: LogLine[] = [];
   const nothing = () => {};
@@ -59,7 +59,7 @@ describe('Bedrock', () => {
     expect(answer).toMatchObject({ text: 'Hallo.', usage: { inputTokens: 12, outputTokens: 3 } });
     const [sent] = server.requests;
     expect(sent).toMatchObject({ provider: 'bedrock', model: 'eu.anthropic.claude-sonnet-5-5', stream: isStreamed });
-    // What a model takes is known by the platform's id of it.
+    // The platform's own model id determines the supported settings.
     expect(sent!.body.output_config).toEqual({ effort: 'low' });
     expect(sent!.headers['x-api-key']).toBeUndefined();
     expect(JSON.stringify(sent)).not.toContain('of-the-environment');
@@ -169,7 +169,7 @@ describe('the gateway of a workspace', () => {
     const send = () => guarded({ url, headers: {}, body: '{}' }, undefined);
     for (const _ of answers) await expect(send()).rejects.toMatchObject({ code: 'OUTBOUND_REFUSED' });
     expect(asked).toBe(4);
-    // A name of the operator's network may be private; each connection resolves once.
+    // A name in the operator's network may be private; each connection resolves it once.
     answers = [['127.0.0.1']];
     const own = createSender({ check: () => {}, lookup: addressGuard(['rebound.example'], resolve).lookup })({});
     const answer = await own({ url, headers: {}, body: '{}' }, undefined);

@@ -8,7 +8,7 @@ import { createSender, type OutgoingRequest, type Send } from './send.ts';
 
 export type WireConfig = ProviderUrls & Pick<Config, 'bedrockUrl' | 'outboundHosts'>;
 
-/** Where a request goes, and what carries it. */
+/** Address of a request and the function that sends it. */
 export interface ProviderEndpoint {
   readonly baseURL: string;
   readonly apiKey: string | undefined;
@@ -17,10 +17,10 @@ export interface ProviderEndpoint {
 
 type Signer = (request: OutgoingRequest) => Promise<OutgoingRequest>;
 
-/** The SDK would look for a key in the environment if it got none. It is taken out of each request. */
+/** Placeholder, because the SDK would otherwise look for a key in the environment. It is removed from each request. */
 const NO_KEY = 'none';
 
-/** The wire of each request: to the provider itself, or by its transport. */
+/** Returns a function that resolves the endpoint of each request: the provider itself, or its transport. */
 export function createEndpointResolver(config: WireConfig): (request: LlmRequest) => ProviderEndpoint {
   const sendFor = createSender();
   const guardedSendFor = createSender(addressGuard(config.outboundHosts));
@@ -28,7 +28,7 @@ export function createEndpointResolver(config: WireConfig): (request: LlmRequest
   const signerFor = (region: string): Promise<Signer> => {
     const known = signers.get(region);
     if (known !== undefined) return known;
-    // Loaded on use: few platforms have this transport.
+    // Loaded on demand: few platforms have this transport.
     const signer = import('./bedrock-signer.ts').then(({ createBedrockSigner }) => createBedrockSigner(region));
     signers.set(region, signer);
     return signer;
@@ -63,7 +63,7 @@ export function createEndpointResolver(config: WireConfig): (request: LlmRequest
   };
 }
 
-/** Not the SDK's own model id, by which it knows what a model takes. */
+/** The SDK keeps its own model id, which determines the supported settings. */
 const withModel = (request: OutgoingRequest, model: string): OutgoingRequest => ({
   ...request,
   body: JSON.stringify({ ...JSON.parse(request.body), model }),
@@ -74,5 +74,5 @@ function withoutHeader({ headers, ...request }: OutgoingRequest, name: string): 
   return { ...request, headers: kept };
 }
 
-/** China is a partition of its own. */
+/** China is a separate AWS partition. */
 const suffixOf = (region: string): string => (region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com');

@@ -2,7 +2,7 @@ import type { LlmRequest } from '#core/ports/llm.ts';
 import type { OnlyTool } from './providers/api.ts';
 import { PROVIDER_APIS } from './providers.ts';
 
-/** What the last `only` message of a conversation adds to its request; nothing where there is none. */
+/** Returns what the last `only` message of a conversation adds to its request, or an empty object without one. */
 export function onlyTool(request: LlmRequest): OnlyTool {
   const restriction = request.messages.findLast(({ role }) => role === 'only');
   if (restriction?.role !== 'only') return { messages: [] };

@@ -1,6 +1,6 @@
 /**
- * What providers and model servers say to a limit of output tokens that is too high. Each pattern's number, or the first
- * less the second, is the highest that they take.
+ * Errors of providers and model servers for a limit of output tokens that is too high. The maximum is each pattern's
+ * number, or the first number minus the second.
  */
 const FORMS: readonly RegExp[] = [
   // Anthropic: "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for ..."
@@ -19,7 +19,7 @@ const EXCLUSIVE = /maxOutputTokens[\s\S]* to (\d+) \(exclusive\)/;
 /** Anthropic: "input length and `max_tokens` exceed context limit: 188240 + 32000 > 200000". */
 const SUM = /exceed context limit: (\d+) \+ \d+ > (\d+)/;
 
-/** The highest limit of output tokens that a refusal names, if it is lower than the one that was `sent`. */
+/** Returns the highest output token limit that an error names, if it is lower than `sent`. */
 export function outputLimitIn(text: string, sent: number): number | undefined {
   const maxTokens = limitIn(text);
   return maxTokens !== undefined && maxTokens > 0 && maxTokens < sent ? maxTokens : undefined;

@@ -1,22 +1,22 @@
 import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from '@ai-sdk/provider';
 import type { LlmUsage } from '#core/ports/llm.ts';
 
-/** Rough sizes of a token (`docs/interface/calls.md#models-that-fail`). */
+/** Approximate bytes per token (`docs/interface/calls.md#models-that-fail`). */
 const REQUEST_BYTES = 3.5;
 const ANSWER_CHARACTERS = 4;
-/** Of a large image. */
+/** Approximate tokens of a large image. */
 const FILE_TOKENS = 1_600;
 
-/** What the errors of broken answers have. */
+/** Members of the errors of partial answers. */
 interface Failure {
   readonly statusCode?: number;
   readonly responseHeaders?: Readonly<Record<string, string>>;
   readonly responseBody?: string;
-  /** What the provider had counted. */
+  /** Token count that the provider had reported. */
   readonly usage?: LanguageModelV4Usage;
 }
 
-/** The provider's own count; members of the cache are absent if they are zero. */
+/** Returns the provider's own count. Cache members are absent if they are zero. */
 export function toLlmUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): LlmUsage {
   const { total = 0, cacheRead, cacheWrite } = inputTokens;
   return {
@@ -27,15 +27,15 @@ export function toLlmUsage({ inputTokens, outputTokens }: LanguageModelV4Usage):
   };
 }
 
-/** Counts the tokens of an answer that may break off: providers charge for what they made until then. */
+/** Counts the tokens of an answer that may break off: providers charge for partial answers. */
 export class BrokenMeter {
-  /** Whether the provider answered with anything. */
+  /** Whether the provider sent any response. */
   hasReceived = false;
-  /** Of text, thoughts and tool calls. */
+  /** Number of characters of text, thinking and tool calls. */
   characters = 0;
-  /** Whether a stream had an event that is no error. */
+  /** Whether a stream had an event other than an error. */
   hasBegun = false;
-  /** Counted by the provider at the beginning. */
+  /** Input count that the provider reports at the beginning. */
   #input: Omit<LlmUsage, 'outputTokens'> | undefined;
 
   /** Reads an event of the provider. Only Anthropic's first one counts the input. */
@@ -57,7 +57,7 @@ export class BrokenMeter {
     };
   }
 
-  /** Tokens of the answer to `asked` that failed with `error`; `undefined` if none had begun. */
+  /** Returns the tokens of the answer to `asked` that failed with `error`, or `undefined` if no answer had started. */
   usageOf(error: unknown, asked: () => LanguageModelV4CallOptions): LlmUsage | undefined {
     const { usage, responseBody = '' } = error as Failure;
     if (usage?.inputTokens.total !== undefined) return toLlmUsage(usage);
@@ -75,7 +75,7 @@ export class BrokenMeter {
     };
   }
 
-  /** Whether a whole answer was under way: a status of success, and no page of something else. */
+  /** Whether an answer of the model was in progress: a success status and an expected content type. */
   #isHalfAnswer({ statusCode = 200, responseHeaders }: Failure): boolean {
     const isJson = responseHeaders?.['content-type']?.includes('json') ?? true;
     return this.hasReceived && statusCode < 300 && isJson;

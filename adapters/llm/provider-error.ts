@@ -14,13 +14,13 @@ interface ProviderFailure {
   readonly responseBody?: string;
 }
 
-/** Characters of the provider's own text. */
+/** Maximum characters quoted from the provider's own text. */
 const MAX_DETAIL = 500;
 
 /**
- * Returns an {@link LlmFailure} with the provider's own text but without any key.
+ * Returns an {@link LlmFailure} with the provider's own text, without any key.
  *
- * @param isSchemaNew Whether the request has a schema that the provider has not taken yet, and can have it in a weaker form.
+ * @param isSchemaNew Whether the provider has not accepted the request's schema yet, and a weaker form of it is left.
  */
 export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaNew = false } = {}): PlatformError {
   if (isPlatformError(error)) return error;
@@ -38,7 +38,7 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
   const kind = kindOf(error);
   const payer = request.transport?.via === 'bedrock' ? 'from this platform' : 'with this API key';
   const waiting = { retryAfterMs: retryAfterMs(failure) };
-  // Before the kinds: some servers speak of the window when only input and output together are longer than it.
+  // Checked first: some servers report an exceeded context window although only input and output together exceed it.
   const maxOutputTokens = status === 400 ? outputLimitIn(textOf(failure), sent) : undefined;
   if (maxOutputTokens !== undefined) {
     return new LlmFailure('refused', `${subject} answered with status 400${said}`, { maxOutputTokens });
@@ -49,10 +49,10 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
 
   switch (kind) {
     case 'quota':
-      // A time to wait would be until the next request of a minute, which fails as well.
+      // No retry time: it would be that of the per-minute limit, after which the request fails again.
       return new LlmFailure(kind, `${subject} takes no more requests ${payer}: its quota is used up${said}`);
     case 'key':
-      // Without the provider's text, which quotes the key.
+      // Omits the provider's text, which quotes the key.
       return new LlmFailure(kind, `${subject} refused the API key (status ${status}).`, {
         hint: 'Check the key in llm_credentials, or the one among the secrets of the workspace.',
       });
@@ -68,7 +68,7 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
     return new LlmFailure(kind, `The answer of ${name} is longer than ${MAX_ANSWER_BYTES / 1024 ** 2} MB.`);
   }
   if (brokeOff(error)) return new LlmFailure(kind, `The answer of ${name} broke off.`);
-  // The SDK also fails on answers of status 200 that it cannot read.
+  // The SDK also fails on unreadable responses with status 200.
   if (status !== undefined && status >= 300) {
     const refusesOnly = status === 400 && kind === 'refused' && messages.some(({ role }) => role === 'only');
     const refusesSettings = status === 400 && kind === 'refused' && hasSettings(request) && NAMES_SETTING.test(detail);
@@ -76,7 +76,7 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
     return new LlmFailure(kind, `${subject} answered with status ${status}${said}`, { ...waiting, ...about });
   }
   if (kind === 'unreadable') return new LlmFailure(kind, `The answer of ${name} could not be read${said}`);
-  // The SDK's own error without a status means that no connection was made.
+  // An SDK error without a status means that the connection failed.
   const isUnreached = failure.name === 'AI_APICallError' || hasCode(error, 'NO_CONNECTION');
   const failed = isUnreached ? 'could not be reached' : 'failed';
   return new LlmFailure(kind, `${subject} ${failed}${said}`);
@@ -87,13 +87,13 @@ const NAMES_SETTING = /temperature|effort|thinking|reasoning|seed|stop|parallel/
 const hasSettings = ({ effort, temperature, stop, seed, parallelToolCalls, thoughts }: LlmRequest): boolean =>
   [effort, temperature, stop, seed, parallelToolCalls, thoughts].some((setting) => setting !== undefined);
 
-/** Whether Amazon Bedrock refuses the platform's own credentials, or there are none. */
+/** Whether Amazon Bedrock rejects the platform's own credentials, or there are none. */
 export const isPlatformRefused = (error: unknown, { transport }: LlmRequest): boolean =>
   transport?.via === 'bedrock' &&
   ([401, 403].includes((error as ProviderFailure).statusCode!) ||
     (error as ProviderFailure).name === 'CredentialsProviderError');
 
-/** Without the provider's text, which names accounts and roles of the operator. */
+/** Omits the provider's text, which names accounts and roles of the operator. */
 function platformRefused(status: number | undefined): LlmFailure {
   const why = status === undefined ? 'there are no AWS credentials here' : `status ${status}`;
   return new LlmFailure('refused', `Amazon Bedrock does not let this platform use the model (${why}).`, {
@@ -101,7 +101,7 @@ function platformRefused(status: number | undefined): LlmFailure {
   });
 }
 
-/** The text of an error in a form that the SDK does not know, such as that of AWS. */
+/** Returns the message of an error in a format unknown to the SDK, such as AWS's. */
 export function messageIn(body: string | undefined): string {
   try {
     const { message, error } = JSON.parse(body ?? '{}');
@@ -112,7 +112,7 @@ export function messageIn(body: string | undefined): string {
   }
 }
 
-/** What a failure allows. The header `x-should-retry` of Anthropic and OpenAI wins over the status. */
+/** Classifies a failure. The header `x-should-retry` of Anthropic and OpenAI takes precedence over the status. */
 function kindOf(error: unknown): LlmFailureKind {
   const failure = error as ProviderFailure;
   const { statusCode: status, responseHeaders = {} } = failure;
@@ -120,7 +120,7 @@ function kindOf(error: unknown): LlmFailureKind {
   if (responseHeaders['x-should-retry'] === 'true') return 'transient';
   if (status === 402 || ((status === 429 || status === 400) && QUOTA.test(text))) return 'quota';
   if (isKeyRefusal(status, text)) return 'key';
-  // An event says what happened at the provider after it had taken the request. It need not have a status.
+  // An error event reports a failure after the provider has accepted the request. It may have no status.
   const isEvent = !(error instanceof Error);
   const isSaid = isEvent || (status !== undefined && status >= 400);
   if (status === 413 || (isSaid && OVERFLOW.test(text))) return 'overflow';
@@ -136,24 +136,27 @@ function kindOf(error: unknown): LlmFailureKind {
 }
 
 /**
- * What is used up is not there again in a minute: credit, a limit of spending or of a day, or a request over the limit of
- * a minute by itself.
+ * Exhausted quotas that are not refilled within a minute: credit, a spending or daily limit, or a single request above
+ * the per-minute limit.
  */
 const QUOTA =
   /insufficient_quota|credit_balance_exhausted|credit balance is too low|enforced_spend_limit_reached|billing_error|PerDay|reached your specified API usage limits|Request too large for|tokens per day/i;
 
-/** Each provider's words for a conversation that is longer than its model reads; then those of vLLM, llama.cpp, Ollama and Bedrock. */
+/**
+ * Each provider's message for a conversation that exceeds the context window; then those of vLLM, llama.cpp, Ollama and
+ * Bedrock.
+ */
 const OVERFLOW =
   /prompt is too long|exceed context limit|context_length_exceeded|exceeds the context window|exceeds the maximum number of tokens|request_too_large|maximum context length|exceed_context_size|exceeds the available context|context length exceeded|Input is too long for requested model/i;
 
-/** Words about a schema, the grammar that is made of it, or the member of a request that has it. */
+/** Matches errors about a schema, its grammar, or the request member that holds it. */
 const SCHEMA = /schema|grammar|response_?format|output_config|structured output|\bstrict\b/i;
 
 /** Google answers 400 for a wrong key. */
 const isKeyRefusal = (status: number | undefined, text: string): boolean =>
   status === 401 || status === 403 || (status === 400 && /API[ _]KEY[ _](not )?(in)?valid/i.test(text));
 
-/** Of Node: the network, not the other side's certificate, which fails again. */
+/** Node's network errors. Certificate errors are excluded, because a retry fails again. */
 const TRANSIENT_CODES = [
   'ECONNREFUSED',
   'ETIMEDOUT',
@@ -168,23 +171,23 @@ const TRANSIENT_CODES = [
 const brokeOff = (error: unknown): boolean =>
   ['BROKEN_ANSWER', 'ECONNRESET', 'EPIPE'].some((code) => isCausedBy(error, code));
 
-/** The SDK wraps Node's errors. */
+/** The SDK wraps Node's errors as causes. */
 const isCausedBy = (error: unknown, code: string): boolean =>
   hasCode(error, code) || (error instanceof Error && error.cause !== undefined && isCausedBy(error.cause, code));
 
-/** A stream without events, or with one that is no JSON or not of the provider's form. */
+/** Whether a stream had no events, or an event that is not JSON or not in the provider's format. */
 const isUnreadable = (failure: ProviderFailure): boolean =>
   hasCode(failure, 'NO_ANSWER') ||
   hasCode(failure, 'UNREADABLE') ||
   /^AI_(TypeValidation|JSONParse|InvalidResponseData|EmptyResponseBody|NoContentGenerated)/.test(failure.name ?? '');
 
-/** What the provider said, in an answer or in an event. */
+/** Returns the provider's own text from a response or an event. */
 const textOf = (failure: ProviderFailure): string =>
   failure instanceof Error
     ? `${failure.message} ${(failure as ProviderFailure).responseBody ?? ''}`
     : JSON.stringify(failure);
 
-/** Forms of the providers' keys, also shortened with asterisks or dots. */
+/** Matches the providers' keys, even if shortened with asterisks or dots. */
 const KEY_FORMS = /\b(sk-|AIza)[\w*.-]{4,}/g;
 
 function withoutKeys(text: string, apiKey: string | undefined): string {
@@ -193,14 +196,14 @@ function withoutKeys(text: string, apiKey: string | undefined): string {
 }
 
 /**
- * Milliseconds to wait: from `retry-after-ms`, from `retry-after` in seconds or as a date (RFC 9110, section 10.2.3), or
- * from the `RetryInfo` of Google's error body. `undefined` if none is given or it makes no sense.
+ * Returns the retry delay in milliseconds: from `retry-after-ms`, from `retry-after` in seconds or as a date (RFC 9110,
+ * section 10.2.3), or from the `RetryInfo` of Google's error body. `undefined` if it is absent or invalid.
  */
 function retryAfterMs(failure: ProviderFailure): number | undefined {
   const { 'retry-after-ms': ms, 'retry-after': after, date } = failure.responseHeaders ?? {};
   if (isNumber(ms)) return Number(ms);
   if (isNumber(after)) return Number(after) * 1000;
-  // The provider's own clock began to count: ours may differ.
+  // Relative to the provider's own clock, because ours may differ.
   const until = Date.parse(after ?? '') - Date.parse(date ?? '');
   if (Number.isFinite(until)) return Math.max(0, until);
   const delay = /"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"/.exec(textOf(failure))?.[1];

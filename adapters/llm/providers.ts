@@ -5,5 +5,5 @@ import { gemini } from './providers/gemini.ts';
 import { ollama } from './providers/ollama.ts';
 import { openai } from './providers/openai.ts';
 
-/** One row for each provider; `core/models/providers.ts` has what does not depend on the wire. */
+/** One row per provider; `core/models/providers.ts` has the properties that do not depend on the wire format. */
 export const PROVIDER_APIS: { readonly [Provider in LlmProvider]: ProviderApi } = { anthropic, openai, gemini, ollama };

@@ -29,19 +29,19 @@ const MODELS = {
 const rowOf = (provider: LlmProvider): keyof typeof MODELS =>
   provider in MODELS ? (provider as keyof typeof MODELS) : 'ollama';
 
-/** It fits every strict mode. */
+/** Schema that every strict mode supports. */
 const PLAIN: JsonSchema = {
   type: 'object',
   properties: { n: { type: 'integer', minimum: 1 }, note: { type: 'string' } },
   required: ['n'],
 };
-/** It fits none. */
+/** Schema that no strict mode supports. */
 const OPEN: JsonSchema = {
   type: 'object',
   properties: { all: { type: 'object', additionalProperties: { type: 'number' } } },
 };
 
-/** A client that has seen no schema yet. */
+/** Returns a client without any remembered schema. */
 const fresh = (settings: Record<string, string> = {}): Llm =>
   createLlm(parseConfig({ ...server.settings, ...settings }));
 
@@ -61,7 +61,7 @@ const refusal = (llm: Llm, provider: LlmProvider, request: Partial<LlmRequest> =
     (error: LlmFailure) => error,
   );
 
-/** Of the last request, as its provider reads it. */
+/** Returns the schema of the last request in its provider's format. */
 const told = () => {
   const { body } = server.requests.at(-1)!;
   const message = JSON.stringify(body.messages ?? body.input ?? body.contents);
@@ -186,7 +186,7 @@ describe('a form that the provider refuses', () => {
       await ask(llm, provider, request);
       expect(told()).toMatchObject(forms.at(-1)!);
     }
-    // The last one has none behind it.
+    // The last form has no weaker one after it.
     server.queue(GRAMMAR);
     expect(await refusal(llm, provider, request)).toMatchObject({ kind: 'refused', isSchemaRefusal: false });
   });

@@ -10,31 +10,33 @@ const strictIn = memoizeWeak((dialect: StrictDialect) =>
   memoizeWeak((schema: JsonSchema) => ({ schema: strictSchema(dialect, schema) })),
 );
 
-/** The forms of a tool's parameters that the model is to keep to. */
+/** Returns the forms of a strict tool's parameters. */
 export function strictToolFor(provider: LlmProvider, schema: JsonSchema): readonly SchemaForm[] {
   const dialect = PROVIDER_APIS[provider].strictTools;
   const strict = dialect && strictIn(dialect)(schema).schema;
   return strict === undefined ? [{ kind: 'loose' }] : [{ kind: 'native', schema: strict }, { kind: 'loose' }];
 }
 
-/** Schemas whose first form a provider did not take. More than one process serves at a time. */
+/** Maximum number of schemas whose first form was rejected that are remembered. Each process has its own memory. */
 const MAX_REMEMBERED = 1000;
 
-/** The form of a schema that a request has, of all that it can have. */
+/** The form of a schema that a request uses, out of all possible ones. */
 export interface ChosenForm {
   readonly form: SchemaForm;
-  /** Its place among the forms: a conversation keeps to it, as its beginning may not change. */
+  /** Its index among the forms. A conversation keeps it, because its prefix must not change. */
   readonly place: number;
-  /** Makes the next form that of this and later conversations. Absent in the last one, and once a turn has been answered. */
+  /**
+   * Switches this and later conversations to the next form. Absent in the last form, and after the first answered turn.
+   */
   readonly weaken?: () => void;
 }
 
 const hashOf = memoizeWeak((schema: JsonSchema) => hash('sha256', JSON.stringify(schema), 'base64'));
 
-/** The forms that providers take, as far as this process knows: those that one refused are not sent again. */
+/** Remembers which forms providers accept, in this process: a rejected form is not sent again. */
 export class SchemaForms {
   readonly #settings: ApiSettings;
-  /** Key: provider, model, how it is reached, and schema. Value: the place of the form. The oldest key is the first. */
+  /** Index of the form by provider, model, transport and schema. Oldest key first. */
   readonly #places = new Map<string, number>();
 
   constructor(settings: ApiSettings) {
@@ -42,9 +44,9 @@ export class SchemaForms {
   }
 
   /**
-   * The form of the schema in a request.
+   * Returns the form of the schema in a request.
    *
-   * @param before The place that the conversation's turns so far have had.
+   * @param before Form index that earlier turns of the conversation used.
    */
   choose(request: LlmRequest, schema: JsonSchema, use: 'answer' | 'tool', before: number | undefined): ChosenForm {
     const { provider, model, transport } = request;
@@ -55,7 +57,7 @@ export class SchemaForms {
     const key = JSON.stringify([use, provider, model, transport, hashOf(schema)]);
     const place = Math.min(before ?? this.#places.get(key) ?? 0, forms.length - 1);
     const weaken = (): void => {
-      // A request at the same time may have been refused a weaker one.
+      // A concurrent request may already have had a weaker one rejected.
       const next = Math.max(place + 1, this.#places.get(key) ?? 0);
       this.#places.delete(key);
       if (this.#places.size >= MAX_REMEMBERED) this.#places.delete(this.#places.keys().next().value!);
@@ -66,7 +68,7 @@ export class SchemaForms {
   }
 }
 
-/** The request with the schema in its first message, if nothing else tells the model. */
+/** Puts the schema into the request's first message if the model does not get it otherwise. */
 export function withSchema(request: LlmRequest, form: ChosenForm | undefined): LlmRequest {
   if (form?.form.kind !== 'message') return request;
   const [first, ...others] = request.messages as [Extract<LlmMessage, { role: 'user' }>, ...LlmMessage[]];

@@ -5,45 +5,51 @@ import type { LlmRequest } from '#core/ports/llm.ts';
 import type { AddressGuard } from './address-guard.ts';
 import { throttleConnects } from './throttled-agent.ts';
 
-/** Shorter than the idle time of providers, about a minute, so that we never reuse a connection that they close. */
+/**
+ * Shorter than the idle timeout of providers, about a minute, so that we never reuse a connection that they are
+ * closing.
+ */
 const IDLE_MS = 30_000;
-/** Connections that are kept for the next burst of requests. */
+/** Maximum number of idle connections kept for the next burst of requests. */
 const MAX_FREE = 1024;
-/** Far above the longest answer, with its thoughts and events. */
+/** Maximum size of an answer, far above the longest one including its thinking and events. */
 export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** Node sets three bytes aside for each character of a text that it sends: too much for the files of a call. */
+/**
+ * Length from which a body is sent as bytes: Node reserves three bytes per character of a text, too much for the files
+ * of a call.
+ */
 const LONG_BODY = 1_000_000;
 
-/** A request before it is sent: a POST. */
+/** A POST request before it is sent. */
 export interface OutgoingRequest {
   readonly url: URL;
-  /** Names in lower case. */
+  /** Header names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
   /** JSON. */
   readonly body: string;
 }
 
-/** What one request needs of its way. */
+/** Options for sending one request. */
 export interface SendOptions extends Pick<LlmRequest, 'onSign'> {
-  /** Changes the request: signs it, or renames its model. */
+  /** Modifies the request: signs it, or replaces its model id. */
   readonly prepare?: (request: OutgoingRequest) => OutgoingRequest | Promise<OutgoingRequest>;
 }
 
 /**
- * Sends one request and resolves with the beginning of its answer, which fails with the code LONG_ANSWER beyond
- * {@link MAX_ANSWER_BYTES}. The signal ends the connection, also later.
+ * Sends one request and resolves with the head of its response, whose body fails with the code LONG_ANSWER beyond
+ * {@link MAX_ANSWER_BYTES}. The signal closes the connection, also during the body.
  */
 export type Send = (request: OutgoingRequest, signal: AbortSignal | undefined) => Promise<IncomingMessage>;
 
 /**
- * Requests to providers over `node:http`, which takes half the processor time of Node's own `fetch` for a small answer.
- * Connections are kept alive; an aborted request destroys its own. Redirects are not followed, so that a key never goes to
- * another address. Each request is sent once, also when a kept connection breaks: the provider may have read it, and
- * charge for it.
+ * Sends requests to providers over `node:http`, which uses half the processor time of Node's own `fetch` for a small
+ * response. Connections are kept alive; an aborted request destroys its own. Redirects are not followed, so that a key
+ * never reaches another address. Each request is sent only once, even if a reused connection breaks: the provider may
+ * have read it, and charge for it.
  *
- * The result makes the way of one request, which tells `onSign` how it gets on.
+ * Returns a function that creates the sender of one request, which reports its progress to `onSign`.
  *
- * @param guard Rules for addresses that users name. Addresses of the operator need none.
+ * @param guard Rules for addresses that users configure. Addresses of the operator need none.
  */
 export function createSender(guard?: AddressGuard): (options: SendOptions) => Send {
   const options = {
@@ -72,9 +78,9 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
       sent.once('finish', () => onSign?.('sent'));
       const message = await new Promise<IncomingMessage>((resolve, reject) => {
         sent.once('response', resolve);
-        // Stays registered: later errors show in the message, and must not end the process here.
+        // Stays registered: later errors are reported by the message, and must not end the process here.
         sent.on('error', (error) => {
-          // What closed this connection has closed the others: the next request shall not meet one of them.
+          // If one idle connection was closed, the others probably are too: the next request must not use one of them.
           if (sent.reusedSocket && !signal?.aborted) closeIdle(agent);
           reject(error);
         });
@@ -86,7 +92,7 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
     };
 }
 
-/** The same address is asked again and again. */
+/** Caches parsed addresses, because the same ones are used repeatedly. */
 const addresses = new WeakMap<URL, ReturnType<typeof urlToHttpOptions>>();
 
 function addressOf(url: URL): ReturnType<typeof urlToHttpOptions> {
@@ -98,7 +104,7 @@ function addressOf(url: URL): ReturnType<typeof urlToHttpOptions> {
   return known;
 }
 
-/** As that of aborted requests of `fetch`. */
+/** Same name as the error of aborted `fetch` requests. */
 class AbortedError extends Error {
   override readonly name = 'AbortError';
 }
@@ -114,16 +120,16 @@ function watchAnswer(message: IncomingMessage, onSign: LlmRequest['onSign']): vo
     if (bytes > MAX_ANSWER_BYTES) message.destroy(new LongAnswerError());
     onSign?.('received');
   });
-  // Until a reader has come.
+  // Paused until it has a reader.
   message.pause();
 }
 
-/** The answer has more than {@link MAX_ANSWER_BYTES}. Test the code. */
+/** The response is larger than {@link MAX_ANSWER_BYTES}. Test the code. */
 class LongAnswerError extends Error {
   readonly code = 'LONG_ANSWER';
 }
 
-/** Not `toArray`, which costs as much as the rest of the answer. */
+/** Avoids `toArray`, which costs as much as the rest of the response. */
 export function wholeOf(message: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = [];
   return new Promise((resolve, reject) => {
@@ -134,7 +140,7 @@ export function wholeOf(message: IncomingMessage): Promise<Buffer> {
   });
 }
 
-/** The headers of an answer that have one value. */
+/** Returns the single-valued headers of a response. */
 export const headersOf = (message: IncomingMessage): Record<string, string> =>
   Object.fromEntries(
     Object.entries(message.headers).filter((header): header is [string, string] => typeof header[1] === 'string'),

@@ -172,7 +172,7 @@ test('Gemini gets the schema as it is, a local server only if it takes one', () 
 });
 
 describe('of 2000 schemas made at random', () => {
-  /** The generator of Park and Miller. */
+  /** Park-Miller random number generator. */
   let state = 7;
   const random = (below: number): number => {
     state = (state * 48_271) % 2_147_483_647;

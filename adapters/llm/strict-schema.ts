@@ -1,29 +1,32 @@
 import type { JsonSchema } from '#core/ports/llm.ts';
 
-/** What a provider takes of JSON Schema where it holds its model to it. Everything has limits: grammars grow with them. */
+/**
+ * JSON Schema subset supported in a provider's strict mode. All features have limits, because grammars grow with them.
+ */
 export interface StrictDialect {
-  /** Keywords that it enforces. Others become words of the description. */
+  /** Keywords that the provider enforces. Others become part of the description. */
   readonly keywords: ReadonlySet<string>;
   readonly formats: ReadonlySet<string>;
-  /** Whether every property must be required: one that need not be there is then null instead. */
+  /** Whether every property must be required: an optional one becomes nullable instead. */
   readonly requiresAll: boolean;
   readonly allowsCycles: boolean;
-  /** Properties that are not required, each use of a definition counted. */
+  /** Maximum number of optional properties, counting each use of a definition. */
   readonly maxOptional: number;
-  /** Places with alternatives or several types, counted in the same way. */
+  /** Maximum number of subschemas with alternatives or several types, counted in the same way. */
   readonly maxUnions: number;
   readonly maxProperties: number;
   readonly maxEnumValues: number;
-  /** Levels of objects and arrays. */
+  /** Maximum nesting of objects and arrays. */
   readonly maxDepth: number;
 }
 
 /**
- * The schema as the provider wants it, or `undefined` if it cannot say the same: with open objects, any value, conditions or
- * combinations. Whatever matches the given schema, and has no member that it does not name, matches the new one, with null
- * for members left out. The reverse need not be: bounds that the provider does not know stand in descriptions.
+ * Translates the schema to the provider's dialect. Returns `undefined` if it has no equivalent: with open objects, any
+ * value, conditions or combinations. Every value that matches the given schema, and has only named members, matches the
+ * new one, with null for missing members. The reverse does not hold: bounds that the provider does not support become
+ * part of descriptions.
  *
- * Looks at each part of the schema once.
+ * Visits each part of the schema once.
  */
 export function strictSchema(dialect: StrictDialect, schema: JsonSchema): JsonSchema | undefined {
   try {
@@ -44,7 +47,7 @@ interface Size {
 }
 const NOTHING: Size = { optional: 0, unions: 0, properties: 0, enumValues: 0 };
 
-/** They narrow a schema in ways that no provider knows, so that leaving them out would say something else. */
+/** Keywords that narrow a schema in ways that no provider supports; omitting them would change its meaning. */
 const UNKNOWN_TO_ALL = [
   'not',
   'if',
@@ -61,7 +64,7 @@ const UNKNOWN_TO_ALL = [
   '$dynamicRef',
   '$recursiveRef',
 ];
-/** They only narrow what a place may hold: a description can say them. */
+/** Keywords that only restrict a value's range: a description can express them. */
 const BOUNDS = [
   'minimum',
   'maximum',
@@ -84,12 +87,12 @@ type Parts = Record<string, unknown>;
 class Writer {
   readonly #dialect: StrictDialect;
   readonly #root: JsonSchema;
-  /** By the reference: the new definition and what it counts, or `undefined` while it is written. */
+  /** New definitions and their size by reference; `undefined` while one is being written. */
   readonly #definitions = new Map<
     string,
     { readonly name: string; readonly schema: Parts; readonly size: Size } | undefined
   >();
-  /** Of the definition, or the root, that is being written. */
+  /** Size of the definition, or of the root, that is being written. */
   #size: Size = { ...NOTHING };
 
   constructor(dialect: StrictDialect, root: JsonSchema) {
@@ -145,7 +148,7 @@ class Writer {
     const isClosed = additionalProperties === false || unevaluatedProperties === false;
     if (!isObject(properties) || !Array.isArray(required)) throw UNFIT;
     const names = Object.keys(properties);
-    // Without named members an object that is not closed is a map.
+    // An open object without named members is a map.
     if (additionalProperties !== undefined ? additionalProperties !== false : names.length === 0 && !isClosed)
       throw UNFIT;
     if (required.some((name) => !Object.hasOwn(properties, name))) throw UNFIT;
@@ -183,7 +186,7 @@ class Writer {
     return { ...notes(given), anyOf: alternatives.map((each) => this.#schema(each, depth)) };
   }
 
-  /** A combination of one. */
+  /** Merges a combination with a single member. */
   #only(given: Parts, depth: number): Parts {
     const { allOf, ...rest } = given;
     if (!Array.isArray(allOf) || allOf.length !== 1 || Object.keys(rest).some(isNarrowing)) throw UNFIT;
@@ -213,13 +216,13 @@ class Writer {
     this.#size = outer;
   }
 
-  /** `definitions` and `$defs` become one. */
+  /** Merges `definitions` and `$defs` into one. */
   #nameOf($ref: string, name: string): string {
     const isTaken = $ref.startsWith('#/definitions/') && isObject(this.#root.$defs) && name in this.#root.$defs;
     return isTaken ? `definitions.${name}` : name;
   }
 
-  /** What the provider does not enforce, in words. */
+  /** Describes the unenforced keywords in words. */
   #unenforced(given: Parts): string {
     const { keywords, formats } = this.#dialect;
     const bounds = BOUNDS.filter(
@@ -235,7 +238,7 @@ class Writer {
 const isObject = (value: unknown): value is Parts =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Whether a keyword beside `$ref`, `anyOf` or `allOf` says more than words. Keywords that JSON Schema does not know say nothing. */
+/** Whether a keyword beside `$ref`, `anyOf` or `allOf` restricts values. Keywords unknown to JSON Schema do not. */
 const isNarrowing = (keyword: string): boolean => NARROWING.has(keyword);
 const NARROWING = new Set([
   ...UNKNOWN_TO_ALL,
@@ -262,7 +265,7 @@ function notes({ title, description }: Parts, more = ''): Parts {
   return { ...(typeof title === 'string' && { title }), ...(text !== '' && { description: text }) };
 }
 
-/** The types of a place, also where only its other keywords tell them. */
+/** Returns the types of a subschema, inferred from its other keywords if it has no `type`. */
 function typesOf({ type, properties, items, enum: values, ...given }: Parts): string[] {
   if (type !== undefined) {
     const types = [type].flat();

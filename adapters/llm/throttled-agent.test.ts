@@ -7,7 +7,7 @@ import { throttleConnects } from './throttled-agent.ts';
 
 const REQUESTS = 450;
 
-/** An agent whose connections are made by hand, and requests through it. */
+/** Creates an agent whose connections the test opens manually, and requests through it. */
 function prepare(port: number) {
   const agent = new Agent({ keepAlive: true });
   const creator = agent as unknown as { createConnection: (options: object) => Socket };
@@ -43,7 +43,7 @@ test('connections are opened a limited number at once, and all of them stay open
   await once(server, 'listening');
   const { ask, most } = prepare((server.address() as AddressInfo).port);
   const answers = await Promise.all(Array.from({ length: REQUESTS }, ask));
-  // None was answered before all were open.
+  // No request was answered before all connections were open.
   expect(new Set(answers)).toEqual(new Set(['answered']));
   expect(open).toHaveLength(REQUESTS);
   expect(most()).toBe(200);

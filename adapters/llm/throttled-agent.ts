@@ -2,15 +2,18 @@ import type { Agent } from 'node:http';
 import type { Socket } from 'node:net';
 
 /**
- * Connections that are opened at once. A listening socket has a queue, of 511 with Node; what does not fit is dropped, and
- * tried again by the kernel after a second.
+ * Maximum number of connections being opened concurrently. A listening socket has a queue, of 511 entries with Node;
+ * the kernel drops connections beyond it and retries them after a second.
  */
 const MAX_OPENING = 200;
 
 type Created = (error: Error | null, socket?: Socket) => void;
 type Create = (options: object, created: Created) => Socket | undefined;
 
-/** An agent that opens a limited number of connections at once. There is no limit to open ones: a slow model holds many. */
+/**
+ * Limits how many connections an agent opens concurrently. The number of open connections is unlimited: a slow model
+ * holds many.
+ */
 export function throttleConnects<Kind extends Agent>(agent: Kind): Kind {
   const creator = agent as unknown as { createConnection: Create };
   const create = creator.createConnection.bind(agent);

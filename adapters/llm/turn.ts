@@ -9,7 +9,7 @@ import type { Json } from '#core/base/json.ts';
 import type { LlmAnswer, LlmMessage, LlmProvider, LlmToolCall } from '#core/ports/llm.ts';
 import { toLlmUsage } from './partial-usage.ts';
 
-/** A model's turn in the words of the AI SDK, whichever way it came. */
+/** A model's turn in the AI SDK's format, whichever path it came by. */
 export interface Turn {
   readonly content: readonly LanguageModelV4Content[];
   readonly finishReason: LanguageModelV4FinishReason;
@@ -19,15 +19,15 @@ export interface Turn {
 
 type AssistantContent = Extract<LanguageModelV4Message, { role: 'assistant' }>['content'];
 
-/** The `raw` of an {@link LlmMessage}: the turn as its provider wants it back. */
+/** The `raw` of an {@link LlmMessage}: the turn in the format that its provider expects back. */
 export interface RawTurn {
   readonly provider: LlmProvider;
   readonly content: AssistantContent;
-  /** {@link ChosenForm.place} of its request. */
+  /** The {@link ChosenForm.place} of its request. */
   readonly schemaPlace: number | undefined;
 }
 
-/** The parts of an earlier turn: as its provider wants them back, if it is the same. */
+/** Returns the parts of an earlier turn; in the provider's own format if the provider is the same. */
 export function assistantContent(
   { text, toolCalls, raw }: Extract<LlmMessage, { role: 'assistant' }>,
   provider: LlmProvider,
@@ -45,7 +45,7 @@ export function assistantContent(
   ];
 }
 
-/** The answer ended normally, but without the provider's finish reason, or as a stream without an event. */
+/** The answer ended normally but without a finish reason, or as a stream without events. */
 export class BrokenAnswerError extends Error {
   readonly code: 'BROKEN_ANSWER' | 'NO_ANSWER';
   readonly usage: LanguageModelV4Usage | undefined;
@@ -57,7 +57,7 @@ export class BrokenAnswerError extends Error {
   }
 }
 
-/** The answer of the port. Throws {@link BrokenAnswerError} for a turn that did not end. */
+/** Converts a turn to the port's answer. Throws {@link BrokenAnswerError} for an incomplete turn. */
 export function answerOf(
   { content, finishReason, usage, warnings }: Turn,
   provider: LlmProvider,
@@ -87,7 +87,7 @@ function sentenceOf(warning: SharedV4Warning): string {
 const isBroken = ({ unified, raw }: LanguageModelV4FinishReason): boolean =>
   unified === 'interrupted' || unified === 'error' || (unified === 'other' && raw === undefined);
 
-/** Anthropic's `model_context_window_exceeded` is no limit of the request, as the SDK has it. */
+/** The SDK treats Anthropic's `model_context_window_exceeded` as the request's output limit, which it is not. */
 const reasonOf = ({ unified, raw }: LanguageModelV4FinishReason): LlmAnswer['finishReason'] =>
   raw === 'model_context_window_exceeded' ? 'window' : (FINISH_REASONS[unified] ?? 'other');
 
@@ -99,7 +99,7 @@ const FINISH_REASONS: { readonly [Unified in LanguageModelV4FinishReason['unifie
 };
 
 export function parseInput(text: string): Json | undefined {
-  // Tools without parameters get an empty text.
+  // Tools without parameters are called with an empty text.
   if (text.trim() === '') return {};
   try {
     return JSON.parse(text) as Json;
@@ -108,12 +108,12 @@ export function parseInput(text: string): Json | undefined {
   }
 }
 
-/** Parts of an answer as parts of a prompt, with the provider's signatures. */
+/** Converts a part of an answer to a part of a prompt, with the provider's signatures. */
 function backToProvider(part: LanguageModelV4Content): AssistantContent {
   const providerOptions = 'providerMetadata' in part ? part.providerMetadata : undefined;
   switch (part.type) {
     case 'text':
-      // Providers refuse an empty text, unless it carries a signature.
+      // Providers reject an empty text unless it has a signature.
       return part.text === '' && providerOptions === undefined
         ? []
         : [{ type: 'text', text: part.text, providerOptions }];

@@ -5,29 +5,32 @@ import { ToolServerFailure } from '#core/ports/tool-servers.ts';
 
 /** Statuses whose `Response` must not have a body. */
 const BODYLESS = [204, 205, 304];
-/** The error that ends a request whose answer broke off: one of those that JSON-RPC leaves to implementations. */
+/** Error code for a request whose response broke off, from the range that JSON-RPC reserves for implementations. */
 export const BROKEN_ANSWER = -32_000;
 
 export interface OutboundFetchOptions {
   readonly outbound: OutboundExchanges;
-  /** Ends all requests. */
+  /** Aborts all requests. */
   readonly ended: AbortSignal;
-  /** Asked for each answer: how many bytes it may have. */
+  /** Returns the maximum size of the next response. */
   readonly maxBytes: () => number;
-  /** Told the length of each piece of an answer. */
+  /** Called with the length of each chunk of a response. */
   readonly onBytes: (length: number) => void;
-  /** Told why a request got no whole answer. The SDK replaces some of these errors by its own. */
+  /**
+   * Called with the reason why a response is missing or incomplete. The SDK replaces some of these errors with its own.
+   */
   readonly onFailure: (failure: ToolServerFailure) => void;
-  /** Told when an answer to a request of the server is sent, and when the server has taken it. */
+  /** Called when a response to a request of the server is sent, and when the server has accepted it. */
   readonly onAnswering: (change: 1 | -1) => void;
 }
 
 /**
- * `fetch` for the transport of MCP's SDK: every request goes through the platform's rules for addresses that users name.
+ * `fetch` for the transport of MCP's SDK: every request is subject to the platform's rules for addresses that users
+ * configure.
  *
- * Each request is sent once. The SDK would follow redirects, open a stream of what the server says of its own accord, and open
- * it again to resume an answer that broke off: all three are refused. An event stream that ends without its answer would leave
- * the SDK waiting for ever, so each stream gets an error as its last event; after an answer the SDK ignores it.
+ * Each request is sent once. The SDK would follow redirects, open a stream for unsolicited messages of the server, and
+ * reconnect to resume a broken response: all three are refused. An event stream that ends without its response would
+ * block the SDK forever, so each stream gets an error as its last event, which the SDK ignores after a response.
  */
 export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure, onAnswering }: OutboundFetchOptions) {
   const failed = (error: unknown): unknown => {
@@ -86,7 +89,7 @@ async function* bounded(
   }
 }
 
-/** The events, and a last one that ends the request `id` with an error. */
+/** Yields the events, followed by one that ends the request `id` with an error. */
 async function* withEnd(
   pieces: AsyncIterable<Uint8Array>,
   id: unknown,
@@ -100,11 +103,11 @@ async function* withEnd(
     message = isFailure(failure) && !failure.isTransient ? failure.message : 'its answer broke off';
   }
   const error = { jsonrpc: '2.0', id, error: { code: BROKEN_ANSWER, message } };
-  // The empty line ends an event that was cut.
+  // The empty line terminates a truncated event.
   if (id !== undefined) yield Buffer.from(`\n\ndata: ${JSON.stringify(error)}\n\n`);
 }
 
-/** What a body is: the id of a request, which notifications and answers have none of. */
+/** Parses a sent message. Notifications and responses have no request id. */
 function sentMessage(body: RequestInit['body']): { readonly id?: unknown; readonly isAnswer: boolean } {
   if (typeof body !== 'string') return { isAnswer: false };
   const { id, method } = JSON.parse(body) as { id?: unknown; method?: unknown };
@@ -112,8 +115,8 @@ function sentMessage(body: RequestInit['body']): { readonly id?: unknown; readon
 }
 
 /**
- * Throws if `content` is JSON, but not the answer to the request `id`: the SDK would go on waiting for that, though nothing else can
- * come. Of several messages at once, it would deal with all in one turn of the event loop.
+ * Throws if `content` is JSON but not the response to the request `id`: the SDK would wait for it forever. The SDK
+ * would also process a batch of messages in a single turn of the event loop.
  */
 function checkAnswers(content: Buffer, id: unknown): void {
   let message: unknown;

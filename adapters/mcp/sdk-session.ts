@@ -20,16 +20,16 @@ import { BROKEN_ANSWER, outboundFetch } from './outbound-fetch.ts';
 import { Unasked } from './unasked.ts';
 
 const CLIENT = { name: 'agent-platform', version: '1.0.0' };
-/** Of all answers until the tools are known. */
+/** Maximum size of all responses until the tools are listed. */
 const MAX_OPENING_BYTES = 2 * 1024 * 1024;
-/** Of one result: an image as large as models take has 5 MB in Base64. */
+/** Maximum size of one result: the largest image that models accept has 5 MB in Base64. */
 const MAX_RESULT_BYTES = 6 * 1024 * 1024;
 const MAX_PAGES = 10;
-/** Of a text of the server in an error. */
+/** Maximum length of the server's text in an error. */
 const MAX_ERROR_CHARACTERS = 500;
-/** For the request that ends a session. */
+/** Timeout for the request that ends a session. */
 const CLOSE_MS = 2000;
-/** The SDK's own time limits, which do not follow the platform's clock, never end a request: signals do. */
+/** Disables the SDK's own timeouts, which do not follow the platform's clock. Signals end requests instead. */
 const NO_TIMEOUT = 2 ** 31 - 1;
 
 type Sdk = typeof import('@modelcontextprotocol/client');
@@ -40,8 +40,8 @@ export interface SessionDeps {
 }
 
 /**
- * Opens a session with the SDK, which knows the revisions of the protocol: it asks with `server/discover` and falls back to
- * `initialize`. All requests go through the port `outbound`. Throws what `ToolServers.open` throws.
+ * Opens a session with the SDK, which knows the protocol revisions: it tries `server/discover` and falls back to
+ * `initialize`. All requests use the port `outbound`. Throws the errors of `ToolServers.open`.
  */
 export async function openSession(
   { outbound, clock }: SessionDeps,
@@ -69,7 +69,7 @@ export async function openSession(
     onAnswering: unasked.answering,
   });
   const transport = new sdk.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, fetch });
-  // The SDK calls what it finds here before its own handlers.
+  // The SDK calls this handler before its own ones.
   transport.onmessage = unasked.take;
   transport.onerror = () => unasked.take();
   const client = new sdk.Client(CLIENT, {
@@ -95,7 +95,10 @@ export async function openSession(
 }
 
 const CLOSED = new Error('the session is closed');
-/** The SDK would evaluate the server's schemas on the event loop, without a limit. The model reads results of any form. */
+/**
+ * The SDK would evaluate the server's schemas on the event loop without a time limit. The model can read results in any
+ * form.
+ */
 const acceptAll = {
   getValidator<T>(): JsonSchemaValidator<T> {
     return (data) => ({ valid: true, data: data as T, errorMessage: undefined });
@@ -137,7 +140,7 @@ class McpSession implements ToolServerSession {
     this.#unasked = unasked;
     this.#clock = clock;
     this.tools = tools.map(serverTool);
-    // With a definition at hand the SDK neither asks for the list again nor repeats a call.
+    // With a definition present the SDK neither lists the tools again nor repeats a call.
     this.#definitions = new Map(tools.map(({ outputSchema, ...tool }) => [tool.name, tool]));
   }
 
@@ -162,7 +165,7 @@ class McpSession implements ToolServerSession {
       () => this.#ended.abort(CLOSED),
       () => {},
     );
-    // Servers of today's revision have no session, and others may refuse to end theirs.
+    // Servers of the current revision have no session, and others may refuse to end theirs.
     await this.#transport.terminateSession().catch(() => {});
     over.abort();
     await tooLate;

@@ -139,7 +139,7 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
     expect(failure).toMatchObject({ code: 'TOOL_SERVER_FAILED', isTransient, message: expect.stringMatching(message) });
     expect(server.methods.filter((method) => method === 'tools/call')).toHaveLength(1);
     expect(server.methods).not.toContain('GET');
-    // The session goes on.
+    // The session continues.
     server.fault('tools/call', { status: 500 }, 0);
     expect((await session.call(session.tools[0]!, { a: 1, b: 2 }, never())).isError).toBe(false);
   });
@@ -154,7 +154,7 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
       const asked = server.asked('tools/call');
       const called = session.call(session.tools[0]!, { a: 1, b: 2 }, stop.signal);
       await asked;
-      // Today's revision is told by the end of the connection.
+      // In the current revision a closed connection signals the cancellation.
       const told = options.revision === 'session' ? server.asked('notifications/cancelled') : undefined;
       stop.abort(new Error('enough'));
       await expect(called).rejects.toThrow('enough');
@@ -176,7 +176,7 @@ test.each([
 ])('a server that floods its client with %s is not heard again in this session', async (_, events, message) => {
   const server = await scripted({ revision: 'session' });
   const session = await open(server.url);
-  // Never taken, so that each answer would keep its connection.
+  // The server never accepts a response, so that each one holds its connection.
   server.fault('answer', { hang: true });
   server.fault('tools/call', { hangAfter: events }, 1);
   const call = () => session.call(session.tools[0]!, { a: 1, b: 2 }, never());
@@ -206,7 +206,7 @@ test('requests of a server count for one call, as long as it takes the answers',
     server.fault('tools/call', { hangAfter: pings }, 1);
     const called = session.call(session.tools[0]!, { a: 1, b: 2 }, stop.signal);
     await expect.poll(() => server.methods.filter((method) => method === 'answer').length).toBe(calls * 30);
-    // Those of the calls themselves.
+    // Only the connections of the calls themselves remain.
     await expect.poll(() => server.connections()).toBe(calls);
     stop.abort(new Error('enough'));
     await expect(called).rejects.toThrow('enough');
@@ -304,7 +304,7 @@ test('results of every kind', async () => {
   ];
   const tools = [
     { name: 'mixed', result: { content, isError: true } },
-    // The result does not match the schema, which is no concern of the platform.
+    // The result does not match the schema, which the platform ignores.
     {
       name: 'structured',
       outputSchema: { type: 'object', required: ['m'] },

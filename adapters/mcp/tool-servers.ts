@@ -2,7 +2,7 @@ import type { ToolServers } from '#core/ports/tool-servers.ts';
 import type { SessionDeps } from './sdk-session.ts';
 
 /**
- * {@link ToolServers} over the client of MCP's TypeScript SDK. All of it is loaded at first use: few runs have tool
+ * {@link ToolServers} over the client of MCP's TypeScript SDK. Everything is loaded on first use: few runs have tool
  * servers.
  */
 export const createMcpToolServers = (deps: SessionDeps): ToolServers => ({

@@ -2,32 +2,41 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/client';
 import { countText } from '#core/base/size-text.ts';
 import { ToolServerFailure } from '#core/ports/tool-servers.ts';
 
-/** Of a server while it answers, such as news of its progress. Each costs far more time than its bytes do. */
+/**
+ * Maximum number of unsolicited messages during one response, such as progress notifications. Each costs far more time
+ * than its size suggests.
+ */
 const MAX_MESSAGES = 10_000;
-/** Of these, requests: each answer to one takes a connection of its own. Some servers ask every five seconds whether we are there. */
+/**
+ * Maximum number of requests among them: each response to one needs a separate connection. Some servers ping every five
+ * seconds.
+ */
 const MAX_REQUESTS = 50;
 
-/** Counts what a server sends without being asked, since the last {@link reset}. */
+/** Counts the unsolicited messages of a server since the last {@link reset}. */
 export class Unasked {
   readonly #stop: (failure: ToolServerFailure) => void;
   #messages = 0;
   #requests = 0;
   #unanswered = 0;
-  /** Why the server may send no more. */
+  /** Reason why the server may send no more messages. */
   failure: ToolServerFailure | undefined;
 
-  /** `stop` is called when the server has sent too much. */
+  /** @param stop Called when the server has sent too many messages. */
   constructor(stop: (failure: ToolServerFailure) => void) {
     this.#stop = stop;
   }
 
-  /** Requests whose answers the server does not take go on counting, as their connections are still open. */
+  /** Requests whose responses the server has not accepted remain counted, because their connections are still open. */
   reset(): void {
     this.#messages = 0;
     this.#requests = this.#unanswered;
   }
 
-  /** Told of each message, and of each event that is none. Throws when there were too many, so that the SDK does not see a further one. */
+  /**
+   * Called for each message, and each event that is not one. Throws after too many, so that the SDK does not see the
+   * next one.
+   */
   readonly take = (message?: JSONRPCMessage): void => {
     this.#messages++;
     const isOwn = message !== undefined && 'method' in message;
@@ -40,7 +49,7 @@ export class Unasked {
     if (isOwn && this.failure) throw this.failure;
   };
 
-  /** Told how the number of answers to the server's requests that are under way changes. */
+  /** Called when the number of responses in flight to the server's requests changes. */
   readonly answering = (change: 1 | -1): void => {
     this.#unanswered += change;
   };

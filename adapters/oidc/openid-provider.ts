@@ -23,17 +23,17 @@ export interface OidcDeps {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** A provider's endpoints may change. */
+/** Cache time of the configuration: a provider's endpoints may change. */
 const KNOWN_MS = 3_600_000;
-/** Of one request: a sign-in needs up to four, and API Gateway waits 29 seconds. */
+/** Timeout of one request: a sign-in needs up to four, and API Gateway waits 29 seconds. */
 const REQUEST_SECONDS = 6;
 const MAX_ANSWER_BYTES = 512 * 1024;
-/** How far the provider's clock may be off. */
+/** Allowed clock skew of the provider. */
 const TOLERANCE_SECONDS = 30;
 /** Statuses whose `Response` must not have a body. */
 const BODYLESS = [204, 205, 304];
 
-/** {@link SignInProvider} by openid-client, with the provider's configuration as it is now or was at most an hour ago. */
+/** {@link SignInProvider} implemented with openid-client. The provider's configuration is cached for an hour. */
 export class OpenIdProvider implements SignInProvider {
   readonly #settings: OidcSettings;
   readonly #deps: OidcDeps;
@@ -66,7 +66,8 @@ export class OpenIdProvider implements SignInProvider {
         idTokenExpected: true,
       });
       const { iss: issuer, sub: subject, ...claims } = tokens.claims()!;
-      // With a code, claims about the person may be at the UserInfo endpoint only (OpenID Connect Core 1.0, section 5.4).
+      // In the code flow, claims about the person may be available only at the UserInfo endpoint (OpenID Connect Core
+      // 1.0, section 5.4).
       const about: Claims =
         claims.email === undefined && config.serverMetadata().userinfo_endpoint !== undefined
           ? await oidc.fetchUserInfo(config, tokens.access_token, subject)
@@ -112,9 +113,9 @@ export class OpenIdProvider implements SignInProvider {
         timeout: REQUEST_SECONDS,
         [oidc.customFetch]: outboundFetch(this.#deps.outbound),
         execute: [
-          // The library trusts TLS to the token endpoint; a signature is checked all the same.
+          // The library would trust TLS to the token endpoint; signatures are verified in addition.
           oidc.enableNonRepudiationChecks,
-          // The rules for outbound requests let plain http to the operator's own hosts alone.
+          // The rules for outbound requests allow plain http only to the operator's own hosts.
           ...(isPlain ? [oidc.allowInsecureRequests] : []),
         ],
       },
@@ -122,7 +123,7 @@ export class OpenIdProvider implements SignInProvider {
   }
 }
 
-/** As the provider takes it; HTTP Basic is the default (OpenID Connect Discovery 1.0, section 3). */
+/** Selects the provider's supported method; HTTP Basic is the default (OpenID Connect Discovery 1.0, section 3). */
 function clientAuthentication(secret: string): oidc.ClientAuth {
   const [basic, post] = [oidc.ClientSecretBasic(secret), oidc.ClientSecretPost(secret)];
   return (server, ...rest) => {
@@ -131,7 +132,7 @@ function clientAuthentication(secret: string): oidc.ClientAuth {
   };
 }
 
-/** `fetch` by the platform's rules for the outside. Redirects are not followed. */
+/** `fetch` that follows the platform's outbound rules and no redirects. */
 function outboundFetch(outbound: OutboundExchanges): oidc.CustomFetch {
   return async (url, { method, headers, body, signal }) => {
     const answer = await outbound.exchange({
@@ -154,7 +155,7 @@ function outboundFetch(outbound: OutboundExchanges): oidc.CustomFetch {
   };
 }
 
-/** Texts of the library name what did not fit; what it got is in their causes, which stay unread. */
+/** The library's messages name the mismatch; the received values are in their causes, which are never logged. */
 function failureOf(error: unknown): SignInFailure {
   for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
     if (hasCode(cause, 'SIGN_IN_FAILED')) return cause as SignInFailure;
@@ -168,7 +169,7 @@ function failureOf(error: unknown): SignInFailure {
   return new SignInFailure(isSilent ? 'unreachable' : 'unfit', `${message}${details && ` (${details})`}`);
 }
 
-/** The claim that did not fit. */
+/** Returns the name of the mismatched claim. */
 function claimOf(error: unknown): string | undefined {
   for (let cause = error; typeof cause === 'object' && cause !== null; cause = (cause as Error).cause) {
     const { claim } = cause as { claim?: unknown };
@@ -177,5 +178,5 @@ function claimOf(error: unknown): string | undefined {
   return undefined;
 }
 
-/** An error code of the provider's (RFC 6749, section 4.1.2.1), such as `access_denied`. */
+/** Sanitizes an error code of the provider (RFC 6749, section 4.1.2.1), such as `access_denied`. */
 const wordOf = (error: string): string => error.replaceAll(/[^\w .-]/g, '').slice(0, 60);

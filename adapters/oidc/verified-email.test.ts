@@ -13,7 +13,7 @@ test.each([
   [MICROSOFT, { xms_edov: true }, true],
   [MICROSOFT, { xms_edov: '1' }, true],
   [MICROSOFT, { xms_edov: 0 }, false],
-  // Whoever owns a tenant writes what they like into its tokens.
+  // The owner of a Microsoft tenant controls the claims in its tokens.
   [MICROSOFT, { email_verified: true }, false],
   ['https://login.microsoftonline.com.evil.example/v2.0', { xms_edov: true }, false],
 ])('%s, %j: %s', (issuer, claims, expected) => {

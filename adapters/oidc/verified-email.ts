@@ -1,11 +1,11 @@
-/** Claims of an ID token, or of the UserInfo endpoint. */
+/** Claims from an ID token or the UserInfo endpoint. */
 export interface Claims {
   readonly [name: string]: unknown;
 }
 
 /**
- * Whether an issuer says that `email` is verified (OpenID Connect Core 1.0, section 5.1). Some write booleans as text. Microsoft has a
- * claim of its own, because its tenants may write any address into `email`.
+ * Whether an issuer declares `email` verified (OpenID Connect Core 1.0, section 5.1). Some issuers send booleans as
+ * text. Microsoft has a separate claim, because its tenants may put any address into `email`.
  */
 export function isVerified(issuer: string, { email_verified, xms_edov }: Claims): boolean {
   const isMicrosoft = new URL(issuer).hostname === 'login.microsoftonline.com';

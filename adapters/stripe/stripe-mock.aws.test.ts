@@ -10,9 +10,9 @@ import { fetchStripeMock } from '../../scripts/fetch-test-tools.ts';
 import { createStripePayments } from './stripe-payments.ts';
 
 /**
- * What the adapter asks, held against Stripe's own OpenAPI document by Stripe's stripe-mock: it refuses parameters that an
- * operation does not have, or that have another type. It keeps no state; in between, sessions become those of a top-up that
- * was refunded and disputed, so that everything about it is asked.
+ * Checks the adapter's requests against Stripe's own OpenAPI document with Stripe's stripe-mock, which rejects unknown
+ * parameters and wrong types. It keeps no state; in between, the test turns sessions into those of a refunded and
+ * disputed top-up, so that all requests about it occur.
  */
 const program = fetchStripeMock();
 if (program === undefined) console.warn('stripe-mock is skipped: there is no Go here to compile it');

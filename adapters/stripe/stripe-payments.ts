@@ -7,19 +7,19 @@ import type { Order, PaymentRef, PaymentState, Payments } from '#core/ports/paym
 export interface StripeSettings {
   /** A secret or restricted key. */
   readonly key: string;
-  /** Signs events, `whsec_...`. */
+  /** Secret that signs events, `whsec_...`. */
   readonly webhookSecret: string;
-  /** Origin of another server that speaks Stripe's API. @default - Stripe's own */
+  /** Origin of another server with Stripe's API. @default - Stripe's own */
   readonly url?: string;
 }
 
 /** Maximum age of an event's signature, in seconds (docs.stripe.com/webhooks#replay-attacks). */
 const TOLERANCE_SECONDS = 300;
-/** Two tries end before API Gateway's 29 seconds. */
+/** Request timeout: two attempts must end before API Gateway's 29 seconds. */
 const REQUEST_MS = 10_000;
 const RETRIES = 1;
 
-/** Events after which a payment is read again. */
+/** Events that cause a payment to be read again. */
 const EVENTS = [
   'checkout.session.completed',
   'checkout.session.async_payment_succeeded',
@@ -32,7 +32,7 @@ const EVENTS = [
   'charge.dispute.closed',
 ] as const satisfies Stripe.Event['type'][];
 
-/** Disputes with these statuses have taken no money, or have given it back: early warnings, and disputes that were won. */
+/** Dispute statuses that withhold no money: early warnings, and disputes that were won. */
 const HARMLESS_DISPUTES: readonly string[] = [
   'warning_needs_response',
   'warning_under_review',
@@ -42,7 +42,7 @@ const HARMLESS_DISPUTES: readonly string[] = [
 ];
 const UNMADE_REFUNDS: readonly (string | null)[] = ['failed', 'canceled'];
 
-/** {@link Payments} by Stripe Checkout, with the API version of the SDK. */
+/** {@link Payments} over Stripe Checkout, with the SDK's API version. */
 export function createStripePayments(settings: StripeSettings, clock: Pick<Clock, 'now'>): Payments {
   const stripe = new Stripe(settings.key, {
     ...(settings.url !== undefined && serverAt(settings.url)),
@@ -71,7 +71,7 @@ class StripePayments implements Payments {
   }
 
   async createCheckout(order: Order) {
-    // Refunds and disputes belong to the payment intent, not to the session: both name the top-up.
+    // Refunds and disputes belong to the payment intent, not to the session, so the metadata is on both.
     const metadata = { workspace_id: order.workspaceId, topup_id: order.topUpId };
     const session = await this.#stripe.checkout.sessions.create(
       {
@@ -101,7 +101,7 @@ class StripePayments implements Payments {
     const intent = session.payment_intent as Stripe.PaymentIntent | null;
     const charge = intent?.latest_charge as Stripe.Charge | null | undefined;
     const isPaid = session.status === 'complete' && session.payment_status !== 'unpaid';
-    // These are read only where the charge says that there are any.
+    // Read only if the charge says that there are any.
     const refunds = charge && charge.amount_refunded > 0 ? await this.#refundedOf(intent!.id) : 0;
     const disputes = charge?.disputed ? await this.#disputesOf(intent!.id) : { cents: 0, hasOpen: false };
     return {
@@ -129,7 +129,8 @@ class StripePayments implements Payments {
         this.#clock.now(),
       );
     } catch {
-      // It asks nobody, so whatever it throws is about what was sent: a broken header makes it fail in several ways.
+      // The check makes no request, so every error is due to the event itself: a malformed header fails in several
+      // ways.
       throw new PlatformError(
         'INVALID_INPUT',
         'header.stripe-signature: it is not the signature of this body, or it is older than 300 seconds.',
@@ -188,11 +189,11 @@ class StripePayments implements Payments {
 
 function statusOfUnpaid(session: Stripe.Checkout.Session, intent: Stripe.PaymentIntent | null): PaymentState['status'] {
   if (session.status === 'open') return 'open';
-  // The session stays complete when a bank transfer fails later; its payment then waits for another method.
+  // The session stays complete if a bank transfer fails later; its payment then awaits another method.
   return session.status === 'complete' && intent?.status === 'processing' ? 'processing' : 'closed';
 }
 
-/** The payment of an event that {@link EVENTS} lists. */
+/** Returns the payment of an event in {@link EVENTS}. */
 function refOf({ type, data }: z.output<typeof eventShape>): PaymentRef | undefined {
   if (!(EVENTS as readonly string[]).includes(type)) return undefined;
   const { object: kind, id, payment_intent: payment } = data.object;
@@ -201,7 +202,7 @@ function refOf({ type, data }: z.output<typeof eventShape>): PaymentRef | undefi
   return { paymentId: typeof payment === 'string' ? payment : payment.id };
 }
 
-/** The part of an event that is read (docs.stripe.com/api/events/object): a session, charge, refund or dispute. */
+/** The relevant part of an event (docs.stripe.com/api/events/object): a session, charge, refund or dispute. */
 const eventShape = z.object({
   type: z.string(),
   data: z.object({

@@ -12,9 +12,9 @@ import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.t
 import { mapThrottlingErrors } from '../tables/throttles.ts';
 
 /**
- * {@link Blobs} in one S3 bucket, under their own keys. Its role needs `s3:ListBucket`, else S3 answers for what is not
- * there that it is forbidden; and the bucket a rule that aborts unfinished multipart uploads, for those of a process
- * that died.
+ * {@link Blobs} in one S3 bucket, under their own keys. Its role needs `s3:ListBucket`, because S3 otherwise responds
+ * "forbidden" for missing objects. The bucket needs a lifecycle rule that aborts the unfinished multipart uploads of
+ * crashed processes.
  */
 export class S3Blobs implements Blobs {
   readonly #client: S3Client;
@@ -68,10 +68,10 @@ export class S3Blobs implements Blobs {
   }
 }
 
-/** With a client whose Region and credentials are those of the environment. */
+/** Uses the environment's Region and credentials. */
 export const createS3Blobs = (bucket: string): S3Blobs => new S3Blobs(mapThrottlingErrors(new S3Client()), bucket);
 
-/** The text of an object of any bucket. Throws an Error whose message says why it cannot be had. */
+/** Returns the text of an object in any bucket. Throws an Error whose message explains why it cannot be read. */
 export async function readObject(
   bucket: string,
   key: string,
@@ -82,7 +82,7 @@ export async function readObject(
   return Body!.transformToString();
 }
 
-/** `undefined` when there is no such object; HEAD has no body to name the error otherwise. */
+/** Resolves to `undefined` if the object does not exist. HEAD has no body that names the error. */
 async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;

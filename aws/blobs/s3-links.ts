@@ -2,10 +2,10 @@ import { GetObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { assertBlobKey, type BlobLinks } from '#core/ports/blobs.ts';
 
-/** As long as it takes to open a session, an expired one of Lambda's own credentials included. */
+/** Long enough to open a session, including a renewal of Lambda's own credentials. */
 const EXPIRES_SECONDS = 900;
 
-/** Good for a quarter of an hour. */
+/** Presigned links that are valid for a quarter of an hour. */
 export class S3Links implements BlobLinks {
   readonly #client: S3Client;
   readonly #bucket: string;
@@ -22,5 +22,5 @@ export class S3Links implements BlobLinks {
   }
 }
 
-/** With a client whose Region and credentials are those of the environment. */
+/** Uses the environment's Region and credentials. */
 export const createS3Links = (bucket: string): S3Links => new S3Links(new S3Client(), bucket);

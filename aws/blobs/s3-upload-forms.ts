@@ -5,9 +5,9 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
 
 /**
- * {@link UploadForms} for the bucket of `S3Blobs`. S3 holds each request against the signed policy: the key, the size
- * and the time (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-HTTPPOSTConstructPolicy.html). A form can do no more than
- * the role that signed it, and ends with its session.
+ * {@link UploadForms} for the bucket of `S3Blobs`. S3 checks each request against the signed policy: the key, the size
+ * and the time (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-HTTPPOSTConstructPolicy.html). A form has the permissions
+ * of the role that signed it, and expires with that role's session.
  */
 export class S3UploadForms implements UploadForms {
   readonly #client: S3Client;
@@ -31,6 +31,6 @@ export class S3UploadForms implements UploadForms {
   }
 }
 
-/** With a client whose Region and credentials are those of the environment. */
+/** Uses the environment's Region and credentials. */
 export const createS3UploadForms = (bucket: string, clock: Clock): S3UploadForms =>
   new S3UploadForms(new S3Client(), bucket, clock);

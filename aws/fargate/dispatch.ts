@@ -6,37 +6,37 @@ import type { Log } from '#core/ports/deps.ts';
 import { LAST_HEADER, RUNNER_PORT, WARM_HEADER } from '#runner/server/protocol.ts';
 import { type Claim, type PoolDeps, type PoolLimits, SandboxPool, type SlotUse } from './pool.ts';
 
-/** A task in the next subnet answers in a millisecond; a task that is gone never does. */
+/** A task in the next subnet accepts within a millisecond; a task that has ended never does. */
 const CONNECT_TIMEOUT_MS = 1500;
 /** ECS calls a task running when its process starts, a moment before the process listens. */
 const LISTEN_TIMEOUT_MS = 5000;
 const LISTEN_RETRY_MS = 100;
-/** Status of a task that has a session already, or had one of another kind. No call may get it. */
+/** Status of a task that already has a session, or had one of another type. No call may get it. */
 const TAKEN = 409;
-/** How many tasks one claim may find gone. */
+/** Maximum number of ended tasks that one claim may encounter. */
 const MAX_LOST = 3;
 
-/** An HTTP request to the task at `address`, or to a task that is claimed for it first. */
+/** HTTP request to the task at `address`, or to a task that is claimed for it first. */
 export interface DispatchRequest {
   readonly to: { readonly address: string } | { readonly claim: Claim };
   readonly method: string;
-  /** With its query. */
+  /** Path and query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   /** In base64. */
   readonly body?: string;
-  /** Address of a body that is too large for an event. */
+  /** Address of a body that exceeds the event size. */
   readonly bodyUrl?: string;
-  /** Set when this use of the task ends with this request, whether or not the request succeeds. */
+  /** Set if this use of the task ends with this request, even if the request fails. */
   readonly ends?: SlotUse;
 }
 
-/** First line that `sandbox-dispatch` streams, as JSON. The body of the task's answer follows it. */
+/** First line that `sandbox-dispatch` streams, as JSON. The body of the task's response follows it. */
 export type DispatchHead =
   | { readonly status: number; readonly slot?: DispatchedSlot }
   /** No task is idle. */
   | { readonly readyInMs: number; readonly askInMs?: number }
-  /** The task is gone. */
+  /** The task has ended. */
   | { readonly lost: string };
 
 export type DispatchedSlot = SlotUse & { readonly address: string };
@@ -44,8 +44,8 @@ export type DispatchedSlot = SlotUse & { readonly address: string };
 type DispatchDeps = PoolDeps & { readonly log: Log };
 
 /**
- * Passes one request to a task and streams its answer to `output`. This is the only function in the tasks' network, so it
- * is kept small and does not read what it passes on. An answer that breaks off breaks `output` off, too.
+ * Forwards one request to a task and streams its response to `output`. This is the only function in the tasks' network,
+ * so it is small and does not parse what it forwards. If the response breaks off, so does `output`.
  */
 export async function dispatch(
   deps: DispatchDeps,
@@ -72,7 +72,7 @@ export async function dispatch(
   }
 }
 
-/** Claims tasks until one takes the request. Until then nothing has run. */
+/** Claims tasks until one accepts the request. Until then nothing has run. */
 async function claimAndSend(
   deps: DispatchDeps,
   pool: SandboxPool,
@@ -111,7 +111,7 @@ async function claimAndSend(
   output.end(lineOf({ readyInMs: limits.startMs }));
 }
 
-/** Rejects when the task is gone, or goes before it answers. */
+/** Rejects if the task has ended, or ends before it responds. */
 async function send(address: string, request: DispatchRequest): Promise<IncomingMessage> {
   if (!isIPv4(address)) throw new Error(`not an address of a task: ${address}`);
   const { method, path, headers } = request;
@@ -125,7 +125,7 @@ async function send(address: string, request: DispatchRequest): Promise<Incoming
       clearTimeout(connectTimer);
       reject(error);
     });
-    // A failure of the body ends the request, whose own error rejects.
+    // A failure of the body ends the request, whose own error rejects the promise.
     pipeline(body, outgoing).catch(() => {});
   });
 }

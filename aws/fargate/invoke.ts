@@ -10,16 +10,16 @@ import { isThrottle } from '../tables/throttles.ts';
 const TRIES = 4;
 const FIRST_PAUSE_MS = 100;
 
-/** A function's streamed answer: one line of JSON, then bytes. */
+/** A function's streamed response: one line of JSON, then bytes. */
 export interface StreamedAnswer<Head> {
   readonly head: Head;
-  /** Throws when the function fails or is lost before its end. */
+  /** Throws if the function fails or is lost before its end. */
   readonly body: AsyncGenerator<Uint8Array>;
 }
 
 /**
- * Calls a function once and reads its answer as it comes. Retries only when Lambda says that the function did not run;
- * after any other error it may have run. `client` must not retry by itself. Throws {@link HostBusyError} if Lambda goes on
+ * Invokes a function once and streams its response. Retries only if Lambda reports that the function did not run; after
+ * any other error it may have run. `client` must not retry by itself. Throws {@link HostBusyError} if Lambda keeps
  * refusing.
  */
 export async function invokeStreaming<Head>(

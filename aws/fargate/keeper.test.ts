@@ -20,7 +20,7 @@ const SETTINGS: PoolSettings = {
   startMs: 60_000,
 };
 
-/** A keeper and an ECS whose tasks do nothing; `deliver` says what becomes of an event. */
+/** Creates a keeper and a fake ECS whose tasks do nothing; `deliver` decides the fate of an event. */
 async function setUp(
   settings: Partial<PoolSettings> = {},
   deliver: 'once' | 'twice' | 'never' | 'late' = 'once',
@@ -71,7 +71,7 @@ async function setUp(
       await keeper.refill();
       await ecs.settled();
     },
-    /** Until all tasks that were started have said so. */
+    /** Waits until all started tasks have reported that they run. */
     async upAndRunning() {
       await expect
         .poll(() => ecs.tasks.every(({ lastStatus }) => ['RUNNING', 'STOPPED'].includes(lastStatus)))
@@ -113,7 +113,7 @@ describe('the pool', () => {
     for (const id of ['a', 'b', 'c']) await pool.claim({ id, owner: id, ...times(clock) });
     await minute();
     await upAndRunning();
-    // One claimed; three were asked for in a minute, and two of them still wait.
+    // One is claimed; three were requested within a minute, and two of these still wait.
     expect(await states()).toEqual(['claimed', 'idle', 'idle', 'idle', 'idle', 'idle']);
     for (const id of ['b', 'c'])
       expect(await pool.claim({ id, owner: id, isRepeated: true, ...times(clock) })).toHaveProperty('slot');
@@ -219,7 +219,7 @@ describe('when things go wrong', () => {
     await minute();
     expect(await states()).toEqual(['idle', 'idle']);
     await pool.claim({ id: 'a', ...times(clock) });
-    // All that has happened, once more: nothing comes back to life.
+    // Repeats all past events: they must not revive anything.
     for (const { detail } of late) await keeper.onTask(detail as never);
     const { slots } = await pool.read();
     expect(slots.map(({ state }) => state).sort()).toEqual(['claimed', 'idle']);
@@ -340,7 +340,7 @@ describe('spare capacity', () => {
     await claimAll(world, 'a');
     await world.refill();
     await world.upAndRunning();
-    // One more for the next minute.
+    // One more task for the next minute.
     expect(capacities(world.running())).toEqual(['FARGATE_SPOT', 'FARGATE', 'FARGATE_SPOT']);
     expect(await claimAll(world, 'a')).toMatchObject([{ slot: { isInterruptible: true } }]);
   });
@@ -365,7 +365,7 @@ describe('spare capacity', () => {
       await ecs.settled();
       expect(new Set(capacities(running()))).toEqual(new Set(['FARGATE']));
       expect(await claimAll(world, 'a')).toMatchObject([{ slot: { isInterruptible: true } }]);
-      // Later it is asked for again.
+      // Later, spot capacity is requested again.
       ecs.spot = 'there';
       await clock.advance(6 * 60_000);
       await claimAll(world, 'b', 'c', 'd', 'e');

@@ -11,38 +11,41 @@ import type { Log } from '#core/ports/deps.ts';
 import { isThrottle } from '../tables/throttles.ts';
 import { isOfKind, type PoolDeps, type PoolLimits, SandboxPool, type Slot, type SlotState } from './pool.ts';
 
-/** Where tasks run, and how many. */
+/** Location and number of the tasks. */
 export interface PoolSettings extends PoolLimits {
   readonly cluster: string;
   /** ARN of one revision. */
   readonly taskDefinition: string;
   readonly subnets: readonly string[];
   readonly securityGroup: string;
-  /** Whether tasks get public addresses, which a network without NAT needs. The security group lets nothing in. */
+  /**
+   * Whether tasks get public addresses, which a network without NAT needs. The security group blocks all inbound
+   * traffic.
+   */
   readonly hasPublicIp: boolean;
-  /** How many idle tasks are always kept. */
+  /** Minimum number of idle tasks. */
   readonly idle: number;
 }
 
 /** How long past its time a claimed or warm task may run before it is stopped. */
 const CLAIM_GRACE_MS = 60_000;
-/** A slot without a task's name is searched for after this long: RunTask, retries included, has answered by then. */
+/** The task of an unnamed slot is searched for after this time, when RunTask must have completed, retries included. */
 const UNNAMED_AFTER_MS = 60_000;
-/** A task that has not started after this long never will. */
+/** A task that has not started after this time never will. */
 const START_TIMEOUT_MS = 10 * 60_000;
-/** While there is little spare capacity, a task of it may be delayed: then another one is started on other capacity. */
+/** Scarce spot capacity may delay a task: after this time another one is started on regular capacity. */
 const SPOT_START_TIMEOUT_MS = 3 * 60_000;
-/** Spare capacity: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-capacity-providers.html. */
+/** Spot capacity: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-capacity-providers.html. */
 const SPOT = 'FARGATE_SPOT';
-/** Limit of DescribeTasks. */
+/** Maximum batch size of DescribeTasks. */
 const DESCRIBE_BATCH = 100;
 
 /**
- * Keeps the pool of sandboxes: as many idle tasks as are wanted, and no task without a use. Each task is started for one
- * slot of the table. It names the slot in `startedBy`, so an event leads to its slot without a search. The slot's id is
- * the client token, so a request that is sent twice starts one task.
+ * Maintains the sandbox pool: the target number of idle tasks, and no unused task. Each task is started for one slot of
+ * the table. Its `startedBy` identifies the slot, so an event leads to its slot without a search. The slot's id is the
+ * client token, so a repeated request starts only one task.
  *
- * Events may come twice, late or never: each minute the tasks are compared with the table.
+ * Events may arrive twice, late or never: each minute the tasks are compared with the table.
  */
 export class PoolKeeper {
   readonly #ecs: ECSClient;
@@ -74,7 +77,7 @@ export class PoolKeeper {
     if (lastStatus === 'RUNNING' && address !== undefined) await this.#pool.ready(slot, taskArn, address);
   }
 
-  /** Compares the table with the existing tasks, and stops tasks without a use. */
+  /** Compares the table with the existing tasks, and stops unused tasks. */
   async reconcile(): Promise<void> {
     const { clock } = this.#deps;
     const { slots } = await this.#pool.read();
@@ -98,12 +101,12 @@ export class PoolKeeper {
     }
   }
 
-  /** Starts missing tasks and stops surplus idle ones, of both kinds: those that last, and those that AWS may take away. */
+  /** Starts missing tasks and stops surplus idle ones, of both types: on regular and on interruptible capacity. */
   async refill(): Promise<void> {
     const { idle, taskDefinition } = this.#settings;
     const { slots, waits, demand, lacksSpot } = await this.#pool.read();
     const current = slots.filter((slot) => slot.taskDefinition === taskDefinition);
-    // A start takes a minute, so the demand of one minute is started ahead of the next.
+    // A start takes a minute, so the tasks for a minute's demand are started one minute ahead.
     const kinds = [
       { kind: {}, wanted: Math.max(idle, demand.lasting) },
       { kind: { isInterruptible: true }, wanted: demand.interruptible },
@@ -124,8 +127,8 @@ export class PoolKeeper {
     });
     const free = this.#pool.free({ slots });
     const warm = slots.filter(({ state }) => state === 'warm').sort((a, b) => a.until! - b.until!);
-    // Calls wait, and neither a task nor a place for one is or becomes free: idle tasks that are not for them make room, then warm
-    // ones, the soonest to end first.
+    // If calls wait while no task and no slot is or becomes free, idle tasks of the other type are stopped, then warm
+    // tasks, the soonest to expire first.
     const lacking = sum((kind) => Math.max(0, kind.waiting - kind.idle.length - kind.starting));
     const short = Math.max(0, lacking - free.length - count('ended'));
     const room = [...kinds.flatMap((kind) => kind.idle.slice(kind.waiting)), ...warm].slice(0, short);
@@ -136,7 +139,7 @@ export class PoolKeeper {
     for (const slot of new Set([...surplus, ...room, ...outdated])) {
       if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
     }
-    // What calls wait for comes first, and of that what lasts: people may wait for it.
+    // Tasks that calls wait for come first, and among these regular capacity: people may be waiting for it.
     const missing = kinds.map((kind) => kind.wanted - kind.idle.length - kind.starting);
     const awaited = kinds.map((kind, index) => Math.min(missing[index]!, kind.waiting));
     const order = [awaited, missing.map((count, index) => count - Math.max(0, awaited[index]!))].flatMap((counts) =>
@@ -157,9 +160,10 @@ export class PoolKeeper {
   }
 
   /**
-   * `refused`: ECS starts no task of this kind now. `unknown`: it is busy, or the task may have started all the same.
+   * Returns `refused` if ECS starts no task of this type now, `unknown` if it is busy or the task may have started
+   * nevertheless.
    *
-   * @param isSpot On spare capacity, which AWS takes away two minutes after a SIGTERM.
+   * @param isSpot Whether to use spot capacity, which AWS reclaims two minutes after a SIGTERM.
    */
   async #start(number: number, isInterruptible: boolean, isSpot: boolean): Promise<'started' | 'refused' | 'unknown'> {
     const { cluster, taskDefinition, subnets, securityGroup, hasPublicIp } = this.#settings;
@@ -194,7 +198,7 @@ export class PoolKeeper {
       this.#noteRefusal(failures[0]?.reason ?? 'no reason given', isSpot);
     } catch (error) {
       this.#noteRefusal(String(error), isSpot);
-      // The task may have started: `reconcile` finds out.
+      // The task may have started; `reconcile` checks.
       if (!wasRefused(error)) return 'unknown';
       if (isThrottle(error)) outcome = 'unknown';
     }
@@ -202,7 +206,7 @@ export class PoolKeeper {
     return outcome;
   }
 
-  /** That there is no spare capacity is nothing to mend: no alarm counts it. */
+  /** Missing spot capacity needs no action, so no alarm counts it. */
   #noteRefusal(reason: string, isSpot: boolean): void {
     if (isSpot) this.#deps.log.warn('no task on spare capacity', { reason });
     else this.#deps.log.error('task not started', { reason });
@@ -210,7 +214,7 @@ export class PoolKeeper {
 
   #isUseless({ state, until, createdAt, address, isInterruptible }: Slot): boolean {
     const now = this.#deps.clock.now();
-    // A warm one ends by itself.
+    // A warm task ends by itself.
     if (state === 'claimed' || state === 'warm') return until! + CLAIM_GRACE_MS < now;
     const startTimeoutMs = isInterruptible ? SPOT_START_TIMEOUT_MS : START_TIMEOUT_MS;
     if (state === 'starting') return address === undefined && createdAt + startTimeoutMs < now;
@@ -221,12 +225,12 @@ export class PoolKeeper {
     await this.#pool.end({ number, id });
     const { cluster } = this.#settings;
     await this.#ecs.send(new StopTaskCommand({ cluster, task, reason: 'no longer of use' })).catch((error: unknown) => {
-      // The next minute tries again.
+      // Retried in the next minute.
       this.#deps.log.warn('task not stopped', { reason: String(error) });
     });
   }
 
-  /** The task of a slot whose RunTask was not answered. */
+  /** Returns the task of a slot whose RunTask got no response. */
   async #findUnnamed({ number, id, createdAt }: Slot): Promise<Task | undefined> {
     if (createdAt + UNNAMED_AFTER_MS > this.#deps.clock.now()) return undefined;
     const { cluster } = this.#settings;
@@ -246,5 +250,5 @@ export class PoolKeeper {
 
 const isOnSpot = ({ capacityProviderName }: Task): boolean => capacityProviderName === SPOT;
 
-/** ECS refused, so there is no task. After any other error the task may exist. */
+/** Whether ECS refused, so that no task exists. After any other error the task may exist. */
 const wasRefused = (error: unknown): boolean => (error as { $fault?: string }).$fault === 'client' || isThrottle(error);

@@ -123,7 +123,7 @@ describe('a claim', () => {
 });
 
 describe('a warm task', () => {
-  /** A pool with tasks that claims of owner and key `a` have used; the claims. */
+  /** Creates a pool whose tasks were used by claims of owner and key `a`. Returns also these claims. */
   async function setUpWarm({ max, warm = 1 }: { max?: number; warm?: number } = {}) {
     const given = setUp(max);
     await given.addIdle(warm);
@@ -230,7 +230,7 @@ describe('a warm task', () => {
     expect(await pool.hasRoom()).toBe(true);
     const first = claimOf('a', undefined, 'key-a');
     expect(await pool.claim(first)).toHaveProperty('slot');
-    // A third one waits for which there is no place.
+    // A third one waits, and no slot is left for it.
     expect(await pool.claim(claimOf('d', undefined, 'key-d'))).toHaveProperty('readyInMs');
     expect(await pool.hasRoom()).toBe(false);
     expect(await pool.claim(claimOf('a', undefined, 'key-a'))).toHaveProperty('readyInMs');
@@ -287,7 +287,7 @@ describe('a claim that may be interrupted', () => {
   test('takes a warm task of either kind, and other claims take none that may go', async () => {
     const { pool, addIdle, claimOf, clock } = setUp();
     for (const isInterruptible of [true, false]) {
-      // The claim that waits is forgotten.
+      // The waiting claim expires.
       await clock.advance(10_000);
       await addIdle(1, isInterruptible);
       const claim = { ...claimOf('a', undefined, 'key'), isInterruptible };

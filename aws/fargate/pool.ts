@@ -5,13 +5,13 @@ import { type Ids, randomHex } from '#core/ports/ids.ts';
 import { absent, allOf, equals, type Item, queryAll, type Table } from '#core/ports/table.ts';
 
 /**
- * Records of the sandboxes' tasks. Counters table, all under one partition, which one query reads:
- * - `SANDBOXES / SLOT#<number>`: one task, from before its start until it is known to be gone. There are as many slots as
- *   there may be tasks, so two keepers that start tasks at the same moment stay within that number together.
- * - `SANDBOXES / WAIT#<claim>`: a call that waits for a task. It expires when the call no longer asks.
- * - `SANDBOXES / MINUTE#<epoch minute>`: how many sandboxes calls asked for in that minute: `claims`, and of them that may be
- *   interrupted `interruptible`.
- * - `SANDBOXES / NOSPOT#`: there, until it expires, while AWS has no spare capacity.
+ * Records of the sandbox tasks. Counters table, all in one partition, which one query reads:
+ * - `SANDBOXES / SLOT#<number>`: one task, from before its start until it is known to have ended. The number of slots
+ * is the maximum number of tasks, so two keepers that start tasks concurrently stay within it together.
+ * - `SANDBOXES / WAIT#<claim>`: a call that waits for a task. It expires when the call stops polling.
+ * - `SANDBOXES / MINUTE#<epoch minute>`: number of sandboxes requested in that minute: `claims`, and the
+ * `interruptible` ones among them.
+ * - `SANDBOXES / NOSPOT#`: exists, until it expires, while AWS has no spot capacity.
  */
 const PARTITION = 'SANDBOXES';
 const slotKey = (number: number) => ({ pk: PARTITION, sk: `SLOT#${String(number).padStart(4, '0')}` });
@@ -19,74 +19,79 @@ const NO_SPOT_KEY = { pk: PARTITION, sk: 'NOSPOT#' };
 const waitKey = (claim: string) => ({ pk: PARTITION, sk: `WAIT#${claim}` });
 
 const MINUTE_MS = 60_000;
-/** The demand of this many past minutes counts. */
+/** Number of past minutes whose demand counts. */
 export const DEMAND_MINUTES = 5;
-/** How often waiting calls ask: those whose turn it is each second, the others the less often the more of their owner wait before them. */
+/**
+ * Poll interval of waiting calls: a second for the next ones of each owner, longer the more calls of the same owner are
+ * ahead.
+ */
 const ASK_MS = { first: 1000, last: 5000 };
-/** A waiting call that has not asked again for this long has gone. */
+/** A waiting call that has not polled for this long has left. */
 const WAIT_SECONDS = 10;
 const MAX_ATTEMPTS = 5;
-/** How long AWS is not asked for spare capacity after it had none. */
+/** Backoff after AWS had no spot capacity. */
 const NO_SPOT_SECONDS = 300;
 
-/** Before this long before its end, a warm task is no longer claimed: it may have gone. */
+/** A warm task this close to its end is not claimed: it may have ended. */
 const WARM_MARGIN_MS = 2000;
 
 /**
- * `starting`: asked for, not yet running. `warm`: used, and waits for further claims with its key. `ended`: used or useless, and its
- * task may still be there.
+ * `starting`: requested, not yet running. `warm`: used, and available to claims with its key. `ended`: used or useless,
+ * although its task may still exist.
  */
 export type SlotState = 'starting' | 'idle' | 'claimed' | 'warm' | 'ended';
 
 export interface Slot {
   readonly number: number;
-  /** Names this use of the slot, 24 hex digits: the task's client token, and part of its `startedBy`. */
+  /** Id of this use of the slot, 24 hex digits: the task's client token, and part of its `startedBy`. */
   readonly id: string;
   readonly state: SlotState;
-  /** Epoch milliseconds at which the slot was taken. */
+  /** Epoch milliseconds at which the slot was reserved. */
   readonly createdAt: number;
   readonly taskDefinition: string;
-  /** Whether it is for claims that may be interrupted: on spare capacity, if AWS had some. */
+  /** Whether it serves interruptible claims: on spot capacity if AWS had some. */
   readonly isInterruptible?: boolean;
-  /** Once the task is known. */
+  /** Present once the task is known. */
   readonly taskArn?: string;
-  /** Its private address, once it runs. */
+  /** Private address of the running task. */
   readonly address?: string;
-  /** Random id of the call that uses it, known to that call alone. */
+  /** Random id of the call that uses it, known only to that call. */
   readonly claim?: string;
-  /** The call's workspace; absent for work that takes no turn. */
+  /** The call's workspace; absent for work that bypasses the queue. */
   readonly owner?: string;
   readonly isInstall?: boolean;
-  /** Names what the task was first used for, from its first claim on: only claims with the same one get it again. */
+  /** Reuse key, set by its first claim: only claims with the same key get the task again. */
   readonly key?: string;
-  /** Epoch milliseconds at which a claimed task loses its use, and at which a warm one ends by itself. */
+  /** Epoch milliseconds at which a claim on the task expires, or a warm task ends by itself. */
   readonly until?: number;
 }
 
-/** One use of a slot's task. Late news of it do not touch the next use. */
+/** One use of a slot's task. Late events about it do not affect the next use. */
 export type SlotUse = Pick<Slot, 'number' | 'id' | 'claim' | 'key'>;
 
 export interface Claim {
-  /** A waiting call asks again with the same id. */
+  /** Claim id. A waiting call polls with the same id. */
   readonly id: string;
-  /** The workspace whose turn it takes; absent for work that takes no turn. */
+  /** Workspace whose queue the call joins; absent for work that bypasses the queue. */
   readonly owner?: string;
   readonly isInstall?: boolean;
-  /** Claims with the same key may use one task, one after the other. @default - the task is used once */
+  /** Claims with the same key may use one task in succession. @default - the task is used once */
   readonly key?: string;
-  /** Whether it waits for a task that AWS may take away, as long as it can wait. @default false */
+  /** Whether it prefers an interruptible task, as long as it can wait. @default false */
   readonly isInterruptible?: boolean;
   /** Epoch milliseconds after which the call does not use the task. */
   readonly until: number;
-  /** Epoch milliseconds after which the call does not wait. */
+  /** Epoch milliseconds at which the call stops waiting. */
   readonly patience: number;
-  /** Epoch milliseconds of the first request. Keeps the call's place in the queue even if its wait was forgotten. */
+  /**
+   * Epoch milliseconds of the first request. Keeps the call's position in the queue even if its wait record expired.
+   */
   readonly since: number;
-  /** Whether the call has asked, and so was counted, before. @default false */
+  /** Whether the call has asked before, and so is already counted. @default false */
   readonly isRepeated?: boolean;
 }
 
-/** A task for this call alone, or when to expect one and when to ask again. `wasWarm`: it has had another use. */
+/** A task for this call alone, or when to expect one and when to poll again. `wasWarm`: the task was used before. */
 export type ClaimAnswer =
   | { readonly slot: Slot; readonly wasWarm?: boolean }
   | { readonly readyInMs: number; readonly askInMs: number };
@@ -99,7 +104,7 @@ interface Wait {
   readonly since: number;
 }
 
-/** How many sandboxes calls asked for in the busiest of the last {@link DEMAND_MINUTES} minutes, by what they may be given. */
+/** Number of sandboxes requested in the busiest of the last {@link DEMAND_MINUTES} minutes, by capacity type. */
 interface Demand {
   readonly lasting: number;
   readonly interruptible: number;
@@ -109,14 +114,14 @@ interface Snapshot {
   readonly slots: readonly Slot[];
   readonly waits: readonly Wait[];
   readonly demand: Demand;
-  /** Whether AWS had no spare capacity a short while ago. */
+  /** Whether AWS recently had no spot capacity. */
   readonly lacksSpot: boolean;
 }
 
 export interface PoolLimits {
-  /** Tasks at once, in any state. */
+  /** Maximum number of tasks, in any state. */
   readonly max: number;
-  /** How long a task takes from RunTask until it answers. */
+  /** Time from RunTask until the task responds. */
   readonly startMs: number;
 }
 
@@ -126,7 +131,7 @@ export interface PoolDeps {
   readonly ids: Ids;
 }
 
-/** The records of the warm pool. Only the keeper calls methods marked with "Keeper". Every method is safe to repeat. */
+/** Records of the warm pool. Only the keeper calls methods marked with "Keeper". Every method is idempotent. */
 export class SandboxPool {
   readonly #table: Table;
   readonly #clock: Clock;
@@ -165,10 +170,10 @@ export class SandboxPool {
   }
 
   /**
-   * Claims a task for one call when it is the call's turn (`core/execution/fair-queue.ts`): a warm one with the call's key, else an idle
-   * one. A call that may be interrupted takes an idle task of those that AWS takes away; any other only if it cannot wait for
-   * the start of such a one. Otherwise answers when to expect one, and notes that the call waits if its patience lasts for so long. Calls that get a
-   * warm task are no demand: it needs no successor.
+   * Claims a task for one call when the fair queue selects it (`core/execution/fair-queue.ts`): a warm one with the
+   * call's key, or else an idle one. An interruptible call takes an idle interruptible task; any other call takes one
+   * only if it cannot wait for a regular task to start. Otherwise returns when to expect a task, and records that the
+   * call waits if its patience suffices. Calls that get a warm task do not count as demand: it needs no replacement.
    */
   async claim(claim: Claim): Promise<ClaimAnswer> {
     let snapshot = await this.read();
@@ -185,7 +190,7 @@ export class SandboxPool {
         const canWait = this.#clock.now() + this.#readyIn(snapshot, me) < claim.patience;
         const isPressed = isInterruptible === true && !ownKind.isNext && !canWait;
         const { idle, position, isNext, spare, mayBeWarm } = isPressed ? this.#standing(snapshot, me, true) : ownKind;
-        // Calls that came in the same moment do not all reach for the same task.
+        // Random, so that concurrent calls do not all try to claim the same task.
         const oneOf = (count: number) => this.#ids.randomBytes(1)[0]! % count;
         const warm = mayBeWarm ? this.#warmFor(snapshot, claim) : [];
         if (warm.length === 0 && !claim.isRepeated) counted ??= this.#count(claim);
@@ -209,7 +214,7 @@ export class SandboxPool {
     }
   }
 
-  /** The task was used, or is of no use: no other call gets it. Changes nothing if a given `claim` no longer has it. */
+  /** Marks the task as used or useless, so that no other call gets it. No-op if a given `claim` no longer has it. */
   async end({ number, id, claim }: SlotUse): Promise<void> {
     await this.#table.update(
       slotKey(number),
@@ -218,13 +223,13 @@ export class SandboxPool {
     );
   }
 
-  /** Whether a task that is being used may go on afterwards: not while calls wait for which there is no place. */
+  /** Whether a task in use may be kept afterwards: not while calls wait for which no slot is left. */
   async hasRoom(): Promise<boolean> {
     const snapshot = await this.read();
     return snapshot.waits.length <= this.#placesBeside(snapshot);
   }
 
-  /** The task was used, and waits `ms` milliseconds for a claim with its key. Changes nothing after any other end of its use. */
+  /** Keeps the used task warm for `ms` milliseconds for claims with its key. No-op if its use has ended otherwise. */
   async keepWarm({ number, id, claim }: SlotUse & { readonly claim: string }, ms: number): Promise<void> {
     await this.#table.update(
       slotKey(number),
@@ -233,7 +238,7 @@ export class SandboxPool {
     );
   }
 
-  /** Takes a free slot for a task that is about to start; `undefined` when another keeper was faster. Keeper. */
+  /** Reserves a slot for a task that is about to start. Returns `undefined` if another keeper was faster. Keeper. */
   async reserve(number: number, taskDefinition: string, isInterruptible = false): Promise<Slot | undefined> {
     const slot = {
       id: randomHex(this.#ids, 12),
@@ -246,18 +251,18 @@ export class SandboxPool {
     return ok ? { number, ...slot } : undefined;
   }
 
-  /** Numbers of slots that no task has. */
+  /** Returns the numbers of free slots. */
   free({ slots }: Pick<Snapshot, 'slots'>): number[] {
     const taken = new Set(slots.map(({ number }) => number));
     return [...Array(this.#limits.max).keys()].filter((number) => !taken.has(number));
   }
 
-  /** Records the name of the started task. Keeper. */
+  /** Records the ARN of the started task. Keeper. */
   async started({ number, id }: Pick<Slot, 'number' | 'id'>, taskArn: string): Promise<void> {
     await this.#table.update(slotKey(number), { set: { taskArn } }, equals('id', id));
   }
 
-  /** Records that the task runs at this address. Changes nothing unless the slot is still starting. Keeper. */
+  /** Records that the task runs at this address. No-op unless the slot is still starting. Keeper. */
   async ready({ number, id }: Pick<Slot, 'number' | 'id'>, taskArn: string, address: string): Promise<boolean> {
     const { ok } = await this.#table.update(
       slotKey(number),
@@ -267,7 +272,7 @@ export class SandboxPool {
     return ok;
   }
 
-  /** Takes an idle or warm task out of the pool. Returns false when a call was faster. Keeper. */
+  /** Removes an idle or warm task from the pool. Returns false if a call was faster. Keeper. */
   async retire({ number, id, state }: Pick<Slot, 'number' | 'id' | 'state'>): Promise<boolean> {
     const { ok } = await this.#table.update(
       slotKey(number),
@@ -277,12 +282,12 @@ export class SandboxPool {
     return ok;
   }
 
-  /** Frees the slot of a task that is gone or was never started. Keeper. */
+  /** Frees the slot of a task that has ended or was never started. Keeper. */
   async release({ number, id }: Pick<Slot, 'number' | 'id'>): Promise<void> {
     await this.#table.delete(slotKey(number), equals('id', id));
   }
 
-  /** Notes that AWS has no spare capacity now. Keeper. */
+  /** Records that AWS has no spot capacity now. Keeper. */
   async noteNoSpot(): Promise<void> {
     await this.#table.put({ ...NO_SPOT_KEY, ttl: epochSeconds(this.#clock.now()) + NO_SPOT_SECONDS });
   }
@@ -308,11 +313,11 @@ export class SandboxPool {
       allOf(equals('id', id), equals('state', state)),
     );
     const item = written.ok ? written.item : await this.#table.get(slotKey(number));
-    // A write whose answer was lost is sent again, and fails because the first one succeeded.
+    // If the response to a write is lost, its retry fails because the first one succeeded.
     return item?.claim === claim ? slotOf(item) : undefined;
   }
 
-  /** Warm tasks for a claim, the one that waits the longest first. */
+  /** Returns the warm tasks for a claim, longest waiting first. */
   #warmFor({ slots }: Snapshot, { key, isInterruptible = false }: Claim): Slot[] {
     const now = this.#clock.now();
     return slots
@@ -328,10 +333,11 @@ export class SandboxPool {
   }
 
   /**
-   * Where a call stands in the queue; at the queue's end when it may have no task before a run ends. A warm task goes to its next
-   * call only if there are places for all calls before this one: otherwise it must make room for them (`PoolKeeper.refill`).
+   * Returns a call's position in the queue; the end of the queue if it may not get a task before another run ends. A
+   * warm task is reused by its next call only if there are slots for all calls ahead of this one: otherwise it must be
+   * stopped for them (`PoolKeeper.refill`).
    *
-   * @param takesAny Whether it takes an idle task of either kind, after the calls that wait for that kind.
+   * @param takesAny Whether it takes an idle task of either type, after the calls that wait for that type.
    */
   #standing({ slots, waits }: Snapshot, me: Wait, takesAny = false) {
     const fits = (other: Pick<Slot, 'isInterruptible'>) => takesAny || isOfKind(other, me);
@@ -354,12 +360,12 @@ export class SandboxPool {
     };
   }
 
-  /** Tasks, there or not, that no call uses and that may be used by any. */
+  /** Number of slots, with or without a task, that are unused and available to any call. */
   #placesBeside({ slots }: Pick<Snapshot, 'slots'>): number {
     return this.#limits.max - slots.filter(({ state }) => state === 'claimed' || state === 'warm').length;
   }
 
-  /** When the task that stands at this call's position is ready. How long a run still takes is unknown, and counts as 0. */
+  /** Returns when the task for this call's position is ready. The remaining time of runs is unknown and counts as 0. */
   #readyIn(snapshot: Snapshot, me: Wait): number {
     const { idle, position } = this.#standing(snapshot, me);
     if (position < idle.length) return 0;
@@ -369,7 +375,9 @@ export class SandboxPool {
     return mine === undefined ? startMs : Math.max(0, mine.createdAt + startMs - this.#clock.now());
   }
 
-  /** Every ask reads the records of all that wait. The first of each owner may be next at any time, whatever others ask for. */
+  /**
+   * Returns the poll interval: every poll reads all wait records. The first call of each owner may be next at any time.
+   */
   #askIn(snapshot: Snapshot, me: Wait): number {
     if (this.#standing(snapshot, me).hasTurn) return ASK_MS.first;
     const isBefore = ({ owner, isInstall, since }: Wait) =>

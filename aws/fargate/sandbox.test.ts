@@ -9,7 +9,7 @@ import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/f
 import { startRunner } from '#test/helpers/runner.ts';
 import { asContainer } from '#test/helpers/runner-task.ts';
 
-// Each test starts runners, which are processes.
+// Each test starts runner processes.
 vi.setConfig({ testTimeout: 60_000 });
 const root = mkdtempSync(join(tmpdir(), 'fargate-test-'));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -19,7 +19,7 @@ async function start(options: Omit<FargateOptions, 'folder'> = {}): Promise<Farg
   onTestFinished(() => fargate.close());
   return fargate;
 }
-/** A spec whose deadline is so many seconds from now. */
+/** Returns a spec whose deadline is this many seconds from now. */
 const within = (seconds: number) => specOf({ deadline: Date.now() + seconds * 1000 });
 const states = async ({ pool }: Fargate) => (await pool.read()).slots.map(({ state }) => state).sort();
 

@@ -28,27 +28,27 @@ export interface FargateSandboxOptions {
   readonly log: Log;
   readonly blobs: Blobs;
   readonly links: BlobLinks;
-  /** Must not retry by itself: a command must not run twice. */
+  /** Must not retry by itself, so that no command runs twice. */
   readonly lambda: LambdaClient;
-  /** Keeps the process alive for work that no request waits for. */
+  /** Keeps the process alive for background work. */
   readonly background: Deps['background'];
 }
 
-/** When a waiting call asks again, unless it is told. */
+/** Default poll interval of a waiting call. */
 const ASK_AGAIN_MS = 1000;
-/** How long a cancelled call waits for a task that it may still get, to give it back. */
+/** How long a cancelled call waits for a task that it may still get, in order to release it. */
 const GIVE_BACK_MS = 5000;
-/** Lambda takes events of up to 6 MB, in which the body is base64. */
+/** Lambda accepts events of up to 6 MB, which contain the body in base64. */
 const MAX_BODY_BYTES = 4 * 1024 * 1024;
 
-/** With SDK clients that take Region and credentials from the environment. */
+/** Uses SDK clients with the environment's Region and credentials. */
 export const createFargateSandbox = (
   deps: Pick<FargateSandboxOptions, 'config' | 'clock' | 'ids' | 'log' | 'blobs' | 'background'>,
 ): FargateSandbox =>
   new FargateSandbox({
     ...deps,
     links: createS3Links(deps.config.bucket),
-    // A request that may have run is not sent again. So no connection is reused either: it may have died while this
+    // A request that may have run is not sent again. So connections are not reused either: one may have died while this
     // process was frozen.
     lambda: new LambdaClient({
       maxAttempts: 1,
@@ -60,10 +60,11 @@ export const createFargateSandbox = (
 type TaskRequest = Pick<DispatchRequest, 'method' | 'path' | 'headers' | 'body' | 'bodyUrl'>;
 
 /**
- * {@link Sandbox} in ECS tasks on Fargate, each for sessions of one kind (`reuse-key.ts`), one after the other. The tasks are in a network of their own, which only the
- * function `sandbox-dispatch` reaches: each request to a task is one call of that function.
+ * {@link Sandbox} in ECS tasks on Fargate. Each task serves successive sessions with the same reuse key
+ * (`reuse-key.ts`). The tasks are in a separate network, which only the function `sandbox-dispatch` reaches: each
+ * request to a task is one invocation of that function.
  *
- * Lambda does not tell a function that its caller has left. A command whose caller has left ends with its time limit or
+ * Lambda does not notify a function when its caller has disconnected. An abandoned command ends at its time limit or
  * with its session, whichever comes first.
  */
 export class FargateSandbox implements Sandbox {
@@ -74,8 +75,9 @@ export class FargateSandbox implements Sandbox {
   }
 
   /**
-   * Throws RATE_LIMITED when no task comes, or can be expected to come, within half of the time until the deadline, and
-   * TIMEOUT when the task was not ready at the deadline. Throws {@link SandboxLostError} when the dispatcher has failed twice.
+   * Throws RATE_LIMITED if no task is, or is expected to be, available within half of the time until the deadline, and
+   * TIMEOUT if the task was not ready at the deadline. Throws {@link SandboxLostError} if the dispatcher has failed
+   * twice.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids, config } = this.#options;
@@ -124,7 +126,7 @@ export class FargateSandbox implements Sandbox {
 
   async close(): Promise<void> {}
 
-  /** Waits for a task that takes the session. Until one does, nothing has run, so asking again is safe. */
+  /** Waits for a task that accepts the session. Until then nothing has run, so retries are safe. */
   async #claim(
     claim: Claim,
     request: TaskRequest,
@@ -148,8 +150,8 @@ export class FargateSandbox implements Sandbox {
         answer = await unlessAborted(asked, signal);
       } catch (error) {
         if (signal.aborted) {
-          // The function does not know that its caller has left. A task that it still claims would be held until the
-          // deadline, so it is given back.
+          // The function does not notice that its caller has left. It may still claim a task, which would be held until
+          // the deadline, so it is released here.
           const end = asked.then(({ head }) => ('slot' in head && head.slot ? giveBack(head.slot) : undefined));
           void background(Promise.race([end, clock.sleep(GIVE_BACK_MS)]).catch(() => {}));
           throw signal.reason;
@@ -213,7 +215,7 @@ export class FargateSandbox implements Sandbox {
     return { ...request, headers, bodyUrl: await links.get(key) };
   }
 
-  /** Tells the keeper that a call waits. A failure does no harm: the keeper looks every minute anyway. */
+  /** Notifies the keeper that a call waits. Best effort: the keeper runs every minute anyway. */
   async #wakeKeeper(): Promise<void> {
     const { lambda, config, log } = this.#options;
     const FunctionName = `${config.functionPrefix}pool-keeper`;
@@ -228,7 +230,7 @@ function responseOf(head: DispatchHead & { status: number }, body: AsyncIterable
   return new Response(hasBody ? ReadableStream.from(body) : null, { status: head.status });
 }
 
-/** Awaits the promise, or throws the signal's reason once it is aborted; the promise goes on. */
+/** Awaits the promise, or throws the signal's reason on abort; the promise itself continues. */
 async function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
   const aborted = Promise.withResolvers<never>();
   const onAbort = () => aborted.reject(signal.reason);

@@ -1,14 +1,14 @@
 import { type ECSClient, paginateListTasks, StopTaskCommand, waitUntilTasksStopped } from '@aws-sdk/client-ecs';
 import { batchesOf } from '#core/base/batches.ts';
 
-/** Limit of DescribeTasks. */
+/** Maximum batch size of DescribeTasks. */
 const BATCH = 100;
 /** A stopped task has at most two minutes to end; then ECS removes its network interface. */
 const MAX_WAIT_SECONDS = 240;
 
 /**
- * Stops every task of a cluster and waits until all are gone: CloudFormation deletes neither a cluster with tasks nor a
- * network with their interfaces. Throws when tasks do not end.
+ * Stops every task of a cluster and waits until all have ended: CloudFormation deletes neither a cluster with tasks nor
+ * a network with their interfaces. Throws if tasks do not end.
  */
 export async function stopAllTasks(client: ECSClient, cluster: string): Promise<void> {
   for (;;) {

@@ -7,7 +7,7 @@ import type { DispatchHead, DispatchRequest } from './dispatch.ts';
 import { SandboxPool } from './pool.ts';
 import { FargateSandbox } from './sandbox.ts';
 
-/** The adapter over a pool in SQLite whose keeper replaces each used task at once; no task runs anything. */
+/** Creates the adapter over a pool in SQLite whose keeper replaces each used task at once; no task runs anything. */
 async function setUp(max: number) {
   const deps = memoryDeps();
   const pool = new SandboxPool(deps, { max, startMs: 0 });

@@ -7,7 +7,7 @@ import { launchInTime } from './launches.ts';
 
 const RATE = 5;
 
-/** AWS, which starts `rate` VMs a second and refuses what is above. */
+/** Simulates AWS, which starts `rate` VMs a second and refuses further ones. */
 function setUp({ rate = RATE, launchesPerSecond = RATE } = {}) {
   const clock = new VirtualClock(Date.parse('2035-06-01T14:00:00Z'));
   const counters = new SqliteTable(openDatabase(':memory:'), 'counters', clock);
@@ -33,7 +33,7 @@ test('calls of one moment start at the rate, each asking AWS once, in the order 
     order.push(n);
   });
   await clock.until(Promise.all(calls));
-  // A second's worth at once, then one each fifth of a second and a little.
+  // A second's worth at once, then one about every fifth of a second.
   expect(asked).toEqual([...Array(5).fill(0), ...Array.from({ length: 15 }, (_, n) => 210 * (n + 1))]);
   expect(order).toEqual([...order].sort((a, b) => a - b));
 });

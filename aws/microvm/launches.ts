@@ -4,23 +4,24 @@ import type { Clock } from '#core/ports/clock.ts';
 import { absent, anyOf, lessThan, type Table } from '#core/ports/table.ts';
 
 /**
- * Starts of VMs, at the rate that the stage sets. The calls of all functions take their places in one row, which is one
- * item of the counters table: `MICROVMS / LAUNCHES#`, with `next`, the epoch milliseconds of the first place that is free.
+ * Rate limiter for VM starts, at the rate that the stage sets. The calls of all functions reserve launch slots in one
+ * queue, an item of the counters table: `MICROVMS / LAUNCHES#`, with `next`, the epoch milliseconds of the first free
+ * slot.
  */
 const ROW = { pk: 'MICROVMS', sk: 'LAUNCHES#' };
 
 /**
- * In this time as many VMs start as the stage allows in a second. It is a twentieth longer than a second: at AWS's very rate a call
- * that comes a moment early is refused. It then asks again and takes the turn of the next call. Unused places of the last second
- * are given out at once, because AWS allows as many starts at once.
+ * Time in which the stage's number of launches per second may start. It is 5% longer than a second: at AWS's exact rate
+ * a call that comes a moment early is refused, asks again and takes the slot of the next call. Unused slots of the last
+ * second are given out at once, because AWS allows bursts of that size.
  */
 const SECOND_MS = 1050;
-/** Backoff between two attempts to start a VM while AWS has no room. */
+/** Backoff between attempts to start a VM while AWS has no capacity. */
 const BACKOFF_MS = { first: 250, max: 2_000 };
-/** After which a caller whose VM did not start is told to call again. */
+/** Retry delay for a caller whose VM did not start. */
 export const WAIT_SECONDS = 5;
 
-/** Errors of RunMicrovm when the Region has no room now, or the account has used its quota. */
+/** Errors of RunMicrovm if the Region has no capacity now, or the account has used up its quota. */
 const REFUSED_FOR_NOW = [
   'InsufficientCapacityException',
   'ThrottlingException',
@@ -32,16 +33,16 @@ export interface LaunchProps {
   readonly counters: Table;
   readonly clock: Clock;
   readonly launchesPerSecond: number;
-  /** Epoch milliseconds after which the call does not wait. */
+  /** Epoch milliseconds at which the call stops waiting. */
   readonly patience: number;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Waits for its place in the row, then asks for a VM until AWS has room for one. Pauses are random, so that calls of one
- * moment do not ask again in one moment.
+ * Waits for its launch slot, then retries until AWS has capacity for a VM. Delays are random, so that simultaneous
+ * calls do not retry simultaneously.
  *
- * Throws RATE_LIMITED, and at once, when its place or the next attempt would come after `patience`.
+ * Throws RATE_LIMITED at once if its slot or the next attempt would come after `patience`.
  */
 export async function launchInTime<Answer>(props: LaunchProps, launch: () => Promise<Answer>): Promise<Answer> {
   const { clock, patience, signal } = props;
@@ -68,7 +69,10 @@ export async function launchInTime<Answer>(props: LaunchProps, launch: () => Pro
   }
 }
 
-/** Takes the next free place: epoch milliseconds, which may have passed. A call that is cancelled leaves its place unused. */
+/**
+ * Reserves the next free launch slot: epoch milliseconds, possibly in the past. A cancelled call leaves its slot
+ * unused.
+ */
 async function placeInRow({ counters, clock, launchesPerSecond, patience }: LaunchProps): Promise<number> {
   const everyMs = Math.ceil(SECOND_MS / launchesPerSecond);
   const now = clock.now();

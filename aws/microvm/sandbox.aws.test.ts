@@ -23,7 +23,7 @@ import { sweepMicrovms } from './sweep.ts';
 const IMAGE = 'arn:aws:lambda:eu-west-1:111122223333:microvm-image:platform-test-sandbox';
 const TOKEN_LIFE_MS = 3_600_000;
 
-/** Real time, which a test can put forward. */
+/** Real time that a test can advance. */
 class ShiftedClock extends SystemClock {
   shift = 0;
   override now(): number {
@@ -72,11 +72,11 @@ async function setUp() {
   return { aws, client, clock, sandbox, within };
 }
 
-// Each test opens VMs, which are processes: twenty at once take long on a small machine.
+// Each test opens VMs, which are processes: starting twenty takes long on a small machine.
 describe('MicroVMs, each with the real runner', { timeout: 120_000 }, () => {
   sandboxConformance(async () => {
     const { sandbox } = await setUp();
-    // The VMs are processes of this machine, which need not have what the image has.
+    // The VMs are processes of this machine, which may lack programs of the image.
     const { interpreters } = await findHostRuntime(join(root, 'runtime'));
     sandbox.status = async () => ({ kind: 'microvm', interpreters });
     return { sandbox, blobs };

@@ -30,7 +30,7 @@ export interface MicrovmSandboxOptions {
   readonly client: LambdaMicrovmsClient;
 }
 
-/** With SDK clients that take Region and credentials from the environment. */
+/** Uses SDK clients with the environment's Region and credentials. */
 export const createMicrovmSandbox = (deps: Omit<MicrovmSandboxOptions, 'links' | 'client'>): MicrovmSandbox =>
   new MicrovmSandbox({ ...deps, links: createS3Links(deps.config.bucket), client: new LambdaMicrovmsClient() });
 
@@ -39,11 +39,11 @@ interface Microvm {
   readonly endpoint: string;
 }
 
-/** Time from a VM's start to its runner's first answer, which usually takes a second or two. */
+/** Timeout from a VM's start to its runner's first response, which usually takes a second or two. */
 const START_TIMEOUT_MS = 15_000;
 const FIRST_POLL_MS = 50;
 const POLL_MS = 200;
-/** The VM's own state is read after this many polls without an answer. */
+/** The VM's own state is read after this many polls without a response. */
 const POLLS_PER_STATE_CHECK = 5;
 const HEALTH_TIMEOUT_MS = 5_000;
 /** A VM that dies before its session is open is replaced: nothing has run in it. */
@@ -52,14 +52,15 @@ const VMS_PER_SESSION = 2;
 const TOKEN_MINUTES = 60;
 const TOKEN_RESERVE_MS = 60_000;
 
-/** Errors that a retry does not mend. */
+/** Errors that a retry does not fix. */
 const FORBIDDEN = ['AccessDeniedException', 'ValidationException'];
-/** A runner's errors about the job itself, which any other runner would return, too. */
+/** A runner's errors about the job itself, which any other runner would return too. */
 const FINAL = ['SANDBOX_UNAVAILABLE', 'SANDBOX_LAYER', 'BAD_REQUEST', 'FAILED'];
 
 /**
- * {@link Sandbox} in Lambda MicroVMs: one VM per session, started from the image `config.microvmImage` and ended with the
- * session. A VM has no role and is in no network of ours. It ends by itself soon after the deadline of its session.
+ * {@link Sandbox} in Lambda MicroVMs: one VM per session, started from the image `config.microvmImage` and terminated
+ * with the session. A VM has no role and is not in our network. It ends by itself soon after the deadline of its
+ * session.
  */
 export class MicrovmSandbox implements Sandbox {
   readonly #options: MicrovmSandboxOptions;
@@ -69,8 +70,8 @@ export class MicrovmSandbox implements Sandbox {
   }
 
   /**
-   * Throws RATE_LIMITED when no VM can be started within half of the time until the deadline, and INTERNAL_ERROR when VMs
-   * start but do not answer.
+   * Throws RATE_LIMITED if no VM can be started within half of the time until the deadline, and INTERNAL_ERROR if VMs
+   * start but do not respond.
    */
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     const { clock, ids } = this.#options;
@@ -114,12 +115,12 @@ export class MicrovmSandbox implements Sandbox {
     const command = new RunMicrovmCommand({
       imageIdentifier: config.microvmImage,
       maximumDurationInSeconds: Math.ceil(lifetimeMs / 1000),
-      // Without a connector a VM reaches nothing. This one leads to public addresses, and to none of ours.
+      // Without a connector a VM has no network. This one reaches public addresses, but none of ours.
       egressNetworkConnectors: [internetEgress(config.microvmImage)],
-      // The VM has no role to write logs with.
+      // The VM has no role for writing logs.
       logging: { disabled: {} },
       runHookPayload: randomHex(ids, 32),
-      // A request that is sent twice starts one VM.
+      // A repeated request starts only one VM.
       clientToken: ids.uuid(),
     });
     const { launchesPerSecond } = config;
@@ -129,7 +130,7 @@ export class MicrovmSandbox implements Sandbox {
     return { id: microvmId!, endpoint: endpoint!.includes('://') ? endpoint! : `https://${endpoint}` };
   }
 
-  /** Throws when the VM is gone, or its runner does not answer in time. */
+  /** Throws if the VM has ended, or its runner does not respond in time. */
   async #untilReady(vm: Microvm, target: RunnerTarget, signal?: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const end = clock.now() + START_TIMEOUT_MS;
@@ -146,14 +147,14 @@ export class MicrovmSandbox implements Sandbox {
     }
   }
 
-  /** Throws when the VM is known to be gone. An error of AWS tells nothing about the VM. */
+  /** Throws if the VM is known to have ended. An AWS error says nothing about the VM. */
   async #checkState({ id }: Microvm): Promise<void> {
     const asked = this.#options.client.send(new GetMicrovmCommand({ microvmIdentifier: id }));
     const { state, stateReason } = await asked.catch(() => ({ state: undefined, stateReason: undefined }));
     if (state === 'TERMINATING' || state === 'TERMINATED') throw new Error(`it has ended: ${stateReason}`);
   }
 
-  /** `fetch` with a token for the VM's proxy, which is renewed before it ends. */
+  /** `fetch` with a token for the VM's proxy, which is renewed before it expires. */
   #fetchThrough(vm: Microvm, lifetimeMs: number): typeof fetch {
     const { clock } = this.#options;
     const minutes = Math.min(TOKEN_MINUTES, Math.ceil((lifetimeMs + TOKEN_RESERVE_MS) / 60_000));
@@ -184,7 +185,7 @@ export class MicrovmSandbox implements Sandbox {
     return authToken!['X-aws-proxy-auth']!;
   }
 
-  /** Never throws: a VM that cannot be ended now ends by itself. */
+  /** Never throws: a VM that cannot be terminated now ends by itself. */
   async #end({ id }: Microvm): Promise<void> {
     const { client, log } = this.#options;
     await client.send(new TerminateMicrovmCommand({ microvmIdentifier: id })).catch((error: Error) => {
@@ -194,7 +195,7 @@ export class MicrovmSandbox implements Sandbox {
   }
 }
 
-/** Ends the VM when it is closed. */
+/** Terminates the VM when it is closed. */
 class MicrovmSession extends RunnerSession {
   readonly #end: () => Promise<void>;
   #ended: Promise<void> | undefined;
@@ -205,13 +206,13 @@ class MicrovmSession extends RunnerSession {
   }
 
   override close(): Promise<void> {
-    // The runner's session is closed as well, so that nothing runs in the VM even if AWS refuses to end it.
+    // Closing the runner's session as well stops all programs in the VM even if AWS refuses to terminate it.
     this.#ended ??= Promise.all([super.close(), this.#end()]).then(() => {});
     return this.#ended;
   }
 }
 
-/** AWS's own connector to the internet, one in each Region. */
+/** Returns AWS's own connector to the internet, one per Region. */
 function internetEgress(imageArn: string): string {
   const [arn, partition, service, region] = imageArn.split(':');
   return [arn, partition, service, region, 'aws:network-connector:aws-network-connector:INTERNET_EGRESS'].join(':');

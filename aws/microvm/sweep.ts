@@ -7,7 +7,7 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
 import { LIFETIME_GRACE_MS, MAX_USE_MS } from '../runner-job.ts';
 
-/** Ends VMs that outlived their time. AWS should end them, and bills them until they end. */
+/** Terminates VMs past their time. AWS should end them itself, and bills them until they end. */
 export async function sweepMicrovms(
   { client, clock, log }: { readonly client: LambdaMicrovmsClient; readonly clock: Clock; readonly log: Log },
   imageIdentifier: string,

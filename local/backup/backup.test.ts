@@ -53,7 +53,7 @@ const restoreTo = (name: string) => {
   return restoreBackup({ file, dataFolder: restored, keyFile: keyOf(restored) });
 };
 
-/** Data of every kind; its platform runs until `close`. */
+/** Makes records, blobs and secrets of every kind. The platform runs until `close`. */
 async function makeData(): Promise<Database> {
   const database = openDatabase(join(dataFolder, 'platform.sqlite'));
   await tableOf(database).put(ITEM);
@@ -112,7 +112,7 @@ describe('a backup', () => {
     expect(await save(true)).toMatchObject({ has_key: true });
     await restoreTo('with');
     expect(await read(join(folder, 'with'))).toEqual({ KEY: 'made-up-value' });
-    // A backup with secrets and without the key that was asked for would be a surprise.
+    // A backup must fail rather than omit the key that the caller asked for.
     rmSync(keyOf(dataFolder));
     await expect(save(true)).rejects.toMatchObject({ code: 'ENOENT' });
   });
@@ -126,7 +126,7 @@ describe('a backup', () => {
       const database = openDatabase(join(folder, `restored-${round}`, 'platform.sqlite'));
       const items = await Array.fromAsync(queryAll(tableOf(database), { pk: 'pairs' }));
       await database.close();
-      // Each transaction writes two items, and the next of its lane the next number.
+      // Each transaction writes two items with the next number of their lane.
       const numbers = items.map(({ sk, n }) => [String(sk), n] as const);
       const of = new Map(numbers);
       expect(of.size).toBe(16);
@@ -226,7 +226,7 @@ describe('a restore', () => {
     await restoreTo('half');
     expect(readdirSync(half).sort()).toEqual(['blobs', 'platform.sqlite', 'vault']);
     expect(readdirSync(join(half, 'blobs'))).not.toContain('left');
-    // The same folder with something else in it is not its own.
+    // The folder also holds a file that no restore wrote.
     const other = join(folder, 'other');
     cpSync(join(half, 'blobs'), join(other, 'blobs'), { recursive: true });
     mkdirSync(join(other, RESTORING));
@@ -358,7 +358,7 @@ describe('a restore', () => {
       console.log(JSON.stringify({ message: error.message ?? 'restored', left: readdirSync(${JSON.stringify(small)}) }));
     `;
     expect(onTmpfs(small, 64, restore)).toEqual({ message: expect.stringContaining('room for'), left: [] });
-    // The archive's bytes fit; small files take more than theirs.
+    // The archive's bytes fit on the disk, but small files take more blocks than bytes.
     expect(onTmpfs(small, 280, restore)).toEqual({ message: expect.stringContaining('ENOSPC'), left: [] });
   });
 
@@ -383,14 +383,14 @@ async function pathsOf(archive: string): Promise<string[]> {
   return paths;
 }
 
-/** With one bit of the tar changed. */
+/** Repacks the archive with one bit of the tar flipped. */
 function repacked(archive: Buffer, at: number): Buffer {
   const tar = gunzipSync(archive);
   tar[at] = tar[at]! ^ 1;
   return gzipSync(tar);
 }
 
-/** An archive whose list is right but for `changed`. */
+/** Writes an archive whose manifest is correct except for `changed`. */
 function writeArchive(
   files: readonly [path: string, body: string | Buffer][],
   changed: Record<string, unknown> = {},
@@ -425,7 +425,7 @@ function spawnScript(script: string): ChildProcess {
   return spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
 }
 
-/** Writes pairs of items without end. */
+/** Starts a process that writes pairs of items until it is killed. */
 const spawnWriter = (): ChildProcess =>
   spawnScript(`
     const { openDatabase } = await import(${url('../database/database.ts')});
@@ -446,12 +446,12 @@ async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
 }
 
-/** Whether a process may have a file system of its own. */
+/** Whether a process may mount its own file system. */
 function hasTmpfs(): boolean {
   return spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0;
 }
 
-/** Runs a script where `path` is a file system of so many kilobytes. Returns the JSON that it prints. */
+/** Runs a script with a file system of this size mounted at `path`. Returns the JSON that it prints. */
 function onTmpfs(path: string, kilobytes: number, script: string): unknown {
   const line = 'mount -t tmpfs -o size="$1"k none "$2" && exec "$3" --input-type=module -e "$4"';
   const words = ['-rm', 'sh', '-c', line, 'sh', String(kilobytes), path, process.execPath, script];

@@ -11,25 +11,25 @@ import { BLOBS, DATABASE, encodeManifest, MANIFEST, VAULT, VAULT_KEY } from './f
 import { snapshot } from './snapshot.ts';
 import { ARCHIVE_END, fileHeader, padding } from './tar.ts';
 
-/** In the data folder: what the newest backup was. */
+/** File in the data folder that describes the latest backup. */
 const LAST_BACKUP = 'last-backup.json';
 
 export interface BackupOrder {
   readonly dataFolder: string;
-  /** Where the key of the secrets is. */
+  /** Path of the key that encrypts the secrets. */
   readonly keyFile: string;
-  /** Path of the archive; replaced once the new one is whole. */
+  /** Path of the archive. An existing archive is replaced once the new one is complete. */
   readonly file: string;
-  /** Whether the key of the secrets is put in, too. */
+  /** Whether to include the key that encrypts the secrets. */
   readonly withKey: boolean;
-  /** Of this platform. */
+  /** Version of this platform. */
   readonly version: string;
 }
 
 export interface Backup {
   readonly file: string;
   readonly created_at: string;
-  /** Of the archive. */
+  /** Size of the archive. */
   readonly bytes: number;
   readonly files: number;
   readonly data_version: number;
@@ -38,10 +38,11 @@ export interface Backup {
 }
 
 /**
- * Writes a backup of a data folder, while its platform runs or not. Blobs are written before the records that name them, and deleted
- * after those: so they are copied before the database, and what came in the meantime after it.
+ * Writes a backup of a data folder, whether its platform is running or not. The platform writes a blob before the
+ * record that names it, and deletes it after the record. So blobs are copied before the database, and new ones once
+ * more after it.
  *
- * The archive gets its name when it is whole and on the disk. Readable by its owner only.
+ * The archive gets its final name when it is complete and flushed to disk. Only its owner can read it.
  */
 export async function writeBackup(order: BackupOrder): Promise<Backup> {
   const { dataFolder, file } = order;
@@ -68,7 +69,7 @@ export async function writeBackup(order: BackupOrder): Promise<Backup> {
   }
 }
 
-/** The newest backup that was made of a data folder; `undefined` if none is known. */
+/** Returns the latest backup of a data folder, or `undefined` if none is known. */
 export async function lastBackup(dataFolder: string): Promise<Backup | undefined> {
   const file = await undefinedIfMissing(open(join(dataFolder, LAST_BACKUP)));
   if (file === undefined) return undefined;
@@ -134,9 +135,11 @@ async function* archiveOf(
   done(result);
 }
 
-/** A file in the archive. Nothing if it is gone: then no record of the snapshot needs it. */
+/**
+ * Yields a file's archive entry, or nothing if the file is gone: no record of the snapshot refers to a deleted file.
+ */
 async function* entryOf(path: string, from: string): AsyncGenerator<Buffer> {
-  // A link that somebody put there leads to what is no part of the data.
+  // Do not follow symbolic links: their targets are not part of the data.
   const file = await undefinedIfMissing(open(from, constants.O_RDONLY | constants.O_NOFOLLOW));
   if (file === undefined) return;
   try {
@@ -154,7 +157,7 @@ async function* entryOf(path: string, from: string): AsyncGenerator<Buffer> {
   }
 }
 
-/** Paths of the regular files below a folder, without those that are being written. */
+/** Paths of the regular files below a folder, except unfinished ones. */
 async function* filesBelow(root: string, folder = root): AsyncGenerator<string> {
   const entries = await undefinedIfMissing(opendir(folder));
   if (entries === undefined) return;
@@ -165,7 +168,7 @@ async function* filesBelow(root: string, folder = root): AsyncGenerator<string> 
   }
 }
 
-/** Of backups to the same name whose process died. */
+/** Removes unfinished archives of earlier backups to the same path whose process died. */
 async function removeLeftovers(file: string): Promise<void> {
   const folder = dirname(resolve(file));
   const prefix = `${basename(file)}.partial-`;
@@ -195,7 +198,7 @@ export async function syncFolder(path: string): Promise<void> {
 async function noteBackup(dataFolder: string, made: Backup): Promise<void> {
   const path = join(dataFolder, LAST_BACKUP);
   await replaceFile(path, `${JSON.stringify(made)}\n`, dataFolder);
-  // Root makes backups for the user who owns the data.
+  // When root makes a backup, the archive belongs to the owner of the data.
   const { uid, gid } = await stat(dataFolder);
   if (process.getuid?.() === 0) await chown(path, uid, gid);
 }

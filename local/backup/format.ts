@@ -3,8 +3,9 @@ import * as z from 'zod';
 import { ArchiveError } from './tar.ts';
 
 /**
- * A backup is a gzipped tar of a data folder: `platform.sqlite` with everything of its journal, `blobs/`, `vault/`, `vault.key` if
- * asked for, and at its end {@link MANIFEST}. What the platform makes again is not in it: caches, logs of services.
+ * A backup is a gzipped tar of a data folder: `platform.sqlite` with the whole journal applied, `blobs/`, `vault/`,
+ * `vault.key` if requested, and {@link MANIFEST} at the end. Data that the platform can recreate (caches, service logs)
+ * is excluded.
  */
 export const MANIFEST = 'backup.json';
 export const DATABASE = 'platform.sqlite';
@@ -16,7 +17,7 @@ const FORMAT = 1;
 
 const manifestSchema = z.object({
   format: z.number().int().positive(),
-  /** Of the platform that made it. */
+  /** Version of the platform that made the backup. */
   platform: z.string(),
   data_version: z.number().int().min(0),
   created_at: z.iso.datetime(),
@@ -50,7 +51,10 @@ function parsed(text: Buffer): unknown {
   }
 }
 
-/** Throws {@link ArchiveError} unless a backup may have a file of this path: never outside of the folder that it is restored into. */
+/**
+ * Throws {@link ArchiveError} if a backup cannot contain a file at this path, such as one outside the folder that is
+ * restored.
+ */
 export function checkPath(path: string): void {
   const [top, ...below] = path.split('/');
   const isWell =

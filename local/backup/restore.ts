@@ -12,21 +12,21 @@ import { syncFolder } from './backup.ts';
 import { BLOBS, checkPath, DATABASE, MANIFEST, type Manifest, parseManifest, VAULT, VAULT_KEY } from './format.ts';
 import { type ArchivedFile, ArchiveError, readTar } from './tar.ts';
 
-/** In a data folder: files of a restore that is not finished. */
+/** Subfolder of the data folder that holds the files of an unfinished restore. */
 export const RESTORING = '.restoring';
 const MAX_MANIFEST_BYTES = 64 * 1024;
 
 export interface RestoreOrder {
   readonly file: string;
-  /** Must be empty, or not be there. */
+  /** Must be empty or not exist. */
   readonly dataFolder: string;
-  /** Where the platform looks for the key of the secrets. */
+  /** Path where the platform looks for the key that encrypts the secrets. */
   readonly keyFile: string;
 }
 
 /**
- * Reads an archive to its end, and compares it with what it says about itself. Throws {@link ArchiveError} if it is damaged, not
- * whole, or has what no backup has, and {@link DataVersionError} if it is of a newer platform.
+ * Reads an archive to its end and checks it against its manifest. Throws {@link ArchiveError} if it is damaged,
+ * truncated or has unexpected files, and {@link DataVersionError} if a newer platform made it.
  */
 export async function verifyBackup(file: string): Promise<Manifest> {
   const manifest = await readBackup(file, async (archived) => {
@@ -37,9 +37,9 @@ export async function verifyBackup(file: string): Promise<Manifest> {
 }
 
 /**
- * Makes a data folder of a backup. Everything is verified before the folder is touched, and unpacked beside its place in it; the
- * database comes last. A folder in which a restore was interrupted is no data folder: the platform refuses it, and the next restore
- * begins again.
+ * Restores a backup into a data folder. The archive is verified before the folder is changed. Files are unpacked into a
+ * subfolder and then moved, the database last. After an interrupted restore the platform refuses the folder, and the
+ * next restore starts over.
  */
 export async function restoreBackup({ file, dataFolder, keyFile }: RestoreOrder): Promise<Manifest> {
   await checkTarget(dataFolder);
@@ -78,7 +78,7 @@ export async function restoreBackup({ file, dataFolder, keyFile }: RestoreOrder)
   return verified;
 }
 
-/** What a restore puts into the folder. */
+/** Files and folders that a restore creates in the data folder. */
 const MADE: readonly string[] = [RESTORING, BLOBS, VAULT, VAULT_KEY, DATABASE];
 
 async function clear(folder: string): Promise<void> {
@@ -105,7 +105,7 @@ async function checkRoom(folder: string, bytes: number): Promise<void> {
 
 type Owner = { readonly uid: number; readonly gid: number } | undefined;
 
-/** Root restores for the user who owns the folder. */
+/** When root restores, the files belong to the owner of the folder. */
 async function ownerOf(folder: string): Promise<Owner> {
   const { uid, gid } = await stat(folder);
   return process.getuid?.() === 0 && uid !== 0 ? { uid, gid } : undefined;
@@ -114,7 +114,7 @@ async function ownerOf(folder: string): Promise<Owner> {
 async function unpack({ path, body }: ArchivedFile, root: string, owner: Owner): Promise<void> {
   const file = join(root, path);
   const made = await mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  // `wx` follows no link and replaces nothing.
+  // The flag `wx` follows no symbolic link and never overwrites a file.
   await pipeline(body, createWriteStream(file, { flags: 'wx', mode: 0o600, flush: true }));
   if (owner === undefined) return;
   await chown(file, owner.uid, owner.gid);
@@ -139,7 +139,7 @@ function checkDatabase(file: string, { data_version }: Manifest): void {
   }
 }
 
-/** Passes every file but the manifest to `take`, in the order of the archive, with its path checked. */
+/** Passes each file except the manifest to `take`, in archive order, after checking its path. */
 async function readBackup(file: string, take: (archived: ArchivedFile) => Promise<void>): Promise<Manifest> {
   if (!(await lstat(file)).isFile()) throw new Error(`${file} is no file`);
   let manifest: Manifest | undefined;
@@ -172,7 +172,7 @@ async function readBackup(file: string, take: (archived: ArchivedFile) => Promis
 
 async function* unpacked(file: string): AsyncGenerator<Buffer> {
   const gunzip = createGunzip();
-  // The reader of `gunzip` gets the errors of both.
+  // Errors of both streams reach the reader of `gunzip`.
   pipeline(createReadStream(file), gunzip).catch(() => {});
   yield* gunzip;
 }

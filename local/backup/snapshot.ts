@@ -12,11 +12,11 @@ const TRIES = 100;
 const RETRY_MS = 20;
 
 /**
- * Copies the database at `path` to `copy`, as it is at one moment, while its platform writes or not: all that was answered before the
- * call is in it. `folder` takes temporary files. Returns the version of the data.
+ * Copies the database at `path` to `copy`, consistent at one moment, even while its platform writes. The copy has every
+ * write that was acknowledged before the call. `folder` takes temporary files. Returns the version of the data.
  *
- * The journal's files go into the database one after the other, and each is deleted then. So a state of the database and the files
- * there after it are one whole, if none was deleted in between.
+ * The journal's files are applied to the database one after the other, and each is deleted afterwards. The database
+ * copy plus the remaining journal files are therefore consistent if no file was deleted while copying.
  */
 export async function snapshot(path: string, copy: string, folder: string): Promise<number> {
   const db = new DatabaseSync(path);
@@ -33,16 +33,16 @@ export async function snapshot(path: string, copy: string, folder: string): Prom
   }
 }
 
-/** Opens a reading transaction, and copies the files of the journal that belong to it. */
+/** Opens a read transaction and copies the journal files that belong to it. */
 async function readTogether(db: DatabaseSync, path: string, folder: string): Promise<string[]> {
   for (let tries = 1; ; tries += 1) {
     const before = journalFiles(path);
     db.exec('BEGIN');
-    // The transaction sees the state of its first statement.
+    // SQLite fixes the transaction's snapshot at its first statement.
     db.prepare('SELECT count(*) FROM sqlite_schema').get();
     const files = journalFiles(path);
     const copies = files.flatMap(({ file, number }) => copied(file, join(folder, `journal-${number}`)) ?? []);
-    // With none before, the first of these may be one of several that came since.
+    // If there was no file before, the first one now may already be preceded by deleted ones.
     const isTogether = before.length > 0 ? before.every(({ file }) => existsSync(file)) : files.length === 0;
     if (isTogether && copies.length === files.length) return copies;
     db.exec('ROLLBACK');
@@ -52,7 +52,7 @@ async function readTogether(db: DatabaseSync, path: string, folder: string): Pro
   }
 }
 
-/** `undefined` if it is in the database by now. */
+/** Returns `undefined` if the file was applied to the database and deleted in the meantime. */
 function copied(file: string, copy: string): string | undefined {
   try {
     copyFileSync(file, copy);
@@ -63,17 +63,17 @@ function copied(file: string, copy: string): string | undefined {
   }
 }
 
-/** Brings the journal into the copy, and checks it as a whole. */
+/** Applies the journal to the copy and checks its integrity. */
 function complete(copy: string, journal: readonly string[]): number {
   const db = new DatabaseSync(copy);
   try {
-    // One file, without others beside it.
+    // Keep everything in one file, without SQLite's side files.
     db.exec('PRAGMA journal_mode = DELETE; PRAGMA synchronous = FULL');
     if (journal.length > 0) {
       const rows = new WrittenRows(db);
       for (const [index, file] of journal.entries()) {
         const { rows: found, end } = readJournal(file);
-        // The last one may be at work.
+        // The platform may be writing the last file.
         if (end === 'damaged' || (end === 'cut' && index < journal.length - 1)) {
           throw new Error(`the journal ${file} is ${end}: stop the platform and start it again, which repairs it`);
         }

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 
-/** Archives in the form of POSIX (pax): regular files only, each with its path and its bytes. */
+/** POSIX (pax) archives with regular files only: paths and contents, no other metadata. */
 
 const BLOCK = 512;
-/** What eleven octal digits hold. */
+/** Largest value of eleven octal digits. */
 const MAX_OCTAL_SIZE = 8 ** 11 - 1;
-/** Of a file's pax header. */
+/** Maximum size of a file's pax header. */
 const MAX_PAX_BYTES = 64 * 1024;
 
-/** An archive that is not one, or not whole. `message` is the end of a sentence about it. */
+/** Thrown for a file that is not an archive or is incomplete. `message` is the end of a sentence about it. */
 export class ArchiveError extends Error {
   readonly code = 'ARCHIVE';
   constructor(message: string, options?: ErrorOptions) {
@@ -17,13 +17,13 @@ export class ArchiveError extends Error {
   }
 }
 
-/** Header of a file; `padding` follows its bytes. */
+/** Returns the header of a file. `padding` follows the file's bytes. */
 export function fileHeader(path: string, size: number): Buffer {
   const isShort = Buffer.byteLength(path) <= 100 && size <= MAX_OCTAL_SIZE;
   if (isShort) return header(path, size, '0');
   const records = Buffer.from(paxRecord('path', path) + paxRecord('size', String(size)));
   const pax = [header('pax', records.length, 'x'), records, padding(records.length)];
-  // Readers take path and size from the records.
+  // Readers take path and size from the pax records.
   return Buffer.concat([...pax, header('long', Math.min(size, MAX_OCTAL_SIZE), '0')]);
 }
 
@@ -67,11 +67,14 @@ export interface ArchivedFile {
   readonly size: number;
   /** SHA-256 of all bytes of the archive before this file's header, hex. */
   sha256Before(): string;
-  /** To be read to its end before the next file. */
+  /** Must be read to its end before the next file. */
   body(): AsyncGenerator<Buffer>;
 }
 
-/** The files of an archive, in its order. Throws {@link ArchiveError} at whatever is no regular file, and unless it ends as archives do. */
+/**
+ * Yields the files of an archive in order. Throws {@link ArchiveError} at an entry that is not a regular file, or if
+ * the end marker is missing.
+ */
 export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<ArchivedFile> {
   const bytes = new ByteReader(chunks);
   for (;;) {
@@ -137,7 +140,7 @@ class ByteReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
   position = 0;
-  /** Of everything before the position. */
+  /** Digest of everything before the current position. */
   readonly digest = createHash('sha256');
 
   constructor(chunks: AsyncIterable<Buffer>) {
@@ -150,7 +153,7 @@ class ByteReader {
     return Buffer.concat(parts);
   }
 
-  /** From the current position. */
+  /** Yields the bytes from the current position to `end`. */
   async *upTo(end: number): AsyncGenerator<Buffer> {
     while (this.position < end) {
       if (this.#rest.length === 0 && !(await this.#next())) throw new ArchiveError('ends too early: it is not whole');

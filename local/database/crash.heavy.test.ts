@@ -31,8 +31,8 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true }));
 
 /**
- * Writes until it is killed: pairs of items in transactions, changed again and again, and others that come and go. It
- * prints what was answered: `LANE VERSION`.
+ * Writes until it is killed: pairs of items in transactions, updated repeatedly, and others that are created and
+ * deleted. Prints each acknowledged write as `LANE VERSION`.
  */
 const WRITER = `
   const { openDatabase } = await import(process.argv[1]);
@@ -65,7 +65,7 @@ test(`a process that is killed at any moment loses nothing that it answered, ${K
   const answered = new Map<string, number>();
   for (let n = 0; n < KILLS; n += 1) {
     const modules = ['./database.ts', './sqlite-table.ts'].map((name) => new URL(name, import.meta.url).href);
-    // Into a file: a pipe that is full would end the process before it is killed.
+    // Redirected to a file: a full pipe would end the process before it is killed.
     const printed = join(folder, `answers-${n}`);
     const file = openSync(printed, 'w');
     const child = spawn(process.execPath, ['--input-type=module', '-e', WRITER, ...modules, path], {
@@ -73,7 +73,7 @@ test(`a process that is killed at any moment loses nothing that it answered, ${K
     });
     const closed = once(child, 'close');
     await expect.poll(() => fstatSync(file).size, { interval: 5 }).toBeGreaterThan(0);
-    // From the first rows in the journal to several of its files in the database.
+    // The time ranges from the first rows in the journal to several applied journal files.
     await setTimeout(Math.random() * 900);
     child.kill('SIGKILL');
     expect(await closed).toEqual([null, 'SIGKILL']);
@@ -92,7 +92,7 @@ test(`a process that is killed at any moment loses nothing that it answered, ${K
     for (const [lane, version] of answered) {
       const [a, b] = await table.batchGet(['a', 'b'].map((name) => ({ pk: 'pairs', sk: lane + name })));
       const kept = a!.version as number;
-      // At most one more, which was on its way.
+      // At most one more write, which was in flight.
       expect([version, version + 1]).toContain(kept);
       expect(a).toMatchObject({ sum: sum(kept), filler: 'x'.repeat(kept % 900) });
       expect(b!.version).toBe(kept);
@@ -106,7 +106,7 @@ test(`a process that is killed at any moment loses nothing that it answered, ${K
   }
 });
 
-/** Leaves what a process leaves that is killed after ten writes, each in a group of its own. */
+/** Leaves the files of a process that is killed after ten writes, each in its own group. */
 async function leaveJournal(): Promise<string> {
   const script = `
     const { openDatabase } = await import(process.argv[1]);

@@ -93,7 +93,7 @@ test('newer data is refused, with what to do, and stays as it is', async () => {
   expect(() => open()).toThrow(expect.objectContaining({ code: 'DATA_VERSION' }));
   expect(() => open()).toThrow(`version ${NEXT.version}, and this platform knows versions up to ${DATA_VERSION}`);
   expect(storedVersion()).toBe(NEXT.version);
-  // The refusal released the lock.
+  // The failed attempt released the lock.
   expect(await read([...MIGRATIONS, NEXT])).toMatchObject({ migrated: true });
 });
 
@@ -112,7 +112,7 @@ test('a process that is killed in the middle of a migration leaves the old data'
   const child = spawnScript(
     `openDatabase(path, () => {}, [...MIGRATIONS, ${JSON.stringify({ ...NEXT, sql: endless })}]);`,
   );
-  // The cache of pages is full, so the transaction is being written.
+  // The page cache is full, so SQLite is writing the transaction.
   const written = () => statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   await expect.poll(written, { interval: 5 }).toBeGreaterThan(1_000_000);
   child.kill('SIGKILL');

@@ -4,15 +4,15 @@ import type { DatabaseSync } from 'node:sqlite';
 import { DATA_VERSIONS, DataVersionError } from '#core/base/data-versions.ts';
 import { TABLES } from './rows.ts';
 
-/** A step from one version of the data to the next (`core/base/data-versions.ts`). */
+/** Migration from one version of the data to the next (`core/base/data-versions.ts`). */
 export interface Migration {
-  /** Version of the data after it: its place in the list, from 1. */
+  /** Version of the data after the migration: its position in the list, from 1. */
   readonly version: number;
-  /** Statements, run in one transaction. Running them on new, empty data is allowed. */
+  /** Statements that run in one transaction. They must also work on new, empty data. */
   readonly sql: string;
 }
 
-/** What changes in the database itself, by version; never changed once released. A migration finds the journal empty. */
+/** Database changes by version; never edited once released. The journal is empty when a migration runs. */
 const STATEMENTS: Readonly<Record<number, string>> = { 1: TABLES };
 
 export const MIGRATIONS: readonly Migration[] = DATA_VERSIONS.map(({ version }) => ({
@@ -20,7 +20,7 @@ export const MIGRATIONS: readonly Migration[] = DATA_VERSIONS.map(({ version }) 
   sql: STATEMENTS[version] ?? '',
 }));
 
-/** Data of a newer platform. */
+/** Returns the error for data of a newer platform. */
 export const newerData = (place: string, version: number, known: number): DataVersionError =>
   new DataVersionError(
     `the data in ${place} has version ${version}, and this platform knows versions up to ${known}: start the newer platform that wrote it, or restore a backup from before its upgrade`,
@@ -28,16 +28,16 @@ export const newerData = (place: string, version: number, known: number): DataVe
 
 export const versionOf = (db: DatabaseSync): number => Number(db.prepare('PRAGMA user_version').get()!.user_version);
 
-/** Whether nothing was ever stored there. */
+/** Whether nothing was ever stored in the database. */
 export const isEmpty = (db: DatabaseSync): boolean =>
   db.prepare('SELECT 1 FROM sqlite_schema LIMIT 1').get() === undefined;
 
-/** Where the state before a migration is kept, until the operator deletes it. */
+/** Path of the copy made before a migration, which stays until the operator deletes it. */
 export const copyBefore = (path: string, version: number): string => `${path}.version-${version}`;
 
 /**
- * Brings the data to the newest version, in one transaction: a process that dies leaves the old data as it was. Data that is
- * not empty is copied first. Returns the path of that copy.
+ * Migrates the data to the latest version in one transaction: if the process dies, the old data is unchanged. Data that
+ * is not empty is copied first. Returns the path of that copy.
  */
 export function migrate(db: DatabaseSync, path: string, migrations: readonly Migration[]): string | undefined {
   const version = versionOf(db);
@@ -56,12 +56,12 @@ export function migrate(db: DatabaseSync, path: string, migrations: readonly Mig
   return copy;
 }
 
-/** Under its own name only once it is whole. */
+/** The copy gets its final name once it is complete. */
 function copyTo(db: DatabaseSync, file: string): void {
   const unfinished = `${file}.tmp`;
   for (const old of [unfinished, `${unfinished}-journal`]) rmSync(old, { force: true });
   try {
-    // SQLite opens a file that is there, and keeps its mode.
+    // SQLite opens an existing file and keeps its mode.
     closeSync(openSync(unfinished, 'wx', 0o600));
     db.prepare('VACUUM INTO ?').run(unfinished);
     sync(unfinished);

@@ -12,50 +12,50 @@ import { type Answer, type Order, PRAGMAS, THREAD, THREAD_URL } from './thread.t
 
 const SQLITE_BUSY = 5;
 
-/** Rows wait this long for others: of a key that is written several times, only the last state reaches the database. */
+/** Time for which rows are batched: if a key is written several times, only the last state reaches the database. */
 const WRITE_MS = 250;
 const RETRY_MS = 1_000;
-/** From here on rows do not wait. */
+/** Batch size that is written without further delay. */
 const WRITE_BYTES = 4 * 1024 ** 2;
-/** A writer that is this far ahead of the database waits for it. */
+/** Writers wait while more than this has not reached the database. */
 const MAX_WAITING_BYTES = 32 * 1024 ** 2;
-/** A database in memory has no journal: it takes rows in batches, so that tests see both states of them. */
+/** Batch size of an in-memory database, which has no journal. Batches let tests see rows in both states. */
 const MEMORY_BATCH = 32;
 
-/** The one database file of a local host, held by one process. */
+/** The one database file of a local host, owned by one process. */
 export interface Database {
-  /** For reading, with {@link Database.waiting}. */
+  /** For reading, combined with {@link Database.waiting}. */
   readonly db: DatabaseSync;
   /**
    * Writes the rows in one group with all others of this turn of the event loop, and resolves when they are in the
-   * journal. Readers see them at once. If one write fails, all of the group fail, and were never there.
+   * journal. Readers see them at once. If one write fails, the whole group fails and is rolled back.
    */
   write(rows: readonly Row[]): Promise<void>;
-  /** The newest state of a key, unless `db` has it. */
+  /** Returns the latest state of a key if it is not in `db` yet. */
   waiting(table: TableName, name: string): Row | undefined;
-  /** All that {@link Database.waiting} answers. */
+  /** Returns every row that {@link Database.waiting} would return. */
   allWaiting(table: TableName): Iterable<Row>;
   hasWaiting(table: TableName): boolean;
-  /** Brings everything written so far into `db`. Throws if that fails. */
+  /** Flushes everything written so far into `db`. Throws if that fails. */
   settle(): Promise<void>;
   /** Removes at most `limit` items that expired by `now` (epoch seconds), and returns their number. */
   purge(table: TableName, now: number, limit: number): Promise<number>;
-  /** Leaves everything in the one file, and lets another process have it. */
+  /** Flushes everything into the one file and releases it for other processes. */
   close(): Promise<void>;
 }
 
 /**
  * Opens the database file. `:memory:` opens a database that lives as long as its connection.
  *
- * A write is answered when the journal beside the file has it (`journal.ts`). A thread brings the journal into the
- * database; until then tables read such rows from memory. After a crash the next start does it.
+ * A write is acknowledged when it is in the journal beside the file (`journal.ts`). A thread applies the journal to the
+ * database; until then tables read these rows from memory. After a crash the next start applies it.
  *
- * The process holds the operating system's lock on a file beside it until it ends, so a second process is refused, and a
- * crash leaves no lock behind. Since no other process writes, tables may read and then write without further locks. The
- * process id beside the file serves the error message only.
+ * The process holds an operating system lock on a file beside the database until it ends, so a second process is
+ * refused, and a crash leaves no lock behind. Since no other process writes, tables may read and then write without
+ * further locks. The process id beside the file is only used in the error message.
  *
- * Data of an older version is migrated, after a copy. Throws {@link DatabaseInUseError} if another process has it,
- * `DataVersionError` if a newer platform wrote it. `warn` is told what the operator should know.
+ * Data of an older version is copied and then migrated. Throws {@link DatabaseInUseError} if another process uses it,
+ * `DataVersionError` if a newer platform wrote it. `warn` gets messages for the operator.
  */
 export function openDatabase(
   path: string,
@@ -69,7 +69,7 @@ export function openDatabase(
     return new FileDatabase(path, unlock, warn, migrations);
   } catch (error) {
     unlock();
-    // A process of an earlier version, which locked the file itself.
+    // A process of an earlier platform version locked the database file itself.
     if (isBusy(error)) throw new DatabaseInUseError(path, readPid(path));
     throw error;
   }
@@ -79,25 +79,25 @@ type Layer = Record<TableName, Map<string, Row>>;
 const emptyLayer = (): Layer => ({ main: new Map(), runs: new Map(), counters: new Map() });
 const isEmpty = (layer: Layer): boolean => layer.main.size + layer.runs.size + layer.counters.size === 0;
 
-/** Rows of one turn of the event loop, with what they replaced among the newest. */
+/** Rows written in one turn of the event loop, and the rows that they replaced. */
 interface Group {
-  /** `undefined` in place of one that was replaced in the same turn. */
+  /** `undefined` for a row that was replaced in the same turn. */
   readonly rows: (Row | undefined)[];
   readonly replaced: (Row | undefined)[];
-  /** Row -> its place in `rows`. */
+  /** Index of each row in `rows`. */
   readonly places: Map<Row, number>;
   readonly done: PromiseWithResolvers<void>;
 }
 
-/** Rows in memory that are newer than the database, and their groups. */
+/** Rows in memory that are newer than the database, in groups. */
 abstract class WaitingRows {
   protected newest = emptyLayer();
   #group: Group | undefined;
   #isClosed = false;
 
-  /** Keeps the rows. If it throws, they were never there. */
+  /** Persists the rows. If it throws, they are rolled back. */
   protected abstract keep(rows: readonly Row[]): void;
-  /** After rows were kept; their writers wait for it. */
+  /** Called after rows were persisted. Their writers wait for the returned promise. */
   protected abstract afterKeeping(): Promise<void> | undefined;
 
   write(rows: readonly Row[]): Promise<void> {
@@ -121,7 +121,7 @@ abstract class WaitingRows {
     return group.done.promise;
   }
 
-  /** Ends the group of this turn early. */
+  /** Closes this turn's group early. */
   protected endGroup(): void {
     if (this.#group) this.#end(this.#group);
   }
@@ -219,7 +219,7 @@ class FileDatabase extends WaitingRows implements Database {
   readonly #warn: (message: string) => void;
   readonly #journal: Journal;
   readonly #thread: WriterThread;
-  /** What the thread writes at the moment. Where `newest` has a row of the same name, that one counts. */
+  /** Rows that the thread is writing. A row of the same name in `newest` takes precedence. */
   #older = emptyLayer();
   /** Of `older`. */
   #file: string | undefined;
@@ -232,7 +232,7 @@ class FileDatabase extends WaitingRows implements Database {
     this.#path = path;
     this.#unlock = unlock;
     this.#warn = warn;
-    // SQLite gives its other files the mode of this one.
+    // SQLite creates its side files with the mode of this one.
     closeSync(openSync(path, 'a', 0o600));
     this.db = new DatabaseSync(path);
     try {
@@ -245,14 +245,14 @@ class FileDatabase extends WaitingRows implements Database {
     this.#thread = new WriterThread(path);
   }
 
-  /** Returns the number of the last file of the journal. */
+  /** Returns the number of the journal's last file. */
   #prepare(migrations: readonly Migration[]): number {
     const known = migrations.at(-1)!.version;
     const version = versionOf(this.db);
     if (version > known) throw newerData(this.#path, version, known);
     this.db.exec(PRAGMAS);
     if (isEmptyData(this.db)) migrate(this.db, this.#path, migrations);
-    // Rows of the journal have the form of the version that wrote them.
+    // Rows in the journal have the format of the version that wrote them.
     const last = this.#recover();
     const copy = migrate(this.db, this.#path, migrations);
     if (copy !== undefined) {
@@ -304,7 +304,7 @@ class FileDatabase extends WaitingRows implements Database {
     if (!this.db.isOpen) return;
     this.endWrites();
     await this.#writing;
-    // What a broken thread leaves is written here, or at the next start.
+    // Rows of a broken thread are written here or at the next start.
     await this.#thread.end().catch((error) => this.#warn(String(error)));
     clearTimeout(this.#timer);
     this.#journal.close();
@@ -317,7 +317,7 @@ class FileDatabase extends WaitingRows implements Database {
     }
   }
 
-  /** One at a time: the journal's files are in order. */
+  /** Only one write runs at a time, because the journal's files are ordered. */
   #startWriting(): void {
     this.endGroup();
     if (this.#writing) return;
@@ -347,7 +347,7 @@ class FileDatabase extends WaitingRows implements Database {
     }
   }
 
-  /** Brings the journal's files into the database; returns the number of the last one. */
+  /** Applies the journal's files to the database. Returns the number of the last one. */
   #recover(): number {
     const rows = new WrittenRows(this.db);
     const files = journalFiles(this.#path);
@@ -358,7 +358,7 @@ class FileDatabase extends WaitingRows implements Database {
         rmSync(file);
         continue;
       }
-      // Only a loss of power or a fault of the disk does this. What follows may build on what is lost.
+      // Only a power failure or a faulty disk causes this. Later files may depend on the lost rows.
       for (const each of files.slice(position)) renameSync(each.file, `${each.file}.damaged-${Date.now()}`);
       this.#warn(`the journal ${file} is damaged: what was written last before the crash is lost`);
       break;
@@ -367,7 +367,7 @@ class FileDatabase extends WaitingRows implements Database {
   }
 }
 
-/** The thread of `thread.ts`, started when it is needed. */
+/** The thread of `thread.ts`, started on demand. */
 class WriterThread {
   readonly #path: string;
   #worker: Worker | undefined;
@@ -377,10 +377,10 @@ class WriterThread {
     this.#path = path;
   }
 
-  /** Orders are performed one after the other. */
+  /** Runs orders one after the other. */
   perform(order: Order): Promise<number> {
     this.#worker ??= this.#start();
-    // The process stays until it is done.
+    // Keep the process alive until the order is done.
     this.#worker.ref();
     const answer = Promise.withResolvers<number>();
     this.#waiting.push(answer);
@@ -396,7 +396,7 @@ class WriterThread {
     const worker = new Worker(new URL(THREAD_URL), {
       workerData: { thread: THREAD, path: this.#path },
       name: THREAD,
-      // No flags of tests or inspectors.
+      // Do not inherit flags of test runners or inspectors.
       env: threadEnvironment(),
       execArgv: [],
       resourceLimits: { maxYoungGenerationSizeMb: 4 },
@@ -420,12 +420,12 @@ class WriterThread {
 }
 
 /**
- * Takes the operating system's lock, and returns what releases it. SQLite's lock on the database itself would keep its
- * thread out.
+ * Takes the operating system lock and returns a function that releases it. SQLite's lock on the database itself would
+ * block the writer thread.
  */
 function lock(path: string): () => void {
   const file = `${path}.lock`;
-  // Opening a file once more and closing it would release a lock of this process.
+  // Opening and closing the file again would release a lock of this process.
   if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600));
   const db = new DatabaseSync(file);
   try {

@@ -5,15 +5,15 @@ import { TABLE_NAMES, type TableName } from '#core/ports/table-rules.ts';
 import { nameOf, Row } from './rows.ts';
 
 /**
- * What was written and is perhaps not in the database file yet: files `FILE.journal-N`, in the order of N. Each is a
- * sequence of groups, which count whole or not at all:
+ * Writes that may not be in the database file yet: files `FILE.journal-N`, in the order of N. Each is a sequence of
+ * groups, which apply completely or not at all:
  *
- *     LENGTH CRC32\n          of what follows, in bytes; eight hexadecimal digits each
+ *     LENGTH CRC32\n          of the following lines, in bytes; eight hexadecimal digits each
  *     [table, pk, sk, ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk]\n
  *     JSON of the item, or nothing if it was deleted\n
  *     ...                     two lines a row
  *
- * A row is the whole state of its key, so writing a file into the database twice changes nothing.
+ * A row is the full state of its key, so applying a file twice changes nothing.
  */
 export class Journal {
   readonly #path: string;
@@ -21,18 +21,21 @@ export class Journal {
   #file: number | undefined;
   #bytes = 0;
 
-  /** `number`: of its first file, which must not exist. */
+  /** @param number Number of the first file, which must not exist. */
   constructor(path: string, number: number) {
     this.#path = path;
     this.#number = number;
   }
 
-  /** Of the current file. */
+  /** Size of the current file. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Hands the group to the operating system: it survives the end of this process. If this throws, nothing counts as written. */
+  /**
+   * Hands the group to the operating system, where it survives the end of this process. If this throws, nothing was
+   * written.
+   */
   append(rows: readonly Row[]): void {
     const group = encodeGroup(rows);
     this.#file ??= this.#open();
@@ -45,7 +48,7 @@ export class Journal {
     }
   }
 
-  /** Ends the current file and returns its path; `undefined` if it has nothing. */
+  /** Closes the current file and returns its path, or `undefined` if it is empty. */
   next(): string | undefined {
     if (this.#bytes === 0) return undefined;
     this.close();
@@ -62,7 +65,7 @@ export class Journal {
   #open(): number {
     const file = openSync(fileOf(this.#path, this.#number), 'a', 0o600);
     try {
-      // A group must not follow a part of one that failed.
+      // Truncates the partial group of a failed write: the next group must not follow it.
       if (fstatSync(file).size > this.#bytes) ftruncateSync(file, this.#bytes);
       return file;
     } catch (error) {
@@ -98,9 +101,9 @@ export function journalFiles(path: string): { readonly file: string; readonly nu
 }
 
 export interface JournalFile {
-  /** The last state of each key, up to the end of the file or to the first group that is not whole. */
+  /** The last state of each key, up to the end of the file or the first incomplete group. */
   readonly rows: Iterable<Row>;
-  /** `cut`: the file ends inside a group, as when a process dies while it writes. */
+  /** `cut`: the file ends inside a group, as after a crash during a write. */
   readonly end: 'whole' | 'cut' | 'damaged';
 }
 

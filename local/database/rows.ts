@@ -9,7 +9,7 @@ export class Row {
   readonly sk: string;
   /** Unique in its table. */
   readonly name: string;
-  /** `undefined`: there is no such item (any more). */
+  /** `undefined` if the item does not exist (any more). */
   readonly text: string | undefined;
   readonly ttl: number | null;
   readonly gsi1pk: string | null;
@@ -37,10 +37,10 @@ export class Row {
 
 type Columns = { readonly [Name in 'ttl' | 'gsi1pk' | 'gsi1sk' | 'gsi2pk' | 'gsi2sk']?: Item[Name] | null } & Key;
 
-/** The length in front makes names unique, whatever characters the keys contain. */
+/** The length prefix makes names unique for any characters in the keys. */
 export const nameOf = ({ pk, sk }: Key): string => `${pk.length}:${pk}${sk}`;
 
-/** Statements that make the tables of an empty database. SQLite compares text by its UTF-8 bytes, as DynamoDB does. */
+/** Statements that create the tables of an empty database. SQLite compares text by its UTF-8 bytes, like DynamoDB. */
 export const TABLES = TABLE_NAMES.map(
   (name) => `
     CREATE TABLE IF NOT EXISTS ${name} (
@@ -58,7 +58,7 @@ export const TABLES = TABLE_NAMES.map(
   `,
 ).join('');
 
-/** What writes to the tables of a database file. */
+/** Writes rows to the tables of a database file. */
 export class WrittenRows {
   readonly #db: DatabaseSync;
   readonly #statements: Record<TableName, { put: StatementSync; delete: StatementSync; purge: StatementSync }>;
@@ -75,7 +75,7 @@ export class WrittenRows {
     this.#statements = { main: statementsOf('main'), runs: statementsOf('runs'), counters: statementsOf('counters') };
   }
 
-  /** Writes all of them in one transaction. Doing it again changes nothing. */
+  /** Writes all rows in one transaction. Idempotent. */
   apply(rows: Iterable<Row>): void {
     this.#db.exec('BEGIN IMMEDIATE');
     try {

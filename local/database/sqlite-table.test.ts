@@ -116,7 +116,7 @@ describe('openDatabase', () => {
     const table = new SqliteTable(database, 'runs', new ManualClock());
     for (let n = 0; n < 100; n++) await table.put({ pk: 'p', sk: `${n}`, text: 'x'.repeat(1800) });
     await database.close();
-    // What does not fit takes a further page each.
+    // Each item that does not fit takes another page.
     expect(statSync(path).size).toBeLessThan(100 * 1800 * 2);
   });
 
@@ -126,7 +126,7 @@ describe('openDatabase', () => {
     const key = { pk: 'p', sk: 's' };
     await table.put({ ...key, n: 1 });
     await database.settle();
-    // The next file of the journal, which takes nothing.
+    // Writes to the journal's next file fail.
     symlinkSync('/dev/full', `${path}.journal-2`);
     const other = { pk: 'p', sk: 'other' };
     const written = [table.update(key, { set: { n: 2 } }), table.put(other), table.delete(key), table.put(other)];
@@ -147,7 +147,7 @@ describe('openDatabase', () => {
     for (const name of names) await new SqliteTable(database, name, clock).put({ pk: 'p', sk: name });
     expect(statSync(path).mode & 0o777).toBe(0o600);
     await database.close();
-    // Nothing else is needed: it is a backup.
+    // This one file is sufficient as a backup.
     expect(readdirSync(dirname(path)).sort()).toEqual(['platform.db', 'platform.db.lock']);
     const again = openDatabase(path);
     for (const name of names) {
@@ -164,7 +164,7 @@ describe('openDatabase', () => {
     await once(holder, 'exit');
     const database = openDatabase(path);
     expect(readFileSync(`${path}.pid`, 'utf8')).toBe(`${process.pid}\n`);
-    // What the killed process had written is there.
+    // The writes of the killed process were recovered.
     const table = new SqliteTable(database, 'main', new ManualClock());
     expect(await table.get({ pk: 'p', sk: 's' })).toEqual({ pk: 'p', sk: 's', n: 1 });
     await database.close();
@@ -178,7 +178,7 @@ describe('openDatabase', () => {
   });
 });
 
-/** A process that opens the database, writes one item and stays. */
+/** Starts a process that opens the database, writes one item and stays. */
 async function holdInChild(path: string) {
   const module = (name: string) => JSON.stringify(new URL(name, import.meta.url).href);
   const script = `

@@ -39,10 +39,10 @@ import type { Database } from './database.ts';
 import { nameOf, Row } from './rows.ts';
 
 /**
- * {@link Table} in a SQLite database, whose newest rows may be in memory.
+ * {@link Table} in a SQLite database whose latest rows may still be in memory.
  *
- * Methods work synchronously before they return the promise, and `openDatabase` lets no other process in, so a read and
- * its following write are atomic. Make one object per table and database, because it caches items.
+ * Methods work synchronously before they return the promise, and `openDatabase` allows only one process, so a read and
+ * its following write are atomic. Create one object per table and database, because it caches items.
  */
 export class SqliteTable implements Table {
   readonly isOfOneProcess = true;
@@ -55,7 +55,7 @@ export class SqliteTable implements Table {
   readonly #remembered = new ItemCache();
   readonly #ids: Pick<FreshIds, 'isFresh' | 'taken'> | undefined;
 
-  /** @param ids That make the sort keys of new rows, without dashes. */
+  /** @param ids Generator of the sort keys of new rows, without dashes. */
   constructor(database: Database, name: TableName, clock: Clock, ids?: Pick<FreshIds, 'isFresh' | 'taken'>) {
     this.#ids = ids;
     this.#database = database;
@@ -92,7 +92,7 @@ export class SqliteTable implements Table {
     const { item: changed, text } = applyChanges(key, current, checked);
     const item = checked.isFlat ? changed : (JSON.parse(text) as Item);
     await this.#write([{ row: new Row(this.#name, name, text, item), item }]);
-    // Most callers do not look at it.
+    // Computed lazily: most callers do not use it.
     return {
       ok: true,
       get item() {
@@ -114,7 +114,7 @@ export class SqliteTable implements Table {
     const plan = planQuery(query);
     const texts = this.#database.hasWaiting(this.#name) ? this.#merged(plan) : this.#stored(plan);
     const items = texts.map((text) => JSON.parse(text) as Item);
-    // What is found in an index is often read or changed next.
+    // Items found through an index are often read or updated next.
     if (plan.index)
       for (const [n, item] of items.entries()) this.#remembered.add(nameOf(item), texts[n]!, frozen(item));
     if (items.length <= plan.limit) return { items };
@@ -124,7 +124,7 @@ export class SqliteTable implements Table {
 
   async transact(operations: readonly TransactOperation[]): Promise<TransactResult> {
     checkTransaction(operations);
-    // All of them before any condition.
+    // Validate all operations before any condition is checked.
     const checked = operations.map((operation) => {
       if (operation.op === 'put') return textOfItem(operation.item);
       return operation.op === 'update' ? checkChanges(operation.key, operation.changes) : undefined;
@@ -181,7 +181,7 @@ export class SqliteTable implements Table {
     return item && !isExpired(item, this.#clock) ? frozen(item) : undefined;
   }
 
-  /** Items that were read or written must not stay in the cache if they are not kept. */
+  /** Items must not stay in the cache if their write fails. */
   async #write(writes: readonly Write[]): Promise<void> {
     for (const { row, item } of writes) {
       this.#ids?.taken(row.sk);
@@ -212,7 +212,7 @@ export class SqliteTable implements Table {
       .map((row) => row.item as string);
   }
 
-  /** Rows in memory, and those of the database that have no newer state in memory. */
+  /** Merges the rows in memory with those rows of the database that are not superseded in memory. */
   #merged(plan: QueryPlan): string[] {
     const { index, reverse, limit } = plan;
     const sortKey = index ? TABLE_SCHEMA.indexes[index].sortKey : TABLE_SCHEMA.sortKey;
@@ -230,7 +230,7 @@ export class SqliteTable implements Table {
         next += 1;
       }
     };
-    // It is not known how many of the rows have a newer state.
+    // The number of superseded rows is not known in advance.
     const { sql, values } = this.#select(plan, [...new Set(['pk', 'sk', sortKey, 'item'])], -1);
     for (const row of this.#prepare(sql).iterate(...values)) {
       const stored = row as unknown as Placed & { readonly item: string };
@@ -243,7 +243,7 @@ export class SqliteTable implements Table {
     return texts;
   }
 
-  /** Whether a row is among the answers of the query; says the same as {@link SqliteTable.#select}. */
+  /** Returns whether a row matches the query; equivalent to {@link SqliteTable.#select}. */
   #isIn({ pk, sk, index, reverse, after }: QueryPlan): (row: Row) => boolean {
     const { partitionKey, sortKey } = index ? TABLE_SCHEMA.indexes[index] : TABLE_SCHEMA;
     const now = epochSeconds(this.#clock.now());
@@ -273,7 +273,8 @@ export class SqliteTable implements Table {
     const where = [`${partitionKey} = ?`, '(ttl IS NULL OR ttl > ?)'];
     const values: SQLInputValue[] = [pk, epochSeconds(this.#clock.now())];
     for (const [comparison, bound] of sk ? bounds(sk) : []) {
-      // A later page begins at the end of the earlier one, not at the bound: the plus stops SQLite from seeking the bound.
+      // A later page starts at the end of the earlier one, not at the bound. The plus stops SQLite from seeking to the
+      // bound.
       const isPassed = after !== undefined && comparison.startsWith(beyond);
       where.push(`${isPassed ? '+' : ''}${sortKey} ${comparison} ?`);
       values.push(bound);
@@ -295,23 +296,24 @@ export class SqliteTable implements Table {
   }
 }
 
-/** A row, and the item that the cache may keep; without one the cache parses the row's text when it is needed. */
+/** A row and the item to cache. Without an item the cache parses the row's text on first use. */
 interface Write {
   readonly row: Row;
   readonly item?: Item;
 }
 
-/** Keys of a row; those of an index are there if the row is in it. */
+/** Keys of a row. Index keys are present if the row is in that index. */
 type Placed = Pick<Row, 'pk' | 'sk' | 'gsi1sk' | 'gsi2sk'>;
 
 /**
- * Recently read or written items, and names that have none, so that looking up the same key, agent, membership or counter for
- * each request costs neither a query nor a parse. Always current, because no other process writes. Readers share items, so one is frozen before it leaves the adapter.
+ * Recently read or written items, and keys known to be missing, so that repeated reads of the same key, agent,
+ * membership or counter cost neither a query nor a parse. Always current, because no other process writes. Items are
+ * shared between readers, so each is frozen before it leaves the adapter.
  */
 class ItemCache {
   /**
-   * JSON text until its first read; null where there is no item. Two generations, of which the older one goes as a whole: a
-   * `Map` gives up its first entry slowly.
+   * JSON text until its first read; null for a missing item. Two generations, of which the older is dropped at once:
+   * deleting the first entry of a `Map` is slow.
    */
   #newer = new Map<string, Item | string | null>();
   #older = new Map<string, Item | string | null>();
@@ -326,19 +328,19 @@ class ItemCache {
     return item;
   }
 
-  /** Whether there is an item of this name, without parsing it; `undefined` if that is not known. */
+  /** Returns whether the item exists, without parsing it, or `undefined` if that is not known. */
   has(name: string): boolean | undefined {
     let known = this.#newer.get(name);
     if (known === undefined) known = this.#older.get(name);
     return known === undefined ? undefined : known !== null;
   }
 
-  /** Adds an item that was read, unless it is known. */
+  /** Caches an item that was read, unless it is cached already. */
   add(name: string, text: string, item: Item): void {
     if (!this.#newer.has(name) && !this.#older.has(name)) this.set(name, text, item);
   }
 
-  /** `value`: `text`, or its parsed item; without either there is no item. */
+  /** Caches `value`: the JSON text, its parsed item, or null for a missing item. */
   set(name: string, text = '', value: Item | string | null = null): void {
     if (text.length <= MAX_REMEMBERED_LENGTH) {
       this.#keep(name, value);
@@ -362,11 +364,11 @@ class ItemCache {
   }
 }
 
-/** Of two: at most 16 MB. */
+/** Maximum entries of one generation. Both together take at most 16 MB. */
 const MAX_GENERATION = 1_000;
 const MAX_REMEMBERED_LENGTH = 8_192;
 
-/** What is frozen already is frozen as a whole. */
+/** A frozen value is always deeply frozen. */
 function frozen<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const member of Object.values(value)) frozen(member);
@@ -397,12 +399,15 @@ function bounds(range: SortKeyRange): (readonly [comparison: Comparison, bound: 
 
 const LAST_CODE_POINT = 0x10ffff;
 
-/** The smallest text after all texts with this prefix: its last code point plus one. Code points sort like UTF-8. */
+/**
+ * Returns the smallest text after all texts with this prefix: its last code point plus one. Code points sort like
+ * UTF-8.
+ */
 function endOfPrefix(prefix: string): string | undefined {
   const points = [...prefix].map((character) => character.codePointAt(0)!);
   while (points.at(-1) === LAST_CODE_POINT) points.pop();
   const last = points.pop();
   if (last === undefined) return undefined;
-  // Surrogates are not characters.
+  // Skip the surrogates, which are not characters.
   return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
 }

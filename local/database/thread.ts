@@ -5,13 +5,13 @@ import type { TableName } from '#core/ports/table-rules.ts';
 import { readJournal } from './journal.ts';
 import { type Row, WrittenRows } from './rows.ts';
 
-/** Writes files of the journal into the database, in a thread of its own: a checkpoint takes many milliseconds. */
+/** Applies journal files to the database in a separate thread, because a checkpoint takes many milliseconds. */
 export type Order =
   | { readonly do: 'write'; readonly file: string }
   | { readonly do: 'end' }
   | { readonly do: 'purge'; readonly table: TableName; readonly now: number; readonly limit: number };
 
-/** `error`: its message. */
+/** `error` is the error's message. */
 export type Answer = { readonly count: number } | { readonly error: string };
 
 const ROWS_BEFORE_REST = 40;
@@ -33,12 +33,15 @@ export const PRAGMAS = `
   PRAGMA cache_size = -8000;
 `;
 
-/** In the order in which the tables keep them: neighbours go into the same pages. */
+/** Sorts rows in the order of the tables, so that neighbours share pages. */
 const sorted = (rows: Iterable<Row>): Row[] =>
   [...rows].sort((a, b) => order(a.table, b.table) || order(a.pk, b.pk) || order(a.sk, b.sk));
 const order = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-/** The rows, with a rest of a millisecond after some: on a machine with few cores a long batch would hold up requests. */
+/**
+ * Yields the rows with occasional pauses of a millisecond: on a machine with few cores a long batch would hold up
+ * requests.
+ */
 function* paced(rows: Iterable<Row>): Generator<Row> {
   const never = new Int32Array(new SharedArrayBuffer(4));
   let count = 0;
@@ -55,7 +58,7 @@ if (workerData?.thread === THREAD) {
   const perform = (order: Order): number => {
     if (order.do === 'purge') return rows.purge(order.table, order.now, order.limit);
     if (order.do === 'write') {
-      // A thread that wrote it died before it could say so.
+      // A thread that applied the file died before it could report it.
       if (!existsSync(order.file)) return 0;
       const { rows: written, end } = readJournal(order.file);
       if (end !== 'whole') throw new Error(`${order.file} is ${end}`);

@@ -10,19 +10,20 @@ import type { LocalServer } from '../server.ts';
 import { EXAMPLES_FOLDER } from './examples.ts';
 
 const NAME = 'webhook-chat';
-/** For the start of the service, and for a message to come. */
+/** Timeout for the start of the service, and for a message. */
 const PATIENCE_MS = 30_000;
 const POLL_MS = 50;
 
 export interface ShownService {
   readonly url: string;
-  /** For its page. */
+  /** Password of the service's page. */
   readonly password: string;
 }
 
 /**
- * Deploys examples/webhook-chat, and proves it from outside: a signed webhook goes in, and comes out of a WebSocket. `say`
- * gets a line for each step. Throws an Error that says what is wrong, with the end of the service's log.
+ * Deploys examples/webhook-chat and tests it end to end: it sends a signed webhook and expects the message on a
+ * WebSocket. `say` gets a line for each step. Throws an Error that describes the problem, with the end of the service's
+ * log.
  */
 export async function showService(
   server: LocalServer,
@@ -66,7 +67,7 @@ export async function showService(
   return { url: service.service_url!, password: secrets.CHAT_PASSWORD };
 }
 
-/** The status that a browser would get, which resolves `*.localhost` itself. Node does not. */
+/** Returns the status that a browser would get. Browsers resolve `*.localhost` themselves, Node does not. */
 async function get(address: string): Promise<number | undefined> {
   const { host, port } = new URL(address);
   const asked = httpRequest({ host: '127.0.0.1', port, headers: { host }, agent: false });
@@ -76,7 +77,7 @@ async function get(address: string): Promise<number | undefined> {
   return answer.statusCode;
 }
 
-/** A webhook in, a message out. `url`: the path form of the address, for programs. */
+/** Sends a webhook and expects its message. `url` is the path form of the address, for programs. */
 async function exchange(
   url: string,
   { CHAT_PASSWORD: password, CHAT_WEBHOOK_SECRET: secret }: { CHAT_PASSWORD: string; CHAT_WEBHOOK_SECRET: string },
@@ -115,7 +116,7 @@ async function exchange(
   }
 }
 
-/** As https://www.standardwebhooks.com says. */
+/** Signs the body according to https://www.standardwebhooks.com. */
 function signed(body: Buffer, secret: string): Record<string, string> {
   const [id, timestamp] = [`msg_${randomUUID()}`, String(Math.floor(Date.now() / 1000))];
   const key = Buffer.from(secret.replace('whsec_', ''), 'base64');

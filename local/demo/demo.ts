@@ -10,9 +10,9 @@ import { showService } from './demo-service.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 
 /**
- * `npm run demo`: starts a platform in a temporary folder on a free port, publishes the examples and calls each over HTTP
- * with its sample input, except those that ask a language model, because a new vault has no key. Then it deploys the first
- * of the services, and proves it. Exits with status 1 unless everything answered that this machine can run.
+ * `npm run demo`: starts a platform in a temporary folder on a free port, publishes the examples and calls each over
+ * HTTP with its sample input. Examples that use a language model are skipped, because a new vault has no key. Then it
+ * deploys and tests the first of the services. Exits with status 1 if an example that this machine can run fails.
  */
 const HELP = `Usage: npm run demo [-- OPTIONS]
 
@@ -28,7 +28,7 @@ const say = (line: string): void => {
   process.stdout.write(`${line}\n`);
 };
 
-/** JSON from `sample-input.json`, else the files of `sample-files/`. */
+/** Returns the JSON of `sample-input.json`, or else the files of `sample-files/`. */
 function sampleInput(example: string): { body: string | FormData; shown: string } {
   const folder = join(EXAMPLES_FOLDER, example);
   const json = join(folder, 'sample-input.json');

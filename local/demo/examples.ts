@@ -9,27 +9,27 @@ import { type ApiError, type Client, createClient } from '#core/api/client.ts';
 import type { LocalServer } from '../server.ts';
 
 export const EXAMPLES_FOLDER = join(import.meta.dirname, '../..', 'examples');
-/** Main table: marks the examples as published, so that deleted ones are not published again. */
+/** Marker in the main table that the examples were published, so that deleted ones are not published again. */
 const PUBLISHED = { pk: 'PLATFORM', sk: 'EXAMPLES' };
 /** The organization that the manifests name in their dependencies. */
 const AUTHOR = 'main';
 
-/** How to call the examples that need a model. */
+/** Hint for callers of examples that need a model. */
 export const KEY_HINT = 'How to give it: examples/README.md, "Keys of model providers".';
 
 interface Example {
   readonly name: string;
   /** `skill` for a folder with a SKILL.md. */
   readonly type: string;
-  /** The shell line of a program. */
+  /** Shell command of a program. */
   readonly command?: string;
-  /** Whether it is to be kept running as a service, and is not called. */
+  /** Whether it is deployed as a service instead of called. */
   readonly isService: boolean;
-  /** Whether it asks a language model, itself or through what it calls. */
+  /** Whether it or an agent that it calls uses a language model. */
   readonly asksModel: boolean;
 }
 
-/** The folders of `examples/`, each after those that it needs. */
+/** Lists the folders of `examples/`, each after its dependencies. */
 export function listExamples(): Example[] {
   const found = new Map<string, Example>();
   const add = (name: string): Example => {
@@ -66,8 +66,8 @@ const manifestOf = (name: string): Manifest =>
     : (JSON.parse(readFileSync(join(EXAMPLES_FOLDER, name, 'agent.json'), 'utf8')) as Manifest);
 
 /**
- * Publishes the agents of `examples/`, once per data folder; after an interrupted start, the missing ones. `report` gets a
- * line for each. A failure does not stop the others.
+ * Publishes the agents of `examples/` once per data folder; after an interrupted start, the missing ones. `report` gets
+ * a line for each. A failed one does not stop the others.
  */
 export async function publishExamples(server: LocalServer, report: (line: string) => void): Promise<void> {
   const { main, config } = server.deps;
@@ -101,7 +101,7 @@ async function publish(client: Client, name: string, org: string): Promise<void>
   throw new Error(`its dependencies could not be installed:\n${problem}`);
 }
 
-/** The folder with its dependencies renamed to `org`. */
+/** Reads the folder and replaces the organization of its dependencies with `org`. */
 async function readFor(org: string, name: string) {
   const folder = join(EXAMPLES_FOLDER, name);
   const dependencies = manifestOf(name).manifest?.dependencies ?? [];

@@ -59,7 +59,7 @@ describe('FileVault on its disk', () => {
     await expect(vault.remove('ws', 'NAME')).rejects.toEqual(wrong(message));
     expect(readdirSync(folder)).toEqual(['ws.vault']);
     expect(readFileSync(join(folder, 'ws.vault')).equals(before)).toBe(true);
-    // Once it is back, all is well without a restart.
+    // Once the key file is back, the vault works without a restart.
     writeFileSync(keyFile, key);
     expect(await vault.read('ws', ['NAME'])).toEqual({ NAME: 'the-value' });
   });

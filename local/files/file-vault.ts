@@ -13,7 +13,7 @@ import {
 import { replaceFile, undefinedIfMissing } from './files.ts';
 
 const SUFFIX = '.vault';
-/** Maximum number of vaults in memory, of at most 64 KB each. */
+/** Maximum number of vaults in memory (at most 64 KB each). */
 const MAX_OPENED = 500;
 const VERSION = 1;
 const KEY_BYTES = 32;
@@ -24,15 +24,15 @@ const HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES;
 
 interface VaultKey {
   readonly bytes: Buffer;
-  /** Distinguishes a file of another key from a damaged file. */
+  /** Distinguishes a file encrypted with another key from a damaged one. */
   readonly id: Buffer;
 }
 
 /**
- * {@link Vault} as one AES-256-GCM file per workspace: version, key id, nonce, tag, then the encrypted JSON. Version and
- * workspace are authenticated, so a file cannot be passed off as another workspace's.
+ * {@link Vault} as one AES-256-GCM file per workspace: version, key id, nonce, tag, then the encrypted JSON. Version
+ * and workspace are authenticated, so a file cannot be passed off as another workspace's.
  *
- * The first write creates the key file. While vaults exist it is never created again: without their key, writes fail.
+ * The first write creates the key file. It is never recreated while vaults exist: if their key is missing, writes fail.
  * `openDatabase` ensures that only one process uses the vault.
  */
 export class FileVault implements Vault {
@@ -67,7 +67,7 @@ export class FileVault implements Vault {
     );
   }
 
-  /** Runs changes one after another, each on the result of the one before. */
+  /** Runs changes one after another, each on the result of the previous one. */
   #change(workspaceId: string, change: (values: VaultValues) => VaultValues | undefined): Promise<void> {
     const done = this.#writes.then(async () => {
       const values = change(await this.#load(workspaceId));
@@ -124,7 +124,7 @@ export class FileVault implements Vault {
       id: hash('sha256', Buffer.concat([Buffer.from('id'), bytes]), 'buffer').subarray(0, KEY_ID_BYTES),
     };
     if (text === undefined) await replaceFile(this.#keyFile, `${bytes.toString('hex')}\n`, dirname(this.#keyFile));
-    // Otherwise a workspace without a vault would get one under the wrong key.
+    // Prevents a workspace without a vault from getting one under the wrong key.
     else if (anyVault) checkKeyId(await readFile(join(this.#folder, anyVault)), key);
     this.#key = key;
     return key;

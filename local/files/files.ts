@@ -4,8 +4,8 @@ import { dirname, join } from 'node:path';
 import { hasCode } from '#core/base/errors.ts';
 
 /**
- * Writes a file that only its owner may read, atomically even if power fails: under another name in `temporaryFolder` (on
- * the same file system), then renamed.
+ * Writes a file that only its owner may read, atomically even in a power failure: under another name in
+ * `temporaryFolder` (on the same file system), then renamed.
  */
 export async function replaceFile(
   path: string,
@@ -18,7 +18,7 @@ export async function replaceFile(
     const file = await open(temporary, 'wx', 0o600);
     try {
       await file.writeFile(body);
-      // Otherwise a power cut could leave the new name with an empty file.
+      // Without it a power failure could leave an empty file under the new name.
       await file.sync();
     } finally {
       await file.close();
@@ -48,14 +48,14 @@ async function moveInto(temporary: string, path: string): Promise<void> {
   try {
     await opened.sync();
   } catch (error) {
-    // Cleared away again, with a delete of what was just moved in.
+    // A concurrent delete removed the file that was just moved.
     if (!hasCode(error, 'ENOENT')) throw error;
   } finally {
     await opened.close();
   }
 }
 
-/** Undefined if there is no such file or folder. */
+/** Resolves to undefined if the file or folder does not exist. */
 export async function undefinedIfMissing<T>(result: Promise<T>): Promise<T | undefined> {
   try {
     return await result;

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path';
 import { assertBlobKey, assertBlobPrefix, type Blobs } from '#core/ports/blobs.ts';
 import { replaceFile, undefinedIfMissing } from './files.ts';
 
-/** Not allowed in keys: separates the folder of `a/b` from the file of `a`, and both from unfinished files. */
+/** Not allowed in keys: distinguishes the folder of `a/b` from the file of `a`, and both from unfinished files. */
 const FOLDER_MARK = '+';
 export const TEMPORARY = `${FOLDER_MARK}tmp`;
 
@@ -56,7 +56,7 @@ export class FolderBlobs implements Blobs {
   }
 
   async #deleteWrittenBefore(folder: string, time: number): Promise<void> {
-    // Read by pieces: a busy workspace has very many runs.
+    // Reads the folder in pieces: a busy workspace has very many runs.
     const entries = await undefinedIfMissing(opendir(folder));
     if (entries === undefined) return;
     for await (const entry of entries) {
@@ -72,15 +72,15 @@ export class FolderBlobs implements Blobs {
     return this.#place(key);
   }
 
-  /** The file of a valid key, or the folder of a key prefix. */
+  /** Path of a valid key's file, or of a key prefix's folder. */
   #place(key: string): string {
     return join(this.#root, key.replaceAll('/', `${FOLDER_MARK}/`));
   }
 
-  /** Keys in `folder` (empty or with a slash at its end) that begin with `prefix`, ascending. */
+  /** Yields the keys in `folder` (empty or ending with a slash) that begin with `prefix`, in ascending order. */
   async *#walk(folder: string, prefix: string): AsyncGenerator<string> {
     const entries = (await undefinedIfMissing(readdir(this.#place(folder), { withFileTypes: true }))) ?? [];
-    // With its slash a folder sorts among the files as its keys do.
+    // The trailing slash sorts a folder among the files as its keys sort.
     const names = entries
       .filter((entry) => entry.name !== TEMPORARY)
       .map((entry) => (entry.isDirectory() ? `${entry.name.slice(0, -FOLDER_MARK.length)}/` : entry.name))
@@ -98,7 +98,7 @@ export class FolderBlobs implements Blobs {
       try {
         await rmdir(path);
       } catch {
-        // It is not empty, or another delete has removed it.
+        // The folder is not empty, or another delete has removed it.
         return;
       }
     }

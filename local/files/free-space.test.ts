@@ -78,7 +78,7 @@ test('a file system that cannot be asked is no reason to refuse requests', async
   expect(await space.problem()).toBeUndefined();
 });
 
-/** Prints the problem of a real file system of 8 MB: empty, nearly full, and with room again. */
+/** Prints the free-space problem of a real 8 MB file system: empty, nearly full, and after space was freed. */
 const PROGRAM = `
   import { rmSync, writeFileSync } from 'node:fs';
   import { FreeSpace } from '#local/files/free-space.ts';

@@ -7,14 +7,14 @@ const MB = 1024 ** 2;
 const GB = 1024 ** 3;
 const PERIOD_MS = 1000;
 const LOG_PERIOD_MS = 60_000;
-/** Of the files that a file system can hold. */
+/** Minimum free share of the file system's inodes. */
 const MIN_FREE_FILES = 1 / 50;
 
 interface FileSystem {
   readonly bsize: number;
   readonly blocks: number;
   readonly bavail: number;
-  /** 0 where the file system has no fixed number. */
+  /** Total inodes; 0 if the file system has no fixed number. */
   readonly files: number;
   readonly ffree: number;
 }
@@ -28,7 +28,7 @@ export interface FreeSpaceOptions {
   readonly statfs?: (folder: string) => Promise<FileSystem>;
 }
 
-/** {@link Space} on the file system of one folder, which is asked at most once a second. */
+/** {@link Space} on the file system of one folder, which is queried at most once a second. */
 export class FreeSpace implements Space {
   readonly #options: FreeSpaceOptions;
   #found: Promise<string | undefined> = Promise.resolve(undefined);
@@ -41,7 +41,7 @@ export class FreeSpace implements Space {
 
   problem(): Promise<string | undefined> {
     const now = this.#options.clock.now();
-    // Or the clock was set back.
+    // The second case: the clock was set back.
     if (now - this.#foundAt >= PERIOD_MS || now < this.#foundAt) {
       this.#foundAt = now;
       this.#found = this.#look(now);
@@ -69,7 +69,7 @@ export class FreeSpace implements Space {
   }
 }
 
-/** The larger of 1 GB and a fiftieth; of a small file system, a tenth. */
+/** Returns the larger of 1 GB and 2% of the file system, but on a small one at most 10%. */
 const defaultMinFree = ({ bsize, blocks }: FileSystem): number => {
   const size = bsize * blocks;
   return Math.min(size / 10, Math.max(GB, size / 50));

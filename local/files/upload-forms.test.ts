@@ -24,7 +24,7 @@ const space = { problem: async () => problem };
 const make = () =>
   new LocalUploadForms({ blobs, space, clock, ids }, { baseUrl: 'http://platform.test', maxBytes: 10 * MB });
 const forms = make();
-/** As it comes over the wire: with a body of bytes, whatever it was made of. */
+/** Passes the request as it arrives over the wire: its body is always bytes. */
 async function accept(body: RequestInit['body'], headers: Record<string, string> = {}, to = forms) {
   const given = new Response(body, { headers });
   const contentType = given.headers.get('content-type') ?? '';

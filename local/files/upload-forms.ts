@@ -16,14 +16,14 @@ const PATH = '/uploads/form';
 /** Allowance for names and boundaries of the parts. */
 const OVERHEAD_BYTES = 64 * 1024;
 
-/** What a form allows, signed in its field `policy`. */
+/** Constraints of a form, signed in its field `policy`. */
 interface Policy {
   readonly key: string;
   readonly maxBytes: number;
   readonly expiresAt: number;
 }
 
-/** {@link UploadForms} that this process accepts itself. Forms become invalid when the process ends. */
+/** {@link UploadForms} that this process receives itself. Forms become invalid when the process ends. */
 export class LocalUploadForms implements UploadForms {
   readonly #blobs: Blobs;
   readonly #space: Space;
@@ -32,10 +32,16 @@ export class LocalUploadForms implements UploadForms {
   readonly #url: string;
   readonly #maxBytes: number;
   readonly #secret = randomBytes(32);
-  /** Keys of unfinished uploads. Together they would take more of the disk than the form, which the workspace's limit counts. */
+  /**
+   * Keys of uploads in progress. Concurrent uploads of one form would take more disk space than the workspace's limit
+   * counts.
+   */
   readonly #storing = new Set<string>();
 
-  /** `baseUrl` is where clients reach this host, `maxBytes` the largest size that any form allows. */
+  /**
+   * @param baseUrl Address where clients reach this host.
+   * @param maxBytes Largest size that any form allows.
+   */
   constructor(
     {
       blobs,
@@ -64,7 +70,10 @@ export class LocalUploadForms implements UploadForms {
     return method === 'POST' && url.endsWith(PATH) && targetOf(url)?.path === PATH;
   }
 
-  /** Answers 204 if the file was stored, otherwise the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE, INVALID_INPUT, RATE_LIMITED. */
+  /**
+   * Responds 204 if the file was stored, otherwise with the error envelope: FORBIDDEN, DOCUMENT_TOO_LARGE,
+   * INVALID_INPUT, RATE_LIMITED.
+   */
   async accept(request: HttpRequest): Promise<HttpResponse> {
     const requestUuid = this.#ids.uuid();
     try {
@@ -87,7 +96,7 @@ export class LocalUploadForms implements UploadForms {
         fields[name] = value;
       });
       parser.on('file', (_, file) => {
-        // Emitted when the parser fails, even if nothing reads the file. Without a listener it would end the process.
+        // The parser emits it on failure even if nothing reads the file. Without a listener it would end the process.
         file.on('error', ignore);
         stored = this.#store(fields, file);
         stored.catch((error) => parser.destroy(error));
@@ -97,7 +106,7 @@ export class LocalUploadForms implements UploadForms {
       await stored;
     } catch (error) {
       const cause = await Promise.resolve(stored).then(() => error, asIs);
-      // Errors of the disk are not the client's fault.
+      // Disk errors are not the client's fault.
       if (isPlatformError(cause) || !(cause instanceof Error) || 'errno' in cause) throw cause;
       throw new PlatformError('INVALID_INPUT', `The body is not a whole multipart/form-data: ${cause.message}.`);
     }

@@ -11,13 +11,13 @@ import type { Log } from '#core/ports/deps.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const SOURCES = ['dashboard/{src,public}/**/*', 'dashboard/*.{ts,html,json}', 'core/**/routes.ts'];
 const VITE = join(ROOT, 'node_modules/vite/bin/vite.js');
-/** Where its build writes: `index.html`, files beside it, and `assets/`, whose names hold hashes of their content. */
+/** Output folder of the build: `index.html`, files beside it, and `assets/`, whose names contain content hashes. */
 export const DASHBOARD = join(ROOT, 'dashboard/dist');
-/** Arguments of Node that build it. */
+/** Node arguments that run the build. */
 export const BUILD = [VITE, 'build', '--configLoader', 'native', '--logLevel', 'warn', join(ROOT, 'dashboard')];
-/** First segment of all its paths; no workspace has this slug. */
+/** First segment of all dashboard paths. No workspace has this slug. */
 const SEGMENT = '/dashboard';
-/** What its build says before it fails, at most. */
+/** Maximum length of the build output that is reported on failure. */
 const MAX_SAID = 4_000;
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -36,15 +36,15 @@ const ENCODINGS = [
 
 export interface DashboardOptions {
   readonly log: Pick<Log, 'info' | 'error'>;
-  /** Where browsers see it, without a slash at the end: it may be below another path than here. */
+  /** Public address without a trailing slash; a proxy may serve it under another path. */
   readonly url: string;
   /** The built files. @default dashboard/dist */
   readonly folder?: string;
 }
 
 /**
- * The files of the dashboard below `/dashboard/`. In a repository they are built when somebody first wants them, in a process of its
- * own; an installation has them built.
+ * Serves the dashboard's files below `/dashboard/`. In a repository they are built on the first request, in a separate
+ * process; an installation ships them built.
  */
 export class Dashboard {
   readonly #log: DashboardOptions['log'];
@@ -67,7 +67,7 @@ export class Dashboard {
     return url.startsWith(SEGMENT) && /^[/?]?$/.test(url.charAt(SEGMENT.length));
   }
 
-  /** Builds the files, unless they are newer than their sources. Ends when they are there, or when that failed. */
+  /** Builds the files unless they are newer than their sources. Resolves when the build has succeeded or failed. */
   prepare(): Promise<void> {
     this.#build ??= this.#isOwn && isStale(this.#folder) ? this.#buildNow() : Promise.resolve();
     return this.#build;
@@ -91,7 +91,7 @@ export class Dashboard {
       this.#files = undefined;
       return notYet(404, page('There is no dashboard here', 'Build it: npm run build --workspace dashboard'));
     }
-    // Only what is in the folder can be named, so no path leads out of it.
+    // Only names of files in the folder match, so no path can escape it.
     const name = decoded(path);
     const file = name === undefined || name === '' ? undefined : files.get(name);
     if (file !== undefined && name !== 'index.html') return this.#send(name!, file, accepted);
@@ -106,7 +106,7 @@ export class Dashboard {
       status: 200,
       headers: {
         ...PAGE_HEADERS,
-        // Names of assets hold a hash of their content.
+        // Names of assets contain a content hash.
         'cache-control': name.startsWith('assets/') ? 'public, max-age=31536000, immutable' : 'no-cache',
         'content-type': TYPES[extname(name)] ?? 'application/octet-stream',
         vary: 'accept-encoding',
@@ -116,7 +116,7 @@ export class Dashboard {
     };
   }
 
-  /** The one page: the address says what it shows. */
+  /** Returns the single page, whose script routes by the address. */
   async #index(file: string): Promise<HttpResponse> {
     const html = await readFile(file, 'utf8');
     const body = html.replace(/<base href="[^"]*"/, `<base href="${this.#basePath}"`);
@@ -133,7 +133,7 @@ export class Dashboard {
       });
     }
     try {
-      // Calls come first.
+      // Calls take priority over the build.
       if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
       const [status] = await once(child, 'exit');
       if (status !== 0) this.#problem = said.trim() || `Its build ended with ${status}.`;
@@ -146,13 +146,13 @@ export class Dashboard {
     else this.#log.error('the dashboard was not built', { error: this.#problem });
   }
 
-  /** Ends a build that is under way. */
+  /** Ends a build in progress. */
   close(): void {
     this.#child?.kill();
   }
 }
 
-/** Whether sources are newer than what was built of them. Without the tools to build there is nothing to do. */
+/** Returns whether sources are newer than the build. False if the build tools are missing. */
 export function isStale(folder: string): boolean {
   if (!existsSync(VITE) || !existsSync(join(ROOT, 'dashboard/src'))) return false;
   const index = join(folder, 'index.html');
@@ -161,7 +161,7 @@ export function isStale(folder: string): boolean {
   return globSync(SOURCES, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > builtAt);
 }
 
-/** Path below the folder, with slashes -> file. */
+/** Maps each path below the folder (with slashes) to its file. */
 async function filesIn(folder: string): Promise<ReadonlyMap<string, string>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
@@ -199,7 +199,7 @@ ${head}<title>${title}</title>
 <body><main><h1>${title}</h1><pre>${text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</pre></main></body>
 </html>
 `;
-/** It keeps what stands behind the `#`. */
+/** The page reloads and keeps the fragment of its address. */
 const BEING_BUILT = page(
   'The dashboard is being built',
   'Once, about half a minute; this page then shows it. The API is up already.',

@@ -9,7 +9,7 @@ import { boundedChunks, readBounded } from '#core/http/body.ts';
 import type { HttpRequest, HttpResponse, ResponseBody } from '#core/http/message.ts';
 import { requestListener } from './http-adapter.ts';
 
-/** A server whose answers `answer` makes, and the errors that it could tell no client. */
+/** Starts a server that responds with `answer`, and records the errors that could not be sent to a client. */
 async function serve(
   answer: (request: HttpRequest, incoming: IncomingMessage) => Promise<ResponseBody | HttpResponse>,
   patience: { silenceMs?: number; bodyMs?: number } = {},
@@ -39,7 +39,7 @@ async function serve(
     for (const part of sent) socket.write(part);
     return socket;
   };
-  /** Everything that comes back for a request that ends its connection. */
+  /** Returns the full response to a request that closes its connection. */
   const raw = async (head: string, body = '') =>
     text(await open(`${head}\r\nHost: x\r\nConnection: close\r\n\r\n${body}`));
   return { url: `http://127.0.0.1:${port}`, errors, open, raw };
@@ -143,7 +143,7 @@ test('a client that sends a byte now and then is cut off', async () => {
   const socket = await open(head(1_000_000));
   const answered: unknown[] = [];
   socket.on('data', (part) => answered.push(part));
-  // Its next byte may meet a connection that is gone.
+  // Its next byte may hit a closed connection.
   socket.on('error', () => {});
   const drip = setInterval(() => socket.write('a'), 10);
   await new Promise((resolve) => socket.once('close', resolve));
@@ -241,7 +241,7 @@ test('a stream waits for its reader, and ends when the reader leaves', async () 
     })(),
   );
   const socket = await open('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
-  // A turn of the event loop without a chunk: the buffers of both ends are full.
+  // A turn of the event loop without a chunk means that the buffers of both ends are full.
   let before = -1;
   await expect
     .poll(() => {

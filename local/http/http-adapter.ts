@@ -2,29 +2,31 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { PlatformError } from '#core/base/errors.ts';
 import type { HttpRequest, HttpResponse, RequestHeaders } from '#core/http/message.ts';
 
-/** A little more than the largest body that a route accepts. */
+/** Slightly more than the largest body that a route accepts. */
 const MAX_DRAINED_BYTES = 32 * 1024 * 1024;
 const DRAIN_MS = 2_000;
 const SILENCE_MS = 60_000;
 const BODY_MS = 300_000;
-/** How long the status of a stream waits for its first bytes, to be sent with them. */
+/** How long the head of a streamed response is delayed, in order to be sent with the first bytes. */
 const STATUS_MS = 5;
 
 export interface AdapterOptions {
-  /** Called with an error that no answer could tell: of `answer`, or of a body that was under way. */
+  /** Called with errors that could not be sent to the client: of `answer`, or of a response body in progress. */
   readonly onError: (error: unknown) => void;
-  /** How long a client may send nothing while its body is awaited, in milliseconds. @default 60000 */
+  /** Idle timeout while a request body is awaited, in milliseconds. @default 60000 */
   readonly silenceMs?: number;
-  /** How long a whole body may be awaited, in milliseconds; time in which its reader does not wait is not counted. @default 300000 */
+  /**
+   * Timeout for a request body, in milliseconds, not counting time in which its reader does not read. @default 300000
+   */
   readonly bodyMs?: number;
 }
 
 type Patience = Required<Pick<AdapterOptions, 'silenceMs' | 'bodyMs'>>;
 
 /**
- * Answers requests of Node's HTTP server: keep-alive, pipelining, HEAD and `Expect: 100-continue` are the server's. Own code,
- * because adapters to the web's `Request` and `Response` cost more than most of our routes, and the first `Request` of a process
- * takes 18 ms (measured in Lambda).
+ * Handles requests of Node's HTTP server, which provides keep-alive, pipelining, HEAD and `Expect: 100-continue`.
+ * Custom code, because adapters to the web's `Request` and `Response` cost more than most of our routes, and the first
+ * `Request` of a process takes 18 ms (measured in Lambda).
  */
 export function requestListener(
   answer: (request: HttpRequest, incoming: IncomingMessage) => Promise<HttpResponse>,
@@ -43,7 +45,7 @@ export function requestListener(
   return (incoming, response) => {
     respond(incoming, response).catch((error) => {
       onError(error);
-      // The client sees that the answer is not whole.
+      // Tells the client that the response is incomplete.
       if (response.headersSent) response.destroy();
       else response.writeHead(500).end();
     });
@@ -96,7 +98,7 @@ class NodeRequest implements HttpRequest, RequestHeaders {
     const incoming = this.#incoming;
     if (body === null) return NOTHING;
     if (incoming.complete) return this.#rest();
-    // The last bytes of a body arrive before its end.
+    // The body's last bytes arrive before its end event.
     if (incoming.readableLength === Number(incoming.headers['content-length'])) {
       const whole = this.#rest();
       incoming.resume();
@@ -107,8 +109,8 @@ class NodeRequest implements HttpRequest, RequestHeaders {
   }
 
   /**
-   * Throws INVALID_INPUT if the client leaves, falls silent or is too slow. A reader that stops early leaves the connection as it is, so
-   * that the client gets its answer.
+   * Yields the body. Throws INVALID_INPUT if the client disconnects, is idle or too slow. If a reader stops early, the
+   * connection stays open so that the client gets its response.
    */
   async *#chunks(): AsyncGenerator<Uint8Array> {
     const incoming = this.#incoming;
@@ -132,7 +134,7 @@ class NodeRequest implements HttpRequest, RequestHeaders {
     yield this.#rest();
   }
 
-  /** What is left of a body that has arrived, also if its sender has gone since. */
+  /** Returns the buffered rest of a body that has arrived, even if the client has disconnected since. */
   #rest(): Uint8Array {
     return this.#incoming.read() ?? NOTHING;
   }
@@ -143,7 +145,7 @@ const NOTHING = new Uint8Array();
 const cutOff = (): PlatformError =>
   new PlatformError('INVALID_INPUT', 'The body of the request is not whole: its sender stopped before the end.');
 
-/** Writes a stream as fast as the client reads it. A client that leaves ends the stream. */
+/** Writes a stream as fast as the client reads it. A client that disconnects ends the stream. */
 async function pour(
   body: AsyncIterable<Uint8Array>,
   response: ServerResponse,
@@ -155,13 +157,13 @@ async function pour(
   const leave = () => {
     isGone = true;
     resume();
-    // The client is gone, so errors of the stream cannot be told.
+    // The client has disconnected, so errors of the stream cannot be reported.
     chunks.return?.().catch(() => {});
   };
   response.on('drain', () => resume()).once('close', leave);
-  // The only sign for an answer that still waits behind others of its connection.
+  // The only event for a response that is queued behind others on its connection.
   incoming.once('error', leave);
-  // Clients act on the status while they wait for the first event.
+  // Clients act on the status before the first event arrives.
   const status = setTimeout(() => response.flushHeaders(), STATUS_MS);
   try {
     for await (const chunk of { [Symbol.asyncIterator]: () => chunks }) {
@@ -175,7 +177,7 @@ async function pour(
       }
     }
   } catch (error) {
-    // What came before has to arrive.
+    // Flush what was written before the error.
     response.flushHeaders();
     await endOfTurn();
     throw error;
@@ -186,12 +188,12 @@ async function pour(
 }
 
 /**
- * Reads and drops the rest of a body that its answer did not need, such as one that is too large. A connection that is
- * closed with unread bytes loses the answer, and one that is kept with them cannot be reused. Returns false if the rest
- * is too long or too slow.
+ * Reads and discards the rest of a request body that the handler did not read, such as one that is too large. Closing a
+ * connection with unread bytes loses the response, and keeping it open prevents reuse. Returns false if the rest is too
+ * long or too slow.
  */
 async function drain(incoming: IncomingMessage): Promise<boolean> {
-  // It has closed already, so neither event below would come.
+  // The stream is closed already, so neither event below would fire.
   if (incoming.destroyed) return incoming.complete;
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const timer = setTimeout(() => resolve(false), DRAIN_MS);
@@ -212,8 +214,8 @@ async function drain(incoming: IncomingMessage): Promise<boolean> {
 }
 
 /**
- * Resolves at the end of this turn of the event loop. Answers that wait for it are sent together and wake the receiver once:
- * a third more requests per second (`npm run bench`, first row).
+ * Resolves at the end of this turn of the event loop. Responses that wait for it are sent together and wake the
+ * receiver once: a third more requests per second (`npm run bench`, first row).
  */
 function endOfTurn(): Promise<void> {
   turn ??= new Promise((resolve) =>

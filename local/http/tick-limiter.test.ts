@@ -9,7 +9,7 @@ test('begins what comes in its order, so much in each turn of the event loop', a
   expect(begun).toEqual(['a', 'b']);
   await nextTurn();
   expect(begun).toEqual(['a', 'b', 'c', 'd']);
-  // Behind what waits.
+  // Queued behind the waiting work.
   begin(() => begun.push('f'));
   await nextTurn();
   expect(begun).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);

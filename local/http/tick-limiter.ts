@@ -1,9 +1,9 @@
 /**
- * Begins work in the order in which it comes, at most `most` of it in each turn of the event loop. All that arrives in one turn
- * would otherwise go through its steps together: the first would end hardly earlier than the last, and all of it would stay
- * in memory until then.
+ * Starts work in order of arrival, at most `maxPerTick` in each turn of the event loop. Otherwise all work that arrives
+ * in one turn would go through its steps together: the first would end hardly earlier than the last, and all of it
+ * would stay in memory until then.
  *
- * @returns Begins `work` now or in a later turn; `work` never throws.
+ * @returns Function that starts `work` now or in a later turn. `work` must not throw.
  */
 export function createTickLimiter(maxPerTick: number): (work: () => void) => void {
   const waiting: (() => void)[] = [];

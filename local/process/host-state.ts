@@ -8,7 +8,7 @@ import type { FairSandbox } from '../sandbox/fair-sandbox.ts';
 import { Counter, gauge, Histogram } from './metrics.ts';
 
 const DELAY_PERIOD_MS = 60_000;
-/** How often Node looks: each look wakes an idle process. */
+/** Sampling interval of the event loop delay. Each sample wakes an idle process. */
 const DELAY_RESOLUTION_MS = 20;
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
@@ -53,7 +53,7 @@ export class LocalState implements HostState {
   }
 
   countRequest(method: string, status: number, ms: number): void {
-    // Clients may send any method.
+    // Clients may send arbitrary methods.
     this.#requests.add(METHODS.includes(method) ? method : 'other', status);
     this.#requestTimes.observe(ms / 1000);
   }
@@ -132,8 +132,8 @@ export class LocalState implements HostState {
 }
 
 /**
- * How much later than asked for, in milliseconds, from a value of `monitorEventLoopDelay`: nanoseconds between two looks, the
- * time between them included. Before anything was measured, that is NaN or 0.
+ * Returns the event loop delay in milliseconds from a value of `monitorEventLoopDelay`, which is the time between two
+ * samples in nanoseconds, sampling interval included. Before the first sample that is NaN or 0.
  */
 export const delayMs = (nanoseconds: number): number =>
   Number.isFinite(nanoseconds) ? Math.max(0, Math.round(nanoseconds / 1e4 - DELAY_RESOLUTION_MS * 100) / 100) : 0;

@@ -4,7 +4,7 @@ import type { Log } from '#core/ports/deps.ts';
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type Level = (typeof LEVELS)[number];
 
-/** Writes JSON lines to stderr, of level `least` and above. */
+/** Writes JSON lines of level `least` and above to stderr. */
 export function createLog(least: Level): Log {
   const at = (level: Level): Log[Level] => {
     // Every request has a line of level `debug`.

@@ -1,15 +1,15 @@
 /** Counters and histograms in the text format of Prometheus (https://prometheus.io/docs/instrumenting/exposition_formats/). */
 type Labels = Readonly<Record<string, string | number>>;
 
-/** Seconds: from a fast read to a long run. */
+/** Bucket bounds in seconds, from a fast read to a long run. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 
-/** A number that only grows, for each set of labels. */
+/** Monotonic counter for each set of labels. */
 export class Counter {
   readonly #name: string;
   readonly #help: string;
   readonly #labels: readonly string[];
-  /** By the values of the labels. */
+  /** Keyed by the label values. */
   readonly #counts = new Map<string, { readonly values: readonly (string | number)[]; count: number }>();
 
   constructor(name: string, help: string, labels: readonly string[]) {
@@ -18,7 +18,7 @@ export class Counter {
     this.#labels = labels;
   }
 
-  /** @param values Of the labels, in their order. */
+  /** @param values Label values, in the order of the labels. */
   add(...values: readonly (string | number)[]): void {
     const key = values.join('\n');
     const known = this.#counts.get(key);
@@ -37,7 +37,7 @@ export class Counter {
   }
 }
 
-/** How many durations were at most as long as each bound. */
+/** Cumulative histogram: number of durations up to each bound. */
 export class Histogram {
   readonly #name: string;
   readonly #help: string;
@@ -68,7 +68,7 @@ export class Histogram {
   }
 }
 
-/** What is so at the moment: labels with their numbers. */
+/** Formats a gauge: current values by labels. */
 export const gauge = (name: string, help: string, ...values: readonly (readonly [Labels, number])[]): string[] => [
   ...head(name, help, 'gauge'),
   ...values.map(([labels, value]) => `${name}${textOf(labels)} ${value}`),

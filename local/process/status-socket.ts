@@ -8,8 +8,8 @@ const NAME = 'platform.sock';
 const PATIENCE_MS = 5_000;
 
 /**
- * Tells each process that may open the data folder how the platform on it is, as JSON: a socket in that folder, which takes no orders.
- * Returns what closes it.
+ * Serves the platform's status as JSON to each process that may open the data folder, on a read-only socket in that
+ * folder. Returns a function that closes it.
  */
 export async function serveStatus(dataFolder: string, status: () => Promise<unknown>): Promise<() => Promise<void>> {
   const server = createServer(async (socket) => {
@@ -32,7 +32,7 @@ export async function serveStatus(dataFolder: string, status: () => Promise<unkn
     });
 }
 
-/** The answer of the platform that runs on this folder; `undefined` if none does. */
+/** Asks the platform that runs on this folder for its status. Returns `undefined` if none is running. */
 export async function askStatus(dataFolder: string): Promise<Record<string, unknown> | undefined> {
   let folder: ReturnType<typeof shortPath> | undefined;
   try {
@@ -41,7 +41,7 @@ export async function askStatus(dataFolder: string): Promise<Record<string, unkn
     socket.setTimeout(PATIENCE_MS, () => socket.destroy(new Error(`the platform on ${dataFolder} does not answer`)));
     return JSON.parse(await text(socket)) as Record<string, unknown>;
   } catch (error) {
-    // Left by a process that died.
+    // The socket was left by a process that died.
     if (hasCode(error, 'ENOENT') || hasCode(error, 'ECONNREFUSED')) return undefined;
     throw error;
   } finally {
@@ -49,7 +49,7 @@ export async function askStatus(dataFolder: string): Promise<Record<string, unkn
   }
 }
 
-/** Paths of sockets have at most 107 bytes (unix(7)), so the folder is named by its descriptor. */
+/** Socket paths have at most 107 bytes (unix(7)), so the path uses the folder's descriptor. */
 function shortPath(dataFolder: string) {
   const folder = openSync(dataFolder, 'r');
   return { path: `/proc/self/fd/${folder}/${NAME}`, close: () => closeSync(folder) };

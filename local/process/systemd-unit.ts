@@ -1,20 +1,21 @@
 /** User of the service, and name of its folder below /var/lib. */
 const NAME = 'agent-platform';
-/** Calls under way may end first (`server.ts`); then systemd ends them. */
+/** Grace period for calls in progress (`server.ts`) before systemd kills the process. */
 const STOP_SECONDS = 310;
 
 export interface UnitOptions {
-  /** Program and arguments that run the platform. */
+  /** Program and arguments that start the platform. */
   readonly program: readonly string[];
-  /** Folder of the platform's code. */
+  /** Root folder of the platform's code. */
   readonly root: string;
 }
 
 /**
- * A unit of systemd. It takes from the service what the sandboxes do not need. They make user, mount, process and network namespaces,
- * and mount a `/proc` of their own, which the kernel allows only where nothing hides parts of the service's: so these are not set:
- * RestrictNamespaces, PrivateUsers, ProtectKernelTunables, ProtectKernelLogs, ProtectControlGroups, ProtectProc, ProcSubset,
- * ProtectHostname, SystemCallFilter. MemoryDenyWriteExecute would stop Node's compiler.
+ * Returns a systemd unit. It drops the privileges that sandboxes do not need. Sandboxes create user, mount, process and
+ * network namespaces and mount their own `/proc`, which the kernel allows only if no part of the service's `/proc` is
+ * masked. So these options are not set: RestrictNamespaces, PrivateUsers, ProtectKernelTunables, ProtectKernelLogs,
+ * ProtectControlGroups, ProtectProc, ProcSubset, ProtectHostname, SystemCallFilter. MemoryDenyWriteExecute would stop
+ * Node's compiler.
  */
 export const systemdUnit = ({ program, root }: UnitOptions): string => `[Unit]
 Description=Agent hosting platform
@@ -60,7 +61,7 @@ UMask=0077
 WantedBy=multi-user.target
 `;
 
-/** A word of a command line (systemd.service(5)). */
+/** Quotes a word of a command line (systemd.service(5)). */
 const quoted = (word: string): string =>
   /^[\w./=@:+,-]+$/.test(word)
     ? word

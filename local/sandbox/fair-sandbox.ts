@@ -8,7 +8,7 @@ const PER_PROCESSOR = 16;
 const BYTES_EACH = 128 * 1024 * 1024;
 const MIN_SANDBOXES = 4;
 
-/** How many sandboxes run at once when the setting does not say. */
+/** Default maximum number of concurrent sandboxes. */
 export const defaultMaxSandboxes = (): number =>
   Math.max(MIN_SANDBOXES, Math.min(availableParallelism() * PER_PROCESSOR, Math.floor(totalmem() / 2 / BYTES_EACH)));
 
@@ -21,9 +21,9 @@ interface Waiter extends Work {
 /**
  * A sandbox that opens at most `maxConcurrent` sessions at once, in the order of `core/execution/fair-queue.ts`.
  *
- * Work without a turn is opened at once, even when every place is taken: the bound protects the machine's memory and is
- * an estimate, while a chain of sub-calls that waited for a place could wait for the runs above it, which wait for it.
- * It counts as open: runs get their next turn when fewer than `maxConcurrent` sessions are left.
+ * Work without a `turn` is opened at once, even when all slots are taken. The limit is an estimate that protects the
+ * machine's memory, while sub-calls that waited for a slot could deadlock with the runs above them. Such work counts as
+ * open: runs are dequeued when fewer than `maxConcurrent` sessions remain.
  */
 export class FairSandbox implements Sandbox {
   readonly #sandbox: Sandbox;
@@ -39,7 +39,7 @@ export class FairSandbox implements Sandbox {
     this.#maxConcurrent = maxConcurrent;
   }
 
-  /** Throws RATE_LIMITED when no turn came within half of the time until the deadline. */
+  /** Throws RATE_LIMITED if no slot is free within half of the time until the deadline. */
   async open({ turn, ...spec }: SandboxSpec): Promise<SandboxSession> {
     const work: Work = turn === undefined ? {} : await this.#takeTurn(turn, spec);
     this.#open.add(work);
@@ -65,7 +65,7 @@ export class FairSandbox implements Sandbox {
     };
   }
 
-  /** Sandboxes in use, runs that wait for one and how long the first of them has, and the bound of those in use. */
+  /** Number of sandboxes in use and its limit, number of queued runs, and wait time of the first of them. */
   get load(): { readonly running: number; readonly waiting: number; readonly max: number; readonly oldestMs: number } {
     const [oldest] = this.#waiting;
     const oldestMs = oldest === undefined ? 0 : Math.max(0, this.#clock.now() - oldest.since);
@@ -80,7 +80,7 @@ export class FairSandbox implements Sandbox {
     return this.#sandbox.close();
   }
 
-  /** Resolves with a place that is counted as open already. */
+  /** Resolves with a slot that is already counted as open. */
   async #takeTurn(
     { owner, deadline, onState }: SandboxTurn,
     { purpose, signal }: Pick<SandboxSpec, 'purpose' | 'signal'>,
@@ -94,7 +94,7 @@ export class FairSandbox implements Sandbox {
     if (!this.#waiting.has(waiter)) return waiter;
     onState?.('waiting');
     const giveUp = (reason: unknown): void => {
-      // The turn may have come in the same moment.
+      // The slot may have been granted at the same moment.
       if (this.#waiting.delete(waiter)) turn.reject(reason);
     };
     const onAbort = (): void => giveUp(signal?.reason);
@@ -121,7 +121,7 @@ export class FairSandbox implements Sandbox {
     }
   }
 
-  /** Safe to call twice. */
+  /** Idempotent. */
   #leave(work: Work): void {
     if (this.#open.delete(work)) this.#startNext();
   }

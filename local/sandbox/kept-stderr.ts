@@ -3,9 +3,9 @@ const TAIL_BYTES = 64 * 1024;
 const LINE_END = 10;
 
 /**
- * What is kept of a command's stderr: its beginning as it comes and its end with the exit
- * (`docs/interface/sandbox.md#program-protocol`). Cuts are at the ends of lines, where there are any: part of a secret could
- * not be masked.
+ * Truncates a command's stderr: passes on its beginning as it arrives and its end with the exit
+ * (`docs/interface/sandbox.md#program-protocol`). It cuts at line ends if possible, because a partial secret could not
+ * be masked.
  */
 export class KeptStderr {
   #room = HEAD_BYTES;
@@ -18,7 +18,7 @@ export class KeptStderr {
     const rest = data.subarray(head.length);
     this.#room = rest.length > 0 ? 0 : Math.max(0, this.#room - head.length);
     this.#tail = Buffer.concat([this.#tail, rest]);
-    // Twice the tail, so that most chunks are only appended.
+    // The buffer holds up to twice the tail, so that most chunks are only appended.
     if (this.#tail.length > 2 * TAIL_BYTES) {
       this.#leftOut += this.#tail.length - TAIL_BYTES;
       this.#tail = Buffer.from(this.#tail.subarray(-TAIL_BYTES));
@@ -26,7 +26,7 @@ export class KeptStderr {
     return head;
   }
 
-  /** The end that is kept, with a note about what was left out before it. */
+  /** Returns the retained end, preceded by a note about the omitted bytes. */
   end(): Buffer {
     if (this.#leftOut === 0 && this.#tail.length <= TAIL_BYTES) return this.#tail;
     const last = this.#tail.subarray(-TAIL_BYTES);

@@ -17,7 +17,7 @@ const root = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 const isRoot = process.getuid?.() === 0;
 
-/** Command lines of this host's processes; a sandboxed one is seen from here, too. */
+/** Returns the command lines of this host's processes, including sandboxed ones. */
 function commandLines(): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -244,7 +244,7 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
             { encoding: 'utf8' },
           );
           expect(stderr).toBe('');
-          // The fourth descriptor is the list itself.
+          // The fourth descriptor is the directory listing itself.
           const each = ['4\n', '4\n', 'SANDBOX_FILE', 'SANDBOX_FILE'];
           expect(JSON.parse(stdout)).toEqual([...each, ...each]);
         });
@@ -255,11 +255,11 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           expect(limits!.detail).toMatch(detail);
         });
 
-        // What it comes to is measured in bench/sandboxes.ts.
+        // The effect is measured in bench/sandboxes.ts.
         test.skipIf(!isRoot)('a run of many busy sessions weighs about as much as one of two', async () => {
           const { by } = (await sandbox.status()).limits!;
           const mark = `busy-${process.pid}-${kind}`;
-          // In each of its sessions the scheduler might see a user of its own.
+          // The scheduler might treat each of its sessions as a separate user.
           const program = `import os, sys
 for _ in range(int(sys.argv[2])):
     if os.fork() == 0:
@@ -369,7 +369,7 @@ function commandLineOf(pid: string): string {
   }
 }
 
-/** Why the suite cannot become an ordinary user and start a platform as one. */
+/** Returns why the suite cannot switch to an ordinary user and start a platform, if so. */
 function unprivilegedProblem(): string | undefined {
   if (!isRoot) return 'this is one already, see the other tests';
   const user = ['--reuid=65534', '--regid=65534', '--clear-groups'];
@@ -379,13 +379,13 @@ function unprivilegedProblem(): string | undefined {
   return probe.status === 0 ? undefined : 'this checkout is not readable for others';
 }
 
-/** What `/proc/PID/stat` says behind the name in brackets. */
+/** Fields of `/proc/PID/stat` after the name in brackets. */
 function stateOf(pid: string): { state?: string; nice: number } {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
     return { state: fields[0]!, nice: Number(fields[16]) };
   } catch {
-    // It has ended.
+    // The process has ended.
     return { nice: 0 };
   }
 }

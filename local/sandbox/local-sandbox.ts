@@ -11,24 +11,24 @@ import { removeLeftovers } from '#runner/sandbox/scratch.ts';
 import { UnsandboxedSandbox } from './unsandboxed.ts';
 
 export interface LocalSandboxOptions {
-  /** Absolute path. Expanded bundles and layers are kept here. */
+  /** Absolute path of the cache of expanded bundles and layers. */
   readonly cacheFolder: string;
-  /** Where bundles and layers come from. */
+  /** Source of bundles and layers. */
   readonly blobs: Blobs;
-  /** Of the disk of the cache. @default - endless */
+  /** Free space on the cache's disk. @default - unlimited */
   readonly space?: Space;
-  /** @default 'auto': unshare where it works, at half of bubblewrap's cost, else bubblewrap */
+  /** @default 'auto': unshare if available (half the cost of bubblewrap), else bubblewrap */
   readonly kind?: 'auto' | 'bubblewrap' | 'unshare' | 'unsandboxed';
-  /** The platform's own address: the one private address that sandboxes with egress may reach. */
+  /** The platform's own address, the only private address that sandboxes with egress may reach. */
   readonly gateway?: Gateway;
-  /** Package registries that installations may use, and runs may not. */
+  /** Package registries that only installations may use, never runs. */
   readonly registries?: Registries;
-  /** Sandboxes kept started ahead for the agents used last. @default 4 */
+  /** Number of sandboxes started in advance for recently used agents. @default 4 */
   readonly prestart?: number;
   readonly log?: (line: string) => void;
 }
 
-/** Starts even where the host cannot isolate; then `status` says why, and `open` throws. */
+/** Succeeds even if the host cannot isolate. Then `status` gives the reason and `open` throws. */
 export async function createLocalSandbox(options: LocalSandboxOptions): Promise<Sandbox> {
   await removeLeftovers();
   const cacheFolder = resolve(options.cacheFolder);

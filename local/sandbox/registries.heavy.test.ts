@@ -21,7 +21,7 @@ test.for(KINDS)('%s: pip and npm install packages in an installation', { timeout
   skip(noRegistry !== undefined, noRegistry);
   const folder = mkdtempSync(join(tmpdir(), 'sandbox-registries-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  // The certificates that this host trusts; registries at any address.
+  // This host's trusted certificates. Registries may be at any address.
   const certificates = '/etc/ssl/certs/ca-certificates.crt';
   const registries = {
     env: { PIP_CERT: certificates, NODE_EXTRA_CA_CERTS: certificates },

@@ -50,7 +50,7 @@ test('limits time and output', async () => {
   const ranFor = (timeoutMs: number) =>
     ran(session, 'trap "" TERM; echo ready; while :; do sleep 0.1; done', { timeoutMs });
   let late = await ranFor(100);
-  // On a busy machine the shell may be ended before it ignores the signal.
+  // On a busy machine the shell may be killed before it installs its signal handler.
   for (let timeoutMs = 200; !late.out && timeoutMs < 10_000; timeoutMs *= 2) late = await ranFor(timeoutMs);
   expect(late).toMatchObject({ out: 'ready\n', exit: { reason: 'timeout', exitCode: 137 } });
   expect((await ran(session, 'yes', { maxOutputBytes: 100 })).exit.reason).toBe('output_limit');

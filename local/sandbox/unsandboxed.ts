@@ -24,9 +24,9 @@ import { makeScratchFolder } from '#runner/sandbox/scratch.ts';
 import { KeptStderr } from './kept-stderr.ts';
 
 /**
- * No isolation: commands are processes of the platform's own user, in a fresh folder. Only for hosts where no sandbox
- * works, and for agents whose code the operator would run by hand. Only the limits of time and output hold. Absolute paths
- * in a command are the host's; `/home/user` and `/tmp` are mapped in file operations and `cwd` only.
+ * Runs commands without isolation, as processes of the platform's own user in a fresh folder. Only for hosts where no
+ * sandbox works, and for agents whose code the operator would run by hand. Only the time and output limits apply.
+ * Absolute paths in a command are the host's; `/home/user` and `/tmp` are mapped in file operations and `cwd` only.
  */
 export class UnsandboxedSandbox implements Sandbox {
   readonly #cache: ContentCache;
@@ -47,7 +47,7 @@ export class UnsandboxedSandbox implements Sandbox {
     for (const name of ['home/user', 'tmp', 'bin']) await mkdir(join(folder, name), { recursive: true });
     for (const { operation, at, from } of this.#runtime.root) {
       const isProgram = dirname(at) === '/runtime/bin' && (operation === 'bind' || !from.startsWith('/runtime/'));
-      // The npm script of the runtime knows only the paths inside a sandbox; the host's own npm is on the PATH.
+      // The runtime's npm script uses paths inside a sandbox, so commands use the host's npm on the PATH.
       if (isProgram && basename(at) !== 'npm') await symlink(from, join(folder, 'bin', basename(at)));
     }
     await mkdir(join(folder, 'node_modules'));
@@ -55,7 +55,7 @@ export class UnsandboxedSandbox implements Sandbox {
     const folders: CachedFolder[] = [];
     if (spec.bundle !== undefined) {
       const bundle = await this.#cache.bundle(spec.bundle, spec.owner);
-      // A copy, because other runs share the cached folder and nothing keeps the agent from changing it.
+      // Copied, because other runs share the cached folder and the agent could change it.
       await cp(bundle.path, join(folder, 'home/user/agent'), { recursive: true });
       bundle.release();
     }
@@ -97,7 +97,7 @@ class UnsandboxedSession implements SandboxSession {
   async *exec(request: ExecRequest): AsyncGenerator<ExecEvent> {
     const startedAt = performance.now();
     const cwd = request.cwd ?? (this.#spec.bundle === undefined ? '/home/user' : '/home/user/agent');
-    // A process group of its own, so that children die with it unless they leave the group.
+    // Runs in a separate process group, so that children are killed with it unless they leave the group.
     const child = spawn(existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh', ['-c', request.command], {
       cwd: this.#onHost(cwd),
       detached: true,
@@ -229,7 +229,7 @@ class UnsandboxedSession implements SandboxSession {
   }
 }
 
-/** Does nothing when the group is gone. */
+/** Sends a signal to the group. No-op if the group has ended. */
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   try {
     if (child.pid !== undefined) process.kill(-child.pid, signal);

@@ -5,14 +5,14 @@ import { lazyPayments, type Payments } from '#core/ports/payments.ts';
 import type { LocalConfig } from '../config.ts';
 import { type ScriptedStripeServer, startScriptedStripe } from './server.ts';
 
-/** Stripe with the operator's key; without one the scripted provider, which is then started. */
+/** Connects to Stripe with the operator's key; without a key, starts the scripted provider. */
 export async function localPayments(
   config: Pick<LocalConfig, 'stripeKey' | 'stripeWebhookSecret' | 'stripeUrl' | 'dataFolder'>,
   clock: Clock,
 ): Promise<{ readonly payments: Payments; readonly scripted?: ScriptedStripeServer }> {
   const { stripeKey: key, stripeUrl: url } = config;
   if (key !== undefined) {
-    // Without a signing secret, no event can be genuine.
+    // Without a configured signing secret no event can be verified, so a random one rejects all.
     const webhookSecret = config.stripeWebhookSecret ?? randomBytes(32).toString('hex');
     return { payments: stripeOnUse({ key, webhookSecret, url }, clock) };
   }

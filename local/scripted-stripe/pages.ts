@@ -30,11 +30,11 @@ interface Order {
   readonly title: string;
   readonly cents: number;
   readonly status: string;
-  /** A bank transfer is on its way. */
+  /** Whether a bank transfer is pending. */
   readonly isAwaited: boolean;
 }
 
-/** The page on which one pays. */
+/** Renders the payment page. */
 export function payPage({ title, cents, status, isAwaited }: Order, problem?: string): string {
   const heading = `<h1>${escaped(title)}</h1><p class="amount">${dollars(cents)}</p>`;
   const said = problem === undefined ? '' : `<p class="problem" role="alert">${escaped(problem)}</p>`;

@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import type { Clock } from '#core/ports/clock.ts';
 import { formOf, isExpanded, missing, type Nested, WireError, wrong } from './stripe-wire.ts';
 
-/** The cards of Stripe's own test mode (docs.stripe.com/testing), and a bank transfer. */
+/** Test cards of Stripe's test mode (docs.stripe.com/testing), and a bank transfer. */
 export const TEST_CARDS = {
   '4242424242424242': 'pays at once',
   '4000000000000002': 'is declined',
@@ -47,19 +47,19 @@ interface Dispute {
 interface Delivery {
   readonly event: string;
   tries: number;
-  /** Epoch milliseconds of the next try. */
+  /** Epoch milliseconds of the next attempt. */
   due: number;
 }
 
-/** All that the provider remembers, as JSON. */
+/** Persistent state of the provider, as JSON. */
 export interface ScriptedState {
   readonly sessions: Record<string, Session>;
   readonly payments: Record<string, Payment>;
   readonly refunds: Record<string, Refund>;
   readonly disputes: Record<string, Dispute>;
-  /** As sent, oldest first. */
+  /** Events as sent, oldest first. */
   readonly events: { readonly id: string; readonly created: number; readonly type: string; readonly data: unknown }[];
-  /** Answers by Idempotency-Key. */
+  /** Responses by Idempotency-Key. */
   readonly answers: Record<string, { readonly path: string; readonly status: number; readonly body: unknown }>;
   deliveries: Delivery[];
 }
@@ -82,25 +82,25 @@ export interface ScriptedStripeProps {
   readonly changed: () => void;
 }
 
-/** Events are tried again after 2, 4, 8 seconds and so on, at last each hour, for three days. */
+/** Events are retried after 2, 4, 8 seconds and so on, up to hourly, for three days. */
 const MAX_PAUSE_MS = 3_600_000;
 const MAX_TRIES = 80;
 const MIN_CENTS = 50;
 
 /**
- * A payment provider that takes no money and speaks the part of Stripe's API that the platform uses: sessions of Checkout,
- * refunds, disputes, events with signatures and retries. `local/scripted-stripe/server.ts` serves it.
+ * A fake payment provider with the subset of Stripe's API that the platform uses: Checkout sessions, refunds, disputes,
+ * signed events and retries. `local/scripted-stripe/server.ts` serves it.
  */
 export class ScriptedStripe {
   readonly #props: ScriptedStripeProps;
-  /** Origin of the pages on which one pays. */
+  /** Origin of the payment pages. */
   url = 'http://127.0.0.1';
 
   constructor(props: ScriptedStripeProps) {
     this.#props = props;
   }
 
-  /** Answers a request to `/v1/...`: status and JSON body. */
+  /** Handles a request to `/v1/...`. Returns status and JSON body. */
   answer(method: string, path: string, headers: Headers, body: string): { status: number; body: unknown } {
     try {
       if (headers.get('authorization') !== `Bearer ${this.#props.key}`) {
@@ -163,7 +163,7 @@ export class ScriptedStripe {
         return listOf(of(Object.values(disputes), form), disputeView, form);
       case 'POST disputes/*': {
         const dispute = this.#open(id);
-        // As in Stripe's test mode: the evidence's text decides.
+        // The text of the evidence decides the outcome, as in Stripe's test mode.
         const evidence = (form.evidence as Nested | undefined)?.uncategorized_text;
         if (evidence === 'winning_evidence') this.#close(dispute, 'won');
         if (evidence === 'losing_evidence') this.#close(dispute, 'lost');
@@ -235,24 +235,24 @@ export class ScriptedStripe {
     return this.#sessionView(session);
   }
 
-  /** What the page shows; `undefined` if there is no such session. */
+  /** Returns the session for the payment page, or `undefined` if it does not exist. */
   find(sessionId: string): Readonly<Session> | undefined {
     return Object.hasOwn(this.#props.state.sessions, sessionId) ? this.#session(sessionId) : undefined;
   }
 
-  /** Whether a session is paid by a bank transfer that is still on its way. */
+  /** Whether a session awaits a pending bank transfer. */
   isAwaited({ payment }: Pick<Session, 'payment'>): boolean {
     return payment !== null && this.#props.state.payments[payment]?.status === 'processing';
   }
 
-  /** Ends the bank transfer of a session, if one is on its way. Returns where the browser goes next. */
+  /** Completes the pending bank transfer of a session, if any. Returns the address for the browser's redirect. */
   transfer(sessionId: string, hasArrived: boolean): { readonly goTo: string } {
     const session = this.#session(sessionId);
     if (this.isAwaited(session)) this.#endTransfer(this.#payment(session.payment!), hasArrived);
     return { goTo: returnUrl(session) };
   }
 
-  /** Pays an open session as a user does on its page. Returns where the browser goes next, or why it stays. */
+  /** Pays an open session as a user would on its page. Returns the redirect address, or the problem to show. */
   pay(sessionId: string, card: TestCard): { readonly goTo: string } | { readonly problem: string } {
     const session = this.#session(sessionId);
     if (session.status !== 'open') return { problem: 'This page has been used, or it is too old.' };
@@ -409,7 +409,7 @@ export class ScriptedStripe {
     };
   }
 
-  /** What a receipt shows; `undefined` if there is no such charge. */
+  /** Returns the data of a receipt, or `undefined` if the charge does not exist. */
   receipt(charge: string): { readonly cents: number; readonly refundedCents: number } | undefined {
     const payment = Object.values(this.#props.state.payments).find((each) => each.charge === charge);
     return payment && { cents: payment.cents, refundedCents: this.#refundedOf(payment.id) };
@@ -418,7 +418,7 @@ export class ScriptedStripe {
   #tell(type: string, subject: unknown): void {
     const { state, clock, changed } = this.#props;
     const id = newId('evt_', 12);
-    // What it was at this moment: a later change is another event.
+    // A copy of the current state: a later change is a separate event.
     const data = { object: structuredClone(subject) };
     const rest = { object: 'event', api_version: null, livemode: false, pending_webhooks: 1, request: null };
     state.events.push({ id, created: this.#seconds(), type, data, ...rest } as never);
@@ -426,7 +426,7 @@ export class ScriptedStripe {
     changed();
   }
 
-  /** An event as its receiver gets it: the body, and the header `stripe-signature`, made now. */
+  /** Returns an event as its receiver gets it: the body and a fresh `stripe-signature` header. */
   signed(eventId: string): { readonly body: string; readonly signature: string } {
     const body = JSON.stringify(this.#props.state.events.find(({ id }) => id === eventId));
     const time = this.#seconds();
@@ -434,7 +434,7 @@ export class ScriptedStripe {
     return { body, signature: `t=${time},v1=${mac}` };
   }
 
-  /** Sends the events that are due. Returns when the next ones are, in epoch milliseconds. */
+  /** Sends the due events. Returns when the next ones are due, in epoch milliseconds. */
   async deliver(post: (message: { body: string; signature: string }) => Promise<boolean>): Promise<number | undefined> {
     const { state, clock, changed } = this.#props;
     for (const delivery of state.deliveries.filter(({ due }) => due <= clock.now())) {

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { SystemClock } from '#core/ports/clock.ts';
 import { startScriptedStripe } from './server.ts';
 
-/** The provider with one open session, and requests to its page with any headers. */
+/** Starts the provider with one open session, and requests its page with any headers. */
 async function openPage() {
   const server = await startScriptedStripe({ clock: new SystemClock() });
   onTestFinished(() => server.close());

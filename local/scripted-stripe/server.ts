@@ -9,14 +9,14 @@ import { payPage, receiptPage } from './pages.ts';
 import { emptyState, ScriptedStripe, TEST_CARDS, type TestCard } from './scripted-stripe.ts';
 
 export interface ScriptedStripeServer {
-  /** Origin, for `PLATFORM_STRIPE_URL`. */
+  /** Origin for `PLATFORM_STRIPE_URL`. */
   readonly url: string;
   readonly key: string;
   readonly webhookSecret: string;
   readonly provider: ScriptedStripe;
-  /** Begins to send events to this address, those of earlier starts included. */
+  /** Starts sending events to this address, including those of earlier starts. */
   deliverTo(url: string): void;
-  /** Keeps further events back. */
+  /** Pauses the delivery of events. */
   holdEvents(): void;
   close(): Promise<void>;
 }
@@ -25,8 +25,8 @@ const MAX_FORM_BYTES = 64 * 1024;
 const DELIVERY_MS = 10_000;
 
 /**
- * Starts the scripted payment provider on a free port of this machine alone: whoever reaches its pages gets credits for
- * nothing. Its state is in `file`, if given.
+ * Starts the scripted payment provider on a free loopback port, because everyone who can open its pages gets free
+ * credits. Its state is in `file`, if given.
  */
 export async function startScriptedStripe({
   clock,
@@ -157,8 +157,9 @@ async function serve(provider: ScriptedStripe, request: IncomingMessage, respons
 }
 
 /**
- * Whether a request is addressed to this provider by its own name, and does not come from a page of another origin: a page
- * that the operator opens in a browser could otherwise pay for whoever wrote it, also under a name that leads to this machine.
+ * Whether a request names this provider as its host and does not come from a page of another origin. Otherwise a web
+ * page that the operator opens could pay on its author's behalf, also through a host name that resolves to this
+ * machine.
  */
 function isOwn({ url }: ScriptedStripe, { headers: { host, origin } }: IncomingMessage): boolean {
   return host === new URL(url).host && (origin === undefined || origin === url);

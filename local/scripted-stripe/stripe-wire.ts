@@ -1,4 +1,4 @@
-/** The form of Stripe's requests and errors. */
+/** Wire format of Stripe's requests and errors. */
 
 /** A parsed form: lists are objects with the members `0`, `1` and so on. */
 export interface Nested {
@@ -27,7 +27,7 @@ export function formOf(text: string): Nested {
 export const isExpanded = (form: Nested, path: string): boolean =>
   Object.values((form.expand as Nested | undefined) ?? {}).includes(path);
 
-/** An answer in Stripe's form of errors. */
+/** Error response in Stripe's format. */
 export class WireError extends Error {
   readonly #status: number;
   readonly #type: string;

@@ -6,13 +6,13 @@ import { connect } from 'node:net';
 import { afterAll, describe, expect, test } from 'vitest';
 import { ECHO_APP, startServiceHost } from '#test/helpers/local-services.ts';
 
-/* What an app may do in its sandbox, each with its outcome, beside `local-service-host.heavy.test.ts`. */
+/* Faults that an app may cause in its sandbox, and their outcomes; complements `local-service-host.heavy.test.ts`. */
 
 const { problem, close, host, port, reports, bundleOf, newOrder, instancesOf, until, isReady, ask } =
   await startServiceHost();
 afterAll(close);
 
-/** Processes of this machine whose command line has the text. */
+/** Returns the processes of this machine whose command line contains the text. */
 const processesWith = (text: string): string[] =>
   readdirSync('/proc').filter((name) => {
     try {
@@ -22,7 +22,7 @@ const processesWith = (text: string): string[] =>
     }
   });
 
-/** An app with an argument by which its processes are found. */
+/** Deploys an app with an argument that identifies its processes. */
 async function deploy(script: string) {
   const mark = `mark-${randomUUID()}`;
   const app = { kind: 'argv', argv: ['node', 'app.js', mark] } as const;
@@ -134,7 +134,7 @@ describe.skipIf(problem !== undefined)('a request', () => {
       `require('node:http').createServer((request, response) => response.end('${name} ' + request.url)).listen(process.env.PORT)`;
     const [a, b] = [(await deploy(named('a'))).order, (await deploy(named('b'))).order];
     await Promise.all([isReady(a), isReady(b)]);
-    /** As it stands: clients take dots out of a path. */
+    /** Sends the path unchanged: HTTP clients normalize dot segments. */
     const raw = async (path: string, hostname: string): Promise<string> => {
       const socket = connect(port, '127.0.0.1');
       socket.write(`GET ${path} HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\n\r\n`);
@@ -148,7 +148,7 @@ describe.skipIf(problem !== undefined)('a request', () => {
       [`/services/${a.id}/%2e%2e/%2e%2e/etc/passwd`, own, 'a /%2e%2e/%2e%2e/etc/passwd'],
       [`/services/${a.id}//other.example/`, own, 'a //other.example/'],
       [`/services/${a.id}?x=/services/${b.id}`, own, `a /?x=/services/${b.id}`],
-      // The host decides before the path does.
+      // The host name takes precedence over the path.
       [`/services/${a.id}/x`, `${b.label}.localhost`, `b /services/${a.id}/x`],
       [`http://${b.label}.localhost/x`, `${a.label}.localhost`, `a http://${b.label}.localhost/x`],
       // None of these is an address of a service.

@@ -10,15 +10,15 @@ import type { LocalServiceHost } from './local-service-host.ts';
 
 export interface ServiceFrontOptions {
   readonly host: Pick<LocalServiceHost, 'idOf' | 'instanceFor'>;
-  /** The end of the services' host names, such as `localhost`. */
+  /** Domain of the services' host names, such as `localhost`. */
   readonly domain: string;
-  /** Whether requests come through a proxy of the operator's own, whose forwarding headers are right. */
+  /** Whether requests come through the operator's own proxy, whose forwarding headers are trusted. */
   readonly trustProxy: boolean;
-  /** Whom a request counts for: a client's address, or the sandbox that it comes from. */
+  /** Returns the rate-limit key of a request: the client's address, or the sandbox that it comes from. */
   clientOf(incoming: IncomingMessage): string | undefined;
 }
 
-/** A request for a service: who answers it, and how it is carried there. */
+/** A request for a service, with its instance and the way it is forwarded. */
 interface Addressed {
   readonly instance: ServiceInstance;
   readonly via: Via;
@@ -26,7 +26,7 @@ interface Addressed {
 
 const PATH = /^\/services\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=[/?]|$)/;
 
-/** Whether a key of a user, an agent, a run or a service is in there, as `Bearer` or as a password. */
+/** Whether the header has a platform key (of a user, agent, run or service), as `Bearer` or as a password. */
 function holdsKey(authorization: string): boolean {
   const [scheme = ''] = authorization.split(/\s/, 1);
   const credentials = authorization.slice(scheme.length).trim();
@@ -35,12 +35,12 @@ function holdsKey(authorization: string): boolean {
 }
 
 /**
- * Answers what is addressed to services on one machine, before the API sees it (`docs/interface/service-instances.md#address`):
+ * Handles requests to services on one machine before the API sees them (`docs/interface/service-instances.md#address`):
  *
- * - `http://<label>.<domain>/...`: an origin of its own, so the platform's cookies never come here
- * - `/services/<id>/...` of the platform's own address, for programs that cannot resolve `*.localhost`. It has the origin of
- *   the API: it is for loopback alone and under a name of this machine, browsers are refused, and cookies and keys of the
- *   platform pass in neither direction
+ * - `http://<label>.<domain>/...`: a separate origin, which never receives the platform's cookies
+ * - `/services/<id>/...` on the platform's own address, for programs that cannot resolve `*.localhost`. It shares the
+ * API's origin, so it works only over loopback and under a host name of this machine, browsers are rejected, and the
+ * platform's cookies and keys pass in neither direction
  */
 export class ServiceFront {
   readonly #options: ServiceFrontOptions;
@@ -50,12 +50,15 @@ export class ServiceFront {
     this.#options = options;
   }
 
-  /** After a start, services are ordered anew. Until this is called, one that is not there may still come. */
+  /**
+   * Marks the orders as complete: after a start, services are ordered again. Until then a missing service may still
+   * arrive.
+   */
   readonly isComplete = (): void => {
     this.#mayBeMissing = false;
   };
 
-  /** Whether the request is for a service; then it is answered. */
+  /** Returns whether the request is for a service, in which case it is handled here. */
   request(incoming: IncomingMessage, response: ServerResponse): boolean {
     try {
       const addressed = this.#addressOf(incoming);
@@ -67,13 +70,13 @@ export class ServiceFront {
     }
   }
 
-  /** Whether a request that offers to upgrade its connection is for a service, and one that is upgraded. */
+  /** Whether a request that offers an upgrade is for a service that may upgrade it. */
   mayUpgrade(incoming: IncomingMessage): boolean {
     if (!mayUpgrade(incoming)) return false;
     return this.#labelOf(incoming) !== undefined || PATH.test(incoming.url ?? '');
   }
 
-  /** Carries a connection that is to be upgraded. */
+  /** Forwards an upgrade request. */
   upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer): void {
     try {
       const addressed = this.#addressOf(incoming);
@@ -84,7 +87,7 @@ export class ServiceFront {
     }
   }
 
-  /** Throws {@link GatewayError} for a service that is not there, and for a request that may not use a path. */
+  /** Throws {@link GatewayError} if the service does not exist, or the request may not use the path form. */
   #addressOf(incoming: IncomingMessage): Addressed | undefined {
     const label = this.#labelOf(incoming);
     if (label !== undefined) {
@@ -105,7 +108,7 @@ export class ServiceFront {
     };
   }
 
-  /** The part of the host name before the services' domain. */
+  /** Returns the part of the host name before the services' domain. */
   #labelOf({ headers }: IncomingMessage): string | undefined {
     const end = `.${this.#options.domain}`;
     const hostname = (headers.host ?? '').toLowerCase().replace(/:\d*$/, '');
@@ -124,8 +127,8 @@ export class ServiceFront {
   }
 
   /**
-   * A browser names the page that it asks for by `Sec-Fetch-Site` or, where it sends none, by `Origin`; a foreign name that leads
-   * here (DNS rebinding) is in `Host`.
+   * Rejects browsers and foreign host names. Browsers send `Sec-Fetch-Site` or else `Origin`; a foreign name that
+   * resolves to this machine (DNS rebinding) shows in `Host`.
    */
   #checkMayUsePath({ socket, headers }: IncomingMessage): void {
     const { host = '', origin, 'sec-fetch-site': site } = headers;

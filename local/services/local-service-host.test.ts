@@ -46,7 +46,7 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
     await until(() => received).toMatch(/hello$/);
     socket.destroy();
 
-    // Polled all the time, the service is never away.
+    // Polling shows that the service is always available.
     const second = nextOrder(first, { bundle, env: { VERSION: '2' } });
     const statuses: (number | undefined)[] = [];
     const polling = (async () => {
@@ -128,7 +128,7 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
       message: expect.stringContaining('service_url'),
     });
     expect((await at('/', { 'x-forwarded-for': '203.0.113.9' })).status).toBe(403);
-    // A page of another site, by its own origin or by a name of its own that leads here.
+    // A page of another site, with its own origin or with a host name that resolves to this machine.
     const upgrade = { connection: 'Upgrade', upgrade: 'websocket' };
     for (const headers of [
       { host: 'evil.example' },

@@ -20,30 +20,30 @@ import { specOf } from '#runner/service/place.ts';
 import { Reporter } from '#runner/service/reporter.ts';
 import { LogFile } from './log-file.ts';
 
-/** Between SIGTERM and SIGKILL. */
+/** Grace period between SIGTERM and SIGKILL. */
 const GRACE_MS = 10_000;
-/** Pause before an instance whose token was refused is started again. */
+/** Delay before the restart of an instance whose token was rejected. */
 const REFUSED_MS = 5000;
-/** Maximum number of instances that start at the same time: after a restart of the machine all of them are due. */
+/** Maximum number of instances that start concurrently: after a reboot all of them are due. */
 const MAX_STARTING = 4;
 
 export interface LocalServiceHostOptions {
-  /** Where apps run; or why none can. */
+  /** Sandbox for apps, or the reason why none is available. */
   readonly sandbox: NamespaceSandbox | { readonly problem: string };
-  /** Folder of the logs, with a folder for each service in it. */
+  /** Folder of the logs, with a subfolder for each service. */
   readonly folder: string;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
-  /** Address of the platform's own API, without a slash at the end. */
+  /** Address of the platform's API, without a trailing slash. */
   readonly platformUrl: string;
-  /** The public address of a service with this label, without a slash at the end. */
+  /** Returns the public address of the service with this label, without a trailing slash. */
   addressOf(label: string): string;
   boot(serviceId: string, token: string): Promise<BootDocument>;
   take(reports: readonly ServiceReport[]): Promise<void>;
 }
 
-/** What stands for the order of a service that has had none. */
+/** Placeholder order of a service before its first order. */
 const NEVER_ORDERED = {
   revision: 0,
   token: '',
@@ -53,16 +53,16 @@ const NEVER_ORDERED = {
   limits: { memoryBytes: 0, diskBytes: 0, fileBytes: 0, processes: 0 },
 };
 
-/** A service that the host has, and its instances. */
+/** A service on this host and its instances. */
 interface Hosted {
   order: ServiceOrder;
   isPaused: boolean;
   isRemoved: boolean;
   readonly instances: Set<Running>;
   readonly log: LogFile;
-  /** No instance is started until then. */
+  /** Epoch milliseconds before which no instance starts. */
   notBefore: number;
-  /** The loop that brings it to what was ordered. */
+  /** Reconciliation loop of the service. */
   work: Promise<void>;
   wake: () => void;
   turn: number;
@@ -74,14 +74,13 @@ interface Running {
   readonly startedAt: number;
   readonly instance: ServiceInstance;
   isEnding: boolean;
-  /** Resolves when nothing of it is left. */
+  /** Resolves when the instance is fully removed. */
   readonly ended: Promise<void>;
 }
 
 /**
- * {@link ServiceHost} on one machine: apps run in sandboxes of their own, as runs do, and are ended with the platform's
- * process, however that ends. Nothing but logs is stored: after a start there are no services, and the records have them
- * ordered again.
+ * {@link ServiceHost} on one machine. Apps run in separate sandboxes, like runs, and end with the platform's process,
+ * however that ends. Only logs are stored: after a start the host has no services until the records order them again.
  */
 export class LocalServiceHost implements ServiceHost {
   readonly #options: LocalServiceHostOptions;
@@ -143,7 +142,7 @@ export class LocalServiceHost implements ServiceHost {
     hosted.work = this.#keep(hosted);
   }
 
-  /** After a start the host learns of a paused service only by this. */
+  /** After a start the host learns of a paused service only through this call. */
   async pause({ id, workspaceId, label }: ServiceRef): Promise<void> {
     const hosted = this.#services.get(id);
     if (!hosted) return this.#add({ ...NEVER_ORDERED, id, workspaceId, label }, true);
@@ -189,18 +188,18 @@ export class LocalServiceHost implements ServiceHost {
     }
   }
 
-  /** The id of the service with this label, `undefined` if the host has none. */
+  /** Returns the id of the service with this label, or `undefined` if the host has none. */
   idOf(label: string): string | undefined {
     return this.#byLabel.get(label);
   }
 
-  /** The instance for the next request, in turns; or why there is none. */
+  /** Returns the instance for the next request (round-robin), or why none is available. */
   instanceFor(serviceId: string): ServiceInstance | { readonly absence: string } | undefined {
     const hosted = this.#services.get(serviceId);
     if (!hosted) return undefined;
     const alive = [...hosted.instances].filter(({ isEnding }) => !isEnding);
     const ready = alive.filter(({ instance }) => instance.isReady);
-    // An app may listen before that is noticed: the instances of the older revision do so first.
+    // An app may listen before the host notices; instances of the older revision were ready first.
     const oldest = Math.min(...alive.map(({ revision }) => revision));
     const from = ready.length > 0 ? ready : alive.filter(({ revision }) => revision === oldest);
     hosted.turn += 1;
@@ -223,7 +222,7 @@ export class LocalServiceHost implements ServiceHost {
     await Promise.all([this.#reporter.settled(), ...all.map(({ log }) => log.flush())]);
   }
 
-  /** Brings a service to what was ordered, whenever something has changed, until it is removed. */
+  /** Reconciles a service with its order after each change, until it is removed. */
   async #keep(hosted: Hosted): Promise<void> {
     for (;;) {
       const changed = new Promise<void>((resolve) => {
@@ -275,7 +274,7 @@ export class LocalServiceHost implements ServiceHost {
     const running: Running = { id, revision, startedAt, instance, isEnding: false, ended };
     hosted.instances.add(running);
     void instance.run().then(async () => {
-      // Its token was refused: the records want something else already, and order it.
+      // The token was rejected because the records already have a newer revision, whose order will follow.
       if (!running.isEnding) hosted.notBefore = clock.now() + REFUSED_MS;
       await instance.stop();
       hosted.instances.delete(running);
@@ -310,7 +309,7 @@ export class LocalServiceHost implements ServiceHost {
     void running.instance.stop();
   }
 
-  /** Runs a start when fewer than {@link MAX_STARTING} others run. */
+  /** Runs a start when fewer than {@link MAX_STARTING} others are running. */
   async #inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (this.#starting >= MAX_STARTING) await new Promise<void>((resolve) => this.#waitingToStart.push(resolve));
     else this.#starting += 1;

@@ -2,17 +2,20 @@ import { appendFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { LOG_SEVERITIES, type ServiceLogLine, type ServiceLogQuery } from '#core/ports/service-host.ts';
 
-/** Size of one log file. A service has the current one and two older ones (`docs/interface/service-instances.md#logs`). */
+/**
+ * Maximum size of one log file. A service has the current file and two older ones
+ * (`docs/interface/service-instances.md#logs`).
+ */
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 const FILES = ['log.jsonl', 'log.1.jsonl', 'log.2.jsonl'] as const;
-/** Lines are written together, this long after the first of them. */
+/** Time for which lines are batched. */
 const WRITE_MS = 100;
-/** Limit of lines that wait to be written. A disk that is slower than the service loses further ones. */
+/** Maximum size of buffered lines. If the disk is slower than the service, further lines are dropped. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 const READ_BYTES = 256 * 1024;
 const NEWLINE = 10;
 
-/** The log of one service in a folder of its own: JSON lines, newest last, in files that take turns. */
+/** Log of one service in its own folder: JSON lines, newest last, in rotated files. */
 export class LogFile {
   readonly #folder: string;
   #waiting: string[] = [];
@@ -26,7 +29,7 @@ export class LogFile {
     this.#folder = folder;
   }
 
-  /** Never fails and never waits: a log is no reason to stop a service. */
+  /** Never throws and never blocks: a logging problem must not stop a service. */
   write(line: ServiceLogLine): void {
     if (this.#waitingBytes > MAX_WAITING_BYTES) {
       this.#lost += 1;
@@ -42,7 +45,7 @@ export class LogFile {
     this.#waitingBytes += Buffer.byteLength(text);
   }
 
-  /** Resolves when all lines up to now are written. */
+  /** Resolves when all lines so far are written. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -58,7 +61,7 @@ export class LogFile {
     const text = this.#waiting.join('');
     this.#waiting = [];
     this.#waitingBytes = 0;
-    // A full disk loses lines, and is said elsewhere.
+    // Lines are lost if the disk is full, which is reported elsewhere.
     if (text !== '') this.#written = this.#written.then(() => this.#append(text)).catch(() => {});
     return this.#written;
   }
@@ -83,7 +86,7 @@ export class LogFile {
     this.#bytes += Buffer.byteLength(text);
   }
 
-  /** The newest lines that the query asks for, oldest first. */
+  /** Returns the newest lines that match the query, oldest first. */
   async read({ limit, since = 0, severity = 'DEBUG' }: ServiceLogQuery): Promise<ServiceLogLine[]> {
     await this.flush();
     const least = LOG_SEVERITIES.indexOf(severity);
@@ -106,7 +109,7 @@ export class LogFile {
   }
 }
 
-/** Returns undefined for a line that a crash cut. */
+/** Returns undefined for a line that a crash truncated. */
 function parsed(text: string): ServiceLogLine | undefined {
   try {
     return JSON.parse(text);

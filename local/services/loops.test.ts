@@ -88,10 +88,10 @@ describe('a loop as a service', async () => {
       const runId = answer.headers['x-run-id'] as string;
       const run = expectOk(await api('GET', `/runs/${runId}`));
       expect(run).toMatchObject({ status: 'completed', trigger_source: 'service', input_data: { question: 'why' } });
-      // The tools have what the service was given, but for the key of its callers; secrets are masked.
+      // The tools get the service's environment except its callers' key; secrets are masked.
       expect(answer.content).toContain('one [secret EXTRA] helper .');
 
-      // One that is streamed, one that is not waited for, and one that is sent twice.
+      // A streamed call, an asynchronous one, and one that is sent twice.
       const streamed = await ask(service, { headers: { accept: 'text/event-stream' } });
       expect(streamed.headers['content-type']).toBe('text/event-stream');
       expect(streamed.content).toMatch(/event: progress\n[\s\S]*event: result\ndata: /);
@@ -128,7 +128,7 @@ describe('a loop as a service', async () => {
     expect((await ask(service)).body.error).toMatchObject({ code: 'UNAUTHORIZED' });
     const answer = await ask(service, { headers: { authorization: 'Bearer made-up-access-key' } });
     expect([answer.status, answer.body.data]).toEqual([200, { answered: true }]);
-    // The path of programs on this machine leads there, too.
+    // The path form for local programs reaches the same service.
     const path = await request(target, 'POST', `/services/${service.id}/`, { key: 'made-up-access-key', json: {} });
     expect(expectOk(path).data).toEqual({ answered: true });
     expectOk(await api('DELETE', `/services/${service.id}`));

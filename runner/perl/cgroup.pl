@@ -1,12 +1,12 @@
-# The cgroup of one sandbox, where the platform has a cgroup v2 to make groups in (cgroup.ts). It has the limits, and two
-# groups: `own` for init and its supervisors, `commands` for the rest, which the kernel ends together when the memory is used
-# up, so that the sandbox lives on. https://docs.kernel.org/admin-guide/cgroup-v2.html
+# The cgroup of one sandbox, if the platform has a writable cgroup v2 (cgroup.ts). It has the limits and two child
+# groups: `own` for init and its supervisors, `commands` for the rest. On an out-of-memory event the kernel kills
+# `commands` as a unit, so that the sandbox survives. https://docs.kernel.org/admin-guide/cgroup-v2.html
 use strict;
 use warnings;
 
 sub set_group { my ($group, $name, $value) = @_; write_file("$group/$name", $value) }
 
-# Makes the groups. Returns the handle through which a command enters its own, whichever user it has become.
+# Makes the groups. Returns the handle through which a command enters its own group, under any user id.
 sub make_group {
     my ($group) = @_;
     for my $path ($group, "$group/own", "$group/commands") { mkdir $path or die "cannot make $path: $!\n" }
@@ -16,7 +16,7 @@ sub make_group {
     return $entrance;
 }
 
-# $pid: 0 is the calling process.
+# $pid 0 is the calling process.
 sub enter_own_group { my ($group, $pid) = @_; set_group("$group/own", 'cgroup.procs', $pid) }
 
 sub limit_group {
@@ -26,7 +26,7 @@ sub limit_group {
     set_group("$group/commands", 'pids.max', $processes);
 }
 
-# How often the kernel has ended a process of the group because the memory was used up.
+# Returns how many processes of the group the kernel has killed for lack of memory.
 sub memory_kills {
     my ($group) = @_;
     open my $file, '<', "$group/memory.events" or return 0;
@@ -36,14 +36,14 @@ sub memory_kills {
 
 sub kill_group { my ($group) = @_; eval { set_group($group, 'cgroup.kill', 1) } }
 
-# Returns whether it is gone. Processes that are ending keep it for a moment.
+# Returns whether the group was removed. Processes that are ending keep it for a moment.
 sub remove_group {
     my ($group) = @_;
     rmdir $_ for "$group/commands", "$group/own", $group;
     return !-e $group;
 }
 
-# At the launcher's end. Waits a second for processes that are ending; the platform's next start removes the rest.
+# Called when the launcher ends. Waits up to a second for ending processes; the platform's next start removes the rest.
 sub remove_all {
     my ($parent, @groups) = @_;
     for (1 .. 100) {

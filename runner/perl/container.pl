@@ -1,10 +1,11 @@
 #!/usr/bin/perl
-# Tells whether a container is as it was before its first session, where the container itself is the sandbox
+# Checks that a container is unchanged since before its first session, if the container itself is the sandbox
 # (container-sandbox.ts). The runner, its only process, starts this program before the first session, and after each one
 # with the argument "empty". The last session may have left anything that its user, the runner's own, may do.
 #
-# Prints the other processes, and what a session could have changed beside files: the text after a session must be the one
-# before the first. Dies with the reason if a file cannot be removed, or if there is a file to write outside of folders to write.
+# Prints the other processes and the state that a session could have changed besides files: the text after a session
+# must equal the one before the first. Dies with the reason if a file cannot be removed, or if a file is writable
+# outside of writable folders.
 use strict;
 use warnings;
 use Config;
@@ -12,7 +13,7 @@ use Config;
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "only x86_64 and aarch64 are known\n";
 my ($LISTXATTR, $IOPRIO_GET) = $architecture eq 'x86_64' ? (194, 252) : (11, 31);
 use constant { GETFLAGS => 0x80086601, O_DIRECTORY => 0200000, ENOTSUP => 95 };
-# Kernel interfaces, in which the user has nothing but its own processes' entries.
+# Kernel file systems, where the user owns only the entries of its own processes.
 my %KERNEL = map { $_ => 1 } qw(proc sysfs cgroup cgroup2 devpts);
 
 sub read_file { my ($path) = @_; open my $file, '<', $path or die "cannot read $path: $!\n"; local $/; return scalar <$file> // '' }
@@ -23,10 +24,10 @@ sub names_in {
     return sort grep { $_ ne '.' && $_ ne '..' } readdir $folder;
 }
 
-# Whether this user can write there, if need be after a change of the mode.
+# Whether this user can write there, possibly after changing the mode.
 sub is_ours { my ($path) = @_; my @stat = lstat $path or die "cannot see $path: $!\n"; return $stat[4] == $> || -w _ }
 
-# Mounts that are not read-only. Of several at one path, the last one shows.
+# Returns the mounts that are not read-only. Of several at one path, only the last one is visible.
 sub writable_mounts {
     my %mounts;
     for (split /\n/, read_file('/proc/self/mountinfo')) {
@@ -38,7 +39,7 @@ sub writable_mounts {
     return sort grep { $mounts{$_} } keys %mounts;
 }
 
-# Dies if below $path, in a mount whose folder belongs to another user, is something to write that is no device.
+# Dies if a mount whose folder belongs to another user has anything writable below $path, except devices.
 sub check_unwritable {
     my ($path, $device) = @_;
     my @stat = lstat $path or return;
@@ -48,7 +49,7 @@ sub check_unwritable {
     if (-d _) { check_unwritable("$path/$_", $device) for -r _ ? names_in($path) : () }
 }
 
-# Every folder in which a session can leave something.
+# Returns every folder in which a session can leave something.
 sub places {
     my @places;
     for my $path (writable_mounts()) {
@@ -58,7 +59,7 @@ sub places {
     return @places;
 }
 
-# Removes everything in the current folder: by names alone, since a path may be too long.
+# Removes everything in the current folder, by relative names because a path may be too long.
 sub empty_here {
     for my $name (names_in('.')) {
         lstat $name or die "cannot see a file: $!\n";
@@ -82,7 +83,7 @@ sub empty {
     die "$place is not empty\n" if @left;
 }
 
-# Owner, mode, flags (chattr) and extended attributes, access lists among them.
+# Returns owner, mode, flags (chattr) and extended attributes, including access lists.
 sub describe_place {
     my ($place) = @_;
     my @stat = stat $place or die "cannot see $place: $!\n";
@@ -96,7 +97,7 @@ sub describe_place {
     return sprintf "%s %d %d %o %s %s", $place, @stat[ 4, 5, 2 ], $has_flags ? unpack 'L', $flags : '-', join ',', sort split /\0/, $names;
 }
 
-# Limits and scheduling of a process, which other processes of its user may set.
+# Returns the limits and scheduling of a process, which other processes of its user may set.
 sub describe_process {
     my ($pid) = @_;
     my %threads;
@@ -113,12 +114,13 @@ sub describe_process {
 no warnings 'recursion';
 umask 022;
 my $runner = getppid;
-# Before anything is removed: a process could put it back. Pid and start name a process (proc(5)).
+# Listed before anything is removed, because a process could restore it. Pid and start time identify a process
+# (proc(5)).
 my @processes = map { (eval { read_file("/proc/$_/stat") } // '') =~ /^(\d+ \(.*\)) (?:\S+ ){19}(\d+)/s ? "process $1 $2" : () }
     grep { /^\d+$/ && $_ != $runner && $_ != $$ } names_in('/proc');
 my @places = places();
 for my $place (@places) {
-    # Of its owner alone. A layer, and what a session likes, are made read-only.
+    # Only the owner can change the mode. Layers and sessions may have made folders read-only.
     chmod 0755, $place if (stat $place)[4] == $>;
     empty($place) if @ARGV;
 }

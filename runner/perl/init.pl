@@ -1,16 +1,16 @@
 #!/usr/bin/perl
 # The platform's programs inside a sandbox. They are in Perl because every Debian has it and it can make system calls.
 #
-#   init       One per sandbox, process 1. Starts commands and carries proxied connections out, and connections to
-#              services in. It has dropped all privileges before untrusted code runs.
+#   init       One per sandbox, process 1. Starts commands, and forwards proxied connections out and connections to
+#              services in. It drops all privileges before untrusted code runs.
 #              It also watches one command: gives it real pipes, reports its exit, kills its process tree.
-#   supervisor A fork of init that watches one further command, while processes of another one are left, by a connection of
-#              its own.
+#   supervisor A fork of init that watches one further command over its own connection, while processes of another
+#              command remain.
 #
 # Forked by launcher.pl, or started as bubblewrap's command.
 #
 # Every channel is a connection to the host's Unix socket (host-socket.ts). A process dials it and sends the greeting
-# "<kind> <token>" as a line. Requests are records: a 32-bit length, then fields joined by NUL. Answers are frames: a
+# "<kind> <token>" as a line. Requests are records: a 32-bit length, then fields joined by NUL. Responses are frames: a
 # letter, a 32-bit length, data (frames.ts). Lengths are big-endian.
 use strict;
 use warnings;
@@ -53,7 +53,7 @@ our ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $CLOSE_RANGE, $MOUNT_SETATTR) = (
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
 our $SYS = $ARCHITECTURES{$architecture};
 
-# Dies when the call fails. Passes copies of its arguments, because syscall() needs writable strings; use syscall() itself
+# Dies if the call fails. Passes copies of its arguments, because syscall() needs writable strings; use syscall() itself
 # for a call that returns data in its arguments.
 sub sys {
     my ($name, @arguments) = @_;
@@ -98,7 +98,8 @@ sub write_all {
     return 1;
 }
 
-# Connects to the platform. $host_socket is an open descriptor of the socket's file, since no path leads out of the sandbox.
+# Connects to the platform. $host_socket is an open descriptor of the socket file, because no path leads out of the
+# sandbox.
 sub dial {
     my ($host_socket, $greeting) = @_;
     socket my $socket, 1, 1, 0 or die "socket: $!\n";
@@ -118,10 +119,11 @@ sub wait_for {
     return $count > 0 ? ($read, $write) : ('', '');
 }
 
-# Ends the process at once. Perl's own exit first frees the copied interpreter, which costs several times as much as a fork.
+# Ends the process at once. Perl's own exit first frees the copied interpreter, which takes several times as long as a
+# fork.
 sub leave { my ($code) = @_; syscall $SYS->{exit_group}, $code }
 
-# Seconds since some moment.
+# Returns a monotonic time in seconds.
 sub now {
     my $time = "\0" x 16;
     syscall $SYS->{clock_gettime}, 1, $time;    # CLOCK_MONOTONIC
@@ -133,15 +135,15 @@ sub min { my ($one, $other) = @_; return $one < $other ? $one : $other }
 
 sub is_in { my ($set, $handle) = @_; return vec $set, fileno $handle, 1 }
 
-# The numbers of the open descriptors above 2.
+# Returns the numbers of the open descriptors above 2.
 sub open_descriptors {
     opendir my $folder, '/proc/self/fd' or die "cannot list the open descriptors: $!\n";
     return grep { /^\d+$/ && $_ > 2 && $_ != fileno $folder } readdir $folder;
 }
 
-# Closes every descriptor above 2 but @keep, also those that Perl does not know. Perl counts the users of a number: one
-# that it knows and that it opens again afterwards would never be closed. So this comes before all others are opened, or
-# last.
+# Closes every descriptor above 2 except @keep, including those that Perl does not know. Perl counts the handles of each
+# number, so a number that it knows and opens again afterwards would never be closed. Call this before opening others,
+# or last.
 sub close_all_but {
     my (@keep) = sort { $a <=> $b } @_;
     my $first = 3;
@@ -151,7 +153,7 @@ sub close_all_but {
         $first = $kept + 1;
     }
     return if $is_closed;
-    # A container's engine may forbid the call.
+    # A container engine may forbid the call.
     my %keep = map { $_ => 1 } @keep;
     syscall $SYS->{close}, 0 + $_ for grep { !$keep{$_} } open_descriptors();
 }
@@ -163,12 +165,12 @@ sub check_is_process_1 {
     die "init is process $$ of $own, and the launcher is in $outer: it starts and kills nothing\n" if $$ != 1 || $own eq $outer;
 }
 
-# Kills every process of the sandbox. Called anywhere else, this would kill the host's.
+# Kills every process of the sandbox. Called outside a sandbox, it would kill the host's processes.
 sub kill_all { my ($outer) = @_; check_is_process_1($outer); kill 'KILL', -1 }
 
 # Denies interfaces that an unprivileged process in its own namespaces could use and that agents do not need: kernel
-# interfaces with a history of vulnerabilities, memory that no limit counts (memfd, SysV, message queues, pages given to a
-# pipe), and address families that no network namespace confines (a virtual machine's vsock leads to its host).
+# interfaces with a history of vulnerabilities, memory outside of all limits (memfd, SysV, message queues, pages spliced
+# into a pipe), and address families that ignore network namespaces (a virtual machine's vsock reaches its host).
 sub seccomp_filter {
     my ($has_network) = @_;
     my $EPERM = 0x00050001;
@@ -186,7 +188,8 @@ sub seccomp_filter {
     $add->($AT_LEAST, 0, 1, 0x40000000);
     $return->($ENOSYS);
     my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket socketpair clone ioctl fcntl close exit_group clock_gettime execve);
-    # In blocks of rising numbers, of which one is looked at: when a filter is set, the kernel runs it for each number that there is.
+    # Blocks of ascending numbers, of which only one is searched: when a filter is set, the kernel runs it for every
+    # system call number.
     my @denied = sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED;
     while (my @block = splice @denied, 0, 8) {
         $add->($AT_LEAST, 1 + 2 * @block, 0, $block[-1] + 1);
@@ -204,8 +207,8 @@ sub seccomp_filter {
     $add->($ANY_BIT, 0, 1, ANY_NEW_NAMESPACE);
     $return->($EPERM);
     $return->($ALLOW);
-    # Node makes the pipes of its output non-blocking, and a program that then writes to them itself fails with EAGAIN. For
-    # descriptors 1 and 2 the request is answered as done and changes nothing (docs/interface/sandbox.md#program-protocol).
+    # Node makes its output pipes non-blocking, and child programs that write to them would fail with EAGAIN. For
+    # descriptors 1 and 2 the call reports success without any effect (docs/interface/sandbox.md#program-protocol).
     my $unless_output = sub { $load->(16); $add->($EQUAL, 1, 0, 1); $add->($EQUAL, 0, 1, 2); $return->($DONE); $return->($ALLOW) };
     $add->($EQUAL, 0, 10, $SYS->{ioctl});
     $load->(24);
@@ -227,8 +230,8 @@ sub seccomp_filter {
     $return->($ALLOW);
     $add->($EQUAL, 1, 0, $SYS->{socket});
     $return->($ALLOW);
-    # AF_UNIX; AF_INET and AF_INET6 with the protocols TCP and UDP, whose buffers the watcher counts; AF_NETLINK with
-    # NETLINK_ROUTE, for getifaddrs.
+    # AF_UNIX; AF_INET and AF_INET6 with TCP and UDP, whose buffers the watcher counts; AF_NETLINK with NETLINK_ROUTE,
+    # for getifaddrs.
     my %protocols = (1 => [ 0, 1 ], 16 => [0], $has_network ? (2 => [ 0, 6, 17 ], 10 => [ 0, 6, 17 ]) : ());
     for my $family (sort { $a <=> $b } keys %protocols) {
         my @allowed = @{ $protocols{$family} };
@@ -248,15 +251,15 @@ my $FILTER = seccomp_filter(1);
 
 # --- init: process 1 inside ------------------------------------------------------------------------------------------
 
-# $outer: the launcher's pid namespace, or undef where the container around the runner is the sandbox.
+# $outer: the launcher's pid namespace, or undef if the container around the runner is the sandbox.
 sub run_init {
     my ($host_socket, $token, $ports, $outer, $entrance) = @_;
     my $is_container = !defined $outer;
     $0 = 'init';
     my $filter = $FILTER;
     if ($is_container) {
-        # The runner is process 1, so init must collect orphans itself to find them again. The container's engine may
-        # forbid keyrings altogether. The container has a network, so a sandbox without network is denied its sockets.
+        # The runner is process 1, so init must adopt orphans itself to find them again. The container engine may forbid
+        # keyrings altogether. The container has a network, so the filter denies sockets to a sandbox without network.
         sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
         syscall $SYS->{keyctl}, 1, 0;
         $filter = seccomp_filter(length $ports);
@@ -271,14 +274,14 @@ sub run_init {
     for (split /,/, $ports) {
         my ($kind, $port) = split /=/;
         socket my $socket, 2, 1, 0 or die "socket: $!\n";
-        # In a container, connections of the sandbox before this one may still be closing.
+        # In a container, connections of the previous sandbox may still be closing.
         setsockopt $socket, SOL_SOCKET, SO_REUSEADDR, 1;
         bind $socket, pack 'S n a4 x8', 2, $port, "\x7f\0\0\1" or die "cannot listen on port $port: $!\n";
         listen $socket, 128;
         push @listeners, { socket => $socket, kind => $kind };
     }
-    # Requests come by this connection, and it takes what init's own command sends: a connection for each would cost both ends as
-    # much as the rest of a short command.
+    # The control connection carries requests and the output of init's own command: a separate connection would cost
+    # both ends as much as the rest of a short command.
     my $control = nonblocking(dial($host_socket, "init $token"));
     my $requests = '';
     my @pumps;    # { from, to, data, ended, closed, back }: one direction of a proxied connection; back is the other one.
@@ -293,7 +296,7 @@ sub run_init {
     my @dialing;    # { name, port, family, socket }: connections to a port inside that are being made.
     my $command;    # Init's own one, to which every process belongs that is not below a supervisor.
     my %supervisors;
-    # Returns whether no child is left.
+    # Reaps ended children. Returns whether none is left.
     my $collect = sub {
         my $pid;
         while (($pid = waitpid -1, WNOHANG) > 0) {
@@ -333,7 +336,7 @@ sub run_init {
                     # Commands have init's uid and could otherwise read and trace it. Not set earlier, because the
                     # launcher must first open init's /proc entries.
                     sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
-                    # Without any child, whatever is below init from now on belongs to this command.
+                    # If init has no child, all later descendants of init belong to this command.
                     if (!$command && $collect->()) {
                         $command = eval { begin_command($host_socket, $control, $entrance, @fields) };
                         next;
@@ -362,7 +365,7 @@ sub run_init {
             }
             if ($pump->{ended} && !length $pump->{data} && !$pump->{closed}) { shutdown $pump->{to}, 1; $pump->{closed} = 1 }
         }
-        # A connection is removed when both its directions are closed.
+        # Remove a connection when both its directions are closed.
         @pumps = grep { !($_->{closed} && $_->{back}{closed}) || do { delete $_->{back}; 0 } } @pumps
             if grep { $_->{closed} } @pumps;
         for my $listener (@listeners) {
@@ -384,8 +387,8 @@ sub run_init {
     }
 }
 
-# Begins a connection to a program of this sandbox, at 127.0.0.1 and after that at ::1. Returns nothing when both refuse.
-# Never waits: a program that does not accept must not stop init.
+# Starts a connection to a program of this sandbox, at 127.0.0.1 and then at ::1. Returns nothing if both refuse. Never
+# blocks: a program that does not accept must not stop init.
 sub dial_inside {
     my ($dialed) = @_;
     while (my $family = delete $dialed->{family}) {
@@ -409,7 +412,7 @@ sub frame { my ($type, $data) = @_; return pack('a N', $type, length $data) . $d
 
 sub refuse_command { my ($output, $beginning) = @_; write_all($output, ($beginning // '') . frame('f', "cannot start a process: $!")) }
 
-# The processes below this one, without $others and all below them.
+# Returns the descendants of this process, except $others and their descendants.
 sub descendants {
     my ($others) = @_;
     my (%children, @found);
@@ -425,7 +428,7 @@ sub descendants {
 }
 
 # Stops all processes before it kills them: a stopped process cannot fork and still counts against the process limit, so
-# the search ends. $others: supervisors with commands of their own, { pid => 1 }.
+# the search terminates. $others: supervisors of other commands, { pid => 1 }.
 sub kill_tree {
     my ($others) = @_;
     my %stopped;
@@ -433,15 +436,16 @@ sub kill_tree {
     kill 'KILL', keys %stopped;
 }
 
-# The part of $$data that $room still has space for, removed from it. Ends with a line, if one ends in $$data: part of a
-# secret could not be masked.
+# Removes the part of $$data that fits into $room and returns it. Cuts at a line end if $$data has one, because a
+# partial secret could not be masked.
 sub take_head {
     my ($data, $room) = @_;
     return substr $$data, 0, length $$data, '' if length $$data < $room;
     return substr $$data, 0, 1 + rindex($$data, "\n", $room - 1) || 1 + index($$data, "\n", $room) || $room, '';
 }
 
-# The end of $tail that is kept, with a note about $left_out bytes before it and about those that it leaves out itself.
+# Returns the retained end of $tail, preceded by a note about all omitted bytes: $left_out before it, plus those cut
+# here.
 sub noted_tail {
     my ($tail, $left_out) = @_;
     return $tail if !$left_out && length $tail <= STDERR_TAIL_BYTES;
@@ -452,8 +456,8 @@ sub noted_tail {
     return "\n[... $left_out bytes left out ...]\n$kept";
 }
 
-# The part of the log of a service that is sent on: whole lines, a bounded number of bytes in a second. A program that
-# writes more is never stopped or slowed for it.
+# Returns the part of a service's log to send: whole lines, with a limit of bytes per second. A program that writes more
+# is never stopped or slowed.
 sub log_part {
     my ($log, $data) = @_;
     my $now = time;
@@ -461,7 +465,7 @@ sub log_part {
     $log->{at} = $now;
     my $note = '';
     if ($log->{left_out}) {
-        # Goes on at the beginning of a line, once there is room for a second's worth.
+        # Resumes at the beginning of a line, once a second's worth of bytes may be sent.
         my $line = $log->{room} < LOG_BYTES_A_SECOND ? 0 : 1 + index $data, "\n";
         $log->{left_out} += $line || length $data;
         return '' if !$line;
@@ -475,11 +479,11 @@ sub log_part {
     return $note . $part;
 }
 
-# Starts a command and returns what is known of it, or nothing if there is no room for its process. $control: init's connection, if the
-# command is its own; what it sends there begins with a frame of its token, and orders come as requests. Otherwise it has a connection of its own,
-# which brings orders as single letters. $entrance: the descriptor through which it enters its cgroup. Fields: token, stdin ("" is none, "dial" a connection of its own, "=..." what it is, which
-# fits into a pipe), limits (comma list: cpu, file, processes, memory), kind, cwd,
-# argument, NAME=value ...
+# Starts a command and returns its state, or nothing if its process cannot be created. $control: init's connection if
+# init watches the command; its frames there start with one that has its token, and orders arrive as requests. Otherwise
+# the command has its own connection, where orders are single letters. $entrance: the descriptor through which it enters
+# its cgroup. Fields: token, stdin ("" for none, "dial" for a separate connection, "=..." for inline text, which fits
+# into a pipe), limits (comma list: cpu, file, processes, memory), kind, cwd, argument, NAME=value ...
 sub begin_command {
     my ($host_socket, $control, $entrance, $token, $given, $limits, $kind, $cwd, $argument, @environment) = @_;
     my $output = $control // dial($host_socket, "exec $token");
@@ -518,7 +522,7 @@ sub begin_command {
         token => $token, kind => $kind, main => $main, main_end => $main_end, input => $input, stdin => $stdin_writer,
         output => $output, orders => $control ? undef : $output, beginning => $beginning,
         streams => { o => $stdout, e => $stderr }, sending => '', feed => '',
-        # stderr is never a reason to end a command. What follows its head is not sent on, but for the last of it.
+        # stderr never ends a command. Only its head and its tail are sent.
         room => STDERR_HEAD_BYTES, tail => '', left_out => 0,
         logs => { map { $_ => { room => LOG_BURST_BYTES, at => time, left_out => 0 } } qw(o e) },
     };
@@ -541,15 +545,16 @@ sub take_output {
     if ($surplus > STDERR_TAIL_BYTES) { substr $command->{tail}, 0, $surplus, ''; $command->{left_out} += $surplus }
 }
 
-# Reports the exit of a command whose process has ended. Returns whether it still needs attention: what it has started may
-# write to its pipes for ever, and must be able to. $others: as in kill_tree.
+# Reports the exit of a command whose process has ended. Returns whether it still needs attention: its descendants may
+# write to its pipes indefinitely, and must not block. $others: as in kill_tree.
 sub goes_on {
     my ($command, $others) = @_;
     my $streams = $command->{streams};
     if (defined $command->{status} && $command->{main_end}) {
         kill_tree($others) if $command->{is_ending} || $command->{kind} eq 'job' || $command->{kind} eq 'service';
-        # Read the last output from the pipes now: children that go on may hold them open for ever. At its end nobody else writes, and
-        # the command is over with its report: while init has one, the next one gets a supervisor, which its programs could kill.
+        # Drain the pipes now, because remaining children may hold them open indefinitely. At end of file there is no
+        # other writer, and the command is finished with its report. While init has a command, the next one gets a
+        # supervisor, which its programs could kill.
         for my $type (keys %$streams) {
             for (1 .. MAX_PIPE_BYTES / CHUNK) {
                 my $count = sysread $streams->{$type}, my $data, CHUNK;
@@ -563,7 +568,7 @@ sub goes_on {
         send_frame($command, 'x', pack 'N', $status & 127 ? 128 + ($status & 127) : $status >> 8);
         delete @$command{qw(main_end input stdin)};
         $command->{feed} = '';
-        # Mostly all of it can be sent at once.
+        # Usually everything can be sent at once.
         send_on($command);
     }
     delete @$command{qw(output orders)} if !$command->{main_end} && !length $command->{sending};
@@ -576,7 +581,7 @@ sub send_on {
     substr $command->{sending}, 0, $count, '' if $count;
 }
 
-# The handles that it waits for, as wait_for takes them.
+# Returns the handles that the command waits for, in the format of wait_for.
 sub handles_of {
     my ($command) = @_;
     my @readers = length $command->{sending} < BACKLOG_BYTES ? values %{ $command->{streams} } : ();
@@ -588,14 +593,14 @@ sub handles_of {
     return (\@readers, \@writers);
 }
 
-# $orders: letters, T to end a command and K to kill it.
+# $orders: letters, T to terminate a command and K to kill it.
 sub obey {
     my ($command, $orders, $others) = @_;
     $command->{is_ending} = 1;
     if ($orders =~ /K/) { kill_tree($others) } else { kill 'TERM', descendants($others) }
 }
 
-# Moves what is ready. Returns false when the platform has closed the connection, and so all of the command is killed.
+# Transfers ready data. Returns false if the platform has closed the connection, after killing the command.
 sub attend {
     my ($command, $readable, $writable, $others) = @_;
     my ($output, $orders, $input, $streams) = @$command{qw(output orders input streams)};
@@ -624,7 +629,7 @@ sub attend {
     return 1;
 }
 
-# Runs one command in a process of its own, which gets all processes that lose their parent.
+# Runs one command in a separate process, which becomes the parent of all its orphans.
 sub supervise {
     $0 = 'supervisor';
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -634,13 +639,13 @@ sub supervise {
         while ((my $pid = waitpid -1, WNOHANG) > 0) { $command->{status} = $? if $pid == $command->{main} }
         last unless goes_on($command) && attend($command, wait_for(handles_of($command)));
     }
-    # What the command has left must not become init's, to which another command's processes belong.
+    # Orphans of the command must not pass to init, whose children belong to another command.
     1 while waitpid(-1, 0) > 0;
 }
 
 sub set_limit { my ($which, $soft, $hard) = @_; sys('prlimit64', 0, $which, pack('Q2', $soft, $hard // $soft), 0) }
 
-# Runs in the command's own process, file operations included, so a planted link leads only into the sandbox.
+# Runs in the command's own process, even for file operations, so a planted link resolves only inside the sandbox.
 sub run_command {
     my ($kind, $cwd, $argument, @environment) = @_;
     my $failed = sub { syswrite STDERR, $_[0]; leave(127) };
@@ -666,7 +671,7 @@ sub run_program {
     syscall $SYS->{execve}, $path, pack('p*', @$arguments, undef), pack('p*', @variables, undef);
 }
 
-# What a shell does itself: names of its commands and words of its language. Programs of the same names differ from them.
+# Builtins and reserved words of the shell. Programs of the same names behave differently.
 my %OF_SHELL = map { $_ => 1 } qw(
     . : alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs disown do done
     echo elif else enable esac eval exec exit export false fc fg fi for function getopts hash help history if in jobs kill let
@@ -674,12 +679,12 @@ my %OF_SHELL = map { $_ => 1 } qw(
     time times trap true type typeset ulimit umask unalias unset until wait while
 );
 
-# The line with which a tool of a loop saves its parameters (core/execution/engines/loop/custom-tools.ts): the variable, the file's folder
-# and name, the parameters in quotes.
+# The line with which a tool of a loop saves its parameters (core/execution/engines/loop/custom-tools.ts): the variable,
+# the file's folder and name, the parameters in quotes.
 my $SAVE_INPUT = qr{\Aexport (\w+)="(\$TMPDIR|/tmp)(/\w[\w.]*)"; printf %s '([^']*(?:'\\''[^']*)*)' > "\g2\g3" \|\| exit; exec < /dev/null\n};
 
-# Starts the program of a command that has nothing for a shell in it, as bash would, without the milliseconds that bash needs.
-# Returns if there is any doubt.
+# Starts the program of a command that needs no shell features, exactly as bash would but without bash's milliseconds.
+# Returns if in doubt.
 sub run_without_shell {
     my ($command, @variables) = @_;
     my ($variable, $folder, $file, $input) = $command =~ s/$SAVE_INPUT// ? ($1, $2, $3, $4) : ();
@@ -699,7 +704,7 @@ sub run_without_shell {
     run_program($path, [ $name, @arguments ], @variables, 'SHLVL=0', "_=$path");
 }
 
-# The file that a shell would start, which may turn out to be no program.
+# Returns the file that a shell would start. It may turn out not to be a program.
 sub find_program {
     my ($name, @variables) = @_;
     my ($folders) = map { /^PATH=(.*)/s } @variables;
@@ -741,7 +746,7 @@ sub print_file {
     return copy($file, \*STDOUT);
 }
 
-# Prints type, size and path of each entry, each ended by NUL. Does not follow links.
+# Prints type, size and path of each entry, each terminated by NUL. Does not follow links.
 sub list {
     my ($root, $is_recursive) = @_;
     my @folders = ('');

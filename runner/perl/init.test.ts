@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 const INIT = fileURLToPath(new URL('init.pl', import.meta.url));
 
-/** In a pid namespace of its own, so that a failed check would kill nothing but this test's processes. */
+/** Runs in its own pid namespace, so that a failed check would kill only this test's processes. */
 const inNamespace = (script: string, ...args: string[]) =>
   spawnSync(
     'unshare',
@@ -58,7 +58,7 @@ test.each([
   );
   expect(stderr).toBe('');
   const [open, kept] = stdout.split(' kept ');
-  // The folder that lists them has the lowest free number.
+  // The handle of the listed folder has the lowest free number.
   const numbers = open!.split(' ').map(Number);
   expect(numbers).toEqual(expect.arrayContaining([0, 1, 2, Number(kept), 40]));
   expect(numbers).toHaveLength(6);

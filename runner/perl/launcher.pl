@@ -1,8 +1,8 @@
 #!/usr/bin/perl
-# The launcher: one per platform process, outside all sandboxes. It forks sandboxes and their watchers, and kills them. A
-# fork from here is much cheaper than a spawn from Node's large process, and needs no program that Debian lacks.
-# Arguments: its scratch folder, which holds the host's socket; the cgroup in which sandboxes get theirs, or nothing; and as root
-# the sources to stage.
+# The launcher: one per platform process, outside all sandboxes. It forks and kills sandboxes and their watchers. A fork
+# from here is much cheaper than a spawn from Node's large process, and needs only programs that Debian has. Arguments:
+# its scratch folder, which holds the host's socket; the parent cgroup of sandboxes, or nothing; and as root the sources
+# to stage.
 use strict;
 use warnings;
 
@@ -19,11 +19,11 @@ use constant {
     NEW_USER => 0x10000000, NEW_PID => 0x20000000, NEW_MOUNT => 0x00020000, SIGCHLD => 17,
     NEW_OTHERS => 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,    # Of the network, IPC, host names, cgroups.
     PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2,
-    # Where a sandbox that is built sees the host's files. Later this folder has devpts.
+    # Mount point of the host's files while a sandbox is built. Later this folder holds devpts.
     OLD => '/dev/pts',
-    # Each sandbox has a host uid of its own, from a range that no host assigns.
+    # Each sandbox has its own host uid, from a range that no host assigns.
     FIRST_UID => 1_900_000_000,
-    # This part of the machine's free memory has to go before the watchers of idle sandboxes look.
+    # The watchers of idle sandboxes are woken when this fraction of the machine's free memory is used up.
     WAKE_PART => 1 / 16, MEMORY_LOOK_SECONDS => 0.2,
 };
 
@@ -39,8 +39,8 @@ sub bind_mount {
     eval { sys('mount', $source, $target, 0, MS_BIND | MS_REC, 0); 1 } or die "cannot show $source at $target: $@";
 }
 
-# Mounts each folder that holds sources of $plan, which are below $old, where their paths do not show, below $at. Returns the
-# mounts: folder => mount. Sources that have the same path inside are left out, and all of them where the kernel refuses.
+# Mounts each folder that holds sources of $plan (which are below $old) below $at, where their paths are hidden. Returns
+# the mounts: folder => mount. Sources with the same path inside are skipped, and all of them if the kernel refuses.
 sub hide_paths {
     my ($plan, $old, $at, $nothing) = @_;
     my %folders = map { -d $_ ? ($_ => 1) : (s{/[^/]+$}{}r => 1) }
@@ -56,9 +56,9 @@ sub hide_paths {
     return \%mounts;
 }
 
-# Shows a folder read-only. /proc/self/mountinfo names the whole path of what is bound, but of an overlay only what it was given
-# as its folders, here ".". An overlay of a single folder would need a writable one, so there is a second one, $nothing: it
-# stays, because folders are listed empty without it. Returns nothing where the kernel refuses.
+# Mounts a folder read-only through an overlay: /proc/self/mountinfo shows the full path of a bind mount, but of an
+# overlay only the folder arguments, here ".". An overlay of a single folder needs a writable one, so $nothing is a
+# second one. It must remain, because folders are listed empty without it. Returns nothing if the kernel refuses.
 sub hidden_mount {
     my ($folder, $at, $nothing) = @_;
     chdir $folder or die "cannot enter $folder: $!\n";
@@ -69,14 +69,14 @@ sub hidden_mount {
 
 sub inside { my ($path, $folder) = @_; return $path eq $folder || index($path, "$folder/") == 0 }
 
-# Recursive. Keeps existing flags, which an ordinary user's remount may not drop.
+# Sets flags recursively. Keeps existing flags, which a remount by an ordinary user may not drop.
 sub set_mount_flags {
     my ($path, $flags) = @_;
     sys($MOUNT_SETATTR, -100, $path, 0x8000, pack('Q4', $flags, 0, 0, 0), 32);
 }
 
-# Builds what sandboxes have in common in the empty folder $base, a mount; '' is the root folder. $old: the root folder of the
-# host. $plan: a list of [operation, at, from] (host-runtime.ts).
+# Builds the common part of all sandboxes in the empty folder $base, a mount; '' is the root folder. $old: the root
+# folder of the host. $plan: a list of [operation, at, from] (host-runtime.ts).
 sub build_common {
     my ($base, $old, $plan) = @_;
     mkdir "$base/$_", 0755 for qw(tmp home home/user dev dev/shm dev/pts proc hidden .nothing);
@@ -105,12 +105,12 @@ sub build_common {
     sys('mount', 'none', length $base ? $base : '/', 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0);
 }
 
-# Moves into a new file system. $common: where the launcher has built what sandboxes have in common, else it is built here of
-# $plan. $own: a list of [at, from], folders that only this sandbox shows.
+# Moves into a new file system. $common: folder of the common part that the launcher has built; if empty, it is built
+# here from $plan. $own: a list of [at, from], the folders that are specific to this sandbox.
 sub enter_root {
     my ($common, $plan, $own, $disk_bytes) = @_;
     sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
-    # Mounted over /tmp because that always exists. After pivot_root, the mount covers nothing.
+    # Mounted over /tmp because that always exists. After pivot_root it hides nothing.
     if (length $common) { sys('mount', $common, '/tmp', 0, MS_BIND | MS_REC, 0) }
     else                { sys('mount', 'sandbox', '/tmp', 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=755,size=1m'); mkdir "/tmp$_", 0755 for '/dev', OLD }
     chdir '/tmp';
@@ -118,8 +118,8 @@ sub enter_root {
     chdir '/';
     build_common('', OLD, $plan) unless length $common;
 
-    # A file with content takes at least a page, so the bytes run out before the inodes do. The inodes bound empty files.
-    # Mounted over a folder of the host that exists and has no sources.
+    # A non-empty file takes at least a page, so the bytes run out before the inodes do. The inode limit bounds empty
+    # files. Mounted over a folder of the host that exists and has no sources.
     my $inodes = int($disk_bytes / 4096) + 1000;
     my $files = OLD . '/dev';
     sys('mount', 'files', $files, 'tmpfs', MS_NOSUID | MS_NODEV, "mode=755,size=$disk_bytes,nr_inodes=$inodes");
@@ -165,8 +165,8 @@ sub loopback_up {
 
 # --- starting and killing -------------------------------------------------------------------------------------
 
-# As root, mounts all sources of sandboxes where any uid can reach them, in a mount namespace that only the launcher and its
-# children have. So an unprivileged uid can build each sandbox.
+# As root, mounts all sources of sandboxes where any uid can reach them, in a mount namespace of the launcher and its
+# children only. This lets an unprivileged uid build each sandbox.
 sub stage {
     my (@sources) = @_;
     sys('unshare', NEW_MOUNT);
@@ -180,9 +180,9 @@ sub open_path { my ($path) = @_; sysopen my $handle, $path, O_PATH or die "canno
 
 sub become { my ($id) = @_; sys('setgroups', 0, 0); sys('setresgid', $id, $id, $id); sys('setresuid', $id, $id, $id) }
 
-# In a fork of the launcher: lets go of everything but the standard three and @handles. What the launcher knows of other
-# sandboxes leads into them. What has no handle in %$sandboxes gets /dev/null in its place, because Perl may know the number
-# (close_all_but).
+# In a fork of the launcher: closes everything except the standard three and @handles, because the launcher's handles
+# give access to other sandboxes. Handles that are not in %$sandboxes get /dev/null in their place, because Perl may
+# know the number (close_all_but).
 sub keep_only {
     my ($sandboxes, @handles) = @_;
     close $_ for map { grep { ref eq 'GLOB' } values %$_ } values %$sandboxes;
@@ -191,21 +191,22 @@ sub keep_only {
     sys('dup3', fileno $nothing, 0 + $_, O_CLOEXEC) for grep { !$keep{$_} } open_descriptors();
 }
 
-# The launcher and its watchers must also run when sandboxes keep all processors busy.
+# Raises the priority: the launcher and its watchers must run even when sandboxes keep all processors busy.
 sub go_first {
     setpriority 0, 0, -5;
     if (open my $group, '>', '/proc/self/autogroup') { syswrite $group, -5 }
 }
 
-# The session and the nice value of a sandbox. The scheduler shares between sessions where it groups by them (autogroup).
+# Sets the session and the nice value of a sandbox. With autogroup, the scheduler shares processor time between
+# sessions.
 sub go_last {
     sys('setsid');
     setpriority 0, 0, BASE_NICE;
     if (open my $group, '>', '/proc/self/autogroup') { syswrite $group, BASE_NICE }
 }
 
-# What the launcher builds once for all sandboxes of a plan, as root: a sandbox then shows it by one mount. Returns its folder,
-# or '' for an ordinary user, who can mount nothing here.
+# As root, builds the common part of all sandboxes of a plan once: a sandbox then shows it with one mount. Returns its
+# folder, or '' for an ordinary user, who cannot mount anything here.
 sub common_root {
     my ($name, $plan) = @_;
     return '' if $> != 0;
@@ -216,11 +217,11 @@ sub common_root {
     return $base;
 }
 
-# Forks a process that is root in a user namespace of its own, and process 1 in a pid namespace. It waits in join_namespaces.
-# Returns as fork does.
+# Forks a process that is root in its own user namespace and process 1 in its own pid namespace. It waits in
+# join_namespaces. Returns like fork.
 sub fork_into_namespaces { my $pid = syscall $SYS->{clone}, NEW_USER | NEW_PID | SIGCHLD, 0, 0, 0, 0; return $pid == -1 ? undef : $pid }
 
-# Lets such a process be user 1000, who is $id outside.
+# Maps user 1000 of such a process to $id outside.
 sub name_user {
     my ($pid, $id) = @_;
     write_file("/proc/$pid/setgroups", 'deny');
@@ -228,7 +229,7 @@ sub name_user {
     write_file("/proc/$pid/gid_map", '1000 ' . ($> == 0 ? $id : $) + 0) . ' 1');
 }
 
-# In the new process. $go tells when its user has a name.
+# Runs in the new process. $go becomes readable when its user is mapped.
 sub join_namespaces {
     my ($go) = @_;
     sysread $go, my $word, 1 or leave(1);    # The launcher has ended, or failed.
@@ -262,7 +263,7 @@ sub start_in_namespaces {
     run_init(fileno $host_socket, $token, $ports, $outer, $entrance && fileno $entrance);
 }
 
-# Runs in a process of its own, where the container around the runner is the sandbox already.
+# Runs in a separate process, if the container around the runner already is the sandbox.
 sub start_in_container {
     my ($status, $host_socket, $token, $ports) = @_;
     ignore_standard_streams();
@@ -271,7 +272,7 @@ sub start_in_container {
     run_init(fileno $host_socket, $token, $ports);
 }
 
-# Runs in a process of its own. @command: the path of bubblewrap and its arguments.
+# Runs in a separate process. @command: the path of bubblewrap and its arguments.
 sub start_bubblewrap {
     my ($status, $host_socket, $outer, $entrance, @command) = @_;
     go_last();
@@ -288,14 +289,14 @@ sub start_bubblewrap {
     exec { $command[0] } map { $value{$_} // $_ } @command or die "cannot start bwrap: $!\n";
 }
 
-# Memory that the machine could still give to programs.
+# Returns the memory that is available to programs on this machine.
 sub available_kilobytes {
     open my $file, '<', '/proc/meminfo' or return 0;
     sysread $file, my $text, 256;
     return $text =~ /^MemAvailable:\s+(\d+)/m ? $1 : 0;
 }
 
-# Bytes in the files of a sandbox. Counts each file system once.
+# Returns the bytes in the files of a sandbox. Counts each file system once.
 sub files_of {
     my ($root) = @_;
     my (%seen, $bytes);
@@ -312,7 +313,8 @@ sub files_of {
 
 my $is_container;
 
-# Reads requests from stdin and writes events to stdout. When stdin ends, the platform is gone, and all sandboxes are killed.
+# Reads requests from stdin and writes events to stdout. When stdin ends, the platform has ended, and all sandboxes are
+# killed.
 sub run_launcher {
     my ($scratch, $group, @sources) = @_;
     $0 = 'platform-sandbox-launcher';
@@ -324,12 +326,13 @@ sub run_launcher {
     if ($> == 0) { sys('setgroups', 0, 0); stage(@sources); go_first() }
     sys('prctl', PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     my $tell = sub { my $text = join "\0", @_; write_all(\*STDOUT, pack 'N/a*', $text) };
-    # id => { status, said, pid, group, kills, root, net, uid, had, end, limit, disk, watch_at, watcher }: status is the pipe of one that
-    # starts, said is its text so far; root is its folder, net its network, uid its user on the host; had are the bytes in its files before it
-    # started; end is readable when it has ended; limit and disk are its limits in bytes; watch_at is when its watcher
-    # starts: with the first look at what its commands use, since most are gone by then, or the second one, is_seen; watcher is the pipe of its watcher,
-    # watcher_id the watcher's process.
-    # Or, instead of the watcher: group is its cgroup, kills is how often the kernel has ended processes for their memory.
+    # id => { status, said, pid, group, kills, root, net, uid, had, end, limit, disk, watch_at, watcher }: status is the
+    # pipe of a starting sandbox, said its text so far; root is its folder, net its network, uid its user on the host;
+    # had is the number of bytes in its files before it started; end becomes readable when it has ended; limit and disk
+    # are its limits in bytes; watch_at is when its watcher starts: with the first check, since most sandboxes are gone
+    # by then, or with the second one, is_seen; watcher is the pipe of its watcher, watcher_id the watcher's process.
+    # Alternative to the watcher: group is its cgroup, kills is the number of processes that the kernel has killed for
+    # their memory.
     my %sandboxes;
     my (%plans, %commons);    # By name: what sandboxes show, and where it is built (common_root).
     my @ended_groups;
@@ -351,7 +354,7 @@ sub run_launcher {
             my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
             keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
         };
-        # In a container, the visible processes include the launcher and the runner. Elsewhere the ids are of another
+        # In a container, the visible processes include the launcher and the runner. Otherwise the ids belong to another
         # namespace.
         @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
         kill_sandbox($sandbox) unless $sandbox->{watcher};
@@ -401,18 +404,18 @@ sub run_launcher {
             elsif ($sandbox->{watcher} && is_in($readable, $sandbox->{watcher})) {
                 sysread $sandbox->{watcher}, my $report, 1;
                 if ($report eq 'm') { $tell->('memory', $id) }
-                # Also when the watcher has died: a sandbox that is not watched must not run.
+                # Also after the watcher has died: a sandbox without a watcher must not run.
                 else { delete $sandbox->{watcher}; kill_sandbox($sandbox) }
             }
         }
         for my $id (grep { $sandboxes{$_}{watch_at} } keys %sandboxes) {
             my $sandbox = $sandboxes{$id};
             next if $sandbox->{watch_at} > now();
-            # The first look is at what costs nothing to see: a watcher takes longer than most runs have left.
+            # The first check is a cheap one: starting a watcher takes longer than most runs still last.
             if (!$is_container && !$sandbox->{is_seen}++ && is_small($sandbox)) { $sandbox->{watch_at} += LOOK_MS / 1000 }
             else                                                                 { $start_watching->($id) }
         }
-        # A sandbox that was idle may be what takes the machine's memory.
+        # A sandbox that was idle may be using up the machine's memory.
         my $available = $is_watched ? available_kilobytes() : 0;
         if ($available < $most_available * (1 - WAKE_PART)) {
             kill 'USR1', map { $_->{watcher} ? $_->{watcher_id} : () } values %sandboxes;
@@ -422,7 +425,7 @@ sub run_launcher {
         if (is_in($readable, \*STDIN)) {
             if (!sysread STDIN, $requests, CHUNK, length $requests) {
                 kill_sandbox($_) for values %sandboxes;
-                # What is left would become the runner's, which collects no children that it does not know.
+                # Orphans would pass to the runner, which does not reap children that it does not know.
                 if ($is_container) { kill_tree(); 1 while waitpid(-1, 0) > 0 }
                 unlink glob "$scratch/*";
                 rmdir $scratch;
@@ -507,9 +510,9 @@ sub kill_sandbox {
     kill_group($sandbox->{group}) if $sandbox->{group};
     return unless $sandbox->{end};
     syscall $PIDFD_SEND_SIGNAL, fileno $sandbox->{end}, 9, 0, 0;
-    # Its end takes the kernel some time, in which nothing of it runs.
+    # The kernel takes some time to remove the sandbox, in which none of its processes runs.
     delete $sandbox->{watch_at};
-    # No namespace ends with its init, so its other processes are now children of the launcher.
+    # No namespace ends with this init, so its other processes are now children of the launcher.
     kill_tree() if $is_container;
 }
 

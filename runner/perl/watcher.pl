@@ -1,8 +1,8 @@
-# Holds the limits of one sandbox where no cgroup does. Each sandbox has a watcher of its own, a fork of the launcher, so
-# that one with thousands of processes or mappings delays neither the launcher nor the watching of others. It looks at the
-# sandbox ten times a second, or less often, so that it uses at most a fifth of a processor. While nothing runs in there, as
-# in a service that waits for requests, it only sees every fourth second whether that is still so; the launcher wakes it when
-# the machine's memory shrinks meanwhile.
+# Enforces the limits of one sandbox without a cgroup. Each sandbox has its own watcher, a fork of the launcher, so that
+# a sandbox with thousands of processes or mappings delays neither the launcher nor other watchers. It checks the
+# sandbox ten times a second, or less often to stay below a fifth of a processor. While the sandbox is idle, such as a
+# service that waits for requests, it only checks every four seconds whether it still is; the launcher wakes it when the
+# machine's free memory shrinks in between.
 use strict;
 use warnings;
 
@@ -10,25 +10,26 @@ our ($SYS);
 
 use constant {
     LOOK_MS => 100, LOOKS_BEFORE_KILL => 5, IDLE_LOOK_MS => 4000,
-    # A sandbox whose memory cannot be counted exactly in this time is over its limit. Long, for a busy machine.
+    # A sandbox whose memory cannot be counted exactly within this many checks is over its limit. Long enough for a busy
+    # machine.
     EXACT_COUNT_LOOKS => 50,
-    # So many times its limit may a sandbox use if memory is counted once for each process that shares it. It bounds the work
-    # of the exact count.
+    # Maximum multiple of its limit that a sandbox may use if shared memory is counted once for each process. It bounds
+    # the work of the exact count.
     MOST_SHARED => 16,
-    # A process with more descriptors than this pays for each place in its table what a pipe may hold there: half of two
-    # pages, and the kernel's records of it.
+    # A process with more descriptors than this is charged for each entry of its table with what a pipe may hold there:
+    # half of two pages, plus the kernel's records of it.
     FREE_DESCRIPTORS => 256, DESCRIPTOR_BYTES => 6144,
-    # The most that one sender can leave in the queue of a socket, as Linux sets it by default (net.core.wmem_max, doubled);
-    # and senders of a datagram socket's queue (net.unix.max_dgram_qlen).
+    # Maximum bytes that one sender can leave in a socket's queue, with Linux's default (net.core.wmem_max, doubled);
+    # and maximum senders in a datagram socket's queue (net.unix.max_dgram_qlen).
     SENDER_BYTES => 425_984, DATAGRAM_SENDERS => 11,
     SMALL_PROCESSES => 4,
     PR_SET_PDEATHSIG => 1, NS_GET_USERNS => 0xB701, NEW_NET => 0x40000000, PRIO_USER => 2, BASE_NICE => 3,
 };
 
-# Forks the watcher of $sandbox, a record of the launcher with root, net, end, had and the limits. Returns the pipe of its
-# reports and its id, or nothing. `m`: over the memory or disk limit; `k`, or the pipe's end: the sandbox must be killed.
-# $forget lets go of all handles of the launcher but this sandbox's and its arguments: the memory of other sandboxes would
-# otherwise live as long as this process.
+# Forks the watcher of $sandbox, a record of the launcher with root, net, end, had and the limits. Returns the pipe of
+# its reports and its id, or nothing. `m`: over the memory or disk limit; `k`, or the pipe's end: the sandbox must be
+# killed. $forget closes all handles of the launcher except this sandbox's and its arguments: otherwise the memory of
+# other sandboxes would live as long as this process.
 sub start_watcher {
     my ($sandbox, $ours, $forget) = @_;
     pipe my $reports, my $writer or return;
@@ -54,11 +55,11 @@ sub watch {
     while (1) {
         my $began = processor_ms();
         my $used = eval { processor_use($sandbox->{root}) };
-        # Without the processor nothing in there gets memory, makes files or sends.
+        # Without processor time no process in the sandbox can allocate memory, create files or send.
         my $is_idle = !$over && defined $used && $used eq $seen;
         if ($is_idle && !$is_woken) {
             $idle = min(2 * $idle, IDLE_LOOK_MS);
-            # At any other time, a signal would break off a look.
+            # Installed only here: at any other time a signal would interrupt a check.
             local $SIG{USR1} = sub { $is_woken = 1 };
             my ($ended) = wait_for([ $sandbox->{end} ], [], $idle / 1000);
             return if is_in($ended, $sandbox->{end});
@@ -67,7 +68,8 @@ sub watch {
         $idle = LOOK_MS unless $is_idle;
         ($seen, $is_woken) = ($used // '', 0);
         my $is_over = eval { is_over($sandbox, $diagnosis) ? 1 : 0 };
-        # A sandbox that cannot be watched must not run. Usually it is ending already, so memory is not blamed.
+        # A sandbox that cannot be checked must not run. Usually it is ending already, so memory is not given as the
+        # reason.
         $over = defined $is_over ? $is_over && $over + 1 : LOOKS_BEFORE_KILL + 1;
         if ($over > LOOKS_BEFORE_KILL) { syswrite $writer, 'k'; return }
         syswrite $writer, 'm' if $over == 1;
@@ -77,8 +79,8 @@ sub watch {
     }
 }
 
-# The processes of a sandbox, the platform's own included, and the processor time of each: a text that stays the same while
-# none runs, or for less than a hundredth of a second.
+# Returns a fingerprint of the sandbox's process ids and CPU times, including the platform's own processes. It is
+# unchanged while all processes are idle (resolution 10 ms).
 sub processor_use {
     my ($root) = @_;
     my $path = '/proc/self/fd/' . fileno($root) . '/proc';
@@ -92,7 +94,7 @@ sub processor_use {
     return $use;
 }
 
-# Processor time of this process and its ended children.
+# Returns the processor time of this process and its ended children.
 sub processor_ms {
     my $time = "\0" x 16;
     syscall $SYS->{clock_gettime}, 2, $time;    # CLOCK_PROCESS_CPUTIME_ID
@@ -111,12 +113,13 @@ sub is_over {
     return $own + exact_count($sandbox->{root}, $pids, $pause) > $sandbox->{limit};
 }
 
-# Whether the sandbox is over its limit; or undef where sharing decides, then the bytes that nobody shares, and the processes.
+# Returns whether the sandbox is over its limit; or undef if that depends on shared memory, followed by the unshared
+# bytes and the processes.
 sub rough_count {
     my ($sandbox, $diagnosis) = @_;
     my ($limit, $root) = @$sandbox{qw(limit root)};
     my $files = files_of($root) - $sandbox->{had};
-    # Enforces the disk limit where the sandbox has no file system of its own that does.
+    # Enforces the disk limit if the sandbox has no file system of its own to do so.
     return 1 if $files > $sandbox->{disk};
     my $processes = processes_of($root, $sandbox->{ours});
     share_processor($sandbox, $processes);
@@ -131,7 +134,8 @@ sub rough_count {
     return (undef, $own, [ keys %$processes ]);
 }
 
-# Whether a sandbox has a few processes, and these and its files at most half of its memory. False where that cannot be seen.
+# Whether a sandbox has only a few processes, and these and its files use at most half of its memory. False if that
+# cannot be determined.
 sub is_small {
     my ($sandbox) = @_;
     opendir my $folder, '/proc/self/fd/' . fileno($sandbox->{root}) . '/proc' or return;
@@ -143,7 +147,8 @@ sub is_small {
     return $bytes <= $sandbox->{limit} / 2;
 }
 
-# The state of each process from the one file whose cost does not depend on the process: { id => { State, VmPTE, ... } }.
+# Returns the state of each process from the one file whose cost does not depend on the process: { id => { State, VmPTE,
+# ... } }.
 sub processes_of {
     my ($root, $ours) = @_;
     my $path = '/proc/self/fd/' . fileno($root) . '/proc';
@@ -160,8 +165,9 @@ sub processes_of {
     return \%processes;
 }
 
-# Bytes in the memory of @$pids, where a page that several share counts once. The kernel walks all their mappings for it, and
-# waits while one of them changes its own. So a child asks, which can be ended, also when $is_over meanwhile.
+# Returns the bytes in the memory of @$pids, counting shared pages once. The kernel walks all their mappings, and blocks
+# while one of them changes its own. So a child process reads them, which can be killed, also when $is_over becomes
+# true.
 sub exact_count {
     my ($root, $pids, $is_over) = @_;
     pipe my $reader, my $writer or die "pipe: $!\n";
@@ -170,7 +176,7 @@ sub exact_count {
         my $path = '/proc/self/fd/' . fileno($root) . '/proc';
         my $kilobytes = 0;
         for my $pid (@$pids) {
-            # A process that has ended meanwhile has none.
+            # Processes that have ended in the meantime have no such file.
             open my $file, '<', "$path/$pid/smaps_rollup" or next;
             my $text = do { local $/; <$file> } // next;
             $kilobytes += $1 while $text =~ /^(?:Pss_Anon|Pss_Shmem|SwapPss):\s+(\d+)/mg;
@@ -192,12 +198,14 @@ sub exact_count {
 
 # --- sockets ---------------------------------------------------------------------------------------------------------
 
-# A netlink socket that lists the sockets of the sandbox's network, or of this one's where it has none of its own.
+# Opens a netlink socket that lists the sockets of the sandbox's network, or of this process's network if it has none of
+# its own.
 sub open_diagnosis {
     my ($net) = @_;
     if ($net) {
         if ($> != 0) {
-            # Only a member of the user namespace that owns the network may enter it. Its maker may join.
+            # Only a member of the user namespace that owns the network may enter it. The namespace's creator may join
+            # it.
             my $owner = ioctl($net, NS_GET_USERNS, 0) or die "cannot find a sandbox's user namespace: $!\n";
             sys('setns', 0 + $owner, 0);
         }
@@ -207,7 +215,7 @@ sub open_diagnosis {
     return $socket;
 }
 
-# Bytes that the kernel holds for sockets: what was sent and not read yet, with the kernel's records of it.
+# Returns the bytes that the kernel holds for sockets: sent but unread data and the kernel's records of it.
 sub socket_bytes {
     my ($socket) = @_;
     my $bytes = 0;
@@ -216,7 +224,7 @@ sub socket_bytes {
         my ($type, $attributes) = @_;
         my @memory = unpack 'L*', $attributes->{5} // '';
         $bytes += ($memory[0] // 0) + ($memory[2] // 0);    # Counts with the sender.
-        # What closed senders have sent is not told, except that it is there. A closed peer has no inode.
+        # The kernel reports only the existence of data from closed senders, not its size. A closed peer has no inode.
         my ($queue) = unpack 'L', $attributes->{4} // '';
         my ($peer) = unpack 'L', $attributes->{2} // '';
         $bytes += SENDER_BYTES * ($type == 2 ? DATAGRAM_SENDERS : 1) if $queue && !$peer;
@@ -260,9 +268,9 @@ sub dump_sockets {
 
 # --- processor -------------------------------------------------------------------------------------------------------
 
-# Gives a sandbox the weight of one process, however many it runs: the kernel's scheduler shares between processes, or
-# between sessions where it groups them by session (autogroup), and knows no sandboxes. Only root may lower a nice value
-# again, and as root each sandbox has a host user of its own.
+# Gives a sandbox the weight of one process, however many it runs: the kernel's scheduler shares time between processes,
+# or between sessions with autogroup, but not between sandboxes. Only root may lower a nice value again, and as root
+# each sandbox has its own host user.
 sub share_processor {
     my ($sandbox, $processes) = @_;
     return if $> != 0 || !$sandbox->{net};
@@ -294,7 +302,8 @@ sub running_threads {
     return $running;
 }
 
-# The nice value at which $count together weigh what one does at $base, as far as nice values go: each weighs 1.25 times the next.
+# Returns the nice value at which $count processes together weigh as much as one at $base, as far as nice values allow:
+# each weighs 1.25 times the next.
 sub nice_of {
     my ($base, $count) = @_;
     my $nice = $base + int(0.99 + log($count > 1 ? $count : 1) / log 1.25);

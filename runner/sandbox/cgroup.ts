@@ -3,28 +3,28 @@ import { basename, dirname, join } from 'node:path';
 import { hasCode } from '#core/base/errors.ts';
 import { isOwnerAlive, ownerName } from './owner-process.ts';
 
-/** The group that the platform's own processes move to: a group whose children have limits may hold none itself. */
+/** Group to which the platform's own processes move: a group whose children have limits may not contain processes. */
 const OWN = 'agent-platform.own';
-/** Prefix of the groups of launchers. The id of the owning process follows, so that groups of dead ones are removed. */
+/** Prefix of launcher groups. The id of the owning process follows, so that groups of dead processes are removed. */
 const PREFIX = 'agent-platform-';
 const NEEDED = ['memory', 'pids'];
 const WANTED = ['cpu', 'io'];
-/** Of the platform's own processes; all sandboxes together have the default, 100. */
+/** CPU weight of the platform's own processes; all sandboxes together have the default, 100. */
 const OWN_WEIGHT = 1000;
 
-/** A cgroup v2 in which this process may make groups. */
+/** A cgroup v2 in which this process may create groups. */
 export interface DelegatedGroup {
   /** Absolute path. */
   readonly folder: string;
-  /** Those that limit here: `memory` and `pids`, and `cpu` and `io` where they are there. */
+  /** Available controllers: `memory` and `pids`, and `cpu` and `io` if present. */
   readonly controllers: readonly string[];
 }
 
 let counter = 0;
 
 /**
- * Moves this process into a group of its own and returns the group around it, in which sandboxes get theirs; or the reason
- * why it cannot. Removes groups of platform processes that were killed. Safe to call again.
+ * Moves this process into a child group and returns the parent group, in which sandboxes get theirs; or the reason why
+ * that fails. Removes groups of platform processes that were killed. Idempotent.
  * https://docs.kernel.org/admin-guide/cgroup-v2.html
  */
 export function delegatedGroup(): DelegatedGroup | string {
@@ -46,7 +46,7 @@ export function delegatedGroup(): DelegatedGroup | string {
   }
 }
 
-/** Makes the group of one launcher, which makes one for each sandbox in it and removes it at its end. */
+/** Creates the group of one launcher, which creates one in it for each sandbox and removes it when it ends. */
 export function makeLauncherGroup({ folder, controllers }: DelegatedGroup): string {
   const path = join(folder, `${PREFIX}${ownerName()}-${counter++}`);
   mkdirSync(path);
@@ -54,7 +54,7 @@ export function makeLauncherGroup({ folder, controllers }: DelegatedGroup): stri
   return path;
 }
 
-/** The folder of a process's cgroup v2, from its `/proc/<pid>/cgroup` and `/proc/<pid>/mountinfo`. */
+/** Returns the cgroup v2 folder of a process from its `/proc/<pid>/cgroup` and `/proc/<pid>/mountinfo`. */
 export function ownGroupOf(cgroup: string, mountinfo: string): string | undefined {
   const path = /^0::(\/.*)$/m.exec(cgroup)?.[1];
   if (path === undefined) return undefined;
@@ -69,13 +69,13 @@ export function ownGroupOf(cgroup: string, mountinfo: string): string | undefine
   return undefined;
 }
 
-/** Empties `folder`, except at the hierarchy's root, whose processes may stay: there only this process moves. */
+/** Moves all processes out of `folder`. At the hierarchy's root, whose processes may stay, only this process moves. */
 function moveOut(folder: string): void {
   const own = join(folder, OWN);
   makeFolder(own);
   const isRoot = !readdirSync(folder).includes('cgroup.type');
   if (isRoot) return void writeFileSync(join(own, 'cgroup.procs'), String(process.pid));
-  // A process that is forked meanwhile is seen by the next look.
+  // The next pass finds processes that were forked in the meantime.
   for (let look = 0; look < 10; look++) {
     const pids = words(join(folder, 'cgroup.procs'));
     if (pids.length === 0) return;
@@ -101,7 +101,7 @@ function removeDeadGroups(folder: string): void {
   }
 }
 
-/** Leaves what still has processes, for the next start. */
+/** Removes empty groups. Groups that still have processes remain for the next start. */
 function removeGroup(folder: string): void {
   try {
     for (const entry of readdirSync(folder, { withFileTypes: true })) {

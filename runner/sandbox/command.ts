@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net';
 import { type Frame, FrameReader } from './frames.ts';
 
-/** What is kept of a command's frames for a reader that is slower; then its connection is read no more. */
+/** Buffer for the frames of a command whose reader is slower. When it is full, the connection is not read. */
 const ROOM_BYTES = 1024 * 1024;
 
-/** To end a command, or to kill it. */
+/** Terminates (`T`) or kills (`K`) a command. */
 export type Order = 'T' | 'K';
 
 /**
- * A command in a sandbox: the frames that it sends, and orders to it. One that init itself watches sends by init's connection, any
- * other one by a connection of its own (`init.pl`).
+ * A command in a sandbox: its frames, and orders to it. A command that init itself watches sends over init's
+ * connection, any other one over its own connection (`init.pl`).
  */
 export class Command {
   readonly #orderInit: (order: Order) => void;
@@ -21,16 +21,16 @@ export class Command {
   #hasEnded = false;
   #isClosed = false;
   #wake = (): void => {};
-  /** Of the connection by which its frames come. */
+  /** Reader of the connection that carries its frames. */
   #reader: FrameReader | undefined;
-  /** Its own connection. */
+  /** Its own connection, if it has one. */
   #socket: Socket | undefined;
   #order: Order | undefined;
 
   /**
-   * @param options.orderInit Init obeys it if it watches the command.
-   * @param options.onBegin Called once it is known by which connection its frames come, or that none come.
-   * @param options.onEnd Called once no frame follows.
+   * @param options.orderInit Init obeys the order if it watches the command.
+   * @param options.onBegin Called once the connection of its frames is known, or that none will come.
+   * @param options.onEnd Called after the last frame.
    */
   constructor(options: { orderInit: (order: Order) => void; onBegin: () => void; onEnd: () => void }) {
     this.#orderInit = options.orderInit;
@@ -38,7 +38,7 @@ export class Command {
     this.#onEnd = options.onEnd;
   }
 
-  /** The next frame; `undefined` when none follows. */
+  /** Returns the next frame, or `undefined` after the last one. */
   async next(): Promise<Frame | undefined> {
     while (this.#frames.length === 0 && !this.#hasEnded) {
       await new Promise<void>((resolve) => {
@@ -58,19 +58,19 @@ export class Command {
     else this.#orderInit(order);
   }
 
-  /** Lets go of it. Kills it unless it has ended. */
+  /** Releases the command. Kills it unless it has ended. */
   close(): void {
     this.#isClosed = true;
     const wasFull = this.#isFull;
     this.#frames.length = 0;
     this.#bytes = 0;
-    // The end of its connection tells its supervisor to kill.
+    // The end of its connection makes its supervisor kill it.
     if (this.#socket) this.#socket.destroy();
     else if (!this.#hasEnded) this.#orderInit('K');
     if (wasFull) this.#reader?.goOn();
   }
 
-  /** It has a connection of its own. */
+  /** Called if the command has its own connection. */
   connect(socket: Socket): void {
     this.#begin();
     this.#socket = socket;
@@ -81,13 +81,13 @@ export class Command {
     else this.#reader = new FrameReader(socket, (frame) => this.take(frame));
   }
 
-  /** Init watches it, and its frames come by the connection of `reader`. */
+  /** Called if init watches the command, whose frames come over the connection of `reader`. */
   begin(reader: FrameReader): void {
     this.#begin();
     this.#reader = reader;
   }
 
-  /** Returns whether there is room for more. */
+  /** Buffers a frame. Returns whether the buffer can take more. */
   take(frame: Frame): boolean {
     if (!this.#isClosed) {
       this.#frames.push(frame);
@@ -98,7 +98,7 @@ export class Command {
     return !this.#isFull;
   }
 
-  /** The sandbox is lost. */
+  /** Called when the sandbox is lost. */
   lose(): void {
     this.#end();
   }

@@ -20,9 +20,9 @@ const BUNDLE = '/home/user/agent';
 const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
 const OWN_PROCESSES = 3;
-/** Without it, SIGUSR1 makes Node listen for a debugger, which could be any program of the session. */
+/** Without it, SIGUSR1 makes Node listen for a debugger, which any program of the session could be. */
 const NO_DEBUGGER = '--disable-sigusr1';
-/** Until a program that listens and accepts nothing counts as absent. */
+/** Timeout after which a program that listens but does not accept counts as absent. */
 const CONNECT_MS = 10_000;
 
 interface ContainerSandboxOptions {
@@ -32,27 +32,28 @@ interface ContainerSandboxOptions {
   /** Absolute path. */
   readonly perl: string;
   readonly scratchFolder: string;
-  /** Called when the job or the memory limit has ended the sandbox. */
+  /** Called when the job or the memory limit has killed the sandbox. */
   onLost(): void;
   log(line: string): void;
 }
 
 /**
- * One sandbox in a container of its own, such as a Fargate task. The container isolates, and it ends with the runner. The
- * runner and its job are the same user, so that neither needs a privilege. The job cannot touch the runner: the runner is
- * process 1, which no signal from inside ends or stops; it cannot be traced or read; and all other processes end with it.
- * A job can only end itself. In a VM the runner may not be process 1: there a job can kill the runner and answer in its
- * place until the VM is ended from outside. It could only forge the output of its own run, which it controls anyway.
+ * One sandbox in a dedicated container, such as a Fargate task. The container isolates, and it ends with the runner.
+ * The runner and its job have the same user, so that neither needs a privilege. The job cannot affect the runner: the
+ * runner is process 1, which ignores signals from inside; it cannot be traced or read; and all other processes end with
+ * it. A job can only end itself. In a VM the runner may not be process 1: there a job can kill the runner and
+ * impersonate it until the VM is terminated from outside. It could only forge the output of its own run, which it
+ * controls anyway.
  */
 export class ContainerSandbox {
   readonly #options: ContainerSandboxOptions;
   #launcher: Launcher | undefined;
-  /** What the container has; it is unpacked once. */
+  /** The bundle and layer unpacked in the container, which happens only once. */
   #unpacked: string | undefined;
-  /** How the container was before its first session. */
+  /** State of the container before its first session. */
   #untouched: string | undefined;
 
-  /** Throws when this process lacks the protection described above. */
+  /** Throws if this process lacks the protection described above. */
   constructor(options: ContainerSandboxOptions) {
     this.#options = options;
     if (options.isProcess1 && process.pid !== 1) {
@@ -66,8 +67,8 @@ export class ContainerSandbox {
   }
 
   /**
-   * Says how the container is before its first session, for {@link renew}. Throws with the reason if it could never be shown to
-   * be the same again: then it must not have a further session of another run.
+   * Records the state of the container before its first session, for {@link renew}. Throws with the reason if its
+   * restoration could never be verified: then it must not serve a session of another run.
    */
   async prepareReuse(): Promise<void> {
     if (!this.#options.isProcess1) throw new Error('the runner is not process 1');
@@ -76,8 +77,8 @@ export class ContainerSandbox {
   }
 
   /**
-   * Removes what closed sessions have left: their processes, all files that they could write, and the launcher, which has their
-   * user. Throws unless the container is then as it was before the first one.
+   * Removes the remains of closed sessions: their processes, all files that they could write, and the launcher, which
+   * has the same user. Throws unless the container is then in the state before the first session.
    */
   async renew(): Promise<void> {
     if (this.#untouched === undefined) throw new Error('the container was not looked at before its first session');
@@ -95,8 +96,8 @@ export class ContainerSandbox {
   }
 
   /**
-   * One at a time. One that follows another without {@link renew} between them has the same bundle and layer, and finds the files
-   * that the other has left.
+   * Opens one session at a time. A session that follows another without {@link renew} has the same bundle and layer,
+   * and finds the files of the previous one.
    */
   async open(spec: SandboxSpec, network: Network): Promise<ProcessSession> {
     const { perl, scratchFolder, log, onLost } = this.#options;
@@ -133,7 +134,7 @@ export class ContainerSandbox {
     const { blobs } = this.#options;
     const content = JSON.stringify([bundle, layer]);
     if (this.#unpacked === content) return;
-    // An attempt that broke off leaves a part.
+    // A failed attempt may leave a part.
     await mkdir(BUNDLE, { recursive: true });
     await Promise.all([clear(BUNDLE), clear(LAYER)]);
     if (bundle === undefined) await rmdir(BUNDLE);
@@ -153,7 +154,7 @@ function firstDifference(found: string, expected: string): string {
   return found.split('\n').find((line) => !lines.has(line)) ?? 'something is missing';
 }
 
-/** The program has the network of this process: 127.0.0.1, else ::1. */
+/** The program shares the network of this process: tries 127.0.0.1, then ::1. */
 async function connectHere(port: number): Promise<Socket | undefined> {
   for (const host of ['127.0.0.1', '::1']) {
     const socket = connect({ host, port, noDelay: true });
@@ -168,10 +169,10 @@ async function connectHere(port: number): Promise<Socket | undefined> {
   return undefined;
 }
 
-/** Threads of this process, which count against its user's process limit. */
+/** Number of threads of this process, which count against its user's process limit. */
 const threads = (): number => Number(/^Threads:\t(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
 
-/** Only a folder that may be written can be emptied. */
+/** A folder must be writable to be emptied. */
 async function clear(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true })) {

@@ -27,7 +27,7 @@ const MB = 1024 ** 2;
 const GOOD = 'layers/good.tar.gz';
 const BAD = 'layers/bad.tar.gz';
 
-/** A cache on a host with a folder that no layer may touch. */
+/** Creates a cache on a host with a folder that no layer may access. */
 async function setUp() {
   const root = mkdtempSync(join(tmpdir(), 'content-cache-'));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
@@ -35,7 +35,7 @@ async function setUp() {
   const host = join(root, 'host');
   mkdirSync(host);
   const cache = await ContentCache.open(join(root, 'cache'), blobs);
-  /** Stores what `make` puts into a folder as the layer BAD. */
+  /** Stores the files that `make` writes into a folder as the layer BAD. */
   const pack = async (make: (folder: string) => void) => {
     const folder = mkdtempSync(join(root, 'layer-'));
     make(folder);
@@ -194,7 +194,7 @@ const withoutEnd = (tar: Buffer): Buffer => {
   return tar.subarray(0, end);
 };
 
-/** A tar of one header. */
+/** Returns a tar with a single header. */
 function memberOf({ type, target = '', size = 0 }: { type: string; target?: string; size?: number }): Buffer {
   const header = Buffer.alloc(512);
   header.write('python/member');
@@ -215,7 +215,7 @@ function memberOf({ type, target = '', size = 0 }: { type: string; target?: stri
   return Buffer.concat([header, Buffer.alloc(1024)]);
 }
 
-/** An archive in which a file of 3 GB takes a block. */
+/** Returns an archive in which a sparse file of 3 GB takes one block. */
 function sparse(root: string): Buffer {
   const folder = mkdtempSync(join(root, 'sparse-'));
   write(join(folder, 'python/bomb'));
@@ -231,7 +231,7 @@ test('an entry of the cache that cannot be read is no reason to refuse others', 
   await cache.layer(BAD);
 });
 
-/** Layers `layers/<name>.tar.gz`, each of a file of `megabytes`, and a cache for `maxMegabytes`. */
+/** Creates layers `layers/<name>.tar.gz` with one file of `megabytes` each, and a cache for `maxMegabytes`. */
 async function setUpSizes(maxMegabytes: number, megabytes: Readonly<Record<string, number>>, space?: Space) {
   const { root, blobs } = await setUp();
   for (const [name, size] of Object.entries(megabytes)) {
@@ -275,7 +275,7 @@ test('what is in use may not fill the cache for others: the workspace that uses 
   await expect(open('e', 'greedy')).rejects.toMatchObject(refused);
   const others = [await open('f', 'modest'), await open('g', 'another')];
   await expect(open('e', 'greedy')).rejects.toMatchObject(refused);
-  // It is there already.
+  // The layer is cached already.
   const again = await open('f', 'greedy');
   expect(diskBytes()).toBeLessThan(6.5 * MB);
   for (const { path } of [...held, ...others, again]) expect(statSync(join(path, 'python/data')).size).toBe(MB);

@@ -13,40 +13,40 @@ const WAIT_SECONDS = 10;
 export interface ContentCacheOptions {
   /** @default 5 GB */
   readonly maxBytes?: number;
-  /** Of the folder's disk. @default - endless */
+  /** Free space on the folder's disk. @default - unlimited */
   readonly space?: Space;
 }
 
-/** A folder that stays at least until it is released. */
+/** A folder that stays cached at least until it is released. */
 export interface CachedFolder {
   readonly path: string;
   release(): void;
 }
 
-/** A bundle or layer that is there, or being unpacked. */
+/** A bundle or layer that is cached or being unpacked. */
 interface Entry {
   bytes: number;
-  /** How many times each owner uses it. */
+  /** Number of uses by each owner. */
   readonly users: Map<string, number>;
 }
 
 /**
- * Bundles and layers, each expanded once and shown read-only to any number of sandboxes. The least recently used folders
- * go when all together, with what is being unpacked, pass the maximum. What is in use stays. If that alone passes the
- * maximum, owners who use more than an equal share of it get nothing further unpacked, and all others do
- * (`docs/interface/limits.md#unpacked-code`).
+ * Bundles and layers, each unpacked once and shown read-only to any number of sandboxes. The least recently used
+ * folders are evicted when the total, including folders being unpacked, exceeds the maximum. Folders in use stay. If
+ * those alone exceed the maximum, owners who use more than an equal share of it cannot unpack anything further, while
+ * all others can (`docs/interface/limits.md#unpacked-code`).
  *
- * One process has the folder. Sandboxes run under other uids, so every file here is readable for all; the folder around
- * the cache is not.
+ * Only one process uses the folder. Sandboxes run under other uids, so every file here is readable for all; the folder
+ * around the cache is not.
  */
 export class ContentCache {
   readonly #folder: string;
   readonly #blobs: BundlesAndLayers;
   readonly #maxBytes: number;
   readonly #space: Space;
-  /** The least recently used ones first. */
+  /** Least recently used first. */
   readonly #entries = new Map<string, Entry>();
-  /** Of all entries. */
+  /** Total size of all entries. */
   #bytes = 0;
   readonly #expanding = new Map<string, Promise<string>>();
   readonly #removing = new Map<string, Promise<void>>();
@@ -58,7 +58,7 @@ export class ContentCache {
     this.#space = options.space ?? endlessSpace;
   }
 
-  /** Creates the folder and removes contents that a crash left half expanded. */
+  /** Creates the folder and removes contents that a crash left half unpacked. */
   static async open(folder: string, blobs: BundlesAndLayers, options: ContentCacheOptions = {}): Promise<ContentCache> {
     await mkdir(join(folder, 'expanded'), { recursive: true });
     await mkdir(join(folder, 'tmp'), { recursive: true });
@@ -70,7 +70,7 @@ export class ContentCache {
     return cache;
   }
 
-  /** `owner` is whom the content counts for while it is in use. Throws RATE_LIMITED when there is no room for it. */
+  /** Counts the content against `owner` while it is in use. Throws RATE_LIMITED if the cache has no space for it. */
   bundle(key: string, owner = ''): Promise<CachedFolder> {
     return this.#open({ name: `bundle-${basename(key)}`, owner }, (target, onBytes) =>
       unpackBundle(this.#blobs, key, target, onBytes),
@@ -78,8 +78,8 @@ export class ContentCache {
   }
 
   /**
-   * As {@link ContentCache.bundle}. Throws {@link LayerError} for a layer that is none, or not the one with the hash
-   * `sha256`. Layers that were expanded before there was a check have other names.
+   * Like {@link ContentCache.bundle}. Throws {@link LayerError} for an invalid layer, or one without the hash `sha256`.
+   * Layers that were unpacked before this check existed have other names.
    */
   layer(key: string, sha256?: string, owner = ''): Promise<CachedFolder> {
     const name = ['checked-layer', ...(sha256 === undefined ? [] : [sha256]), basename(key)].join('-');
@@ -91,7 +91,7 @@ export class ContentCache {
     const found = await Promise.all(
       (await readdir(root)).map(async (name) => {
         const bytes = Number(await readFile(join(root, name, 'size'), 'utf8').catch(() => '0')) || 0;
-        // One that cannot be read is useless, and goes first.
+        // An unreadable entry is useless and is evicted first.
         const usedAt = await lstat(join(root, name)).then(
           ({ mtimeMs }) => mtimeMs,
           () => 0,
@@ -102,7 +102,7 @@ export class ContentCache {
     for (const { name, bytes } of found.sort((a, b) => a.usedAt - b.usedAt)) this.#resize(this.#entry(name), bytes);
   }
 
-  /** The entry, as the one used last. */
+  /** Returns the entry and marks it as most recently used. */
   #entry(name: string): Entry {
     const entry = this.#entries.get(name) ?? { bytes: 0, users: new Map() };
     this.#entries.delete(name);
@@ -172,7 +172,7 @@ export class ContentCache {
     return content;
   }
 
-  /** Makes room for an entry that is being unpacked. Throws RATE_LIMITED when there is none. */
+  /** Frees space for an entry that is being unpacked. Throws RATE_LIMITED if that is impossible. */
   async #grow(entry: Entry, bytes: number): Promise<void> {
     this.#resize(entry, bytes);
     if ((await this.#space.problem()) !== undefined) {
@@ -197,7 +197,7 @@ export class ContentCache {
     return [...entry.users.keys()].every((owner) => used.get(owner)! > this.#maxBytes / used.size);
   }
 
-  /** Never throws: who opens a folder is not answerable for the others. */
+  /** Never throws: opening a folder must not fail because of another one. */
   async #evict(maxBytes: number): Promise<void> {
     for (const [name, entry] of this.#entries) {
       if (this.#bytes <= maxBytes) return;
@@ -205,7 +205,7 @@ export class ContentCache {
       this.#resize(entry, 0);
       this.#entries.delete(name);
       const removal = this.#remove(name).finally(() => this.#removing.delete(name));
-      // Every later `open` of it waits for this.
+      // Later `open` calls for the same folder wait for the removal.
       this.#removing.set(name, removal);
       await removal;
     }
@@ -213,7 +213,7 @@ export class ContentCache {
 
   async #remove(name: string): Promise<void> {
     const removed = this.#temporary();
-    // Renamed first, so that no half-removed folder is found under this name after a crash.
+    // Renamed first, so that a crash cannot leave a half-removed folder under this name.
     await rename(join(this.#folder, 'expanded', name), removed)
       .then(() => rm(removed, { recursive: true, force: true }))
       .catch(() => {});

@@ -10,7 +10,7 @@ async function listening(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A service that answers each connection with 200. */
+/** A service that responds to each connection with 200. */
 const service = () =>
   listening(createServer((socket) => socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')));
 
@@ -69,7 +69,7 @@ test('everything else is reached at the ports of HTTP and HTTPS', async () => {
 });
 
 test('a connection that sends no whole request within a minute is closed, at first and between requests', async () => {
-  // Sockets have timers of their own.
+  // Other timers stay real, because sockets use them.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const answers = createServer((socket) => {

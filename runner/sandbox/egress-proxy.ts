@@ -7,26 +7,26 @@ import { isOnHostList, isOnTargetList } from '#core/outbound/host-list.ts';
 import { isPublicAddress } from '#core/outbound/public-address.ts';
 import type { Egress } from '#core/ports/sandbox.ts';
 
-/** The platform's own address. */
+/** Address of the platform itself. */
 export interface Gateway {
   readonly host: string;
   readonly port: number;
-  /** Told of each connection for a sandbox, before its first byte, where the platform is the same process. */
+  /** Called for each connection of a sandbox before its first byte, if the platform is the same process. */
   readonly onConnect?: (socket: Socket, origin: string) => void;
 }
 
-/** Package registries that installations may use, and runs may not. */
+/** Package registries that only installations may use, never runs. */
 export interface Registries {
-  /** Variables such as `PIP_INDEX_URL`, `npm_config_registry`, `PIP_CERT`. Files must lie in /etc/ssl/certs. */
+  /** Variables such as `PIP_INDEX_URL`, `npm_config_registry`, `PIP_CERT`. Files must be in /etc/ssl/certs. */
   readonly env: Readonly<Record<string, string>>;
-  /** `host:port` that may be a private address, and need not be on an allowlist (`isOnTargetList`). */
+  /** `host:port` pairs that may be private addresses and are exempt from the allowlist (`isOnTargetList`). */
   readonly allowHosts: readonly string[];
 }
 
 export interface EgressPolicy {
   readonly egress: Exclude<Egress, 'none'>;
   readonly gateway?: Gateway;
-  /** What {@link Gateway.onConnect} calls the sandbox. */
+  /** Name of the sandbox for {@link Gateway.onConnect}. */
   readonly origin?: string;
   readonly allowHosts?: readonly string[];
 }
@@ -36,23 +36,27 @@ interface Target {
   readonly port: number;
 }
 
-/** A tunnel carries anything. Services that are no web servers are reached at other ports (`docs/interface/sandbox.md#network`). */
+/**
+ * A tunnel carries any protocol, and services other than web servers listen on other ports
+ * (`docs/interface/sandbox.md#network`).
+ */
 const WEB_PORTS = [80, 443];
 const CONNECT_TIMEOUT_MS = 30_000;
-/** For the first request of a connection, and from each answer to the next request. */
+/** Idle timeout: for the first request of a connection, and between a response and the next request. */
 const REQUEST_TIMEOUT_MS = 60_000;
-/** Headers that hold for one hop only. Node sets `transfer-encoding` itself. */
+/** Hop-by-hop headers. Node sets `transfer-encoding` itself. */
 const HOP_HEADERS = ['connection', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade'];
 
 /**
  * The only way out of a sandbox: an HTTP proxy (forward and CONNECT) in the trusted process, one for each sandbox. It
- * resolves names itself and connects to the very address it checked, so a name cannot lead elsewhere in between.
+ * resolves names itself and connects to the same address that it checked, so a name cannot resolve to another address
+ * in between.
  */
 export class EgressProxy {
   readonly #policy: EgressPolicy;
   readonly #server: Server;
   readonly #sockets = new Set<Duplex>();
-  /** Requests under way of each connection from inside, or what closes it. */
+  /** Number of requests in flight on each connection from inside, or the timer that closes it. */
   readonly #clients = new Map<Duplex, { requests: number; timer?: NodeJS.Timeout }>();
 
   constructor(policy: EgressPolicy) {
@@ -69,7 +73,7 @@ export class EgressProxy {
     });
   }
 
-  /** Serves a connection from inside as a client of the proxy. */
+  /** Serves a connection from inside the sandbox as a proxy client. */
   accept(socket: Socket): void {
     this.#keep(socket);
     this.#clients.set(socket, { requests: 0 });
@@ -81,7 +85,7 @@ export class EgressProxy {
     this.#server.emit('connection', socket);
   }
 
-  /** Connects a connection from inside to the platform. */
+  /** Connects a connection from inside the sandbox to the platform. */
   acceptForGateway(socket: Socket): void {
     this.#keep(socket);
     const { gateway } = this.#policy;
@@ -96,7 +100,7 @@ export class EgressProxy {
     this.#server.close();
   }
 
-  /** A server that does not listen itself has no time limit for the headers of a request. */
+  /** Node applies no header timeout to a server that does not listen itself. */
   #count(socket: Duplex, change: number): void {
     const client = this.#clients.get(socket);
     if (!client) return;
@@ -164,7 +168,7 @@ export class EgressProxy {
     throw new Error(`${target.host} cannot be reached: ${(problem as Error).message}`);
   }
 
-  /** Returns the addresses that the policy allows for this target, at least one. Throws when there is none. */
+  /** Returns the addresses that the policy allows for this target, at least one. Throws if there are none. */
   async #resolve(target: Target): Promise<string[]> {
     const { host, port } = target;
     const { egress, allowHosts = [] } = this.#policy;
@@ -198,7 +202,7 @@ export class EgressProxy {
   #keep<S extends Duplex>(socket: S): S {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
-    // Users of the socket see its end. An error without a listener would end the platform.
+    // Users of the socket see its end. An error without a listener would crash the platform.
     socket.on('error', () => {});
     return socket;
   }
@@ -213,7 +217,7 @@ function refusalOf(error: unknown): { status: string; message: string } {
     : { status: '502 Bad Gateway', message };
 }
 
-/** The URL parser normalises every spelling of an IPv4 address. */
+/** The URL parser normalizes every spelling of an IPv4 address. */
 function parseTarget(url: string): Target {
   const parsed = URL.parse(url);
   if (!parsed?.hostname) throw new EgressError('the address cannot be read');
@@ -221,7 +225,7 @@ function parseTarget(url: string): Target {
   return { host, port: Number(parsed.port) || (parsed.protocol === 'https:' ? 443 : 80) };
 }
 
-/** Passes the data and the end of each stream to the other. An error of one ends both. */
+/** Pipes each stream into the other. An error in one destroys both. */
 function join(one: Duplex, other: Duplex): void {
   const end = () => {
     one.destroy();

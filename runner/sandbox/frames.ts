@@ -37,8 +37,8 @@ export async function* decodeRecords(chunks: AsyncIterable<Uint8Array>): AsyncGe
 }
 
 /**
- * Reads the frames of a socket. Not by the socket's own iterator, which makes an error with a trace of the stack for each socket
- * that is destroyed before its end.
+ * Reads the frames of a socket. Does not use the socket's iterator, which creates an error with a stack trace for each
+ * socket that is destroyed before its end.
  */
 export class FrameReader {
   readonly #socket: Socket;
@@ -46,7 +46,7 @@ export class FrameReader {
   readonly #blocks = new Blocks(TYPE_BYTES);
   #hasRoom = true;
 
-  /** @param take gets each frame. While it returns false, no more of the socket is read, until {@link goOn}. */
+  /** @param take Gets each frame. If it returns false, the socket is paused until {@link goOn}. */
   constructor(socket: Socket, take: (frame: Frame) => boolean) {
     this.#socket = socket;
     this.#take = take;
@@ -86,7 +86,7 @@ class Blocks {
     this.#prefixBytes = prefixBytes;
   }
 
-  /** The blocks that are complete with this chunk. */
+  /** Returns the blocks that this chunk completes. */
   add(chunk: Uint8Array): Block[] {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     this.#rest = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes]);

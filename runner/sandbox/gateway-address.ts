@@ -1,7 +1,10 @@
 import { isIP } from 'node:net';
 import type { Gateway } from './egress-proxy.ts';
 
-/** The platform as sandboxes reach it, if its address is numeric: egress rules may close that one. A name leads to a public address. */
+/**
+ * Returns the platform's address for sandboxes if it is numeric, because egress rules may block it. A host name
+ * resolves to a public address.
+ */
 export function gatewayOf(url: string | undefined): Gateway | undefined {
   if (!url) return undefined;
   const { hostname, port, protocol } = new URL(url);

@@ -2,15 +2,15 @@ import { chmod } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 
 const MAX_GREETING_BYTES = 100;
-/** The platform's programs send their greeting as soon as they are connected. */
+/** Timeout for the greeting, which the platform's programs send as soon as they are connected. */
 const GREETING_TIMEOUT_MS = 5000;
-/** How many connections may be without their greeting at once. */
+/** Maximum number of connections that have not sent their greeting. */
 const MAX_UNGREETED = 128;
 const NEWLINE = 10;
 
 /**
- * The Unix socket that sandboxes dial. Each connection begins with a line `<kind> <token>`, its greeting. Tokens are
- * secret: a greeting that no callback expects closes the connection, and so does one that does not come in time.
+ * The Unix socket that sandboxes dial. Each connection starts with its greeting, a line `<kind> <token>`. Tokens are
+ * secret: an unexpected greeting closes the connection, and so does the timeout.
  */
 export class HostSocket {
   readonly #server: Server;
@@ -32,7 +32,7 @@ export class HostSocket {
     return hostSocket;
   }
 
-  /** `callback` gets each connection with this greeting, until the returned function is called. */
+  /** Passes each connection with this greeting to `callback`, until the returned function is called. */
   on(greeting: string, callback: (socket: Socket) => void): () => void {
     this.#callbacks.set(greeting, callback);
     return () => this.#callbacks.delete(greeting);
@@ -43,7 +43,7 @@ export class HostSocket {
   }
 
   #readGreeting(socket: Socket): void {
-    // A peer that dies shows as the socket's end; the error itself tells nothing more.
+    // A dead peer shows as the socket's end; the error adds no information.
     socket.on('error', () => socket.destroy());
     const drop = () => void socket.destroy();
     const deadline = setTimeout(drop, GREETING_TIMEOUT_MS);
@@ -67,7 +67,7 @@ export class HostSocket {
     };
     socket.on('readable', read).on('end', drop).on('close', settle);
     this.#ungreeted.add(socket);
-    // The oldest goes: a connection of ours is ungreeted for a moment only, so it is among the newest.
+    // Close the oldest one: the platform's own connections send their greeting at once, so they are among the newest.
     if (this.#ungreeted.size > MAX_UNGREETED) {
       const [oldest] = this.#ungreeted;
       oldest!.destroy();

@@ -12,29 +12,29 @@ export interface SandboxProcessSpec {
   /** Ports on which init accepts connections for the platform: `egress=3128,gateway=4280`, or empty. */
   readonly ports: string;
   readonly diskBytes: number;
-  /** A plan with own folders, bubblewrap's command line, or `container`, as `launcher.pl` takes it. */
+  /** A plan with own folders, bubblewrap's command line, or `container`, in the format of `launcher.pl`. */
   setup(token: string): readonly string[];
 }
 
-/** A started sandbox: its init process and everything below it. */
+/** A started sandbox: its init process and all descendants. */
 export class SandboxProcess {
   readonly token: string;
   readonly hostSocket: HostSocket;
-  /** Resolves when no process of the sandbox is left. */
+  /** Resolves when the last process of the sandbox has ended. */
   readonly gone: Promise<void>;
-  /** Set when the sandbox's memory passed its limit. */
+  /** Whether the sandbox's memory has exceeded its limit. */
   isOverMemory = false;
-  /** How often that has happened. */
+  /** Number of times that the memory has exceeded its limit. */
   memoryEvents = 0;
   readonly #launcher: Writable;
   readonly #control: Socket;
   readonly #events: EventEmitter;
   readonly #reader: FrameReader;
-  /** Those that have begun and not ended, by their token. */
+  /** Commands in progress by their token. */
   readonly #commands = new Map<string, Command>();
-  /** The one whose frames come by the control connection. */
+  /** Command whose frames come over the control connection. */
   #current: Command | undefined;
-  /** Commands that may begin there behind what is left of that one. */
+  /** Number of commands that may start on the control connection after the current one. */
   #unbegun = 0;
   #isGone = false;
 
@@ -57,7 +57,7 @@ export class SandboxProcess {
     });
     void gone.then(() => {
       this.#isGone = true;
-      // What was sent before is read, and then its end.
+      // Data sent earlier is read before the end.
       this.#reader.goOn();
     });
   }
@@ -71,7 +71,10 @@ export class SandboxProcess {
     return () => this.#control.off('close', callback);
   }
 
-  /** Starts a command; the fields behind its token are those of `begin_command` in `init.pl`. Nothing comes of it if the sandbox is lost. */
+  /**
+   * Starts a command; the fields after its token are those of `begin_command` in `init.pl`. No-op if the sandbox is
+   * lost.
+   */
   exec(token: string, ...fields: readonly string[]): Command {
     const stopListening = this.hostSocket.on(`exec ${token}`, (socket) => command.connect(socket));
     const command = new Command({
@@ -95,8 +98,8 @@ export class SandboxProcess {
   }
 
   /**
-   * Connects to a program inside that listens on `port`; `undefined` if none does, or when the sandbox is lost. Settles
-   * within twenty seconds, also if a program listens that accepts nothing.
+   * Connects to a program inside that listens on `port`. Resolves to `undefined` if none does or the sandbox is lost.
+   * Settles within twenty seconds, even if a program listens but does not accept.
    */
   connect(port: number): Promise<Socket | undefined> {
     const name = randomUUID();
@@ -123,7 +126,7 @@ export class SandboxProcess {
     this.#launcher.write(encodeRecord('watch', this.token, memoryBytes, diskBytes, processes));
   }
 
-  /** Resolves once {@link memoryEvents} counts what has happened up to now. A kernel that ends processes tells nobody. */
+  /** Resolves once {@link memoryEvents} is up to date: the kernel kills processes without notifying the launcher. */
   async look(): Promise<void> {
     const looked = once(this.#events, `looked ${this.token}`);
     this.#launcher.write(encodeRecord('look', this.token));
@@ -137,8 +140,8 @@ export class SandboxProcess {
   }
 
   /**
-   * Returns whether there is room for more. There always is while a command has not begun: the output of the command before it
-   * may stay unread until that one has ended. If that one goes on, the new one soon gets a connection of its own.
+   * Returns whether more frames can be read. Always true while a command has not started: the output of the previous
+   * command may stay unread until that has ended. If it does not end, the new one soon gets its own connection.
    */
   #take(frame: Frame): boolean {
     if (frame.type !== 's') return (this.#current?.take(frame) ?? true) || this.#unbegun > 0;
@@ -163,11 +166,13 @@ export class Launcher {
   }
 
   /**
-   * Throws with the reason when the launcher cannot start.
-   * @param options.scratch folder of this launcher alone, removed at its end
-   * @param options.group the cgroup in which sandboxes get theirs, made for this launcher; without it, watchers hold the limits
-   * @param options.sources as root, mounted as /mnt/0, /mnt/1, ... for the launcher and its children alone
-   * @param options.plans by name: an operation, a path inside and a source, for each entry that sandboxes show (`build_common`)
+   * Throws with the reason if the launcher cannot start.
+   * @param options.scratch Folder of this launcher only, removed when it ends.
+   * @param options.group Parent cgroup of the sandboxes, made for this launcher. Without it, watchers enforce the
+   * limits.
+   * @param options.sources As root, mounted as /mnt/0, /mnt/1, ... for the launcher and its children only.
+   * @param options.plans By name: an operation, a path inside and a source, for each entry of the file system
+   * (`build_common`).
    */
   static async start(options: {
     perl: string;
@@ -181,9 +186,9 @@ export class Launcher {
     const hostSocket = await HostSocket.open(`${options.scratch}/host.sock`);
     const child = spawn(options.perl, [options.script, options.scratch, options.group ?? '', ...options.sources], {
       cwd: '/',
-      // The launcher never has the platform's environment, so it cannot leak it.
+      // The launcher never gets the platform's environment, so it cannot leak it.
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
-      // In a session of its own, the launcher gets no Ctrl-C from the platform's terminal: the platform handles it.
+      // A separate session keeps Ctrl-C in the platform's terminal away from the launcher: the platform handles it.
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
     });
@@ -215,7 +220,7 @@ export class Launcher {
     return this.#process.exitCode === null && this.#process.signalCode === null;
   }
 
-  /** Throws with the reason when the sandbox cannot start. */
+  /** Throws with the reason if the sandbox cannot start. */
   async startSandbox(spec: SandboxProcessSpec): Promise<SandboxProcess> {
     const token = randomUUID();
     const greeting = `init ${token}`;
@@ -230,12 +235,12 @@ export class Launcher {
     });
     this.#stdin.write(encodeRecord('start', token, token, spec.ports, spec.diskBytes, ...spec.setup(token)));
     try {
-      // A sandbox that ends before both events came would otherwise be waited for without end.
+      // Stops the wait if the sandbox ends before both events arrive.
       const lost = gone.then(() => {
         throw new Error('the sandbox ended while it started');
       });
       const [socket] = await Promise.race([Promise.all([control, ready]), lost]);
-      // One listener for each connection that begins.
+      // Each starting connection adds a listener.
       socket.setMaxListeners(0);
       socket.on('end', () => socket.destroy());
       const sandbox = new SandboxProcess(
@@ -270,7 +275,7 @@ export class Launcher {
         this.#events.emit(token === undefined ? event! : `${event} ${token}`, detail ?? '');
       }
     } catch {
-      // An error of the pipe is the launcher's end.
+      // A pipe error means that the launcher has ended.
     }
     for (const name of this.#events.eventNames()) {
       const [event] = String(name).split(' ');
@@ -278,7 +283,7 @@ export class Launcher {
     }
   }
 
-  /** At first only the commands die. The launcher ends a sandbox that stays over its limit. */
+  /** At first only the commands are killed. The launcher kills a sandbox that stays over its limit. */
   #onMemory(token: string): void {
     const sandbox = this.#sandboxes.get(token);
     if (!sandbox) return;

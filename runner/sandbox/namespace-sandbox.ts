@@ -17,22 +17,22 @@ interface NamespaceSandboxOptions extends Network {
   readonly cacheFolder: string;
   readonly cache: ContentCache;
   readonly runtime: HostRuntime;
-  /** Sandboxes kept started ahead for the agents used last. @default 4 */
+  /** Number of sandboxes started in advance for recently used agents. @default 4 */
   readonly prestart?: number;
   readonly log?: (line: string) => void;
 }
 
 type Kind = 'bubblewrap' | 'unshare';
-/** What sandboxes show, but for their own folders: without a layer or with one. */
+/** The common file system of sandboxes: without a layer or with one. */
 type Plan = 'plain' | 'layered';
 
 interface Started {
   readonly sandbox: SandboxProcess;
-  /** Lets go of the cached folders that the sandbox shows. */
+  /** Releases the cached folders that the sandbox uses. */
   release(): void;
 }
 
-/** A started sandbox without a session yet. */
+/** A started sandbox that has no session yet. */
 interface Prestarted extends Started {
   readonly key: string;
 }
@@ -44,8 +44,8 @@ const LAYER = '/layer';
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
 /**
- * Returns a sandbox of the first of `kinds` that works here, else the reason for each kind that does not.
- * By default `unshare` comes first, which costs half of what bubblewrap does.
+ * Returns a sandbox of the first of `kinds` that works here, or else the reason for each kind that does not. By default
+ * `unshare` comes first, at half the cost of bubblewrap.
  */
 export async function createNamespaceSandbox({
   kinds = ['unshare', 'bubblewrap'],
@@ -55,7 +55,8 @@ export async function createNamespaceSandbox({
   const group = process.platform === 'linux' ? delegatedGroup() : 'this is not Linux';
   let noGroup = typeof group === 'string' ? group : undefined;
   for (const kind of kinds) {
-    // A group that can be made may still not hold a sandbox. Then its limits are watched, as where there is none.
+    // Creating a group may work while putting a sandbox into it fails. Watchers then enforce its limits, as without a
+    // group.
     for (const tried of typeof group === 'string' ? [undefined] : [group, undefined]) {
       const sandbox = new NamespaceSandbox({ ...options, kind, limits: limitsOf(tried, noGroup), group: tried });
       const problem = await sandbox.probe();
@@ -76,7 +77,7 @@ const limitsOf = (group: DelegatedGroup | undefined, noGroup: string | undefined
 interface Options extends NamespaceSandboxOptions {
   readonly kind: Kind;
   readonly limits: SandboxStatus['limits'];
-  /** Where sandboxes get their cgroups. Without it, watchers hold their limits. */
+  /** Parent of the sandboxes' cgroups. Without it, watchers enforce their limits. */
   readonly group: DelegatedGroup | undefined;
 }
 
@@ -85,7 +86,7 @@ export class NamespaceSandbox implements Sandbox {
   readonly #options: Options;
   readonly #cache: ContentCache;
   readonly #runtime: HostRuntime;
-  /** Paths that sandboxes see and that only root may reach (`stage` in `launcher.pl`). */
+  /** Paths that are visible in sandboxes and that only root may reach (`stage` in `launcher.pl`). */
   readonly #staged: readonly string[];
   readonly #prestart: number;
   readonly #log: (line: string) => void;
@@ -103,7 +104,7 @@ export class NamespaceSandbox implements Sandbox {
     this.#log = options.log ?? (() => {});
     const isSystem = (path: string) => /^\/(usr|etc|bin|sbin|lib\w*)(\/|$)/.test(path);
     const binds = options.runtime.root.flatMap(({ operation, from }) => (operation === 'bind' ? [from] : []));
-    // The folder of a file, because the launcher shows it by an overlay, which would not show what is mounted on a file.
+    // Returns the folder of a file, because the launcher's overlay of a folder would not show a mount on a file.
     const folderOf = (path: string) => (statSync(path).isDirectory() ? path : dirname(path));
     const sources = [options.cacheFolder, INIT, ...binds.filter((path) => !isSystem(path))].map(folderOf);
     this.#staged =
@@ -112,7 +113,7 @@ export class NamespaceSandbox implements Sandbox {
         : [];
   }
 
-  /** Starts a sandbox and ends it. Returns the reason when that does not work. */
+  /** Starts and ends a sandbox. Returns the reason if that fails. */
   async probe(): Promise<string | undefined> {
     const { perl, bubblewrap } = this.#runtime;
     if (process.platform !== 'linux') return `it needs Linux, this is ${process.platform}`;
@@ -160,7 +161,10 @@ export class NamespaceSandbox implements Sandbox {
     return undefined;
   }
 
-  /** Starts a sandbox for the agent that was just used, which is likely to be used again. The oldest ones make room. */
+  /**
+   * Starts a sandbox in advance for the agent that was just used, which is likely to be used again. Ends the oldest
+   * ones beyond the limit.
+   */
   async #startAhead(needs: Needs): Promise<void> {
     if (this.#starting >= this.#prestart) return;
     this.#starting++;
@@ -179,7 +183,7 @@ export class NamespaceSandbox implements Sandbox {
     await Promise.all(this.#prestarted.splice(0, count).map(({ sandbox, release }) => sandbox.kill().then(release)));
   }
 
-  /** Sandboxes that were started ahead hold what they show. They go before a run is refused for lack of room. */
+  /** Sandboxes started in advance hold cached folders. They are ended before a run is refused for lack of space. */
   async #startInRoom(needs: Needs): Promise<Started> {
     try {
       return await this.#start(needs);
@@ -228,9 +232,9 @@ export class NamespaceSandbox implements Sandbox {
     }
   }
 
-  /** What sandboxes show, but for their own folders. */
+  /** Returns the file system entries of a plan, without the sandbox's own folders. */
   #planOf(plan: Plan): RootEntry[] {
-    // Node looks in /node_modules from any folder, for `import` and `require`. A layer links to the platform's packages.
+    // Node resolves `import` and `require` in /node_modules from any folder. A layer links to the platform's packages.
     const packages = plan === 'layered' ? `${LAYER}/node_modules` : SDK_NODE_MODULES;
     const links: RootEntry[] = [{ operation: 'link', at: '/node_modules', from: packages }];
     return [...this.#runtime.root, ...links].map((entry) =>
@@ -238,7 +242,7 @@ export class NamespaceSandbox implements Sandbox {
     );
   }
 
-  /** The path at which the launcher's children see `path`. */
+  /** Returns the path at which the launcher's children see `path`. */
   #visiblePath(path: string): string {
     const index = this.#staged.findIndex((source) => isInside(path, source));
     return index < 0 ? path : `/mnt/${index}${path.slice(this.#staged[index]!.length)}`;
@@ -263,7 +267,7 @@ export class NamespaceSandbox implements Sandbox {
     return this.#launcher;
   }
 
-  /** As `launcher.pl` takes them. */
+  /** Returns the plans in the format of `launcher.pl`. */
   #plans(): Record<Plan, string[]> {
     const rowsOf = (plan: Plan) => this.#planOf(plan).flatMap(({ operation, at, from }) => [operation, at, from]);
     return { plain: rowsOf('plain'), layered: ['folder', LAYER, '', ...rowsOf('layered')] };
@@ -277,7 +281,7 @@ export class NamespaceSandbox implements Sandbox {
       ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
       ...['--disable-userns', '--cap-drop', 'ALL', '--uid', '1000', '--gid', '1000', '--hostname', 'sandbox'],
       ...['--die-with-parent', '--as-pid-1', '--info-fd', '@info'],
-      // Bubblewrap cannot show one tmpfs in two places; this way /tmp shares the limit of the home folder.
+      // Bubblewrap cannot mount one tmpfs in two places; this way /tmp shares the limit of the home folder.
       ...['--perms', '0755', '--size', disk, '--tmpfs', '/home', '--perms', '0755', '--dir', '/home/user'],
       ...['--perms', '1777', '--dir', '/home/tmp', '--symlink', 'home/tmp', '/tmp'],
       ...['--proc', '/proc', '--dev', '/dev'],
@@ -291,14 +295,14 @@ export class NamespaceSandbox implements Sandbox {
   }
 }
 
-/** A sandbox that was started ahead fits a spec with the same needs. */
+/** Requirements of a spec. A sandbox started in advance fits a spec with the same ones. */
 interface Needs {
   readonly bundle?: string;
   readonly layer?: string;
   readonly layerSha256?: string;
-  /** Whom it counts for. Others may get the sandbox as well. */
+  /** Owner that the cached folders count against. Other owners may get the sandbox as well. */
   readonly owner?: string;
-  /** The ports that lead out, as `init.pl` takes them; empty where none does. */
+  /** Ports that lead out of the sandbox, in the format of `init.pl`; empty if none. */
   readonly ports: string;
   readonly diskBytes: number;
 }

@@ -6,24 +6,24 @@ import type { SandboxProcess } from './launcher.ts';
 import { ProcessSession, type SessionOptions } from './session.ts';
 
 export interface Network {
-  /** The platform's own address: the one private address that sandboxes with egress may reach. */
+  /** The platform's own address, the only private address that sandboxes with egress may reach. */
   readonly gateway?: Gateway;
-  /** Package registries that installations may use, and runs may not. */
+  /** Package registries that only installations may use, never runs. */
   readonly registries?: Registries;
 }
 
 const PROXY = `http://127.0.0.1:${EGRESS_PORT}`;
 
 /**
- * The ports that lead out of a sandbox, as `init.pl` takes them; empty where none does. Agents find the platform at the
- * loopback address that it listens on. A port below 1024 is left out, since only root could listen on it.
+ * Returns the ports that lead out of a sandbox, in the format of `init.pl`; empty if none. Agents find the platform at
+ * the loopback address that it listens on. A port below 1024 is omitted, because only root could listen on it.
  */
 export function portsOf(egress: Egress, { gateway }: Network): string {
   if (egress === 'none') return '';
   return gateway && gateway.port >= 1024 ? `egress=${EGRESS_PORT},gateway=${gateway.port}` : `egress=${EGRESS_PORT}`;
 }
 
-/** Puts a started sandbox under the limits and the network of `spec`. `release` is called once the sandbox is gone. */
+/** Applies the limits and the network of `spec` to a started sandbox. `release` is called once the sandbox is gone. */
 export function openProcessSession(
   sandbox: SandboxProcess,
   spec: SandboxSpec,
@@ -49,7 +49,7 @@ export function openProcessSession(
 function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway, registries }: Network): () => void {
   if (egress === 'none') return () => {};
   let proxy: EgressProxy | undefined;
-  // Created at its first use: most agents connect to nothing.
+  // Created on first use: most agents make no connections.
   const get = () => {
     proxy ??= new EgressProxy({
       egress,
@@ -69,7 +69,7 @@ function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway
   };
 }
 
-/** The platform's own variables win: a secret named HOME must not lead a program astray. */
+/** The platform's own variables take precedence: a secret named HOME must not mislead a program. */
 function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
   const layerPath = spec.layer === undefined ? [] : ['/layer/python/bin', '/layer/node_modules/.bin'];
   const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];

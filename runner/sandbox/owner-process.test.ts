@@ -9,7 +9,7 @@ test('what another process left that had the number of a living one is not taken
   await once(other, 'spawn');
   const name = ownerName(other.pid);
   expect([ownerName(), name, `${other.pid}`].map((owner) => isOwnerAlive(`${owner}-a1`))).toEqual([true, true, true]);
-  // In a container the platform has the same number after each start.
+  // In a container the platform has the same pid after each start.
   expect(isOwnerAlive(`${process.pid}.1-a1`)).toBe(false);
   other.kill('SIGKILL');
   await once(other, 'exit');

@@ -18,7 +18,7 @@ afterAll(() => {
   rmSync(root, { recursive: true });
 });
 
-// Bubblewrap makes the container; where it cannot, this is left out.
+// Bubblewrap creates the container; the test is skipped if it cannot.
 const problem = await noContainer();
 describe.skipIf(problem !== undefined)(`in a container${problem ? ` (${problem})` : ''}`, () => {
   reuseConformance(

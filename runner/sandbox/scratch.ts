@@ -5,7 +5,9 @@ import { isOwnerAlive, ownerName } from './owner-process.ts';
 
 const PREFIX = 'platform-sandbox-';
 
-/** A new folder for temporary files of this process. If the process is killed, {@link removeLeftovers} removes it. */
+/**
+ * Creates a folder for temporary files of this process. If the process is killed, {@link removeLeftovers} removes it.
+ */
 export const makeScratchFolder = (): Promise<string> => mkdtemp(join(tmpdir(), `${PREFIX}${ownerName()}-`));
 
 /** Removes scratch folders of platform processes that were killed. */

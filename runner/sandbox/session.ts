@@ -18,38 +18,41 @@ import {
 } from '#core/ports/sandbox.ts';
 import type { SandboxProcess } from './launcher.ts';
 
-/** How long a supervisor may take to kill its command before the whole sandbox is killed. */
+/** Time that a supervisor has to kill its command before the whole sandbox is killed. */
 const KILL_GRACE_MS = 2000;
 const FILE_TIMEOUT_MS = 120_000;
-/** One page, for users who have many pipes. https://man7.org/linux/man-pages/man7/pipe.7.html */
+/** One page, for users with many pipes. https://man7.org/linux/man-pages/man7/pipe.7.html */
 const SMALLEST_PIPE_BYTES = 4096;
 const MAX_LISTING_BYTES = 8 * 1024 * 1024;
 
 export interface SessionOptions {
   readonly sandbox: SandboxProcess;
   readonly spec: SandboxSpec;
-  /** Complete, PATH included. */
+  /** All variables, including PATH. */
   readonly env: Readonly<Record<string, string>>;
-  /** The platform's own processes and threads that count against the same limit. @default 2, init and one supervisor */
+  /**
+   * Number of the platform's own processes and threads that count against the same limit. @default 2, init and one
+   * supervisor
+   */
   readonly ownProcesses?: number;
   /** Connects to a program inside. @default {@link SandboxProcess.connect} */
   readonly connect?: (port: number) => Promise<Socket | undefined>;
   onClose(): void;
 }
 
-/** A program that is to run for ever. */
+/** A long-running program. */
 export interface ServeRequest {
-  /** A shell line, as of {@link ExecRequest}. It runs in the folder of the bundle. */
+  /** Shell command, like that of {@link ExecRequest}. It runs in the bundle's folder. */
   readonly command: string;
-  /** Ends the program: SIGTERM to the whole process tree, and SIGKILL `graceMs` later. */
+  /** Ends the program: SIGTERM to the whole process tree, then SIGKILL after `graceMs`. */
   readonly stop: AbortSignal;
   readonly graceMs: number;
 }
 
 interface Run {
   /**
-   * - `job`: as `sh`, and everything that the command has started is killed when it ends
-   * - `service`: as `job`, and stderr is sent on like stdout; of each at most a megabyte a second, in whole lines
+   * - `job`: like `sh`, but when the command ends, all processes that it has started are killed
+   * - `service`: like `job`, but stderr is forwarded like stdout; each at most a megabyte a second, in whole lines
    */
   readonly kind: 'sh' | 'job' | 'service' | 'write' | 'read' | 'list' | 'tree';
   readonly argument: string;
@@ -59,7 +62,7 @@ interface Run {
   readonly timeoutMs: number;
   readonly maxOutputBytes: number;
   readonly signal?: AbortSignal;
-  /** Between SIGTERM and SIGKILL once `signal` is aborted. @default 0, no SIGTERM */
+  /** Grace period between SIGTERM and SIGKILL once `signal` is aborted. @default 0, no SIGTERM */
   readonly graceMs?: number;
 }
 
@@ -95,7 +98,10 @@ export class ProcessSession implements SandboxSession {
     });
   }
 
-  /** Runs a program without limits of time and output. The last event is `exit`, after which nothing of it is left. */
+  /**
+   * Runs a program without limits of time and output. The last event is `exit`, after which all its processes have
+   * ended.
+   */
   serve({ command, stop, graceMs }: ServeRequest): AsyncIterable<ExecEvent> {
     return this.#run({
       kind: 'service',
@@ -113,7 +119,7 @@ export class ProcessSession implements SandboxSession {
     return this.#connect(port);
   }
 
-  /** Whether it is neither closed nor lost, and never had more memory than its limit. */
+  /** Whether the session is open and has never exceeded its memory limit. */
   get isSound(): boolean {
     return this.#closing === undefined && this.#sandbox.isAlive && !this.#sandbox.isOverMemory;
   }
@@ -122,7 +128,7 @@ export class ProcessSession implements SandboxSession {
     return this.#closing !== undefined;
   }
 
-  /** Resolves when nothing of the session is left, whether it was closed or lost. */
+  /** Resolves when all processes of the session have ended, whether it was closed or lost. */
   get gone(): Promise<void> {
     return this.#sandbox.gone;
   }
@@ -224,7 +230,7 @@ export class ProcessSession implements SandboxSession {
       run.stdin === undefined || inline !== undefined
         ? () => {}
         : sandbox.hostSocket.on(`stdin ${token}`, (stdin) => {
-            // A command that does not read its input closes this connection, which is no error.
+            // A command that does not read its input closes this connection, which is not an error.
             pipeline(Readable.from(run.stdin instanceof Uint8Array ? [run.stdin] : run.stdin!), stdin).catch(() => {});
           });
 
@@ -236,7 +242,7 @@ export class ProcessSession implements SandboxSession {
           const code = data.readUInt32BE();
           if (code === KILLED_EXIT_CODE && reason === undefined) await sandbox.look();
           if (sandbox.memoryEvents > memoryEvents) return void (yield exit(code, 'memory_limit'));
-          // Closing the session kills what runs: its supervisor may still tell.
+          // Closing the session kills its commands, whose supervisor may still report the exit.
           return void (yield exit(code, this.isClosing && code === KILLED_EXIT_CODE ? 'sandbox_lost' : 'exited'));
         }
         if (type === 'f') {
@@ -252,7 +258,8 @@ export class ProcessSession implements SandboxSession {
         if (room > 0) yield { type: 'stdout', data: data.subarray(0, room) };
         if (stdoutBytes > run.maxOutputBytes) stop('output_limit');
       }
-      // The supervisor died with its command, or the command killed it. Nothing else watches the command's processes.
+      // The supervisor died with its command, or the command killed it. No other process watches the command's
+      // processes.
       await sandbox.look();
       if (!sandbox.isOverMemory) void sandbox.kill();
       yield exit(KILLED_EXIT_CODE, this.#lossReason());
@@ -269,7 +276,10 @@ export class ProcessSession implements SandboxSession {
   }
 }
 
-/** Input that goes with the request: text that fits into the smallest pipe, without NUL, which ends a field. */
+/**
+ * Returns input that is sent inside the request: text that fits into the smallest pipe, without NUL, which ends a
+ * field.
+ */
 function inlineStdin(stdin: Run['stdin']): string | undefined {
   if (!(stdin instanceof Uint8Array) || stdin.byteLength > SMALLEST_PIPE_BYTES) return undefined;
   return isUtf8(stdin) && !stdin.includes(0) ? Buffer.from(stdin).toString() : undefined;

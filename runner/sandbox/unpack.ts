@@ -14,15 +14,15 @@ import { SDK, SDK_NODE_MODULES } from '../host-runtime.ts';
 
 export type BundlesAndLayers = Pick<Blobs, 'get' | 'stream'>;
 
-/** Called with the bytes so far while something is unpacked. What it throws ends the unpacking. */
+/** Called during unpacking with the number of bytes so far. An error that it throws aborts the unpacking. */
 export type OnBytes = (bytes: number) => Promise<void>;
 const anySize: OnBytes = async () => {};
 
 const PAGE_BYTES = 4096;
 
 /**
- * Unpacks into the existing folder `target`. Returns the size in bytes, whole pages for each file. Throws when there is no
- * such bundle, and what `onBytes` throws.
+ * Unpacks into the existing folder `target`. Returns the size in bytes, rounded up to pages for each file. Throws if
+ * the bundle does not exist, and rethrows errors of `onBytes`.
  */
 export async function unpackBundle(
   blobs: BundlesAndLayers,
@@ -48,9 +48,9 @@ export async function unpackBundle(
 }
 
 /**
- * Unpacks into the existing folder `target`. Returns the size in bytes. Throws when there is no such layer, and
- * {@link LayerError} when it is not what an installation may leave, or not the archive with the hash `sha256`: then nothing
- * in the folder may be used. Throws what `onBytes` throws, too.
+ * Unpacks into the existing folder `target`. Returns the size in bytes. Throws if the layer does not exist, and {@link
+ * LayerError} if it has forbidden contents or not the hash `sha256`: then nothing in the folder may be used. Rethrows
+ * errors of `onBytes`.
  */
 export async function unpackLayer(
   blobs: BundlesAndLayers,
@@ -81,12 +81,12 @@ export async function linkSdk(layer: string): Promise<void> {
   const { name } = SDK.node;
   await mkdir(join(layer, 'node_modules'), { recursive: true });
   await symlink(`${SDK_NODE_MODULES}/${name}`, join(layer, 'node_modules', name)).catch((error) => {
-    // The agent brings its own.
+    // The agent has its own copy of the package.
     if (!hasCode(error, 'EEXIST')) throw error;
   });
 }
 
-/** GNU tar writes faster than Node. It gets only what {@link readLayer} has checked. */
+/** GNU tar writes faster than Node. It gets only entries that {@link readLayer} has checked. */
 async function extractLayer(archive: AsyncIterable<Uint8Array>, target: string, onBytes: OnBytes): Promise<number> {
   const tar = spawn('tar', ['-x', '--no-same-owner', '--preserve-permissions', '-C', target], {
     stdio: ['pipe', 'ignore', 'pipe'],
@@ -95,7 +95,7 @@ async function extractLayer(archive: AsyncIterable<Uint8Array>, target: string, 
   tar.stderr.on('data', (chunk) => {
     stderr = (stderr + chunk).slice(-2000);
   });
-  // The exit status tells why.
+  // The exit status gives the reason.
   tar.stdin.on('error', () => {});
   const ended = new Promise<number | null>((resolve, reject) => tar.on('error', reject).on('close', resolve));
   ended.catch(() => {});

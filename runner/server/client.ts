@@ -19,17 +19,17 @@ import {
   SILENCE_MS,
 } from './protocol.ts';
 
-/** How to reach a runner. */
+/** Address of a runner. */
 export interface RunnerTarget {
   /** E.g. `http://10.0.3.7:8080`. */
   readonly baseUrl: string;
-  /** Further headers that a proxy on the way needs. */
+  /** Additional headers for a proxy on the way. */
   readonly headers?: Readonly<Record<string, string>>;
   /** @default the global one */
   readonly fetch?: typeof fetch;
 }
 
-/** Throws when the runner does not answer within `timeoutMs`. */
+/** Throws if the runner does not answer within `timeoutMs`. */
 export async function runnerHealth(target: RunnerTarget, timeoutMs: number): Promise<RunnerHealth> {
   const response = await ask(target, 'GET', '/health', { signal: AbortSignal.timeout(timeoutMs) });
   if (!response.ok) throw await problemOf(response);
@@ -51,10 +51,11 @@ export class RunnerSession implements SandboxSession {
   }
 
   /**
-   * Claims the runner and waits until bundle and layer are in place. Throws an error with the `code` CLAIMED when the
-   * runner has a session already, {@link SandboxUnavailableError}, or the network's error.
+   * Claims the runner and waits until bundle and layer are ready. Throws an error with the `code` CLAIMED if the runner
+   * already has a session, {@link SandboxUnavailableError}, or the network's error.
    *
-   * @param options.reuse what its sessions have in common ({@link REUSE_HEADER}). @default - the runner serves no other session
+   * @param options.reuse Key that its sessions share ({@link REUSE_HEADER}). @default - the runner serves no other
+   * session
    */
   static async open(
     target: RunnerTarget,
@@ -95,12 +96,12 @@ export class RunnerSession implements SandboxSession {
         if (event.type === 'exit') return;
       }
     } catch (error) {
-      // A refusal is a mistake of the platform. After any other error the runner or the network is gone.
+      // A rejected request is a bug of the platform. After any other error the runner or the network has failed.
       if ((error as { code?: unknown }).code === 'BAD_REQUEST') throw error;
     } finally {
       clearTimeout(silence);
       signal?.removeEventListener('abort', onAbort);
-      // A request that ends before the exit event tells the runner to kill.
+      // A request that ends before the exit event makes the runner kill the command.
       stop.abort();
     }
     yield exit(signal?.aborted ? 'aborted' : 'sandbox_lost');
@@ -142,7 +143,7 @@ export class RunnerSession implements SandboxSession {
     return files;
   }
 
-  /** Never throws: a runner that does not answer ends by itself when its lifetime is over. */
+  /** Never throws: an unreachable runner ends by itself after its lifetime. */
   close(): Promise<void> {
     this.#closing ??= this.#ask('DELETE', '/session', { signal: AbortSignal.timeout(SILENCE_MS) }).then(
       async (response) => response.body?.cancel(),
@@ -200,7 +201,7 @@ async function problemOf(response: Response): Promise<Error> {
   try {
     problem = JSON.parse(text);
   } catch {
-    // The answer comes from a proxy on the way, not from a runner.
+    // The response comes from a proxy on the way, not from a runner.
   }
   const { code, message = `status ${response.status}: ${text.slice(0, 200)}` } = problem.error ?? {};
   if (code === 'SANDBOX_FILE') return new SandboxFileError(message);

@@ -2,10 +2,10 @@ import type { Blobs } from '#core/ports/blobs.ts';
 import type { BlobLink } from './protocol.ts';
 
 const MAX_ATTEMPTS = 3;
-/** As long as a link is good: the largest layers take a small part of it. */
+/** Validity of a link: even the largest layers take only a small part of it. */
 const MAX_READ_MS = 900_000;
 
-/** Blobs that the runner has no rights to: each key is read from a link that the job brings. */
+/** Blobs that the runner has no permissions for: each key is read from a link in the job. */
 export class LinkedBlobs implements Pick<Blobs, 'get' | 'stream'> {
   /** Set when the job arrives. */
   links: readonly BlobLink[] = [];
@@ -47,7 +47,10 @@ export class LinkedBlobs implements Pick<Blobs, 'get' | 'stream'> {
   }
 }
 
-/** The link is no longer good, or the storage does not answer. A link is a secret while it is valid, so this does not name it. */
+/**
+ * Thrown if the link has expired or the storage does not respond. A link is a secret while it is valid, so the message
+ * omits it.
+ */
 class BlobUnreadableError extends Error {
   readonly code = 'BLOB_UNREADABLE';
 

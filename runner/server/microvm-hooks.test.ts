@@ -6,7 +6,7 @@ import { serveHooks } from './microvm-hooks.ts';
 
 const PREFIX = '/aws/lambda-microvms/runtime/v1';
 
-/** The listener of one VM; `code` is what its runner does. */
+/** Starts the listener of one VM; `code` is the program of its runner. */
 async function start(code: string) {
   const said: { message: string; port?: number }[] = [];
   const program = { command: process.execPath, args: ['-e', code], env: { PATH: process.env.PATH } };
@@ -19,7 +19,7 @@ async function start(code: string) {
   return { said, ended, call };
 }
 
-/** Says that it listens, and for which port it was asked; ends with 7 when it is told to. */
+/** Reports that it listens and the requested port; exits with 7 on a signal. */
 const RUNNER = `
   console.log(JSON.stringify({ message: 'listening', asked: process.env.PLATFORM_RUNNER_LISTEN }));
   const timer = setInterval(() => {}, 1000);
@@ -30,7 +30,7 @@ test('the hook "run" starts one runner, and the listener ends with it', async ()
   const folder = mkdtempSync(join(tmpdir(), 'microvm-hooks-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const end = join(folder, 'end');
-  // A second one writes to the file, too.
+  // A second runner would write to the file, too.
   const asked = join(folder, 'asked');
   const { ended, call } = await start(`${RUNNER}
     const { appendFileSync, existsSync } = require('node:fs');
@@ -46,7 +46,7 @@ test('the hook "run" starts one runner, and the listener ends with it', async ()
 test('the hook "validate" starts a trial runner and ends it', async () => {
   const { ended, call } = await start(`${RUNNER} if (process.env.PLATFORM_RUNNER_LISTEN !== '0') process.exit(3);`);
   expect(await call(`${PREFIX}/validate`)).toBe(200);
-  // The VM that goes on from here starts a runner with the port that it has always.
+  // A VM that resumes from here starts a runner on its fixed port.
   await call(`${PREFIX}/run`);
   expect(await ended).toBe(3);
 });

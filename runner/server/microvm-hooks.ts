@@ -6,10 +6,13 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { buffer } from 'node:stream/consumers';
 
-/** Path under which Lambda calls a VM's hooks (docs.aws.amazon.com/lambda/latest/dg/microvms-launching.html, "Lifecycle hooks"). */
+/**
+ * Path of a VM's hooks, which Lambda calls (docs.aws.amazon.com/lambda/latest/dg/microvms-launching.html, "Lifecycle
+ * hooks").
+ */
 const PREFIX = '/aws/lambda-microvms/runtime/v1';
 
-/** The runner's command line. It prints a JSON line once it listens. */
+/** Command line of the runner, which prints a JSON line once it listens. */
 export interface RunnerProgram {
   readonly command: string;
   readonly args: readonly string[];
@@ -17,11 +20,11 @@ export interface RunnerProgram {
 }
 
 /**
- * Answers the hooks of a Lambda MicroVM until the runner that they started has ended. Returns the runner's exit code.
+ * Serves the hooks of a Lambda MicroVM until the runner that they started has ended. Returns the runner's exit code.
  *
- * All VMs of an image resume from one snapshot of memory. A process in the snapshot would have the same random state in
- * all of them, so only this listener is in it. Each VM starts a runner of its own, after its kernel knows that it is
- * another machine and after random bytes that the platform drew for this VM are mixed in.
+ * All VMs of an image resume from one memory snapshot. A process in the snapshot would have the same random state in
+ * all of them, so it contains only this listener. Each VM starts its own runner, after its kernel has been told that it
+ * is another machine and has mixed in random bytes that the platform drew for this VM.
  */
 export async function serveHooks(
   port: number,
@@ -32,7 +35,7 @@ export async function serveHooks(
   let started: Promise<void> | undefined;
   const hooks: Readonly<Record<string, (request: IncomingMessage) => Promise<void>>> = {
     async ready() {},
-    /** Called on a trial VM. Parts of the snapshot that are read here are fetched ahead for later VMs. */
+    /** Called on a trial VM. Snapshot pages that are read here are prefetched for later VMs. */
     async validate() {
       const { listening, end } = startRunner({ ...program, env: { ...program.env, PLATFORM_RUNNER_LISTEN: '0' } });
       await listening;
@@ -66,7 +69,7 @@ export async function serveHooks(
   await once(server, 'listening');
   say('hooks', { port: (server.address() as AddressInfo).port });
   const code = await ended.promise;
-  // A hook that failed because its runner ended is answered first.
+  // A hook that failed because its runner ended gets its response first.
   const closed = once(server, 'close');
   server.close();
   await closed;

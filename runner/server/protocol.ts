@@ -5,26 +5,26 @@ import { decodeFrames, encodeFrame } from '../sandbox/frames.ts';
 /**
  * HTTP between the platform and a runner: the program that serves one sandbox, in a task, a VM or a test process.
  *
- * | request                          | answer                                                                      |
+ * | request                          | response                                                                    |
  * | -------------------------------- | --------------------------------------------------------------------------- |
  * | `GET /health`                    | 200, {@link RunnerHealth}                                                   |
- * | `POST /session` {@link RunnerJob} | 201 once bundle and layer are in place; 409 while there is a session           |
+ * | `POST /session` {@link RunnerJob} | 201 once bundle and layer are ready; 409 while a session is open               |
  * | `POST /exec` ({@link encodeExec}) | 200, frames ({@link decodeEvents}), the last one the exit                  |
  * | `PUT /files?path=` content       | 204                                                                         |
- * | `GET /files?path=`               | 200, content; breaks off when the rest cannot be read                       |
+ * | `GET /files?path=`               | 200, content; aborts if the rest cannot be read                             |
  * | `GET /list?path=&recursive=true` | 200, `{ files: SandboxFile[] }`                                             |
  * | `DELETE /session`                | 204 once all processes of the job are gone; then the runner ends, or serves the next session |
  *
- * A runner serves a further session only if both have the same {@link REUSE_HEADER}, which `POST /session` may have, if the
- * last one ended cleanly, and if nothing is left of it. The answer to `DELETE /session` then has {@link WARM_HEADER}.
+ * A runner serves a further session only if both have the same {@link REUSE_HEADER} in `POST /session`, if the last one
+ * ended cleanly, and if nothing is left of it. The response to `DELETE /session` then has {@link WARM_HEADER}.
  *
- * All but the first two need `Authorization: Bearer <token of the job>`. Errors are {@link RunnerProblem}; status 422 is for
- * errors that the job's author can mend. A request that breaks off ends the command that it started.
+ * All but the first two need `Authorization: Bearer <token of the job>`. Errors are {@link RunnerProblem}; status 422
+ * is for errors that the job's author can fix. Aborting a request ends the command that it started.
  */
 export interface RunnerJob {
-  /** Random, at least 32 characters. All further requests must show it. */
+  /** Random, at least 32 characters. All further requests must present it. */
   readonly token: string;
-  /** After this many milliseconds the runner kills everything and ends, even in the middle of a command. */
+  /** Milliseconds after which the runner kills everything and ends, even in the middle of a command. */
   readonly lifetimeMs: number;
   readonly bundle?: BlobLink;
   readonly layer?: BlobLink;
@@ -34,12 +34,12 @@ export interface RunnerJob {
   readonly egress: Egress;
   readonly purpose: SandboxSpec['purpose'];
   readonly limits: SandboxLimits;
-  /** The one private address to let through. Only set where the platform's own address is private, as in tests. */
+  /** The one allowed private address. Only set if the platform's own address is private, as in tests. */
   readonly gateway?: Gateway;
   readonly registries?: Registries;
 }
 
-/** A blob's key and the address to GET it from, without further headers. */
+/** A blob's key and the address to GET it from, without additional headers. */
 export interface BlobLink {
   readonly key: string;
   readonly url: string;
@@ -74,24 +74,24 @@ export interface ExecHead {
   readonly maxOutputBytes?: number;
 }
 
-/** Names what sessions must have in common to follow each other: 64 hex digits. Without it, the runner serves one session. */
+/** Key that sessions must share to run on the same runner: 64 hex digits. Without it, the runner serves one session. */
 export const REUSE_HEADER = 'x-runner-reuse';
-/** With `DELETE /session`: the runner ends in any case. */
+/** In `DELETE /session`: the runner ends in any case. */
 export const LAST_HEADER = 'x-runner-last';
-/** For how many milliseconds the runner waits for the next session. */
+/** Milliseconds for which the runner waits for the next session. */
 export const WARM_HEADER = 'x-runner-warm-ms';
 
-/** The port that the runner's image listens on. */
+/** Port of the runner's image. */
 export const RUNNER_PORT = 8080;
-/** How often a runner shows that it is alive while a command is silent. */
+/** Interval of heartbeats while a command is silent. */
 export const HEARTBEAT_MS = 5_000;
-/** After a longer silence, runner or network are gone. */
+/** Idle timeout after which the runner or the network counts as failed. */
 export const SILENCE_MS = 30_000;
 
 const HEAD_BYTES = 4;
 const TYPES = { o: 'stdout', e: 'stderr' } as const;
 
-/** The body of `POST /exec`: 32-bit big-endian length of the head, the head as JSON, stdin. */
+/** Encodes the body of `POST /exec`: 32-bit big-endian length of the head, the head as JSON, stdin. */
 export function encodeExec(head: ExecHead, stdin: Uint8Array = new Uint8Array()): Uint8Array {
   const json = Buffer.from(JSON.stringify(head));
   const length = Buffer.alloc(HEAD_BYTES);
@@ -99,23 +99,23 @@ export function encodeExec(head: ExecHead, stdin: Uint8Array = new Uint8Array())
   return Buffer.concat([length, json, stdin]);
 }
 
-/** Throws when {@link encodeExec} did not make `body`. The head is not checked further. */
+/** Throws if {@link encodeExec} did not make `body`. The head is not validated further. */
 export function decodeExec(body: Buffer): { head: unknown; stdin: Buffer } {
   const end = HEAD_BYTES + (body.length < HEAD_BYTES ? 0 : body.readUInt32BE());
   if (body.length < end) throw new Error('the body of /exec is shorter than it says');
   return { head: JSON.parse(body.toString('utf8', HEAD_BYTES, end)), stdin: body.subarray(end) };
 }
 
-/** A frame of type `o` (stdout), `e` (stderr) or `x` (the exit as JSON). */
+/** Encodes a frame of type `o` (stdout), `e` (stderr) or `x` (the exit as JSON). */
 export function encodeEvent(event: ExecEvent): Uint8Array {
   if (event.type === 'exit') return encodeFrame('x', Buffer.from(JSON.stringify(event.exit)));
   return encodeFrame(event.type === 'stdout' ? 'o' : 'e', event.data);
 }
 
-/** A frame of type `h`, which {@link decodeEvents} leaves out. */
+/** A frame of type `h`, which {@link decodeEvents} skips. */
 export const HEARTBEAT: Uint8Array = encodeFrame('h', new Uint8Array());
 
-/** Ends with the exit event, or without one when `body` breaks off. */
+/** Ends with the exit event, or without one if `body` is aborted. */
 export async function* decodeEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<ExecEvent> {
   for await (const { type, data } of decodeFrames(body)) {
     if (type === 'o' || type === 'e') yield { type: TYPES[type], data };

@@ -24,39 +24,39 @@ import { warmMs } from './warm-time.ts';
 
 const MAX_JOB_BYTES = 1024 * 1024;
 const MAX_EXEC_BYTES = 64 * 1024 * 1024;
-/** How long answers may still be sent after the session has ended. */
+/** Time for sending pending responses after the session has ended. */
 const CLOSE_GRACE_MS = 1_000;
-/** A session that leaves more than can be removed in this time is the last one. Shorter than the caller's patience. */
+/** If the cleanup of a session takes longer, it is the last one. Shorter than the caller's timeout. */
 const RENEW_MS = 20_000;
-/** Turns of the event loop that a request may take to its end after its answer. */
+/** Turns of the event loop that a request may take to finish after its response. */
 const END_TURNS = 10;
 const REUSE_KEY = /^[0-9a-f]{64}$/;
 
 export interface RunnerOptions {
   readonly health: Omit<RunnerHealth, 'state'>;
-  /** Called when there is no session. */
+  /** Called while no session is open. */
   openSession(job: RunnerJob): Promise<ProcessSession>;
   /**
-   * Called after a session was closed and nothing is heard any more. Throws unless nothing of the session is left.
+   * Called after a session was closed and no connection is open. Throws unless the session left nothing behind.
    * @default - the runner serves one session
    */
   readonly renew?: () => Promise<void>;
-  /** @default - {@link warmMs} of the age of this process */
+  /** @default - {@link warmMs} for the age of this process */
   readonly warmMs?: () => number;
   /** A port, 0 for any, or the path of a Unix socket. */
   readonly listen: number | string;
-  /** Ends a runner that is not claimed for so long. @default never */
+  /** Ends a runner that is not claimed within this time. @default never */
   readonly leaseMs?: number;
 }
 
-/** The session, from its claim on. */
+/** The session from the time of its claim. */
 interface Current {
   readonly tokenHash: Buffer;
   readonly opening: Promise<ProcessSession>;
-  /** Whether another session may follow, as far as its requests tell up to now. */
+  /** Whether another session may follow, judging from the requests so far. */
   mayBeFollowed: boolean;
   requests: number;
-  /** Resolves with the time for which the runner waits for a further session, 0 for never. */
+  /** Resolves to how long the runner stays warm for another session, in milliseconds; 0 means that it exits. */
   closing?: Promise<number>;
 }
 
@@ -86,7 +86,7 @@ export class RunnerServer {
   readonly #ended = Promise.withResolvers<string>();
   readonly #connections = new Set<Socket>();
   #server: Server | undefined;
-  /** What the first session had in common with those that may follow it. */
+  /** Key of the first session, which later ones must share. */
   #key: string | undefined;
   #current: Current | undefined;
   #isEnding = false;
@@ -105,7 +105,7 @@ export class RunnerServer {
     return port;
   }
 
-  /** Resolves with the reason when this runner has nothing more to do and its process should end. */
+  /** Resolves with the reason when this runner is finished and its process should exit. */
   get ended(): Promise<string> {
     return this.#ended.promise;
   }
@@ -115,14 +115,14 @@ export class RunnerServer {
     this.#ended.resolve(reason);
   }
 
-  /** Takes no session any more, and ends with the one that there is, `ms` milliseconds from now at the latest. */
+  /** Accepts no further session, and ends with the current one, after `ms` milliseconds at the latest. */
   endSoon(ms: number, reason: string): void {
     if (this.#current === undefined || ms === 0) this.end(reason);
     this.#isEnding = true;
     this.#notice = setTimeout(() => this.end(reason), ms);
   }
 
-  /** Kills everything that runs. */
+  /** Kills all commands and closes the server. */
   async close(): Promise<void> {
     clearTimeout(this.#end);
     clearTimeout(this.#notice);
@@ -226,7 +226,7 @@ export class RunnerServer {
       response.on('close', () => this.end('the session did not open'));
       throw error;
     }
-    // The caller has left, and no one else knows the token.
+    // The caller has disconnected, and no other process knows the token.
     if (response.destroyed) return this.end('the session was given up');
     answer(response, 201);
   }
@@ -240,11 +240,11 @@ export class RunnerServer {
     answer(response, 204);
   }
 
-  /** Closes the session, and makes room for another one if that may follow. */
+  /** Closes the session, and prepares for another one if that may follow. */
   async #finish(current: Current, caller: Socket): Promise<number> {
     const { renew, warmMs: time = () => warmMs(process.uptime() * 1000) } = this.#options;
     const session = await current.opening;
-    // The caller has seen the end of a request before the request is at its end here.
+    // The caller sees the end of a response before the request is finished here.
     for (let turns = 0; current.requests > 0 && turns < END_TURNS; turns++) await setImmediate();
     const isClean = current.mayBeFollowed && current.requests === 0 && session.isSound;
     if (!renew || this.#key === undefined || !isClean || this.#isEnding || time() <= 0) {
@@ -268,7 +268,7 @@ export class RunnerServer {
 
   async #renew(session: ProcessSession, renew: () => Promise<void>, caller: Socket): Promise<void> {
     await session.close();
-    // A program of the session may have sent requests that would be read only now.
+    // A program of the session may have sent requests that are still unread.
     const address = this.#server!.address()!;
     this.#server!.close();
     this.#cutOff(caller);
@@ -320,7 +320,7 @@ async function exec(session: ProcessSession, request: IncomingMessage, response:
     }
     response.end();
   } catch {
-    // The client has left. Leaving the loop has ended the command.
+    // The client has disconnected. Leaving the loop has ended the command.
     response.destroy();
     hasExited = false;
   } finally {
@@ -350,7 +350,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** The problem names the field and never shows its value: a job holds secrets. */
+/** The problem names the field but never its value: a job holds secrets. */
 function parse<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -367,7 +367,7 @@ function answerProblem(request: IncomingMessage, response: ServerResponse, error
   const { code, message } = error as { code?: unknown; message: string };
   const known = typeof code === 'string' && code in STATUS ? (code as Code) : 'FAILED';
   if (response.headersSent) return void response.destroy();
-  // A client that is still sending would see a reset instead of the answer.
+  // A client that is still sending would see a reset instead of the response.
   request.resume();
   const send = () => answer(response, STATUS[known], { error: { code: known, message } } satisfies RunnerProblem);
   if (request.complete || request.destroyed) send();

@@ -3,18 +3,18 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from './gateway-error.ts';
 
-/** Connections kept for further requests: a little shorter than servers keep them that tell no time of their own. */
+/** Keep-alive time of idle connections, slightly shorter than that of servers which announce none. */
 const IDLE_MS = 4000;
 const MAX_IDLE = 32;
 
 export interface App {
-  /** A connection to the app; `undefined` if it does not listen. */
+  /** Connects to the app. Resolves to `undefined` if it does not listen. */
   connect(): Promise<Socket | undefined>;
-  /** What a client is told while the app does not listen, such as "The app has ended and is started again." */
+  /** Message for clients while the app does not listen, such as "The app has ended and is started again." */
   absence(): string;
 }
 
-/** Keeps connections to the app of one instance. */
+/** Connection pool for the app of one instance. */
 export class AppAgent extends Agent {
   readonly #app: App;
 

@@ -1,10 +1,12 @@
 import { LOG_SEVERITIES, type LogSeverity, type ServiceLogLine } from '#core/ports/service-host.ts';
 import { LiveMask, type SecretMask } from '#core/runs/masking/masking.ts';
 
-/** Longer lines are cut (`docs/interface/service-instances.md#logs`). */
+/** Longer lines are split (`docs/interface/service-instances.md#logs`). */
 const MAX_LINE_BYTES = 16 * 1024;
 
-/** Words at the beginning of a line, and names and numbers of levels in JSON logs (Pino's are tens). */
+/**
+ * Severity words at the start of a line, and names and numbers of levels in JSON logs (Pino's are multiples of ten).
+ */
 const WORDS: { readonly [word: string]: LogSeverity } = {
   TRACE: 'DEBUG',
   DEBUG: 'DEBUG',
@@ -20,7 +22,7 @@ const WORDS: { readonly [word: string]: LogSeverity } = {
 };
 const LEADING_WORD = /^[[<(]?([A-Za-z]{3,8})\b/;
 
-/** The severity of a line: its own, if it begins with one or is a JSON object with `level` or `severity`. */
+/** Returns the severity of a line: its own, if it starts with one or is a JSON object with `level` or `severity`. */
 export function severityOf(line: string, otherwise: LogSeverity): LogSeverity {
   if (line.startsWith('{')) return severityOfJson(line) ?? otherwise;
   return WORDS[LEADING_WORD.exec(line)?.[1]?.toUpperCase() ?? ''] ?? otherwise;
@@ -46,7 +48,7 @@ export class AppLog {
   readonly #write: (line: ServiceLogLine) => void;
   readonly #now: () => number;
   #rest = '';
-  /** Whether the beginning of the present line was written already, because it is too long. */
+  /** Whether the beginning of the current line was written already because the line is too long. */
   #isCut = false;
 
   constructor(
@@ -63,7 +65,7 @@ export class AppLog {
     this.#take(this.#mask.push(data));
   }
 
-  /** The app has ended: what is left is a line. */
+  /** Writes the rest as a line when the app has ended. */
   end(): void {
     this.#take(`${this.#mask.end()}\n`);
   }
@@ -85,7 +87,7 @@ export class AppLog {
     const line = text.trimEnd();
     if (line === '') return;
     const bytes = Buffer.from(line);
-    // The decoder holds back a character that the cut goes through.
+    // The decoder holds back a character that is split by the cut.
     const message =
       bytes.byteLength <= MAX_LINE_BYTES
         ? line

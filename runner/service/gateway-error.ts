@@ -3,7 +3,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { requestIdOf } from '#core/http/request-id.ts';
 
-/** Until an app that is started again may listen, or a place may be free. */
+/** Typical time until a restarted app listens or a slot is free. */
 const RETRY_AFTER_SECONDS = 2;
 
 const CODES = {
@@ -18,10 +18,10 @@ const CODES = {
   504: 'TIMEOUT',
 } as const;
 
-/** Why the platform answers in the place of a service's app (`docs/interface/service-instances.md#gateway`). */
+/** Error response of the platform in place of a service's app (`docs/interface/service-instances.md#gateway`). */
 export class GatewayError extends Error {
   readonly status: keyof typeof CODES;
-  /** Further headers of the answer. */
+  /** Additional response headers. */
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(status: keyof typeof CODES, message: string, headers: Readonly<Record<string, string>> = {}) {
@@ -54,21 +54,21 @@ function parts(error: unknown) {
   return { status, headers, body };
 }
 
-/** Answers with the error; an answer that has begun is broken off instead. */
+/** Responds with the error. A response that has started is aborted instead. */
 export function answerWith(response: ServerResponse, error: unknown): void {
   if (response.headersSent || response.destroyed) return void response.destroy();
   const { status, headers, body } = parts(error);
   response.writeHead(status, headers).end(body);
 }
 
-/** The same on a connection that was to be upgraded. */
+/** Responds with the error on a connection that was to be upgraded. */
 export function endWith(socket: Duplex, error: unknown): void {
   if (!socket.writable) return void socket.destroy();
   const { status, headers, body } = parts(error);
   socket.end(headOf(status, STATUS_CODES[status], headers) + body);
 }
 
-/** The first line and the headers of an answer. `headers`: names and values in turn. */
+/** Returns the status line and headers of a response. `headers`: alternating names and values. */
 export function headOf(status: number, text: string | undefined, headers: readonly string[]): string {
   const lines = headers.flatMap((name, index) => (index % 2 === 0 ? [`${name}: ${headers[index + 1]}`] : []));
   return [`HTTP/1.1 ${status} ${text ?? ''}`, ...lines, '', ''].join('\r\n');

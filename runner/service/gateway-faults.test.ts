@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { mayUpgrade, ServiceGateway } from './gateway.ts';
 
-/* What apps and clients may do wrong, each with its outcome (`docs/interface/service-instances.md#gateway`). */
+/* Faults of apps and clients and their outcomes (`docs/interface/service-instances.md#gateway`). */
 
 const open: { close(): void }[] = [];
 afterEach(() => {
@@ -22,7 +22,7 @@ async function listening<T extends { listen(port: number, host: string): T; clos
   return server;
 }
 
-/** A gateway before `app`. */
+/** Starts a gateway in front of `app`. */
 async function gatewayTo(app: { address(): unknown }) {
   const dialled: Socket[] = [];
   const gateway = new ServiceGateway({
@@ -52,7 +52,7 @@ const behind = async (handler: RequestListener) => {
   open.push({ close: () => app.closeAllConnections() });
   return gatewayTo(app);
 };
-/** An app that does with a connection what it likes, once something came. */
+/** An app that misuses a connection once data has arrived. */
 const wild = async (behave: (socket: Socket) => void) =>
   gatewayTo(
     await listening(
@@ -71,7 +71,7 @@ async function ask(port: number, path = '/', headers: Record<string, string> = {
   return { status: answer.statusCode, content, code: content.startsWith('{') ? JSON.parse(content).error?.code : '' };
 }
 
-/** A connection of a client that does as it likes. */
+/** Opens a raw client connection. */
 function dial(port: number) {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {});
   open.push({ close: () => socket.destroy() });
@@ -82,7 +82,7 @@ function dial(port: number) {
   return { socket, received: () => received };
 }
 
-/** A client that sends the head of a request and `begin` of its body. */
+/** Sends the head of a request and `begin`, the start of its body. */
 function half(port: number, begin: string, client = '192.0.2.7') {
   const dialled = dial(port);
   dialled.socket.write(
@@ -251,7 +251,7 @@ describe('a client that', () => {
     vi.advanceTimersByTime(600_000);
     expect([...few, unread].some(({ socket }) => socket.destroyed)).toBe(false);
 
-    // Neither those that only wait for the app, nor one that sends enough.
+    // Neither clients that only wait for the app nor one that sends enough are closed.
     const upgraded = dial(port);
     upgraded.socket.write('GET /quiet HTTP/1.1\r\nHost: a\r\nX-Test-Client: 192.0.2.9\r\n\r\n');
     const steady = half(port, 'h', '192.0.2.10');
@@ -301,7 +301,7 @@ describe('a client that', () => {
     socket.pause();
     socket.write('GET /endless HTTP/1.1\r\nHost: a\r\n\r\n');
     let before = -1;
-    // Sockets and streams on the way are full at some point.
+    // The buffers of sockets and streams on the way fill up eventually.
     await until(() => {
       const isStill = waits && written > 0 && written === before;
       before = written;
@@ -340,7 +340,7 @@ describe('a client that', () => {
         `${method} / HTTP/1.1\r\nHost: a\r\nConnection: content-length, host\r\nContent-Length: ${inner.length}\r\n\r\n${inner}`,
       );
       await until(received).toContain('ok');
-      // On the same connection to the app: what was smuggled in would come before.
+      // Sent on the same connection to the app: a smuggled request would be answered first.
       expect((await ask(port, '/next')).content).toBe('ok');
       expect(seen).toEqual([
         `${method} / a ${inner.length} ${inner.length}`,
@@ -353,7 +353,7 @@ describe('a client that', () => {
     const seen: string[] = [];
     const { port, dialled } = await behind((request, response) => {
       seen.push(`${request.method} ${request.url}`);
-      // As apps do that do not look at the body.
+      // Many apps respond without reading the body.
       response.end('ok');
     });
     const { socket, received } = dial(port);
@@ -382,7 +382,7 @@ describe('a client that', () => {
       await until(received).toContain('101 Switching');
       socket.pause();
       const [from, to] = direction === 'sends' ? [socket, appSocket!] : [appSocket!, socket];
-      // A first fragment, compressed, of 2^62 bytes, masked with zeros.
+      // First fragment of a compressed message of 2^62 bytes, masked with zeros.
       from.write(Buffer.from([0x41, 0xff, 0x40, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
       const piece = Buffer.alloc(64 * 1024);
       let written = 0;
@@ -401,7 +401,7 @@ describe('a client that', () => {
         return isStill;
       }).toBe(true);
       expect(written).toBeLessThan(64 * 1024 ** 2);
-      // All of it arrives where it is read.
+      // All of it arrives at a reader.
       let read = 0;
       to.on('data', (chunk: Buffer) => {
         read += chunk.length;
@@ -429,12 +429,12 @@ describe('a client that', () => {
     for (let i = 0; i < 250; i++) {
       const { socket, received } = dial(port);
       socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n');
-      // Also one that leaves before it is answered.
+      // Includes clients that disconnect before the response.
       if (i % 2 === 0) await until(received).toContain('101 Switching');
       socket.resetAndDestroy();
     }
     await until(() => [dialled.every(({ destroyed }) => destroyed), ended >= 125]).toEqual([true, true]);
-    // None of the 200 connections of an instance is held by those that left.
+    // Closed connections do not hold any of the instance's 200 slots.
     const { socket, received } = dial(port);
     socket.write('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: chat\r\n\r\n');
     await until(received).toContain('101 Switching');

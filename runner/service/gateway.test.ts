@@ -28,7 +28,7 @@ async function listening<T extends { listen(port: number, host: string): T; clos
   return server;
 }
 
-/** A gateway before `app`, and how often it dialled. */
+/** Starts a gateway in front of `app`, and counts its connections. */
 async function gatewayTo(app: Server | ReturnType<typeof createTcpServer> | undefined, via: Via = VIA) {
   const dialled: Socket[] = [];
   const gateway = new ServiceGateway({
@@ -104,7 +104,7 @@ describe('a request', () => {
           'Bearer app',
         ],
         ...['x-forwarded-for', '192.0.2.7', 'x-forwarded-proto', 'https', 'x-forwarded-host', 'bot.example.org'],
-        // The client announces a body, and sends an empty one.
+        // The client announces a chunked body and sends an empty one.
         ...['transfer-encoding', 'chunked', 'Connection', 'keep-alive'],
       ],
     });
@@ -183,7 +183,7 @@ describe('a request', () => {
     request.end();
     const [answer] = await once(request, 'response');
     const before = process.memoryUsage().arrayBuffers;
-    // Not read for a while: what the app sends must wait in the app.
+    // Not read for a while, so that the app's data must wait in the app.
     await sleep(200);
     expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(12 * 1024 * 1024);
     let bytes = 0;
@@ -227,7 +227,7 @@ describe('a request', () => {
     expect(served).toBe(2);
     expect((await ask(port, { method: 'POST' }, 'x')).resume().statusCode).toBe(502);
     expect(served).toBe(2);
-    // An app that has seen one, and broke down over it, breaks off just so.
+    // An app that crashes while it handles the request closes the connection the same way.
     for (const method of ['POST', 'PATCH']) {
       expect((await ask(port)).resume().statusCode).toBe(200);
       const before = served;

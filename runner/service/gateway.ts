@@ -6,45 +6,45 @@ import { type App, AppAgent } from './app-agent.ts';
 import { answerWith, endWith, GatewayError, headOf } from './gateway-error.ts';
 import { mayHaveBody, onceBodyBegins, Places } from './places.ts';
 
-/** From the end of a request to the first byte of its answer. AWS load balancers wait as long. */
+/** Timeout from the end of a request to the first byte of its response. AWS load balancers wait as long. */
 const FIRST_BYTE_MS = 60_000;
-/** Without a byte in either direction. */
+/** Idle timeout without a byte in either direction. */
 const SILENT_MS = 10 * 60_000;
 
-/** RFC 9110, section 7.6.1. `te` and `trailer` are about the body, which goes on as it is. */
+/** RFC 9110, section 7.6.1. `te` and `trailer` describe the body, which is forwarded unchanged. */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'proxy-authorization'],
   ...['transfer-encoding', 'upgrade'],
 ]);
-/** `Connection` takes these from no request: without them the app would see another request than the gateway. */
+/** Headers that `Connection` cannot remove: without them the app would see another request than the gateway. */
 const END_TO_END: ReadonlySet<string> = new Set(['content-length', 'host']);
 const FORWARDED: ReadonlySet<string> = new Set([
   ...['forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-prefix', 'x-forwarded-proto'],
 ]);
 
-/** Methods of which an app may get one request twice (RFC 9110, section 9.2.2). */
+/** Idempotent methods, whose requests an app may get twice (RFC 9110, section 9.2.2). */
 const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
 
-/** What the host knows of a request besides what the client sent. */
+/** Facts about a request that only the host knows. */
 export interface Via {
   /** Addresses for `X-Forwarded-For`, the client's first. */
   readonly addresses: string;
-  /** Whom the request counts for: the address of the client, as far as the host can be sure of it. */
+  /** Address that the request counts against: the client's, as far as the host can verify it. */
   readonly client: string;
   readonly proto: 'http' | 'https';
-  /** Beginning of the path that the app does not see, for `X-Forwarded-Prefix`. */
+  /** Path prefix that is removed before the app sees the path, for `X-Forwarded-Prefix`. */
   readonly prefix?: string;
   /** Headers that pass in neither direction, in lower case. */
   readonly withheld?: ReadonlySet<string>;
-  /** Further headers of the answer: names and values in turn. */
+  /** Additional response headers: alternating names and values. */
   readonly answerHeaders?: readonly string[];
 }
 
 /**
- * Carries requests of any kind to the app of one instance (`docs/interface/service-instances.md#gateway`): bodies of any length in
- * both directions as they come, trailers, event streams, and connections that are upgraded. A client gets 503 while the app
- * does not listen, 502 if it ends before it has answered, 504 if it does not answer. Own code, because the proxy libraries
- * for Node drop trailers, pass hop-by-hop headers on, and upgrade to WebSocket alone.
+ * Forwards requests of any kind to the app of one instance (`docs/interface/service-instances.md#gateway`): streams
+ * bodies of any length in both directions, with trailers, event streams and upgraded connections. A client gets 503
+ * while the app does not listen, 502 if it ends before it has responded, 504 if it does not respond. Custom code,
+ * because the proxy libraries for Node drop trailers, forward hop-by-hop headers, and upgrade only to WebSocket.
  */
 export class ServiceGateway {
   readonly #agent: AppAgent;
@@ -76,14 +76,14 @@ export class ServiceGateway {
       leave = this.#places.take(via.client, {
         socket: incoming.socket,
         waitsForClient() {
-          // Where both directions are under way, the app decides how long it waits for more.
+          // While both directions are streaming, the app decides how long it waits for more.
           const isAnswering = response.headersSent && !response.writableEnded;
           return (waitsForBody() && !isAnswering) || response.writableNeedDrain;
         },
         end(error) {
           answerWith(response, error);
           outgoing.destroy();
-          // An app may have answered before it had the whole body.
+          // An app may respond before it has read the whole body.
           if (response.writableEnded && response.socket === null) incoming.destroy();
         },
       });
@@ -95,14 +95,14 @@ export class ServiceGateway {
       outgoing = this.#begin(incoming, via, isChunked ? ['transfer-encoding', 'chunked'] : []);
       const wait = waitForAnswer(outgoing, waitsForBody);
       outgoing.on('response', (answer) => passOn(answer, response, via));
-      // Nothing asked for this here.
+      // The client did not request an upgrade.
       outgoing.on('upgrade', (_, socket) => {
         socket.destroy();
         answerWith(response, undefined);
       });
       let isRepeated = false;
       outgoing.on('error', (error) => {
-        // The app closed a kept connection in the moment in which it was used again: most likely it has not seen the request.
+        // The app closed an idle connection at the moment of its reuse: most likely it has not seen the request.
         const isStale = outgoing.reusedSocket && hasCode(error, 'ECONNRESET') && !response.headersSent;
         isRepeated = isStale && mayRepeat && !response.destroyed;
         if (isRepeated) send(false);
@@ -127,7 +127,7 @@ export class ServiceGateway {
     send(!hasBody && REPEATABLE.has(incoming.method!));
   }
 
-  /** Carries a connection that the client wants to upgrade, such as a WebSocket, and {@link mayUpgrade}. */
+  /** Forwards an upgrade request, such as for a WebSocket, that {@link mayUpgrade} allows. */
   upgrade(incoming: IncomingMessage, socket: Duplex, head: Buffer, via: Via): void {
     const asUpgrade = ({ headers: { upgrade } }: IncomingMessage) => [
       'connection',
@@ -167,7 +167,7 @@ export class ServiceGateway {
         leave();
       });
     });
-    // The app declines. Its answer ends with the connection.
+    // The app declines the upgrade. The connection ends with its response.
     outgoing.on('response', (answer) => {
       const { 'content-length': length } = answer.headers;
       const ending = ['connection', 'close', ...(length === undefined ? [] : ['content-length', length])];
@@ -179,7 +179,9 @@ export class ServiceGateway {
     outgoing.end();
   }
 
-  /** Resolves once no request is under way. For an instance that gets no further ones, and not for upgraded connections. */
+  /**
+   * Resolves once no request is in flight. For an instance that gets no further requests; ignores upgraded connections.
+   */
   async idle(): Promise<void> {
     if (this.#underWay === 0) return;
     await new Promise<void>((resolve) => {
@@ -187,7 +189,7 @@ export class ServiceGateway {
     });
   }
 
-  /** Breaks off all connections to the app. */
+  /** Closes all connections to the app. */
   close(): void {
     this.#agent.destroy();
     for (const socket of this.#upgraded) socket.destroy();
@@ -195,7 +197,7 @@ export class ServiceGateway {
 
   #begin(incoming: IncomingMessage, via: Via, more: readonly string[]): ClientRequest {
     const headers = [
-      // To CGI and WSGI apps, both spellings are the same.
+      // CGI and WSGI apps do not distinguish the two spellings.
       ...passed(incoming, via, (name) => FORWARDED.has(name.replaceAll('_', '-'))),
       ...['x-forwarded-for', via.addresses, 'x-forwarded-proto', via.proto],
       ...['x-forwarded-host', incoming.headers.host ?? ''],
@@ -207,13 +209,14 @@ export class ServiceGateway {
 }
 
 /**
- * Whether a connection is to be upgraded as the client offers it. Not to another HTTP, and not with a body: an app that
- * declines would wait for it, and take the next request on its connection for it. Such a request is answered without an upgrade.
+ * Whether the client's upgrade offer is forwarded. Not for other HTTP versions, and not with a body: an app that
+ * declines would wait for the body and mistake the next request on its connection for it. Such a request is handled
+ * without an upgrade.
  */
 export const mayUpgrade = (incoming: IncomingMessage): boolean =>
   incoming.headers.upgrade?.toLowerCase() !== 'h2c' && !mayHaveBody(incoming);
 
-/** Ends the request if no answer comes, and later if nothing comes any more. */
+/** Aborts the request if no response arrives in time, and later if the response stalls. */
 function waitForAnswer(outgoing: ClientRequest, waitsForBody = () => false): { restart(): void } {
   const timer = setTimeout(() => {
     const seconds = FIRST_BYTE_MS / 1000;
@@ -242,7 +245,7 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
     answerWith(response, undefined);
     return;
   }
-  // What came in one turn is sent together: the head does not wait for a body that comes later.
+  // Sends data of one event loop turn together: the head does not wait for a later body.
   const { socket } = response;
   socket?.cork();
   response.flushHeaders();
@@ -252,7 +255,7 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
     if (isComplete) response.end();
     else socket?.uncork();
   });
-  // All that has come, in one piece: an app that sends chunks of one byte costs no more than one that does not.
+  // Forwards all received data at once: an app that sends chunks of one byte costs no more than any other.
   let isFull = false;
   const carry = () => {
     const data = isFull ? null : answer.read();
@@ -269,13 +272,16 @@ function passOn(answer: IncomingMessage, response: ServerResponse, via: Via): vo
     isComplete = true;
     if (isOver) response.end();
   });
-  // Where the app breaks off, so does the answer: a client must not take a part for the whole.
+  // If the app aborts its response, so does the gateway: a client must not mistake a part for the whole.
   answer.once('close', () => {
     if (!answer.complete) response.destroy();
   });
 }
 
-/** Runs the work of all callers at the end of this turn: a client that reads many answers is woken once for all of them. */
+/**
+ * Runs the work of all callers at the end of this turn: a client that reads many responses is woken once for all of
+ * them.
+ */
 function atEndOfTurn(work: () => void): void {
   if (atEnd.length === 0) {
     setImmediate(() => {
@@ -286,7 +292,7 @@ function atEndOfTurn(work: () => void): void {
 }
 const atEnd: (() => void)[] = [];
 
-/** The headers that go on: names and values in turn, in their order. */
+/** Returns the headers to forward: alternating names and values, in their order. */
 function passed(
   message: IncomingMessage,
   { withheld, answerHeaders = [] }: Via,

@@ -21,13 +21,13 @@ const BOOT: BootDocument = {
   limits: { memoryBytes: 512 * 1024 ** 2, diskBytes: 1, fileBytes: 1, processes: 1 },
 };
 
-/** An app that does what a test tells it. */
+/** A sandbox whose app is controlled by the test. */
 class ScriptedPlace {
   readonly commands: string[] = [];
-  /** Whether it accepts connections. */
+  /** Whether the app accepts connections. */
   listens = false;
   isClosed = false;
-  /** Whether it ends when it is told to. */
+  /** Whether the app ends on request. */
   obeys = true;
   readonly #gone = Promise.withResolvers<void>();
   readonly gone = this.#gone.promise;
@@ -62,7 +62,7 @@ class ScriptedPlace {
     this.#gone.resolve();
   }
 
-  /** The place ends, and the app with it. */
+  /** Ends the sandbox together with the app. */
   lose(reason: ExecExit['reason']): void {
     this.#gone.resolve();
     this.end({ reason, exitCode: 137 });
@@ -82,7 +82,7 @@ afterEach(async () => {
   for (const instance of running.splice(0)) await instance.stop();
 });
 
-/** `opening`: what comes of each attempt to open a place, in turn; after that, a place of its own each. */
+/** `opening`: scripted results of the first `open` calls; later calls get a fresh sandbox. */
 function start(boot: Partial<BootDocument> = {}, opening: (Error | ScriptedPlace | Promise<Opened>)[] = []) {
   const clock = new ManualClock();
   const places = opening.length > 0 ? [] : [new ScriptedPlace()];

@@ -21,31 +21,31 @@ import { ServiceGateway, type Via } from './gateway.ts';
 import { answerWith, endWith, GatewayError } from './gateway-error.ts';
 import { LoopGateway, type PlatformAccess } from './loop-gateway.ts';
 
-/** How long an app that is to end goes on with requests that it has begun. */
+/** Time for requests in flight when the app is stopped. */
 const DRAIN_MS = 5000;
-/** How often an app that does not listen yet is tried. */
+/** Interval of probes for an app that does not listen yet. */
 const PROBE_MS = 250;
-/** An app that does not listen after so long is taken for a worker, and is tried less often. */
+/** An app that does not listen after this time is considered a worker and probed less often. */
 const LISTEN_MS = 60_000;
 const WORKER_PROBE_MS = 5000;
-/** Between reports of an instance about which there is nothing new. */
+/** Interval of reports while nothing changes. */
 const REPORT_MS = 60_000;
-/** Longest end of an app's output that is searched for the reason of its end. */
+/** Maximum part of an app's last output that is searched for the reason why it ended. */
 const TAIL_CHARACTERS = 16 * 1024;
 const MAX_MESSAGE_CHARACTERS = 2000;
 
 const LOST = 'The sandbox of the app ended, and a new one is started.';
 
-/** The place in which an app runs. */
+/** Sandbox of an app. */
 export interface AppPlace {
   serve(request: ServeRequest): AsyncIterable<ExecEvent>;
   connect(port: number): Promise<Socket | undefined>;
-  /** Resolves when the place is no more. */
+  /** Resolves when the sandbox is gone. */
   readonly gone: Promise<void>;
   close(): Promise<void>;
 }
 
-/** What an app is started with. */
+/** Everything needed to start an app. */
 export interface Opened {
   readonly boot: BootDocument;
   /** Absent for a loop, which has no process. */
@@ -55,40 +55,40 @@ export interface Opened {
 export interface InstanceOptions {
   readonly id: string;
   readonly serviceId: string;
-  /** 0 until the boot document names it. */
+  /** Revision of the boot document, 0 until it is loaded. */
   readonly revision: number;
   /**
-   * Gets the document and opens a place for its app: at the start, and again when the place is lost. An error is a failed
-   * start, whose message users see; one with the code UNAUTHORIZED ends the instance. The signal is that of the
-   * instance's end.
+   * Loads the document and opens a sandbox for its app: at the start, and again after the sandbox was lost. An error
+   * counts as a failed start, and users see its message; one with the code UNAUTHORIZED ends the instance. `signal` is
+   * aborted when the instance ends.
    */
   open(signal: AbortSignal): Promise<Opened>;
   readonly clock: Clock;
-  /** Between SIGTERM and SIGKILL. */
+  /** Grace period between SIGTERM and SIGKILL. */
   readonly graceMs: number;
-  /** From 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number;
-  /** For the calls of a loop. */
+  /** Access for the calls of a loop. */
   readonly platform: PlatformAccess;
   log(line: ServiceLogLine): void;
   report(report: InstanceReport): void;
 }
 
 /**
- * One instance of a service: starts its app, starts it again when it ends, tells how it is, and carries requests to it
+ * One instance of a service: starts its app, restarts it when it ends, reports its state, and forwards requests to it
  * (`docs/interface/service-instances.md#restarts`).
  */
 export class ServiceInstance {
   readonly #options: InstanceOptions;
   readonly #gateway: ServiceGateway;
-  /** Present for a loop, once its boot document is there. */
+  /** Present for a loop once its boot document is loaded. */
   #loop: LoopGateway | undefined;
-  /** Aborted when the app is to end, and nothing is to be started any more. */
+  /** Aborted when the instance stops: the app ends and is not restarted. */
   readonly #stop = new AbortController();
   readonly #startedAt: number;
-  /** Absent before the first start, and after the loss of the place. */
+  /** Absent before the first start, and after the sandbox was lost. */
   #opened: Opened | undefined;
-  /** The newest document, also after the loss of its place. */
+  /** The latest document, kept after its sandbox was lost. */
   #boot: BootDocument | undefined;
   #life: Promise<void> | undefined;
   #phase: InstanceReport['phase'] = 'starting';
@@ -115,15 +115,15 @@ export class ServiceInstance {
     return this.#phase === 'ready';
   }
 
-  /** Resolves when the instance has been stopped, or its token is refused. Nothing of it is left then. */
+  /** Resolves when the instance has been stopped or its token was rejected, and everything of it has ended. */
   run(): Promise<void> {
     this.#life ??= this.#live();
     return this.#life;
   }
 
   /**
-   * Ends the app, after requests that are under way and for at most `DRAIN_MS`; of a loop, whose calls take longer and which
-   * needs no grace period, for as long as that. Resolves when it has ended.
+   * Stops the app after requests in flight, but after at most `DRAIN_MS`. The calls of a loop take longer and need no
+   * grace period after it, so a loop may use both times. Resolves when it has ended.
    */
   async stop(): Promise<void> {
     const { clock, graceMs } = this.#options;
@@ -150,7 +150,7 @@ export class ServiceInstance {
     else endWith(socket, new GatewayError(404, 'A loop has no connections to upgrade: send POST / with a JSON body.'));
   }
 
-  /** As the gateway tells it to load balancers: 200 once the app listens, or is known to need no port. */
+  /** Health check for load balancers: 200 once the app listens, or is known to need no port. */
   #answerHealth(response: ServerResponse): void {
     if (!this.isReady) answerWith(response, new GatewayError(503, this.#absence()));
     else response.writeHead(200, { 'content-type': 'application/json' }).end('{"status":"ok"}');
@@ -175,7 +175,7 @@ export class ServiceInstance {
     await this.#opened?.place?.close();
   }
 
-  /** Opens the place unless it is there. `undefined` after a failed start, and when the instance is to end. */
+  /** Opens the sandbox unless it is open. Returns `undefined` after a failed start, or if the instance is stopping. */
   async #open(signal: AbortSignal): Promise<Opened | undefined> {
     if (this.#opened) return this.#opened;
     try {
@@ -200,7 +200,7 @@ export class ServiceInstance {
     }
   }
 
-  /** Runs the app to its end, or to that of its place. */
+  /** Runs the app until it or its sandbox ends. */
   async #serve({ boot, place }: Opened): Promise<void> {
     const { signal } = this.#stop;
     if (boot.app.kind !== 'loop') return this.#runApp(boot.app, { boot, place: place! });
@@ -248,7 +248,7 @@ export class ServiceInstance {
     log({ at: clock.now(), severity: 'WARNING', message: `[platform] ${this.#lastEnd.message}`, source: 'platform' });
   }
 
-  /** Follows an app from its start until it ends. */
+  /** Probes an app from its start until it ends. */
   async #watch(ended: AbortSignal): Promise<void> {
     const { clock } = this.#options;
     const sleep = (ms: number) => clock.sleep(ms, ended);
@@ -288,7 +288,7 @@ export class ServiceInstance {
     return this.#opened?.place?.connect(this.#opened.boot.port);
   }
 
-  /** Why the app ended, and what to do about it. */
+  /** Returns why the app ended, and how to fix it. */
   #reasonOf({ reason, exitCode }: ExecExit, boot: BootDocument): string {
     if (reason === 'sandbox_lost') return LOST;
     const line = failureLine(this.#tail);
@@ -322,7 +322,7 @@ export class ServiceInstance {
     }
   }
 
-  /** One that is to end stays so, whatever its app does until then. */
+  /** An instance that is stopping stays so, whatever its app does. */
   #become(phase: InstanceReport['phase']): void {
     if (this.#phase === 'stopping') return;
     this.#phase = phase;
@@ -342,7 +342,7 @@ export class ServiceInstance {
     this.#options.report(this.reportNow());
   }
 
-  /** How the instance is. */
+  /** Returns the current state of the instance. */
   reportNow(): InstanceReport {
     const { id, serviceId, revision, clock } = this.#options;
     return {

@@ -2,23 +2,24 @@ import { createWriteStream, type WriteStream } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import type { ServiceLogLine } from '#core/ports/service-host.ts';
 
-/** Limit of lines that wait for a slow reader, such as a log driver whose service does not answer. */
+/** Maximum buffer for a slow reader, such as a log driver whose service does not respond. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 
-/** Log drivers of containers take longer lines apart, and a part is no JSON any more. */
+/** Log drivers of containers split longer lines, whose parts are not valid JSON. */
 const MAX_LINE_BYTES = 16 * 1024;
 
 /**
- * The log of an instance on its stdout, a JSON object a line: `at` in epoch milliseconds, `severity`, `message`, and `platform`
- * in lines that are the runner's own. Never waits and never fails: a log is no reason to stop a service.
+ * Writes the log of an instance to its stdout, one JSON object per line: `at` in epoch milliseconds, `severity`,
+ * `message`, and `platform` in the runner's own lines. Never blocks and never throws: a logging problem must not stop a
+ * service.
  */
 export class LogLines {
   readonly #out: WriteStream;
   #lost = 0;
 
-  /** @param fd nothing else may write to it */
+  /** @param fd Descriptor that nothing else writes to. */
   constructor(fd: number) {
-    // Not `process.stdout`, which waits for the reader of a pipe.
+    // `process.stdout` would block until a pipe is read.
     this.#out = createWriteStream('', { fd, autoClose: false }).on('error', () => {});
   }
 
@@ -33,20 +34,20 @@ export class LogLines {
     this.#out.write(`${textOf(line, more)}\n`);
   }
 
-  /** A line of the runner itself. */
+  /** Writes a line of the runner itself. */
   say(message: string, severity: ServiceLogLine['severity'] = 'INFO', more: object = {}): void {
     const line = { at: Date.now(), severity, message: `[platform] ${message}`, source: 'platform' } as const;
     this.write(line, { platform: true, ...more });
   }
 
-  /** Resolves when everything is written. */
+  /** Resolves when everything is flushed. */
   async end(): Promise<void> {
     this.#out.end();
     await finished(this.#out).catch(() => {});
   }
 }
 
-/** As JSON, with as much of the message as fits, whatever its characters take there. */
+/** Encodes a line as JSON, with as much of the message as fits after escaping. */
 function textOf(line: ServiceLogLine, more: object): string {
   let { message } = line;
   let text = JSON.stringify({ ...line, ...more });

@@ -35,7 +35,7 @@ async function listening(listener: RequestListener): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A gateway before a platform that answers as `platform` does. */
+/** Starts a gateway in front of a platform with the handler `platform`. */
 async function gateway(platform: RequestListener | undefined, boot: Partial<BootDocument> = {}) {
   const port = platform === undefined ? 9 : await listening(platform);
   const loop = new LoopGateway({ ...BOOT, ...boot }, { url: `http://127.0.0.1:${port}/prod`, token: 'made-up-token' });

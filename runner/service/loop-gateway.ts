@@ -8,27 +8,28 @@ import { ACCESS_KEY } from '#core/services/environment.ts';
 import { answerWith, GatewayError } from './gateway-error.ts';
 import { mayHaveBody, onceBodyBegins, Places } from './places.ts';
 
-/** Without a byte in either direction. Streams of events have one every 15 seconds, and a call takes less than this. */
+/** Idle timeout. Event streams send at least every 15 seconds, and a call takes less than this. */
 const SILENT_MS = 10 * 60_000;
 
-/** Headers of a client that say something about its call. */
+/** Request headers that are forwarded to the call. */
 const PASSED_ON = ['accept', 'content-length', 'content-type', 'idempotency-key', 'prefer'] as const;
-/** Headers of the platform's answer that say something about the call. */
+/** Response headers of the platform that are forwarded to the client. */
 const PASSED_BACK: ReadonlySet<string> = new Set([
   ...['cache-control', 'content-length', 'content-type', 'idempotent-replayed', 'location', 'preference-applied'],
   ...['retry-after', 'x-platform-run-id', 'x-request-id', 'x-run-id'],
 ]);
 
-/** Where an instance reaches the platform, and the token of its revision. */
+/** Address of the platform for an instance, and the token of its revision. */
 export interface PlatformAccess {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly url: string;
   readonly token: string;
 }
 
 /**
- * Answers the requests of a service that is a loop, and so has no process (`docs/interface/service-instances.md#loops`): each
- * `POST` becomes a call of the agent, which the platform runs in a sandbox of its own.
+ * Handles the requests of a service that is a loop, and so has no process
+ * (`docs/interface/service-instances.md#loops`): each `POST` becomes a call of the agent, which the platform runs in
+ * its own sandbox.
  */
 export class LoopGateway {
   readonly #boot: BootDocument;
@@ -42,7 +43,7 @@ export class LoopGateway {
     this.#platform = platform;
   }
 
-  /** `client`: whom the request counts for. */
+  /** @param client Address that the request counts against. */
   request(incoming: IncomingMessage, response: ServerResponse, client: string): void {
     try {
       this.#checkKey(incoming);
@@ -52,7 +53,7 @@ export class LoopGateway {
     }
   }
 
-  /** Resolves once no call is under way. */
+  /** Resolves once no call is in flight. */
   async idle(): Promise<void> {
     if (this.#underWay === 0) return;
     await new Promise<void>((resolve) => {
@@ -90,7 +91,7 @@ export class LoopGateway {
       .end(body);
   }
 
-  /** Throws {@link GatewayError} without the key, if the service has one. */
+  /** Throws {@link GatewayError} if the service has a key and the request lacks it. */
   #checkKey({ headers }: IncomingMessage): void {
     const key = this.#boot.secrets[ACCESS_KEY];
     if (key === undefined) return;
@@ -161,6 +162,6 @@ function passBack(answer: IncomingMessage, response: ServerResponse): void {
   const headers = Object.entries(answer.headers).filter(([name]) => PASSED_BACK.has(name));
   response.writeHead(answer.statusCode!, Object.fromEntries(headers));
   response.flushHeaders();
-  // Where the platform breaks off, so does the answer: a client must not take a part for the whole.
+  // If the platform aborts its response, so does the gateway: a client must not mistake a part for the whole.
   pipeline(answer, response, () => {});
 }

@@ -1,10 +1,10 @@
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import type { BootDocument } from '#core/ports/service-host.ts';
 
-/** Services have no limit of processor time. The kernel counts it in nanoseconds, which is why this is not endless. */
+/** Services have no CPU time limit. The value is finite because the kernel counts nanoseconds. */
 const CPU_SECONDS = 10 * 365 * 24 * 3600;
 
-/** The sandbox in which an app runs. */
+/** Returns the sandbox spec of an app. */
 export const specOf = (boot: BootDocument): SandboxSpec => ({
   bundle: boot.bundle?.key,
   layer: boot.layer?.key,

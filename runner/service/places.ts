@@ -2,25 +2,25 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { clientOf } from '#core/accounts/limits/address.ts';
 import { answerWith, GatewayError } from './gateway-error.ts';
 
-/** Requests and upgraded connections that an instance carries at once. */
+/** Maximum number of concurrent requests and upgraded connections of an instance. */
 const MAX_PLACES = 200;
-/** The same for one address, so that no client keeps out all others. */
+/** Maximum for one address, so that no client locks out all others. */
 const MAX_PLACES_OF_ADDRESS = 100;
 
-/** From the head of a request to the first byte of its body, as long as Node waits for a head. */
+/** Timeout from the head of a request to the first byte of its body, equal to Node's timeout for a head. */
 const FIRST_BYTE_MS = 60_000;
 
-/** What a client has to send or to read while places are scarce. Modems were faster. */
+/** Minimum transfer rate of a client while slots are scarce. Modems were faster. */
 const MIN_BYTES_PER_SECOND = 500;
-/** How long a client may stand still then: at first, and after it was faster than it has to be. */
+/** How long a client may stall while slots are scarce: at first, and after it was faster than required. */
 const FIRST_PATIENCE_SECONDS = 15;
 const MAX_PATIENCE_SECONDS = 120;
 const CHECK_MS = 1000;
 
-/** A request or an upgraded connection on its way through a gateway. */
+/** A request or an upgraded connection that the gateway is handling. */
 export interface Occupant {
   readonly socket: { readonly bytesRead: number; readonly bytesWritten: number; readonly writableLength: number };
-  /** Whether it stands still until its client sends or reads. */
+  /** Whether progress depends on the client sending or reading. */
   waitsForClient(): boolean;
   end(error: GatewayError): void;
 }
@@ -32,8 +32,8 @@ interface Place extends Occupant {
 }
 
 /**
- * The places of one instance (`docs/interface/service-instances.md#places`). A client address has a share of them. Once half of
- * them are taken, clients that are too slow lose theirs: before, a body may come as slowly as it likes.
+ * The request slots of one instance (`docs/interface/service-instances.md#places`). Each client address has a share of
+ * them. Once half of them are taken, clients that are too slow lose theirs; until then a body may arrive at any rate.
  */
 export class Places {
   readonly #taken = new Set<Place>();
@@ -41,8 +41,8 @@ export class Places {
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * Takes a place for a request from `address`. Returns how it is left. Throws {@link GatewayError}: 429 where the address has
-   * its share, 503 where the instance has no place.
+   * Takes a slot for a request from `address`. Returns a function that releases it. Throws {@link GatewayError}: 429 if
+   * the address has used its share, 503 if the instance has no free slot.
    */
   take(address: string, occupant: Occupant): () => void {
     const client = clientOf(address);
@@ -76,7 +76,7 @@ export class Places {
     this.#timer = undefined;
   }
 
-  /** Ends those that are too slow, where places are scarce. */
+  /** Ends clients that are too slow while slots are scarce. */
   #check(): void {
     for (const place of this.#taken) {
       const bytes = bytesOf(place);
@@ -100,7 +100,7 @@ export class Places {
   }
 }
 
-/** What the client has sent, and what was passed on to it. */
+/** Number of bytes received from the client and sent to it. */
 const bytesOf = ({ socket }: Occupant): number => socket.bytesRead + socket.bytesWritten - socket.writableLength;
 
 /** Whether a body may follow the head of a request. */
@@ -108,8 +108,8 @@ export const mayHaveBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 /**
- * Begins at once, or with the first byte of the body: a request whose body does not come holds nothing but its client's
- * connection. It is answered 408 after a minute.
+ * Runs `work` at once, or with the first byte of the body: a request without its body holds only the client's
+ * connection. It gets 408 after a minute.
  */
 export function onceBodyBegins(incoming: IncomingMessage, response: ServerResponse, begin: () => void): void {
   if (!mayHaveBody(incoming)) {

@@ -4,22 +4,22 @@ import type { BootDocument, ServiceReport } from '#core/ports/service-host.ts';
 import { bootDocumentShape } from '#core/services/instances/schema.ts';
 import { restartDelay } from './backoff.ts';
 
-/** The API ends each of its answers within 29 seconds. */
+/** Longer than the API's own limit of 29 seconds for a response. */
 const REQUEST_MS = 35_000;
-/** Eight seconds at most between two tries: an instance that waits for its document serves nobody. */
+/** Limits the backoff to eight seconds: an instance without its document serves no requests. */
 const MAX_BOOT_DELAYS = 4;
 
 export interface PlatformApiOptions {
-  /** Address of the API, without a slash at the end. */
+  /** Address of the API, without a trailing slash. */
   readonly url: string;
   readonly serviceId: string;
   readonly token: string;
   readonly clock: Clock;
-  /** Told when the platform stops answering, and when it answers again. */
+  /** Called when the platform stops responding, and when it responds again. */
   say(message: string): void;
 }
 
-/** The platform, as an instance on another machine reaches it: `core/services/instances/routes.ts`. */
+/** Client of the platform for an instance on another machine: `core/services/instances/routes.ts`. */
 export class PlatformApi {
   readonly #options: PlatformApiOptions;
 
@@ -28,8 +28,8 @@ export class PlatformApi {
   }
 
   /**
-   * Asks until the platform answers. Throws what it refuses, UNAUTHORIZED if the token is no longer good, and the signal's
-   * reason.
+   * Retries until the platform responds. Throws the platform's refusals, UNAUTHORIZED if the token has become invalid,
+   * and the signal's reason.
    */
   async boot(signal: AbortSignal): Promise<BootDocument> {
     const { clock, say } = this.#options;
@@ -47,7 +47,7 @@ export class PlatformApi {
     }
   }
 
-  /** Throws UNAUTHORIZED if the token is no longer good; after any other error the reports are to be sent again. */
+  /** Throws UNAUTHORIZED if the token has become invalid. After any other error the reports must be sent again. */
   async report(reports: readonly ServiceReport[]): Promise<void> {
     await this.#post('reports', { reports });
   }
@@ -75,13 +75,13 @@ export class PlatformApi {
     if (status === 200) return answer;
     const { code, message, is_retryable: isRetryable } = (answer as { error?: Record<string, unknown> })?.error ?? {};
     if (status === 401 && code === 'UNAUTHORIZED') throw new PlatformError('UNAUTHORIZED', String(message));
-    // Other answers may be those of something in front of the platform.
+    // Other responses may come from a proxy in front of the platform.
     if (status < 500 && isRetryable === false) throw new Error(String(message));
     throw new PlatformAwayError(`The platform answers with status ${status}.`);
   }
 }
 
-/** The platform does not answer, or not now. */
+/** The platform is unreachable or temporarily unavailable. */
 class PlatformAwayError extends Error {
   readonly code = 'PLATFORM_AWAY';
 }

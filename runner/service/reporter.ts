@@ -3,12 +3,12 @@ import type { Log } from '#core/ports/deps.ts';
 import type { ServiceReport } from '#core/ports/service-host.ts';
 import { restartDelay } from './backoff.ts';
 
-/** Hands reports on, one batch after the other, again and again until they are taken. */
+/** Sends reports in batches, one after the other, and retries each until it is accepted. */
 export class Reporter {
   readonly #take: (reports: readonly ServiceReport[]) => Promise<void>;
   readonly #clock: Clock;
   readonly #log: Pick<Log, 'error'>;
-  /** The newest of each instance: it holds all that earlier ones said. An instance's end stands beside it. */
+  /** Latest report of each instance, which includes the earlier ones. The end of an instance is a separate entry. */
   #waiting = new Map<string, ServiceReport>();
   #work: Promise<void> | undefined;
 
@@ -29,7 +29,7 @@ export class Reporter {
     });
   }
 
-  /** Resolves when everything up to now is taken. */
+  /** Resolves when all reports so far are accepted. */
   async settled(): Promise<void> {
     while (this.#work) await this.#work;
   }
@@ -43,7 +43,7 @@ export class Reporter {
         failures = 0;
       } catch (error) {
         this.#log.error('reports of services not taken', { error: String(error) });
-        // A newer one that came meanwhile stays.
+        // Newer reports take precedence over those of the failed batch.
         this.#waiting = new Map([...batch, ...this.#waiting]);
         failures += 1;
         await this.#clock.sleep(restartDelay(failures, Math.random()));

@@ -61,8 +61,8 @@ afterAll(() => {
 });
 
 /**
- * Ways to start the runner: as the local host isolates apps, and as Fargate runs the image. The second needs bubblewrap, and
- * is left out where that cannot make it.
+ * Ways to start the runner: isolated like apps on the local host, and like the image on Fargate. The second needs
+ * bubblewrap, and is skipped without it.
  */
 const KINDS = [
   { kind: 'with namespaces', start: startRunner, egress: 'none', problem: undefined },

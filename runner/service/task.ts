@@ -16,43 +16,49 @@ import { specOf } from './place.ts';
 import { PlatformApi } from './platform-api.ts';
 import { Reporter } from './reporter.ts';
 
-/** Between SIGTERM and SIGKILL. With the time for requests that have begun, less than the 30 seconds that ECS gives a task. */
+/**
+ * Grace period between SIGTERM and SIGKILL. Together with the time for requests in flight, less than the 30 seconds
+ * that ECS gives a task.
+ */
 const GRACE_MS = 20_000;
-/** Maximum time of an orderly stop. Then the process ends, and with it what is left, such as a download. */
+/** Maximum time of an orderly stop. Then the process ends with everything still in progress, such as a download. */
 const MAX_STOP_MS = 26_000;
-/** Time for the last report to be taken. */
+/** Time for delivering the last report. */
 const LAST_REPORT_MS = 2000;
 const LAST_LINES_MS = 1000;
-/** Longer than load balancers keep idle connections (ours: ten minutes), so that they never reuse a closing one. */
+/**
+ * Longer than load balancers keep idle connections (ours: ten minutes), so that they never reuse a connection that is
+ * being closed.
+ */
 const KEEP_ALIVE_MS = 11 * 60_000;
 const METADATA_MS = 5000;
 const METADATA_TRIES = 3;
-/** Until blobs that cannot be read are a failed start. */
+/** Number of attempts before unreadable blobs count as a failed start. */
 const OPEN_TRIES = 5;
 
 export interface TaskSettings {
   readonly serviceId: string;
   readonly token: string;
-  /** Address of the platform's API, without a slash at the end. */
+  /** Address of the platform's API, without a trailing slash. */
   readonly apiUrl: string;
   /** A port, 0 for any, or the path of a Unix socket. */
   readonly listen: number | string;
-  /** Where a task on ECS learns its own name. Absent elsewhere. */
+  /** Address where a task on ECS finds its ARN. Absent elsewhere. */
   readonly metadataUrl?: string;
 }
 
 export interface TaskParts {
   readonly blobs: LinkedBlobs;
   readonly lines: LogLines;
-  /** Resolves with the reason when the host ends the task. */
+  /** Resolves with the reason when the host stops the task. */
   readonly stopped: Promise<string>;
-  /** Opens a place for the app. */
+  /** Opens a sandbox for the app. */
   open(spec: SandboxSpec, network: Network): Promise<AppPlace>;
 }
 
 /**
- * One instance of a service, in a task of its own: gets its document from the platform, runs its app, carries requests from
- * the load balancer to it, and reports. Ends when the host ends the task, or the token is refused.
+ * Runs one instance of a service in its own task: loads its document from the platform, runs its app, forwards requests
+ * from the load balancer to it, and reports. Ends when the host stops the task, or the token is rejected.
  */
 export async function runTask(settings: TaskSettings, { blobs, lines, stopped, open }: TaskParts): Promise<void> {
   const clock = new SystemClock();
@@ -89,7 +95,7 @@ export async function runTask(settings: TaskSettings, { blobs, lines, stopped, o
   await Promise.race([lines.end(), clock.sleep(LAST_LINES_MS)]);
 }
 
-/** The last part of the task's ARN, by which the host knows the instance; a UUID where there is no ECS. */
+/** Returns the last part of the task's ARN, by which the host identifies the instance, or a UUID without ECS. */
 async function instanceId({ metadataUrl }: TaskSettings): Promise<string> {
   if (metadataUrl === undefined) return new SystemIds().uuid();
   for (let tries = 1; ; tries++) {
@@ -98,13 +104,13 @@ async function instanceId({ metadataUrl }: TaskSettings): Promise<string> {
       const { TaskARN: arn } = (await response.json()) as { TaskARN: string };
       return arn.split('/').at(-1)!;
     } catch (error) {
-      // Under another name the task would be taken for a second instance.
+      // Under another id the task would count as a second instance.
       if (tries === METADATA_TRIES) throw new Error('the task does not learn its name', { cause: error });
     }
   }
 }
 
-/** Links to blobs are good for some minutes: when one is refused, the document is asked for again. */
+/** Links to blobs are valid for some minutes: when one is refused, the document is loaded again. */
 async function openApp(
   { api, blobs, clock, open }: { api: PlatformApi; clock: SystemClock } & Pick<TaskParts, 'blobs' | 'open'>,
   signal: AbortSignal,
@@ -123,7 +129,7 @@ async function openApp(
   }
 }
 
-/** Bodies and answers may take as long as they like; the instance ends those that stand still. */
+/** Bodies and responses have no total timeout; the instance ends stalled ones. */
 async function listen(instance: ServiceInstance, at: number | string): Promise<Server> {
   const server = createServer(
     {
@@ -140,8 +146,8 @@ async function listen(instance: ServiceInstance, at: number | string): Promise<S
 }
 
 /**
- * Only the load balancer reaches a task, so what it forwards is right. It has added the address that it was asked from: the
- * last one, as on a host without a load balancer.
+ * Only the load balancer reaches a task, so its forwarding headers are trusted. It appends the address of its client,
+ * so the last one counts, as on a host without a load balancer.
  */
 function viaOf({ headers, socket }: IncomingMessage): Via {
   const addresses = String(headers['x-forwarded-for'] ?? socket.remoteAddress ?? '');

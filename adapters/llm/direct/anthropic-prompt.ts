@@ -12,15 +12,15 @@ interface Message {
 }
 
 const BREAKPOINT = { cache_control: { type: 'ephemeral' } };
-/** Holds models to the schemas of strict tools. The SDK sends it with all tools. */
+/** Makes models follow the schemas of strict tools. The SDK sends it with all tools. */
 const TOOL_BETA = { 'anthropic-beta': 'structured-outputs-2025-11-13' };
 
-/** Whether a conversation is one of texts, calls and results only, with nothing in it that the SDK moves or leaves out. */
+/** Whether a conversation has only texts, calls and results, and nothing that the SDK moves or omits. */
 export function isConversation({ messages }: LlmRequest): boolean {
   return messages.every(
     (message, index) =>
       isPlainMessage(message) &&
-      // An answer that is to be continued, or comes in two.
+      // Excludes an answer to be continued, and an answer in two messages.
       (message.role !== 'assistant' || (messages[index + 1]?.role ?? 'assistant') !== 'assistant'),
   );
 }
@@ -41,7 +41,7 @@ function isPlainPart(part: Part, before: Part | undefined): boolean {
     case 'reasoning':
       return typeof (options?.signature ?? options?.redactedData) === 'string';
     case 'tool-call':
-      // A call by the model's own code comes back only with that code.
+      // A call by the model's own code may only be sent back together with that code.
       if (options?.caller !== undefined && !isDirectCaller(options.caller)) return false;
       return typeof part.input === 'object' && part.input !== null && !Array.isArray(part.input);
     default:
@@ -53,7 +53,7 @@ const isDirectCaller = (caller: unknown): boolean => (caller as { readonly type?
 
 export const toolHeaders = ({ tools = [] }: LlmRequest): Record<string, string> => (tools.length > 0 ? TOOL_BETA : {});
 
-/** What the model reads: system message, tools and messages, with the breakpoints of its cache. */
+/** Returns the prompt: system message, tools and messages, with cache breakpoints. */
 export function promptOf(request: LlmRequest, form: ChosenForm | undefined): object {
   const { system, messages, tools = [], parallelToolCalls, onText } = request;
   const marks = breakpointsOf(request);
@@ -63,7 +63,7 @@ export function promptOf(request: LlmRequest, form: ChosenForm | undefined): obj
     const content = blocksOf(message, marks.shared);
     const last = content.at(-1);
     if (last !== undefined && marks.messages.has(message)) Object.assign(last, BREAKPOINT);
-    // Turns of the user follow each other in one message, as Anthropic has it.
+    // Anthropic expects consecutive user turns in one message.
     if (sent.at(-1)?.role === role) sent.at(-1)!.content.push(...content);
     else sent.push({ role, content });
   }
@@ -77,7 +77,7 @@ export function promptOf(request: LlmRequest, form: ChosenForm | undefined): obj
   };
 }
 
-/** With its members in the order of the SDK, which may send the next turn: a prefix that differs is no prefix to a cache. */
+/** Keeps the SDK's order of members, because the SDK may send the next turn, and a cached prefix must match exactly. */
 function toolOf(
   { name, description, inputSchema, isStrict }: LlmTool,
   form: ChosenForm | undefined,
@@ -89,7 +89,7 @@ function toolOf(
     name,
     description,
     input_schema: strict ?? inputSchema,
-    // Parameters come as they are thought of, as texts do.
+    // Streams parameters while they are generated, like texts.
     ...(isStream && { eager_input_streaming: true }),
     ...(strict && { strict: true }),
   };

@@ -4,14 +4,14 @@ import { isConversation, promptOf, toolHeaders } from './anthropic-prompt.ts';
 import { countOf, listOf, type Members, maybe, objectOf, textOf } from './members.ts';
 import { type DirectProvider, EventError, type Pieces, type StreamReader } from './provider.ts';
 
-/** Models that take less output, or no schema: the SDK knows what. */
+/** Models with lower output limits or without schemas, which only the SDK knows. */
 const OLD_MODELS = /claude-(instant|v?[123]\b|(opus|sonnet)-4(?!-[5-9]))/;
 
 /** Anthropic's Messages API (https://platform.claude.com/docs/en/api/messages). */
 export const anthropic: DirectProvider = {
   takes(request, form) {
     const { model, effort, tools = [] } = request;
-    // Not thinking has a form of its own for each model.
+    // The setting that disables thinking differs between models.
     if (effort === 'none' || OLD_MODELS.test(model) || !isConversation(request)) return false;
     return (form?.form.kind !== 'native' && tools.length === 0) || model.includes('claude-');
   },
@@ -67,7 +67,7 @@ export const anthropic: DirectProvider = {
   },
 };
 
-/** A call of a tool, with who called it, which goes back with it. */
+/** Returns a tool call with its caller, which must be sent back with it. */
 function toolCall(block: Members, input: string): LanguageModelV4Content {
   const caller = maybe(objectOf, block.caller);
   return {
@@ -91,22 +91,22 @@ const thought = (text: string, anthropic: Record<string, string>): LanguageModel
   providerMetadata: { anthropic },
 });
 
-/** A call whose parameters come in pieces. */
+/** A call whose parameters arrive in pieces. */
 interface ToolUse {
   readonly type: 'tool_use';
   readonly block: Members;
   input: string;
-  /** Absent until it is whole. */
+  /** Absent until the call is complete. */
   call?: LanguageModelV4Content;
 }
 
-/** A piece of text as Anthropic writes it, without anything that JSON escapes. */
+/** Matches a text delta in Anthropic's format, without characters that JSON escapes. */
 const PLAIN_TEXT =
   /^\{"type":"content_block_delta","index":(\d+),"delta":\{"type":"text_delta","text":"([^"\\\p{Cc}]*)"\} *\}$/u;
 
 class AnthropicStream implements StreamReader {
   readonly #pieces: Pieces;
-  /** By the index of their block. */
+  /** Content blocks by their index. */
   readonly #content = new Map<
     unknown,
     { type: 'text' | 'reasoning'; text: string; metadata?: Record<string, string> } | ToolUse
@@ -172,7 +172,7 @@ class AnthropicStream implements StreamReader {
         throw new EventError({ message: textOf(message), type: textOf(type), statusCode }, !this.#hasBegun);
       }
       default:
-        // Anthropic adds events, and pings while its model thinks.
+        // Anthropic may add new events, and sends pings while its model thinks.
         return undefined;
     }
   }
@@ -181,7 +181,7 @@ class AnthropicStream implements StreamReader {
     if (block.type === 'text') this.#content.set(index, { type: 'text', text: '' });
     if (block.type === 'thinking') this.#content.set(index, { type: 'reasoning', text: '' });
     if (block.type === 'tool_use') {
-      // Parameters may stand here whole, if the model's own code calls the tool.
+      // The block has the complete parameters if the model's own code calls the tool.
       const input = Object.keys(maybe(objectOf, block.input) ?? {}).length > 0 ? JSON.stringify(block.input) : '';
       this.#content.set(index, { type: 'tool_use', block, input });
       this.#pieces.tool(textOf(block.name));

@@ -45,7 +45,7 @@ const TOOLS: LlmRequest['tools'] = [
   { name: 'submit', description: 'Submits\n', inputSchema: SCHEMA },
 ];
 const STRICT = TOOLS.map((tool) => ({ ...tool, isStrict: tool.name === 'submit' }));
-/** With turns of another provider, and of none that is known. */
+/** Includes turns of another provider and of an unknown one. */
 const CONVERSATION: LlmRequest['messages'] = [
   { role: 'user', shared: 'The rules.', text: 'Go.' },
   { role: 'assistant', text: 'I look. ', toolCalls: [{ id: 'a', name: 'look_up', input: { x: 'é' } }] },
@@ -175,11 +175,11 @@ const CASES = PROVIDERS.flatMap((provider) => [false, true].map((isStreamed) => 
 describe.each(CASES)(
   '$provider, streamed: $isStreamed: nobody can tell the ways apart by',
   ({ provider, isStreamed }) => {
-    /** Everything that one way makes of a request and the turn of the model. */
+    /** Returns everything that one path makes of a request and of the model's turn. */
     async function seen(llm: Llm, request: Partial<LlmRequest>, turn: ScriptedTurn = {}) {
       server.reset();
       server.queue(turn);
-      /** Pieces that follow each other may come as one. */
+      /** Consecutive pieces may arrive as one. */
       const pieces: { readonly kind: string; text: string }[] = [];
       const add = (kind: string) => (text: string) => {
         if (pieces.at(-1)?.kind === kind) pieces.at(-1)!.text += text;
@@ -205,7 +205,7 @@ describe.each(CASES)(
           ...request,
         })
         .catch(({ code, message, kind, extra, ...more }) => {
-          // The ways differ in the text of an answer that is none.
+          // The text for an unreadable answer differs between the paths.
           const told = kind === 'unreadable' ? message.replace(/could not be read.*/s, 'could not be read') : message;
           return { code, message: told, kind, extra, ...more };
         });
@@ -213,7 +213,7 @@ describe.each(CASES)(
         const { 'user-agent': _, 'content-length': __, ...known } = headers;
         return { path, body, headers: known };
       });
-      // Each answer has ids of its own.
+      // Each answer has different ids.
       const known = JSON.parse(JSON.stringify(outcome).replaceAll(/\b(msg|rs|fc|call|toolu)_[\w-]+/g, '$1_'));
       return { outcome: known, sent, pieces, spent, signs: new Set(signs) };
     }
@@ -354,13 +354,13 @@ const conversationOf = (provider: DirectlyAsked) =>
   ) as unknown as fc.Arbitrary<Partial<LlmRequest>>;
 
 describe('an API that takes everything', () => {
-  /** The body of every answer, and what was asked. */
+  /** Body of every response, and the request received. */
   let answer = '';
   let contentType = 'application/json';
   let asked: { readonly body: unknown; readonly prefix: string; readonly beta: unknown }[] = [];
   const api = createServer(async (request, response) => {
     const body = JSON.parse(Buffer.concat(await request.toArray()).toString());
-    // What the provider's cache knows again by its bytes.
+    // Prefix that the provider's cache compares byte by byte.
     const prefix = JSON.stringify([body.tools, body.system, body.messages, body.input]);
     asked.push({ body, prefix, beta: request.headers['anthropic-beta'] });
     response.writeHead(200, { 'content-type': contentType }).end(answer);
@@ -577,7 +577,7 @@ describe('an API that takes everything', () => {
     contentType = 'application/json';
   });
 
-  /** And so is what is sent with the turn in the conversation, whichever way it came. Returns the turn. */
+  /** Expects the same for the next request with this turn in the conversation, on either path. Returns the turn. */
   async function expectSameTurn(more: Partial<LlmRequest> = {}): Promise<LlmAnswer> {
     const turns = await outcomes('openai', { tools: TOOLS, ...more });
     const [plain, bySdk] = turns.map(({ outcome: { message: _, ...seen }, ...others }) => ({ ...others, seen }));

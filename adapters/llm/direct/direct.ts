@@ -12,16 +12,19 @@ import { type DirectProvider, EventError, type Pieces, type StreamReader } from 
 
 const PROVIDERS: { readonly [Provider in LlmProvider]?: DirectProvider } = { anthropic, openai };
 
-/** Whether a request goes to its provider without the SDK. */
+/** Whether a request is sent to its provider without the SDK. */
 export function isDirect(request: LlmRequest, form: ChosenForm | undefined): boolean {
   const { transport, temperature, stop, seed } = request;
-  // Which models take these is known to the SDK.
+  // Only the SDK knows which models accept these.
   if ([temperature, stop, seed].some((setting) => setting !== undefined)) return false;
   if (transport?.via === 'bedrock' || form?.form.kind === 'tool') return false;
   return PROVIDERS[request.provider]?.takes(request, form) ?? false;
 }
 
-/** The turn of a request that {@link isDirect}. Throws {@link ProviderError} and others for `provider-error.ts`. */
+/**
+ * Gets the model's turn for a request that {@link isDirect}. Throws {@link ProviderError} and other errors for
+ * `provider-error.ts`.
+ */
 export async function askDirectly(
   request: LlmRequest,
   wire: ProviderEndpoint,
@@ -44,7 +47,9 @@ export async function askDirectly(
   }
 }
 
-/** Few: the addresses of providers, gateways of workspaces and models. Key: the text. The oldest is the first. */
+/**
+ * Parsed URLs by their text, oldest first. There are only a few: addresses of providers, workspace gateways and models.
+ */
 const urls = new Map<string, URL>();
 const MAX_URLS = 200;
 
@@ -71,10 +76,12 @@ async function whole(provider: DirectProvider, message: IncomingMessage, request
 const providerErrorOf = ({ failure }: EventError, message: IncomingMessage, text: string): ProviderError =>
   new ProviderError(failure.message, message, text, failure.statusCode ?? 500);
 
-/** Text that follows a piece sooner waits for what comes until then: each piece costs its readers as much as its text. */
+/** Text within this time after a piece is batched into the next: each piece costs its readers as much as its text. */
 const PAUSE_MS = 5;
 
-/** How long a stream may stay open after its last event: its connection serves further requests only once it has ended. */
+/**
+ * How long a stream may stay open after its last event: its connection can be reused only after the end of the stream.
+ */
 const LINGER_MS = 1000;
 
 function streamed(
@@ -95,7 +102,7 @@ function streamed(
       message.destroy();
       reject(error);
     };
-    /** All chunks that have arrived. */
+    /** Reads all chunks that have arrived. */
     const readChunks = (): void => {
       clearTimeout(pause);
       pause = undefined;
@@ -115,7 +122,7 @@ function streamed(
       }
       if (turn === undefined) return;
       message.off('data', onData);
-      // Its end makes the connection free.
+      // The end of the response frees the connection.
       const tooLong = setTimeout(() => message.destroy(), LINGER_MS);
       message.once('close', () => clearTimeout(tooLong));
       resolve(turn);
@@ -125,7 +132,7 @@ function streamed(
       if (chunks.length > 1) return;
       const early = pieces.passedAt + PAUSE_MS - performance.now();
       if (early > 0) pause = setTimeout(readChunks, early);
-      // With the others of its packet.
+      // Read together with the other chunks of the same packet.
       else queueMicrotask(readChunks);
     };
     message.on('data', onData);
@@ -141,7 +148,7 @@ function streamed(
   });
 }
 
-/** Passes on as one piece what follows each other: every piece costs its reader as much as its text. */
+/** Joins consecutive pieces into one: every piece costs its reader as much as its text. */
 class JoinedPieces implements Pieces {
   readonly #request: LlmRequest;
   readonly #meter: BrokenMeter;
@@ -172,7 +179,7 @@ class JoinedPieces implements Pieces {
     this.#meter.characters += piece.length;
   }
 
-  /** What still waits. */
+  /** Flushes the waiting pieces. */
   pass(): void {
     const text = this.#waiting;
     if (text === '') return;
@@ -207,7 +214,7 @@ function readEvent(reader: StreamReader, data: string, message: IncomingMessage,
   }
 }
 
-/** An answer that is none. Its members are those of the SDK's errors. */
+/** An error response of the provider. It has the same members as the SDK's errors. */
 class ProviderError extends Error {
   readonly statusCode: number;
   readonly responseHeaders: Readonly<Record<string, string>>;
@@ -221,12 +228,12 @@ class ProviderError extends Error {
   }
 }
 
-/** An event that is no JSON, or not of the provider's form. Test the code. */
+/** An event that is not JSON or not in the provider's format. Test the code. */
 class UnreadableError extends Error {
   readonly code = 'UNREADABLE';
 }
 
-/** There was no connection, or it broke. Test the code. */
+/** The connection failed or was closed early. Test the code. */
 class ConnectionError extends Error {
   readonly code = 'NO_CONNECTION';
 

@@ -1,24 +1,25 @@
 import { StringDecoder } from 'node:string_decoder';
 
 /**
- * Reads the data of server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
- * from the chunks of an answer. Names, ids and comments are skipped: providers say in the data what an event is.
+ * Reads the data of server-sent events
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream) from the chunks of a
+ * response. Names, ids and comments are skipped: providers put the type of an event into its data.
  */
 export class EventReader {
   readonly #decoder = new StringDecoder();
-  /** Of a line that has not ended. */
+  /** Pieces of an incomplete line. */
   #pieces: string[] = [];
   #isFirst = true;
   #endedWithReturn = false;
   #data: string | undefined;
 
-  /** The data of the events that are complete with this chunk, without those that are empty. */
+  /** Returns the data of the events that this chunk completes, without empty ones. */
   push(chunk: Buffer): string[] {
     let text = this.#decoder.write(chunk);
     if (text === '') return [];
     if (this.#isFirst && text.startsWith('\ufeff')) text = text.slice(1);
     this.#isFirst = false;
-    // A line end may be cut in two.
+    // A CRLF may be split across chunks.
     if (this.#endedWithReturn && text.startsWith('\n')) text = text.slice(1);
     this.#endedWithReturn = text.endsWith('\r');
     if (text.includes('\r')) text = text.replaceAll(/\r\n?/g, '\n');

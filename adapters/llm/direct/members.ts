@@ -1,4 +1,4 @@
-/** Members of answers as they must be. All but {@link isObject} throw for anything else. */
+/** Validators for members of responses. All except {@link isObject} throw for an unexpected type. */
 
 export type Members = Readonly<Record<string, unknown>>;
 

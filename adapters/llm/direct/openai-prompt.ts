@@ -9,7 +9,7 @@ interface Item {
   readonly [member: string]: unknown;
 }
 
-/** Whether a conversation is one of texts, calls and results only, with nothing in it that the SDK leaves out. */
+/** Whether a conversation has only texts, calls and results, and nothing that the SDK omits. */
 export function isConversation(request: LlmRequest): boolean {
   const { messages, tools = [] } = request;
   const only = onlyTool(request).allowedTools?.toolNames[0];
@@ -26,11 +26,11 @@ function isPlainPart(part: Part, index: number, parts: readonly Part[]): boolean
       return true;
     case 'reasoning': {
       const isSigned = typeof itemId === 'string' && typeof reasoningEncryptedContent === 'string';
-      // The item of several summaries comes back with none that is empty.
+      // An item with several summaries is sent back without empty ones.
       return isSigned && (part.text !== '' || !parts.slice(0, index).some((before) => isThought(before, itemId)));
     }
     case 'tool-call':
-      // Only tools of OpenAI's own are called in other ways.
+      // Only OpenAI's built-in tools are called in other ways.
       return typeof part.input !== 'string' && async == null && namespace == null && caller == null;
     default:
       return false;
@@ -40,7 +40,7 @@ function isPlainPart(part: Part, index: number, parts: readonly Part[]): boolean
 const isThought = (part: Part, itemId: string): boolean =>
   part.type === 'reasoning' && part.providerOptions?.openai?.itemId === itemId;
 
-/** What the model reads, but for its tools. */
+/** Returns the prompt without the tools. */
 export const inputOf = ({ system, messages }: LlmRequest): Item[] => [
   ...(system === undefined ? [] : [{ role: 'developer', content: system }]),
   ...messages.flatMap(itemsOf),
@@ -65,7 +65,7 @@ function itemsOf(message: LlmMessage): Item[] {
   }
 }
 
-/** Summaries of one item come back in it. */
+/** Summaries of one item are sent back in one item. */
 function itemsOfTurn(parts: readonly Part[]): Item[] {
   const thoughts = new Map<unknown, { readonly summary: object[]; encrypted_content: unknown }>();
   return parts.flatMap((part): Item[] => {
@@ -95,7 +95,7 @@ function itemsOfTurn(parts: readonly Part[]): Item[] {
   });
 }
 
-/** The members of the request's body that are about tools. */
+/** Returns the members of the request's body that concern tools. */
 export function toolsOf(request: LlmRequest, form: ChosenForm | undefined): object {
   const { tools = [], parallelToolCalls } = request;
   const only = onlyTool(request).allowedTools;
@@ -115,6 +115,6 @@ export function toolsOf(request: LlmRequest, form: ChosenForm | undefined): obje
 
 function toolOf({ name, description, inputSchema, isStrict }: LlmTool, form: ChosenForm | undefined): object {
   const strict = isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
-  // OpenAI's default refuses schemas with optional members, which authors use.
+  // OpenAI's default rejects schemas with optional members, which authors use.
   return { type: 'function', name, description, parameters: strict ?? inputSchema, strict: strict !== undefined };
 }

@@ -11,11 +11,11 @@ import { countOf, isObject, listOf, type Members, maybe, objectOf, textOf } from
 import { inputOf, isConversation, toolsOf } from './openai-prompt.ts';
 import { type DirectProvider, EventError } from './provider.ts';
 
-/** The models that certainly think: of others, the SDK knows what they take. */
+/** Models known to be reasoning models. Only the SDK knows the settings of others. */
 const THINKING_MODELS = /^gpt-[5-9](?!.*(chat|pro))/;
-/** Which all of them take. */
+/** Effort levels that all of these models support. */
 const EFFORTS: readonly LlmRequest['effort'][] = [undefined, 'low', 'medium', 'high'];
-/** What OpenAI does not take in schemas, and the SDK leaves out with a warning or writes in another way. */
+/** Schema features that OpenAI rejects, and that the SDK omits with a warning or rewrites. */
 const UNKNOWN_TO_OPENAI = /"propertyNames"|"allOf"|\(\?/;
 
 /** OpenAI's Responses API (https://developers.openai.com/api/docs/api-reference/responses). */
@@ -39,7 +39,7 @@ export const openai: DirectProvider = {
       max_output_tokens: maxOutputTokens,
       ...(format && { text: { format } }),
       store: false,
-      // What is not kept there has to come back for a next turn.
+      // Items that OpenAI does not store must be sent back with the next turn.
       include: ['reasoning.encrypted_content'],
       ...(cache && { prompt_cache_key: cache.key }),
       ...(effort && { reasoning: { effort } }),
@@ -55,7 +55,7 @@ export const openai: DirectProvider = {
   },
 
   events(pieces, { tools }) {
-    /** By their place. Those that are not done have the text so far. */
+    /** Output items by their index. Incomplete ones have the text so far. */
     const items = new Map<unknown, Members>();
     const textSoFar = new Map<unknown, string>();
     let hasBegun = false;
@@ -66,7 +66,7 @@ export const openai: DirectProvider = {
       switch (event.type) {
         case 'response.output_item.added': {
           const item = objectOf(event.item);
-          // A call counts once its parameters are whole.
+          // A call counts only once its parameters are complete.
           if (item.type !== 'function_call') items.set(event.output_index, item);
           else if (!isWrapper(item, tools)) pieces.tool(textOf(item.name));
           return undefined;
@@ -120,7 +120,7 @@ function formatOf({ json, outputSchema }: LlmRequest, form: ChosenForm | undefin
   return json || outputSchema !== undefined ? { type: 'json_object' } : undefined;
 }
 
-/** A message whose end did not come has the text of its pieces. */
+/** Returns the message with the text of its deltas if its end did not arrive. */
 function withText(item: Members, text: string | undefined): Members {
   const isEmpty = item.type === 'message' && listOf(item.content).length === 0;
   return isEmpty && text !== undefined ? { ...item, content: [{ type: 'output_text', text }] } : item;
@@ -171,14 +171,14 @@ function contentOf(item: Members, tools: Tools): LanguageModelV4Content[] {
   }));
 }
 
-/** A tool of the models themselves, for several calls at once. They may call it although the request does not offer it. */
+/** The models' own tool for several calls at once. They may call it even if the request does not offer it. */
 const WRAPPER = 'parallel';
 const WRAPPED = 'functions.';
 
 const isWrapper = ({ type, name }: Members, tools: Tools = []): boolean =>
   type === 'function_call' && name === WRAPPER && !tools.some((tool) => tool.name === WRAPPER);
 
-/** The calls of an item: several if it wraps them. */
+/** Returns the calls of an item: several if it is a wrapper. */
 function callsOf(item: Members, tools: Tools): LanguageModelV4ToolCall[] {
   const wrapped = isWrapper(item, tools) ? wrappedCalls(item, tools) : undefined;
   if (wrapped !== undefined) return wrapped;
@@ -204,7 +204,7 @@ const callerOf = ({ type, caller_id }: Members) => ({
   ...(type === 'program' && { callerId: textOf(caller_id) }),
 });
 
-/** Undefined if it wraps anything else. */
+/** Returns undefined if it wraps anything else. */
 function wrappedCalls(item: Members, tools: Tools = []): LanguageModelV4ToolCall[] | undefined {
   const uses = (parseInput(textOf(item.arguments)) as { readonly tool_uses?: unknown } | null | undefined)?.tool_uses;
   if (!Array.isArray(uses) || uses.length === 0) return undefined;
@@ -228,7 +228,7 @@ function usageOf(usage: Members | undefined): LanguageModelV4Usage {
   };
 }
 
-/** Errors of streams name what they are instead of a status. The first that fits. */
+/** Stream errors have a description instead of a status. The first matching pattern gives the status. */
 const STATUSES: readonly (readonly [words: RegExp, status: number])[] = [
   [/insufficient_quota|rate_limit/, 429],
   [/authentication/, 401],

@@ -3,47 +3,47 @@ import type { ProviderEndpoint } from '../endpoints.ts';
 import type { ChosenForm } from '../schema-for.ts';
 import type { Turn } from '../turn.ts';
 
-/** Gets the pieces of a streamed answer. */
+/** Receives the pieces of a streamed answer. */
 export interface Pieces {
   readonly text: (piece: string) => void;
   readonly thought: (piece: string) => void;
-  /** The name of a tool that is called. */
+  /** Receives the name of a tool that the model calls. */
   readonly tool: (name: string) => void;
-  /** Of its parameters. */
+  /** Receives a piece of the tool's parameters. */
   readonly input: (piece: string) => void;
 }
 
-/** Reads the events of one streamed answer in turn. */
+/** Reads the events of one streamed answer in order. */
 export interface StreamReader {
-  /** Returns the model's turn with the last event. Throws an {@link EventError}. */
+  /** Returns the model's turn at the last event. Throws an {@link EventError}. */
   read(event: unknown): Turn | undefined;
   /**
-   * Reads an event that brings a piece of text without parsing it as JSON, which costs more than all else that is done with it.
-   * Returns false if it is any other event, or has it in another form: then nothing has been read.
+   * Reads a text delta without parsing it as JSON, which costs more than the rest of its handling. Returns false,
+   * without consuming the event, if it is not a text delta in the expected form.
    */
   skim?(data: string): boolean;
 }
 
-/** One provider's API. What throws in it is of the provider's making: an answer that is none. */
+/** One provider's API. Errors thrown in it mean that the provider's response is invalid. */
 export interface DirectProvider {
-  /** Whether it can ask this of the model. */
+  /** Whether it supports this request. */
   takes(request: LlmRequest, form: ChosenForm | undefined): boolean;
   url(wire: ProviderEndpoint): string;
-  /** Names in lower case. */
+  /** Returns the headers, with names in lower case. */
   headers(apiKey: string, request: LlmRequest): Record<string, string>;
   body(request: LlmRequest, form: ChosenForm | undefined): object;
-  /** The turn of an answer that came whole. Throws an {@link EventError}. */
+  /** Returns the turn of a response that was not streamed. Throws an {@link EventError}. */
   turnOf(answer: unknown, request: LlmRequest): Turn;
   events(pieces: Pieces, request: LlmRequest): StreamReader;
 }
 
-/** The SDK sends files. */
+/** Requests with files are sent through the SDK. */
 export function hasFiles(message: LlmMessage): boolean {
   if (message.role === 'user') return (message.files ?? []).length > 0;
   return message.role === 'tool' && message.results.some(({ files = [] }) => files.length > 0);
 }
 
-/** A failure that the answer tells, or an event of it. */
+/** A failure reported by the response or by one of its events. */
 export class EventError extends Error {
   readonly failure: {
     readonly message: string;
@@ -51,7 +51,7 @@ export class EventError extends Error {
     readonly code?: string;
     readonly statusCode?: number;
   };
-  /** Nothing was answered before it: it is the answer. */
+  /** Whether the error is the whole answer, because no content came before it. */
   readonly isAnswer: boolean;
 
   constructor(failure: EventError['failure'], isAnswer: boolean) {

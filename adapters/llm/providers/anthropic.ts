@@ -3,8 +3,8 @@ import { forcedTool, MESSAGE_FORM, type ProviderApi } from './api.ts';
 import { sdkOptions } from './sdk-options.ts';
 
 /**
- * https://platform.claude.com/docs/en/build-with-claude/structured-outputs. The API takes 24 optional properties, but its
- * compiler fails on about half as many.
+ * https://platform.claude.com/docs/en/build-with-claude/structured-outputs. The API accepts 24 optional properties, but
+ * its compiler fails at about half as many.
  */
 const STRICT: StrictDialect = {
   keywords: new Set(),
@@ -18,7 +18,9 @@ const STRICT: StrictDialect = {
   maxDepth: 20,
 };
 
-/** The models that always think (https://platform.claude.com/docs/en/about-claude/models). */
+/**
+ * Whether a model always thinks and rejects a forced tool (https://platform.claude.com/docs/en/about-claude/models).
+ */
 const isForcedToolRefused = (model: string): boolean => /claude-(sonnet|opus)-5-5|claude-fable-5-[12]/.test(model);
 
 export const anthropic: ProviderApi = {
@@ -26,7 +28,7 @@ export const anthropic: ProviderApi = {
     const { createAnthropic } = await import('@ai-sdk/anthropic');
     return ({ model }, wire) => createAnthropic(sdkOptions(wire))(model);
   },
-  // The SDK would warn.
+  // Prevents a warning of the SDK.
   hasJsonMode: false,
   declaresLooseTools: false,
   takesParts: true,
@@ -37,7 +39,7 @@ export const anthropic: ProviderApi = {
     const tool = { kind: 'tool', schema } as const;
     if (strict === undefined) return [tool, MESSAGE_FORM];
     const native = { kind: 'native', schema: strict } as const;
-    // Where no tool can be forced, the SDK makes a native form of the tool again.
+    // If no tool can be forced, the SDK would turn the tool form back into the native form.
     return isForcedToolRefused(model) ? [native, MESSAGE_FORM] : [native, tool, MESSAGE_FORM];
   },
   onlyTool(tool, request) {
@@ -50,11 +52,11 @@ export const anthropic: ProviderApi = {
   },
   options({ effort, thoughts, parallelToolCalls }, { toolChoice }, form) {
     const isByTool = form?.kind === 'tool';
-    // A model that has to call a tool may not be told to think.
+    // Thinking cannot be combined with a forced tool call.
     const isForced = isByTool || toolChoice !== undefined;
     return {
       anthropic: {
-        // The API has no effort "none".
+        // The API has no "none" effort.
         ...(effort === 'none' ? { thinking: { type: 'disabled' } } : effort && { effort }),
         ...(thoughts && effort !== 'none' && !isForced && { thinking: { type: 'adaptive', display: 'summarized' } }),
         ...(parallelToolCalls === false && { disableParallelToolUse: true }),

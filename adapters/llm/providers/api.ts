@@ -6,25 +6,28 @@ import type { StrictDialect } from '../strict-schema.ts';
 
 export type ModelFactory = (request: LlmRequest, wire: ProviderEndpoint) => LanguageModelV4;
 
-/** How a provider's API differs from the others, in the terms of the AI SDK. */
+/** Differences between the providers' APIs, in terms of the AI SDK. */
 export interface ProviderApi {
-  /** Loads the provider's package of the AI SDK. */
+  /** Loads the AI SDK's package of the provider. */
   readonly load: (config: ApiSettings) => Promise<ModelFactory>;
-  /** Whether the API has a mode that answers with any JSON object. */
+  /** Whether the API has a mode that forces any JSON object as the answer. */
   readonly hasJsonMode: boolean;
-  /** Whether a tool must be declared as not strict. */
+  /** Whether tools that are not strict must be declared so. */
   readonly declaresLooseTools: boolean;
-  /** Whether the API takes lists of parts in messages, and files in results of tools. */
+  /** Whether the API accepts lists of parts in messages, and files in tool results. */
   readonly takesParts: boolean;
-  /** Whether requests mark what the provider's cache is to keep (`docs/models.md#caching`). */
+  /** Whether requests mark the parts for the provider's cache (`docs/models.md#caching`). */
   readonly marksCache: boolean;
-  /** The JSON Schema subset of strict tools. @default - the API has no strict tools */
+  /** JSON Schema subset of strict tools. @default - the API has no strict tools */
   readonly strictTools?: StrictDialect;
-  /** The forms of an answer's schema, the strictest first. The last one always works. */
+  /** Returns the forms of an answer's schema, strictest first. The last one always works. */
   readonly answerForms: (model: string, schema: JsonSchema, settings: ApiSettings) => readonly SchemaForm[];
-  /** Restricts a request to one of its tools, by what the API offers and the model takes. */
+  /** Restricts a request to one of its tools, depending on the API and the model. */
   readonly onlyTool: (tool: string, request: Pick<LlmRequest, 'tools' | 'canBeForced'>) => OnlyTool;
-  /** Not the SDK's `reasoning`, which also asks for summaries, or makes models think that would not. */
+  /**
+   * Provider options. Replaces the SDK's `reasoning`, which also requests summaries, or enables thinking in models that
+   * have it off by default.
+   */
   readonly options: (
     request: Pick<LlmRequest, 'effort' | 'thoughts' | 'parallelToolCalls' | 'cache'>,
     only: OnlyTool,
@@ -33,17 +36,17 @@ export interface ProviderApi {
 }
 
 export interface ApiSettings {
-  /** Whether the local server takes `response_format` with a schema. */
+  /** Whether the local server supports `response_format` with a schema. */
   readonly ollamaSchemas: Config['ollamaSchemas'];
 }
 
 /**
- * How a provider is told the schema of an answer, or of a tool's parameters (`docs/models.md#schemas`):
+ * Ways to send a provider the schema of an answer, or of a tool's parameters (`docs/models.md#schemas`):
  *
- * - `native`: it holds the model to it.
- * - `guide`: it tells the model, and holds it to JSON. OpenAI.
- * - `tool`: the model answers by calling a tool of that schema. Anthropic.
- * - `message`: the message says it.
+ * - `native`: the provider enforces it.
+ * - `guide`: the provider shows it to the model, and enforces JSON only. OpenAI.
+ * - `tool`: the model answers by calling a tool with that schema. Anthropic.
+ * - `message`: the message contains it.
  * - `loose`: a tool that is not strict.
  */
 export type SchemaForm =
@@ -51,18 +54,18 @@ export type SchemaForm =
   | { readonly kind: 'message' | 'loose' };
 
 /**
- * The parts of a request that let its model call only one tool, for an `only` message of the conversation. The list of
- * tools stays as it is: a change of it would lose the cache and, with some providers, the model's thoughts.
+ * The parts of a request that restrict its model to one tool, for an `only` message of the conversation. The list of
+ * tools stays unchanged: changing it would invalidate the cache and, with some providers, the model's thinking.
  */
 export interface OnlyTool {
-  /** In the place of the `only` message. */
+  /** Messages that replace the `only` message. */
   readonly messages: readonly LanguageModelV4Message[];
   readonly toolChoice?: LanguageModelV4CallOptions['toolChoice'];
-  /** OpenAI's own means. */
+  /** OpenAI's own setting. */
   readonly allowedTools?: { readonly toolNames: [string]; readonly mode: 'required' };
 }
 
-/** Forces a choice of the tool, unless the model refuses that. */
+/** Forces the tool choice, unless the model rejects that. */
 export const forcedTool: ProviderApi['onlyTool'] = (toolName, { canBeForced }) =>
   canBeForced === false ? { messages: [] } : { messages: [], toolChoice: { type: 'tool', toolName } };
 

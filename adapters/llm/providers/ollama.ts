@@ -14,7 +14,7 @@ export const ollama: ProviderApi = {
   },
   hasJsonMode: true,
   declaresLooseTools: false,
-  // Not every local server reads a list of parts, and results of chat completions are text.
+  // Not every local server supports lists of parts, and results in chat completions are text.
   takesParts: false,
   marksCache: false,
   answerForms: (_model, schema, { ollamaSchemas }) =>

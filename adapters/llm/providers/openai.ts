@@ -30,7 +30,7 @@ export const openai: ProviderApi = {
     return ({ model }, wire) => createOpenAI(sdkOptions(wire))(model);
   },
   hasJsonMode: true,
-  // Its default refuses schemas with optional members, which authors use.
+  // The API's default rejects schemas with optional members, which authors use.
   declaresLooseTools: true,
   takesParts: true,
   marksCache: false,
@@ -44,7 +44,8 @@ export const openai: ProviderApi = {
     canBeForced === false ? { messages: [] } : { messages: [], allowedTools: { toolNames: [tool], mode: 'required' } },
   options: ({ effort, parallelToolCalls, cache }, { allowedTools }, form) => ({
     openai: {
-      // Otherwise OpenAI keeps conversations for 30 days, and the SDK asks for summaries, which some accounts may not.
+      // Otherwise OpenAI stores conversations for 30 days, and the SDK requests summaries, which some accounts may not
+      // use.
       store: false,
       ...(effort && { reasoningEffort: effort, reasoningSummary: null }),
       ...(form?.kind === 'guide' && { strictJsonSchema: false }),
