@@ -1,8 +1,8 @@
-/** Whether AWS refused a call with this error, or with one of these. */
+/** Whether AWS rejected a call with one of these errors. */
 export const isNamed = (error: unknown, ...names: string[]): boolean =>
   error instanceof Error && names.includes(error.name);
 
-/** For `catch`: an error of this name is no error, and there is no answer. */
+/** For `catch`: resolves to undefined for an error with this name. */
 export const unless =
   (...names: string[]) =>
   (error: unknown): undefined => {

@@ -5,17 +5,17 @@ import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { gatewayOf } from '#runner/sandbox/gateway-address.ts';
 import type { BlobLink, RunnerJob } from '#runner/server/protocol.ts';
 
-/** Interpreters of the runner's image: part of a layer's name, and shown by `status`. */
+/** Interpreter versions of the runner's image: part of a layer's name, and shown by `status`. */
 export const IMAGE_INTERPRETERS = { python: '3.12', node: '24' } as const;
 /** Trust store of the runner's image. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
-/** Longest use of a sandbox, and its length where the spec has no deadline. */
+/** Maximum use of a sandbox, and the default if the spec has no deadline. */
 export const MAX_USE_MS = 3_600_000;
-/** How long a runner lives past its use before it ends by itself: its caller should have ended it. */
+/** How long past its use a runner lives before it ends by itself: its caller should have ended it. */
 export const LIFETIME_GRACE_MS = 30_000;
 
-/** A session as a runner takes it, with links to bundle and layer. */
+/** Returns the session job for a runner, with links to bundle and layer. */
 export async function runnerJob(
   { config, links }: { readonly config: Config; readonly links: BlobLinks },
   { bundle, layer, layerSha256, env, egress, purpose, limits }: SandboxSpec,

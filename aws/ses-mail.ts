@@ -2,7 +2,7 @@ import { SESv2Client, SendEmailCommand } from '@aws-sdk/client-sesv2';
 import type { Mail, Message } from '#core/ports/mail.ts';
 import { mapThrottlingErrors } from './tables/throttles.ts';
 
-/** {@link Mail} by SES, from a verified identity. The function's role needs `ses:SendEmail` for it. */
+/** {@link Mail} over SES, from a verified identity. The function's role needs `ses:SendEmail` for it. */
 export class SesMail implements Mail {
   readonly #client: SESv2Client;
   readonly #from: string;

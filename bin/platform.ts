@@ -7,7 +7,7 @@ import { buildRunner } from '../scripts/build-runner.ts';
 
 const app = new App();
 const stage = await loadStage(String(app.node.tryGetContext('stage') ?? 'dev'));
-// Built each time, in a second or two, so that bundles are never older than their sources.
+// Builds each time, in a second or two, so that bundles are never older than their sources.
 await buildFunctions();
 await buildRunner();
 addStage(app, stage, stage.web.kind === 'off' ? {} : { dashboard: buildDashboard() });

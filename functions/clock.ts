@@ -2,8 +2,9 @@ import type { HostDeps } from '#aws/deps.ts';
 import type { AwsClockName, BackgroundFunctionName } from '#core/api/background.ts';
 
 /**
- * Handler of a function that a clock starts. It runs the function's rows of the background table side by side. It throws
- * if one of them failed, after all have ended, so that CloudWatch counts an error; the next tick of the clock tries again.
+ * Returns the handler of a function that a clock invokes. It runs the function's rows of the background table
+ * concurrently. If any fails, it throws after all have ended, so that CloudWatch counts an error; the next tick
+ * retries.
  */
 export const createClockHandler =
   <Fn extends BackgroundFunctionName, Deps extends Pick<HostDeps, 'settled'>>(

@@ -5,7 +5,7 @@ import type { CloudFormationCustomResourceEvent } from 'aws-lambda';
 import { expect, onTestFinished, test } from 'vitest';
 import { type CustomResourceWork, customResource } from './custom-resource.ts';
 
-/** What CloudFormation is told. */
+/** Returns the response that CloudFormation gets. */
 async function answerTo(RequestType: 'Create' | 'Update' | 'Delete', work: CustomResourceWork) {
   const { promise, resolve } = Promise.withResolvers<unknown>();
   const server = createServer(async (request, response) => {

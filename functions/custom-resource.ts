@@ -6,13 +6,16 @@ type Event<Type extends CloudFormationCustomResourceEvent['RequestType']> = Extr
   { RequestType: Type }
 >;
 
-/** What was made. CloudFormation deletes what had another id before, once nothing refers to that. */
+/**
+ * A created resource. When its id changes, CloudFormation deletes the resource with the former id, once nothing refers
+ * to it.
+ */
 export interface Made {
-  /** What `Ref` of the resource is. */
+  /** Value of `Ref` for the resource. */
   readonly id: string;
 }
 
-/** What a custom resource does, by what happens to it. An error fails the stack's operation, with its message. */
+/** Handlers of a custom resource for each event type. An error fails the stack's operation with its message. */
 export interface CustomResourceWork {
   /** @default - nothing */
   readonly onCreate?: (event: Event<'Create'>) => Promise<Made> | Promise<void>;
@@ -22,7 +25,9 @@ export interface CustomResourceWork {
   readonly onDelete?: (event: Event<'Delete'>) => Promise<void>;
 }
 
-/** Handler of a CloudFormation custom resource. It always answers: without an answer the stack waits for an hour. */
+/**
+ * Returns the handler of a CloudFormation custom resource. It always responds: otherwise the stack waits for an hour.
+ */
 export const customResource =
   ({ onCreate, onUpdate, onDelete }: CustomResourceWork) =>
   async (event: CloudFormationCustomResourceEvent): Promise<void> => {
@@ -42,7 +47,7 @@ export const customResource =
       body: JSON.stringify({
         Status: failure === undefined ? 'SUCCESS' : 'FAILED',
         Reason: failure,
-        // Of a resource whose id changes, CloudFormation deletes the old one.
+        // If the id changes, CloudFormation deletes the old resource.
         PhysicalResourceId: made?.id ?? idOf(event),
         StackId,
         RequestId,

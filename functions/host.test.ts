@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
-/** Two requests to one process of a function, as Lambda's runtime would pass them on. */
+/** Sends two requests to one process of a function, like Lambda's runtime. */
 const TWO_REQUESTS = `
   const { handler } = await import(${JSON.stringify(join(import.meta.dirname, 'meta/index.ts'))});
   const event = {
@@ -22,7 +22,7 @@ test('a process counts its cold start once, and that it has no compile cache, in
     env: {
       PATH: process.env.PATH,
       POWERTOOLS_METRICS_NAMESPACE: 'platform/tested',
-      // As Lambda sets it, unless environments are started ahead.
+      // Lambda sets this value, except with provisioned concurrency.
       AWS_LAMBDA_INITIALIZATION_TYPE: 'on-demand',
       PLATFORM_BASE_URL: 'https://a.example',
     },

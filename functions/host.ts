@@ -10,14 +10,14 @@ import { hostParts } from '#aws/deps.ts';
 // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.
 export const host = hostParts(parseAwsConfig(process.env));
 
-/** Metrics that only the process itself can count, as log lines that CloudWatch reads. All functions share them. */
+/** Metrics that only the process itself can count, as log lines that CloudWatch extracts. All functions share them. */
 const metrics = new Metrics({ serviceName: 'platform' });
 
 let isStartCounted = false;
 
 /**
- * Counts a cold start, and whether Node has a compile cache: it cannot make a folder where layers are, so it has one only if that of the
- * layer is for this very version, processor, user and flags.
+ * Counts a cold start, and whether Node uses the compile cache. Node cannot create a folder where layers are, so the
+ * folder exists only if the layer's cache matches the Node version, processor, user and flags.
  */
 function countStart(): void {
   metrics.captureColdStartMetric();
@@ -27,8 +27,8 @@ function countStart(): void {
 }
 
 /**
- * Adds the invocation's id and the id of the gateway's access log to each log line. The first request of a process counts
- * its start.
+ * Adds the invocation's id and the id of the gateway's access log to each log line. The first request of a process
+ * counts as its start.
  */
 export const observe: MiddlewareObj<APIGatewayProxyEvent>[] = [
   injectLambdaContext(host.logger, { resetKeys: true }) as MiddlewareObj<APIGatewayProxyEvent>,

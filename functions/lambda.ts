@@ -11,8 +11,8 @@ import type { HttpRequest, ResponseBody } from '#core/http/message.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 
 /**
- * The rows of one function as a Lambda handler for proxy events of an API Gateway REST API. A function with `stream` rows
- * streams its answers, any other buffers them.
+ * Returns the Lambda handler of one function's rows for proxy events of an API Gateway REST API. A function with
+ * `stream` rows streams its responses, any other buffers them.
  *
  * Throws if a row has no handler.
  */
@@ -26,7 +26,10 @@ export function createHandler<D extends HandlerDeps>(
   const appOf = (own: D): App => createApp(own, rows, handlersOf(own), table);
   const app = appOf(deps);
   let seen: { readonly host: string; readonly app: App } | undefined;
-  /** Requests by way of CloudFront get links to it. It is made after the functions, which know its address only if it has a domain of its own. */
+  /**
+   * Requests through CloudFront get links to CloudFront. It is created after the functions, which know its address only
+   * if it has a custom domain.
+   */
   const appFor = (host: string | undefined): App => {
     if (host === undefined || deps.config.dashboardUrl !== undefined) return app;
     if (seen?.host !== host) seen = { host, app: appOf(behind(deps, `https://${host}`)) };
@@ -39,12 +42,12 @@ export function createHandler<D extends HandlerDeps>(
       const front = frontOf(request, deps.config.frontToken);
       const address = front?.viewer ?? event.requestContext.identity.sourceIp;
       const { status, headers, body } = await appFor(front?.host)(request, address);
-      // The gateway forwards nothing before status and headers, and the app knows these by now.
+      // The gateway forwards nothing before status and headers, which are known by now.
       return { statusCode: status, headers, body: isStream ? streamOf(body) : await textOf(body) };
     },
     {
       executionMode: isStream ? executionModeStreamifyResponse : executionModeStandard,
-      // The client has the streamed answer, or has left. Background work still runs to its end.
+      // The client has received the streamed response, or has disconnected. Background work still runs to its end.
       requestEnd: () => deps.settled?.(),
     },
   );
@@ -53,19 +56,19 @@ export function createHandler<D extends HandlerDeps>(
 type HandlerDeps = Parameters<typeof createApp>[0] &
   Partial<Pick<HostDeps, 'settled'>> & { readonly config: Partial<Pick<HostDeps['config'], 'frontToken'>> };
 
-/** What CloudFront says of a request, if it was CloudFront that asked: the client's address, and its own name. */
+/** Returns the client's address and CloudFront's own name, if the request came through CloudFront. */
 function frontOf({ headers }: HttpRequest, token: string | undefined) {
   if (token === undefined || headers.get(FRONT_HEADER) !== token) return undefined;
   return { viewer: headers.get(VIEWER_HEADER) ?? undefined, host: headers.get(FRONT_HOST_HEADER) ?? undefined };
 }
 
-/** Programs go past it still. */
+/** Links for programs still bypass CloudFront. */
 const behind = <D extends HandlerDeps>(deps: D, url: string): D => {
   const { baseUrl, callUrl = baseUrl } = deps.config;
   return { ...deps, config: { ...deps.config, baseUrl: url, dashboardUrl: `${url}/dashboard`, callUrl } };
 };
 
-/** As middy takes it. */
+/** Converts a body to the format of middy. */
 function streamOf(body: ResponseBody): string | Readable {
   if (body === null || typeof body === 'string') return body ?? '';
   return Readable.from(body instanceof Uint8Array ? [body] : body);
@@ -76,13 +79,13 @@ async function textOf(body: ResponseBody): Promise<string> {
   return Buffer.concat(body instanceof Uint8Array ? [body] : await Array.fromAsync(body)).toString();
 }
 
-/** The request that the client sent to API Gateway. */
+/** Reconstructs the request that the client sent to API Gateway. */
 export function toRequest(event: APIGatewayProxyEvent): HttpRequest {
   const headers = new Map<string, string>();
   for (const [name, values = []] of Object.entries(event.multiValueHeaders ?? {})) {
     headers.set(name.toLowerCase(), values.join(/^cookie$/i.test(name) ? '; ' : ', '));
   }
-  // REST APIs pass the path as sent, but decode the query.
+  // REST APIs pass the path unchanged, but decode the query.
   const query = new URLSearchParams();
   for (const [name, values = []] of Object.entries(event.multiValueQueryStringParameters ?? {})) {
     for (const value of values) query.append(name, value);
@@ -99,8 +102,8 @@ export function toRequest(event: APIGatewayProxyEvent): HttpRequest {
 }
 
 /**
- * The path below the API's root, still percent-encoded. A custom domain's base path stands in front of it in
- * `event.path`; the matched resource tells how many segments are ours.
+ * Returns the path below the API's root, still percent-encoded. `event.path` starts with a custom domain's base path;
+ * the matched resource shows how many segments are ours.
  */
 function pathOf({ path, resource }: APIGatewayProxyEvent): string {
   const depth = resource.split('/').length - 1;

@@ -2,8 +2,9 @@ import { Aws } from 'aws-cdk-lib';
 import type { Stage } from './config.ts';
 
 /**
- * Where programs reach the API of a stage, without a slash at the end: as its file says, else API Gateway's own address. CloudFront, to
- * which a proxy leads then, cuts what is silent for a minute, as a long call may be.
+ * Returns the API address of a stage for programs, without a trailing slash: as configured in its file, else API
+ * Gateway's own address. CloudFront, where a proxy would point instead, closes connections that are idle for a minute,
+ * as a long call may be.
  */
 export function apiUrlOf({ baseUrl, domain, name, web }: Stage, apiId: string): string {
   if (baseUrl !== undefined && web.kind === 'off') return baseUrl;

@@ -10,14 +10,17 @@ const RETENTION_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 ] as const;
 
-/** A text of this form, or a token of the CDK, whose value only the deployment knows: that of a resource in the same app. */
+/**
+ * A text that matches the pattern, or a CDK token, whose value is known only at deployment: that of a resource in the
+ * same app.
+ */
 const form = (pattern: RegExp, message: string) =>
   z.string().refine((value) => value.includes('${Token[') || pattern.test(value), message);
 
-/** An Availability Zone by its name. */
+/** Name of an Availability Zone. */
 const zone = () => form(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a');
 
-/** A certificate of AWS Certificate Manager. @param region - @default - that of the stacks */
+/** ARN of a certificate in AWS Certificate Manager. @param region - @default - that of the stacks */
 const certificateArn = (region?: string) =>
   form(
     new RegExp(`^arn:aws[\\w-]*:acm:${region ?? '[\\w-]+'}:\\d{12}:certificate/[\\w-]+$`),
@@ -28,7 +31,7 @@ const vpcId = () => form(/^vpc-[\da-f]{8,17}$/, 'must be the id of a VPC, such a
 const subnetIds = () =>
   z.array(form(/^subnet-[\da-f]{8,17}$/, 'must be the id of a subnet, such as subnet-0123456789abcdef0')).min(1);
 
-/** Addresses of a network that the stacks make: as large as its parts need, and private (RFC 1918). */
+/** Address range of a network that the stacks create: large enough for its parts, and private (RFC 1918). */
 const cidr = (fallback: string) =>
   z
     .cidrv4()
@@ -56,31 +59,37 @@ const servicesOn = z
     kind: z.literal('on').optional(),
     /** CPU of one instance, in 1,024ths of a processor. */
     cpu: z.literal([256, 512, 1024, 2048, 4096]).default(256),
-    /** Memory of one instance: the app's own (`PLATFORM_SANDBOX_MEMORY_MB`), and about 150 MB for the runner beside it. */
+    /** Memory of one instance: the app's own (`PLATFORM_SANDBOX_MEMORY_MB`), plus about 150 MB for the runner. */
     memoryMb: z.int().default(1024),
-    /** Load balancers that ECS may make, each for 25 services; they cost by the hour. Without effect with a `domain`. */
+    /**
+     * Maximum number of load balancers that ECS creates, each for 25 services; they are billed by the hour. Ignored
+     * with a `domain`.
+     */
     maxAlbs: z.int().min(1).max(10).default(4),
-    /** TCP ports that apps may connect to at any public address, beside 443, which the runner needs. */
+    /** TCP ports that apps may connect to at any public address, in addition to 443, which the runner needs. */
     outboundPorts: z
       .array(z.union([port(), z.strictObject({ from: port(), to: port() })]))
       .max(50)
       .default([80]),
-    /** Availability Zones of the instances, two at least. @default - two that AWS chooses */
+    /** At least two Availability Zones for the instances. @default - two that AWS chooses */
     zones: z.array(zone()).min(2).optional(),
-    /** Addresses of the network. */
+    /** Address range of the network. */
     cidr: cidr('10.65.0.0/20'),
-    /** How instances reach the internet: each by a public address of its own, or from private subnets by NAT gateways (one a zone). */
+    /**
+     * How instances reach the internet: through their own public addresses, or from private subnets through NAT
+     * gateways (one per zone).
+     */
     egress: z.enum(['public', 'nat']).default('public'),
     /**
-     * Services get names below a domain of yours, by a load balancer of the stage's own. Needed in Regions without ECS
-     * gateways. @default - each service gets a host name of an ECS gateway
+     * Host names of services below your own domain, through a load balancer of the stage. Required in Regions without
+     * ECS gateways. @default - each service gets a host name of an ECS gateway
      */
     domain: z
       .strictObject({
         name: z.hostname(),
-        /** Of a certificate for `*.<name>`. */
+        /** ARN of a certificate for `*.<name>`. */
         certificateArn: certificateArn(),
-        /** Hosted zone in Route 53 that the stacks write the wildcard record into. @default - you write it */
+        /** Route 53 hosted zone in which the stacks create the wildcard record. @default - you create it */
         hostedZoneId: z
           .string()
           .regex(/^[A-Z0-9]{1,32}$/, 'must be the id of a hosted zone, such as Z0123456789ABC')
@@ -102,23 +111,23 @@ const servicesOn = z
 
 const webOn = z.strictObject({
   kind: z.literal('on').optional(),
-  /** A name of yours. @default - one of CloudFront's */
+  /** Custom domain. @default - a name of CloudFront */
   domain: z
     .strictObject({
       name: z.hostname(),
-      /** CloudFront takes certificates of one Region alone. */
+      /** CloudFront accepts only certificates in us-east-1. */
       certificateArn: certificateArn('us-east-1'),
     })
     .optional(),
 });
 
-/** A secret that the operator makes: no template holds its value. */
+/** A secret that the operator creates: no template contains its value. */
 const secret = () =>
   z.strictObject({
     secretName: z.string().regex(/^[\w/+=.@-]{1,500}$/, 'must be the name of a secret in Secrets Manager, not its ARN'),
   });
 
-/** Settings of the local host that are secrets -> the member that names one instead. */
+/** Secret settings of the local host -> the member that names a secret instead. */
 const SECRETS = {
   PLATFORM_STRIPE_KEY: 'stripe',
   PLATFORM_STRIPE_WEBHOOK_SECRET: 'stripe',
@@ -126,7 +135,7 @@ const SECRETS = {
   PLATFORM_OIDC_CLIENT_SECRET: 'oidc',
 };
 
-/** What the construct takes. */
+/** Props of the construct. */
 const platformSchema = z
   .strictObject({
     /** Part of every physical name, so that two stages can share an account. */
@@ -142,15 +151,16 @@ const platformSchema = z
         'must be lower-case words with hyphens between them, and not begin with aws, amazon or internal',
       )
       .default('platform'),
-    /** Path of all roles, where the account demands one. Choose it before the first deployment. */
+    /** Path of all roles, if the account requires one. Choose it before the first deployment. */
     rolePath: z
       .string()
       .max(512)
       .regex(/^\/([\w+=,.@-]+\/)*$/, 'must begin and end with a slash, such as /agents/')
       .default('/'),
     /**
-     * A symmetric key of KMS in the same Region that encrypts tables, bucket and vaults. Its policy must let IAM policies of the account
-     * allow its use, as policies of new keys do. Choose it before the first deployment: vaults that exist keep their key.
+     * A symmetric KMS key in the same Region that encrypts tables, bucket and vaults. Its policy must allow IAM
+     * policies of the account to grant its use, which is the default for new keys. Choose it before the first
+     * deployment: existing vaults keep their key.
      * @default - keys of AWS
      */
     keyArn: form(
@@ -159,18 +169,19 @@ const platformSchema = z
     ).optional(),
     logLevel: z.enum(['debug', 'info', 'warn', 'error']),
     logRetentionDays: z.literal(RETENTION_DAYS),
-    /** Days that the record of a run is kept. */
+    /** Retention of run records in days. */
     runRetentionDays: z.int().positive(),
-    /** Limit for all callers together; requests above it are answered 429. */
+    /** Rate limit for all callers together; requests above it get status 429. */
     throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
-    /** A custom domain, and the ARN of its certificate in AWS Certificate Manager, in the Region of the stacks. */
+    /** A custom domain, and the ARN of its certificate in AWS Certificate Manager, in the stacks' Region. */
     domain: z
       .strictObject({
         name: z.hostname(),
         certificateArn: certificateArn(),
         /**
-         * Clients must show a certificate that one of these authorities signed: a file of certificates in PEM, as s3://bucket/key, and its
-         * version. The address of AWS is then closed. @default - clients show no certificate
+         * Clients must present a certificate signed by one of these authorities: a PEM file of certificates, as
+         * s3://bucket/key, and its version. The default endpoint of AWS is then disabled. @default - clients present no
+         * certificate
          */
         mtls: z
           .strictObject({
@@ -180,27 +191,27 @@ const platformSchema = z
           .optional(),
       })
       .optional(),
-    /** Who reaches the API. @default - everybody; what a caller may do is a matter of keys */
+    /** Restricts who can reach the API. @default - public; keys control what a caller may do */
     access: z
       .strictObject({
-        /** The API is private: only these interface endpoints for `execute-api` lead to it. */
+        /** Makes the API private: it is reachable only through these interface endpoints for `execute-api`. */
         vpcEndpointIds: z
           .array(form(/^vpce-[\da-f]{8,17}$/, 'must be the id of an endpoint, such as vpce-0123456789abcdef0'))
           .min(1)
           .optional(),
-        /** Callers' addresses; of the network of the endpoint, where the API is private. */
+        /** Allowed address ranges of callers; for a private API, addresses in the endpoint's network. */
         ranges: z
           .array(z.union([z.cidrv4(), z.cidrv6()]))
           .min(1)
           .optional(),
       })
       .prefault({}),
-    /** Executions at once, of single functions: docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html. */
+    /** Concurrency of individual functions: docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html. */
     concurrency: z
       .strictObject({
-        /** Set aside in the account, and at the same time the most that the function may have. */
+        /** Reserved concurrency, which is also the function's maximum. */
         reserved: z.partialRecord(z.enum([...FUNCTION_NAMES, ...BACKGROUND_FUNCTIONS]), z.int().min(1)).default({}),
-        /** Kept started, which costs by the hour. Only functions that serve requests. */
+        /** Provisioned concurrency, billed by the hour. Only for functions that serve requests. */
         provisioned: z.partialRecord(z.enum(FUNCTION_NAMES), z.int().min(1)).default({}),
       })
       .superRefine(({ reserved, provisioned }, context) => {
@@ -212,64 +223,73 @@ const platformSchema = z
         }
       })
       .prefault({}),
-    /** How the functions of a deployment take over requests, all of them together (docs/deploy.md#upgrades-and-rollback). */
+    /**
+     * How a deployment shifts traffic to the new function versions, all at once or by a canary
+     * (docs/deploy.md#upgrades-and-rollback).
+     */
     release: z
       .discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('at-once') }),
         z.strictObject({
           kind: z.literal('canary').optional(),
-          /** Percent of the requests that go to the new versions first. */
+          /** Percentage of requests that the canary gets. */
           percent: z.number().min(1).max(50).default(10),
-          /** For how long, before all others follow. An alarm meanwhile takes the deployment back. */
+          /** Duration of the canary. An alarm during this time rolls the deployment back. */
           minutes: z.int().min(1).max(12).default(5),
         }),
       ])
       .prefault({}),
-    /** Where programs run: tasks on Fargate, Lambda MicroVMs, or nowhere (docs/sandbox.md says when to choose which). */
+    /** Sandboxes for programs: tasks on Fargate, Lambda MicroVMs, or none (docs/sandbox.md compares them). */
     sandbox: z
       .discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('none') }),
         z.strictObject({
           kind: z.literal('fargate'),
-          /** Idle tasks kept ready at all times, which cost money. */
+          /** Number of idle tasks kept ready at all times, which are billed. */
           idle: z.int().min(0).max(200).default(0),
           /**
-           * Whether a task serves further runs of the `same` kind: one workspace, agent version, set of grants and tenant (docs/sandbox.md).
-           * Or is used once.
+           * Whether a task serves further runs of the `same` kind (one workspace, agent version, set of grants and
+           * tenant: docs/sandbox.md), or only one run.
            */
           reuse: z.enum(['same', 'never']).default('same'),
           /**
-           * Whether runs that nobody waits for, and that may be `retried` by their manifest, have tasks of Fargate Spot, which cost less and
-           * which AWS may take away (docs/sandbox.md#fargate-spot).
+           * Whether asynchronous runs whose manifest allows them to be `retried` use Fargate Spot, which costs less and
+           * which AWS may reclaim (docs/sandbox.md#fargate-spot).
            */
           spot: z.enum(['retried', 'never']).default('retried'),
-          /** Maximum number of tasks, idle or not: bounds the bill. */
+          /** Maximum number of tasks, idle or not: limits the bill. */
           max: z.int().min(1).max(200).default(20),
           /** CPU of one task, in 1,024ths of a processor. */
           cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
-          /** Memory of one task; installations may use 2 GB. Fargate allows certain sizes for each `cpu`. */
+          /** Memory of one task; installations may use 2 GB. Fargate allows specific sizes for each `cpu`. */
           memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
           /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
           zones: z.array(zone()).min(1).optional(),
-          /** Days after which the image is built again, with the updates of its base images and packages until then. */
+          /**
+           * Number of days after which the image is rebuilt with the latest updates of its base images and packages.
+           */
           rebuildDays: z.int().min(1).max(90).default(7),
-          /** Addresses of the network. */
+          /** Address range of the network. */
           cidr: cidr('10.64.0.0/20'),
           /**
-           * How tasks reach the internet: each by a public address of its own, from private subnets by NAT gateways (one a zone), or not at
-           * all: from isolated subnets they reach S3, and the image and the log by interface endpoints.
+           * How tasks reach the internet: through their own public addresses, from private subnets through NAT gateways
+           * (one per zone), or not at all: from isolated subnets they reach S3, and the image and the log through
+           * interface endpoints.
            */
           egress: z.enum(['public', 'nat', 'endpoints']).default('public'),
           /**
-           * A network of yours instead, with the ways out that it has; tasks get no public address. Programs may connect to port 443 of
-           * whatever else is in it. @default - the stacks make a network
+           * An existing network with its own egress; tasks get no public address. Programs may connect to port 443 of
+           * everything else in it. @default - the stacks create a network
            */
           vpc: z
             .strictObject({
               id: vpcId(),
-              /** Of the tasks. They need ways to ECR, S3 and CloudWatch Logs, and programs to what they call. */
+              /**
+               * Subnets of the tasks. They need routes to ECR, S3 and CloudWatch Logs, and to everything that programs
+               * call.
+               */
               taskSubnetIds: subnetIds(),
-              /** Of the function that speaks to tasks. It needs ways to DynamoDB and S3. */
+              /** Subnets of the function that connects to tasks. It needs routes to DynamoDB and S3. */
               functionSubnetIds: subnetIds(),
             })
             .optional(),
@@ -277,11 +297,14 @@ const platformSchema = z
         z.strictObject({
           kind: z.literal('microvm'),
           /**
-           * Memory that each VM is billed for as long as it runs, with one processor per 2 GB. A VM has four times as much of both; what it
-           * uses of that is billed on top.
+           * Memory for which each VM is billed while it runs, with one processor per 2 GB. A VM has four times as much
+           * of both; usage above the base is billed in addition.
            */
           memoryMb: z.literal([512, 1024, 2048, 4096, 8192]).default(512),
-          /** How many VMs are started in a second: the account's quota of `RunMicrovm`, or less if others use it. Further calls wait. */
+          /**
+           * Number of VMs started per second: the account's quota of `RunMicrovm`, or less if it is shared. Further
+           * calls wait.
+           */
           launchesPerSecond: z.int().min(1).max(100).default(5),
           /** Version of AWS's base image al2023-1; `aws lambda-microvms list-managed-microvm-image-versions` lists them. */
           baseImageVersion: z.string().default('1'),
@@ -289,25 +312,34 @@ const platformSchema = z
       ])
       .prefault({ kind: 'none' }),
     /**
-     * What the runner's image is built from, for sandboxes on Fargate and services: images by their digests, Debian 12 both, which then only
-     * you update. @default - the newest patch of Node.js 24 and of Python 3.12 at each build
+     * Base images of the runner, for sandboxes on Fargate and services, pinned by digest (both Debian 12). You then
+     * update them yourself. @default - the latest patch of Node.js 24 and of Python 3.12 at each build
      */
     bases: z.strictObject({ node: pinnedImage().optional(), python: pinnedImage().optional() }).prefault({}),
-    /** Always-on services: instances on Fargate, and how they are reached; or none (docs/services.md). */
+    /** Always-on services: instances on Fargate, and their addresses; or none (docs/services.md). */
     services: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), servicesOn]).prefault({}),
-    /** The dashboard, on one address with the API: CloudFront in front of both (docs/deploy.md#the-dashboard), or none. */
+    /**
+     * The dashboard, on the same address as the API: CloudFront in front of both (docs/deploy.md#the-dashboard), or
+     * none.
+     */
     web: z.discriminatedUnion('kind', [z.strictObject({ kind: z.literal('off') }), webOn]).prefault({}),
-    /** Where people reach the platform through a proxy. @default - `web`, or else `domain`, or else API Gateway's own address */
+    /**
+     * Public address of the platform behind a proxy. @default - `web`, or else `domain`, or else API Gateway's own
+     * address
+     */
     baseUrl: z.url().optional(),
-    /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a limit per address. */
+    /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a rate limit per address. */
     firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
-    /** Alarms (10 cents a month each), and who receives them, after confirming the subscription. @default - no alarms */
+    /** Alarms (10 cents a month each) and their recipient, who must confirm the subscription. @default - no alarms */
     alarms: z
       .strictObject({
         email: z.email().optional(),
-        /** A topic of yours. Its policy must let CloudWatch publish, and with `dailyUsd` AWS Budgets. @default - the stacks make a topic */
+        /**
+         * An existing topic. Its policy must allow CloudWatch to publish, and with `dailyUsd` AWS Budgets too. @default
+         * - the stacks create a topic
+         */
         topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
-        /** Cost of a day above which to tell, of the whole account and in USD. @default - costs are not watched */
+        /** Daily cost in USD, of the whole account, above which an alert is sent. @default - costs are not monitored */
         dailyUsd: z.number().positive().optional(),
       })
       .refine(({ email, topicArn }) => email === undefined || topicArn === undefined, {
@@ -315,33 +347,39 @@ const platformSchema = z
         error: 'must be a subscription of your own topic: take `topicArn` or `email`',
       })
       .optional(),
-    /** Whether the stacks set the role with which API Gateway writes logs. An account has one in a Region, for all its APIs. */
+    /**
+     * Whether the stacks set the role with which API Gateway writes logs. An account has one per Region, for all its
+     * APIs.
+     */
     setsLoggingRole: z.boolean().default(true),
-    /** Sender of invitations: an address that SES has verified, itself or its domain. @default - no e-mail is sent */
+    /**
+     * Sender of invitations: an address that is verified in SES, itself or through its domain. @default - no e-mail is
+     * sent
+     */
     mailFrom: z.email().optional(),
     /**
-     * Credits are bought by Stripe (docs/billing.md). The operator makes the secret, JSON with the members `key` and
-     * `webhook_secret`; no template holds its value. @default - users cannot buy credits
+     * Sells credits through Stripe (docs/billing.md). The operator creates the secret, JSON with the members `key` and
+     * `webhook_secret`; no template contains its value. @default - users cannot buy credits
      */
     stripe: secret().optional(),
     /**
-     * Plans and credits are given over the API, too (docs/billing.md). The operator makes the secret, whose text is the key.
-     * @default - only by commands
+     * Allows the operator to set plans and grant credits over the API, too (docs/billing.md). The operator creates the
+     * secret, whose text is the key. @default - only by commands
      */
     operator: secret().optional(),
     /**
-     * People sign in with an OpenID provider (docs/sign-in.md). The operator makes the secret, whose text is the platform's client
-     * secret there. @default - with API keys and links alone
+     * Sign-in with an OpenID provider (docs/sign-in.md). The operator creates the secret, whose text is the platform's
+     * client secret at the provider. @default - only API keys and links
      */
     oidc: secret()
       .extend({
         issuer: z.url({ protocol: /^https$/ }),
         clientId: z.string().min(1),
-        /** Domains of e-mail addresses that may sign in. @default - any */
+        /** E-mail domains whose users may sign in. @default - any */
         domains: z.array(z.hostname()).default([]),
       })
       .optional(),
-    /** Further settings of the platform, such as its plans: `docs/settings.md`. */
+    /** Other settings of the platform, such as its plans: `docs/settings.md`. */
     settings: z
       .record(z.string().startsWith('PLATFORM_'), z.string())
       .refine(({ PLATFORM_MODELS: place = 'https://' }) => /^(https:\/\/|s3:\/\/[\w.-]+\/[^*?]+$)/.test(place), {
@@ -379,14 +417,17 @@ const platformSchema = z
     }
   });
 
-/** What a stage file adds for the app around the construct: the CDK has a way of its own for each (docs/cdk.md). */
+/**
+ * Additional members of a stage file for the app around the construct, which the CDK configures in its own ways
+ * (docs/cdk.md).
+ */
 const stageFileSchema = platformSchema.safeExtend({
-  /** Qualifier that the account was bootstrapped with (docs/deploy.md). @default - that of the CDK, hnb659fds */
+  /** Qualifier with which the account was bootstrapped (docs/deploy.md). @default - the CDK's own, hnb659fds */
   bootstrapQualifier: z
     .string()
     .regex(/^[a-z0-9]{1,10}$/, 'must be at most 10 lower-case letters and digits')
     .optional(),
-  /** Name of a policy that the account demands as permissions boundary of every role. @default - none */
+  /** Name of the policy that the account requires as permissions boundary of every role. @default - none */
   permissionsBoundary: z
     .string()
     .regex(/^[\w+=,.@-]{1,128}$/, 'must be the name of a policy, not its ARN')
@@ -404,10 +445,10 @@ export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
 /** Props of `AgentPlatform`. */
 export type AgentPlatformProps = z.input<typeof platformSchema>;
 
-/** Checks the props of the construct. Throws one error that names every wrong member. */
+/** Validates the props of the construct. Throws one error that names every invalid member. */
 export const checkedProps = (props: AgentPlatformProps): Stage => checked('platform', platformSchema, props);
 
-/** Checks the export of a file of `stages/`. Throws one error that names every wrong member. */
+/** Validates the export of a file in `stages/`. Throws one error that names every invalid member. */
 export const defineStage = (stage: z.input<typeof stageFileSchema>): StageFile =>
   checked('stage', stageFileSchema, stage);
 
@@ -419,7 +460,7 @@ function checked<Schema extends z.ZodType>(what: string, schema: Schema, value: 
 
 const STAGES = join(import.meta.dirname, '../stages');
 
-/** Loads a stage from its file in `stages/`. Throws if there is no such file. */
+/** Loads a stage from its file in `stages/`. Throws if the file does not exist. */
 export async function loadStage(name: string): Promise<StageFile> {
   const names = readdirSync(STAGES).flatMap((file) => (file.endsWith('.ts') ? basename(file, '.ts') : []));
   if (!names.includes(name)) throw new Error(`there is no stage "${name}", only ${names.join(', ')}: see stages/`);
@@ -428,47 +469,51 @@ export async function loadStage(name: string): Promise<StageFile> {
 }
 
 /**
- * Physical names. Settings and policies refer to tables, bucket and secrets by name, so no stack exports values to another:
- * an export cannot be changed while it is in use. The exceptions are the id of the API ({@link apiExportOf}), which AWS
- * chooses, and what CloudFront proves itself with ({@link frontTokenExportOf}): they never change as long as there is the API.
+ * Returns the prefix of physical names. Settings and policies refer to tables, bucket and secrets by name, so stacks
+ * export no values to each other: an export cannot be changed while it is in use. The exceptions are the id of the API
+ * ({@link apiExportOf}), which AWS chooses, and CloudFront's token ({@link frontTokenExportOf}): they never change
+ * while the API exists.
  */
 export const platformNameOf = ({ namePrefix, name }: Stage): string => `${namePrefix}-${name}`;
-/** The same as a path: of log groups, vaults and metrics. */
+/** Returns the same prefix as a path, for log groups, vaults and metrics. */
 export const platformPathOf = ({ namePrefix, name }: Stage): string => `${namePrefix}/${name}`;
 export const tablePrefixOf = (stage: Stage): string => `${platformNameOf(stage)}-`;
-/** Unique worldwide; in `Fn::Sub` notation. */
+/** Returns the globally unique name of the bucket, in `Fn::Sub` notation. */
 export const bucketNameOf = (stage: Stage): string => `${platformNameOf(stage)}-\${AWS::AccountId}-\${AWS::Region}`;
 export const secretPrefixOf = (stage: Stage): string => platformPathOf(stage);
 /** CloudWatch namespace of metrics from log lines. */
 export const metricNamespaceOf = (stage: Stage): string => platformPathOf(stage);
-/** Names around the EventBridge schedules of the platform's timers. */
+/** Names for the EventBridge schedules of the platform's timers. */
 export const timerNamesOf = (stage: Stage) => ({
   group: platformNameOf(stage),
   queue: `${platformNameOf(stage)}-fires`,
   deadQueue: `${platformNameOf(stage)}-fires-dead`,
-  /** Of the whole account, so it names its Region; in `Fn::Sub` notation. */
+  /** Roles are global in an account, so the name contains the Region; in `Fn::Sub` notation. */
   role: `${platformNameOf(stage)}-timers-\${AWS::Region}`,
 });
 export const functionNameOf = (stage: Stage, fn: string): string => `${platformNameOf(stage)}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `${platformNameOf(stage)}-sandbox`;
-/** The repository of the runner's image, and with `-image` the project that builds it. */
+/** Name of the repository of the runner's image; with `-image`, of the project that builds it. */
 export const runnerImageNameOf = (stage: Stage, name: 'sandbox' | 'services'): string =>
   `${platformNameOf(stage)}-${name}`;
-/** In `Fn::Sub` notation. */
+/** ARN of the MicroVM image, in `Fn::Sub` notation. */
 export const microvmImageArnOf = (stage: Stage): string =>
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:microvm-image:${microvmImageNameOf(stage)}`;
-/** ARN of a network connector of MicroVMs that AWS manages; in `Fn::Sub` notation. */
+/** ARN of an AWS-managed network connector of MicroVMs, in `Fn::Sub` notation. */
 export const managedConnectorOf = (name: 'INTERNET_EGRESS' | 'HTTP_INGRESS'): string =>
   `arn:\${AWS::Partition}:lambda:\${AWS::Region}:aws:network-connector:aws-network-connector:${name}`;
-/** Export of the API's id: the stack of the services builds the API's address from it. Exported always, so never withdrawn while in use. */
+/**
+ * Export of the API's id, from which the services stack builds the API's address. Always exported, so never withdrawn
+ * while in use.
+ */
 export const apiExportOf = (stage: Stage): string => `${platformNameOf(stage)}-api-id`;
-/** Export of what CloudFront proves itself with to the functions: CloudFront's stack needs it. Exported always, too. */
+/** Export of CloudFront's token for the functions, which CloudFront's stack needs. Always exported, too. */
 export const frontTokenExportOf = (stage: Stage): string => `${platformNameOf(stage)}-front-token`;
-/** Names around always-on services. What is made for each of them at run time has its id at the end. */
+/** Names for always-on services. Resources created at run time have the service's id at the end. */
 export const serviceNamesOf = (stage: Stage) => ({
   cluster: `${platformNameOf(stage)}-services`,
   familyPrefix: `${platformNameOf(stage)}-svc-`,
   logGroupPrefix: `/${platformPathOf(stage)}/services/`,
-  /** Events and calls that the keeper could not handle. */
+  /** Dead-letter queue of events and invocations that the keeper could not handle. */
   deadQueue: `${platformNameOf(stage)}-services-dead`,
 });

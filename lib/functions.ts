@@ -8,10 +8,10 @@ import type { Stage } from './config.ts';
 /** DynamoDB actions on single items. A transaction needs the actions of its parts. */
 type ItemAction = 'GetItem' | 'BatchGetItem' | 'PutItem' | 'UpdateItem' | 'DeleteItem' | 'ConditionCheckItem';
 
-/** Rights of a function on a table. */
+/** Permissions of a function on a table. */
 export interface TableAccess {
   readonly items: readonly ItemAction[];
-  /** The table itself or indexes that it queries. @default - none */
+  /** The table itself or the indexes that it queries. @default - none */
   readonly query?: readonly ('table' | IndexName)[];
 }
 
@@ -27,7 +27,7 @@ export interface BlobAccess {
   readonly remove?: readonly BlobFolder[];
 }
 
-/** Size and rights of a deployed function. It has no other rights. */
+/** Size and permissions of a deployed function. It has no other permissions. */
 export interface FunctionSpec {
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
@@ -37,57 +37,60 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
-  /** Whether it asks models: on Bedrock, and with a table of the operator, if the stage has these. @default false */
+  /** Whether it calls models: on Bedrock, and with the operator's own table, if the stage has these. @default false */
   readonly models?: boolean;
-  /** Whether it speaks with the payment provider, if the stage has one. @default false */
+  /** Whether it calls the payment provider, if the stage has one. @default false */
   readonly payments?: boolean;
-  /** Whether it takes orders of the operator, if the stage has a key of one. @default false */
+  /** Whether it accepts commands of the operator, if the stage has an operator key. @default false */
   readonly operator?: boolean;
-  /** Whether people sign in by it with the OpenID provider of the stage, if that has one. @default false */
+  /** Whether it handles sign-in with the stage's OpenID provider, if there is one. @default false */
   readonly oidc?: boolean;
   /** Whether it sends e-mail, if the stage has a sender address. @default false */
   readonly mail?: boolean;
-  /** Functions that it calls. @default - none */
+  /** Functions that it invokes. @default - none */
   readonly calls?: readonly BackgroundFunctionName[];
   /** Whether it reads the logs of services. @default false */
   readonly serviceLogs?: boolean;
-  /** Whether it opens sandboxes, or only reports their kind. @default - neither */
+  /** Whether it opens sandboxes, or only reports their type. @default - neither */
   readonly sandbox?: 'open' | 'know';
-  /** Whether it sets and removes EventBridge schedules, or also lists them. @default - neither */
+  /** Whether it creates and removes EventBridge schedules, or also lists them. @default - neither */
   readonly timers?: 'set' | 'list';
-  /** How it reads the queue of those schedules. @default - it does not */
+  /** Trigger settings for the queue of those schedules. @default - no trigger */
   readonly timerQueue?: { readonly batchSize: number; readonly maxConcurrency: number };
 }
 
 /** CPU grows with memory: a cold start at 512 MB takes twice as long. */
 const MEMORY_MB = 1024;
-/** Functions that wait for models and programs pay for memory meanwhile (docs/costs.md). They use a quarter of this. */
+/**
+ * Functions that wait for models and programs are billed for memory in the meantime (docs/costs.md). They use a quarter
+ * of this.
+ */
 const WAITING_MEMORY_MB = 512;
 /** API Gateway ends a buffered integration after 29 s. */
 const BUFFERED_SECONDS = 29;
-/** The time limit of an installation, one or two minutes for the sandbox to start, and the writing of the record. */
+/** Time limit of an installation, plus one or two minutes for the sandbox to start and the record to be written. */
 const INSTALL_SECONDS = 600;
 
-/** A scheduled run may wait five minutes for its turn, and then takes as long as a call. */
+/** A scheduled run may be queued for five minutes, and then takes as long as a call. */
 const SCHEDULE_SECONDS = 660;
 
-/** Reads a caller's key and membership, writes the key's last use: `core/api/auth.ts`. */
+/** Authentication reads a caller's key and membership, and writes the key's last use: `core/api/auth.ts`. */
 const AUTHENTICATE: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
-/** Counts requests of callers, and of addresses without a key: `core/accounts/limits`. */
+/** Rate limits count requests of callers, and of addresses without a key: `core/accounts/limits`. */
 const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 
 /**
- * Lambda accepts events of 6 MB, in which a multipart body is base64 and a JSON body is escaped. Larger bodies are uploaded
- * to S3 first (`core/agents/uploads`).
+ * Lambda accepts events of 6 MB, in which a multipart body is base64 and a JSON body is escaped. Larger bodies are
+ * uploaded to S3 first (`core/agents/uploads`).
  */
 export const MAX_BODY_MB = 4;
 
-/** Functions that run schedules: rights of a call without a caller, and on the schedule's own records. */
+/** Permissions of functions that run schedules: those of a call without a caller, plus the schedule's own records. */
 const RUN_SCHEDULES = {
   memoryMb: WAITING_MEMORY_MB,
   timeoutSeconds: SCHEDULE_SECONDS,
   tables: {
-    // A run that ends without a change of its schedule checks the schedule.
+    // A run whose end does not change its schedule uses a condition check on it.
     main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
     // Budgets read usage.
     runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
@@ -100,8 +103,8 @@ const RUN_SCHEDULES = {
 } as const satisfies FunctionSpec;
 
 /**
- * Every function of the route table and the background table. `test/stacks` compares the resulting policies with a second
- * list, so that no right is granted by accident.
+ * Every function of the route table and the background table. `test/stacks` compares the resulting policies with a
+ * second list, so that no permission is granted by accident.
  */
 export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionName]: FunctionSpec } = {
   meta: { memoryMb: 512, timeoutSeconds: BUFFERED_SECONDS },
@@ -114,7 +117,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
-    // Services follow a version.
+    // Services are updated to a new version.
     calls: ['install', 'service-keeper'],
     sandbox: 'know',
   },
@@ -122,13 +125,13 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Reading the balance settles the payments of lost runs. The copies of a workspace note that it has budgets.
+      // Reading the balance settles the payments of lost runs. The copies of a workspace record whether it has budgets.
       main: { items: [...AUTHENTICATE, 'PutItem'], query: ['table', 'gsi1'] },
       // Budgets read usage.
       runs: { items: ['GetItem'], query: ['table'] },
       counters: { items: LIMIT },
     },
-    // The agent of a budget.
+    // Checks the agent that a budget refers to.
     blobs: { read: ['definitions'] },
     payments: true,
     operator: true,
@@ -137,11 +140,11 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: WAITING_MEMORY_MB,
     timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
-      // Paid agents write the ledger. A triggered schedule writes its open run, whose end checks the schedule.
+      // Paid agents write the ledger. A triggered schedule writes its open run, at whose end the schedule is checked.
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
       // A service key is looked up in its run's record; a replayed run is found by the prefix of its id.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
-      // Admission, budgets of sub-calls, answers of calls with an Idempotency-Key.
+      // Admission, budgets of sub-calls, and stored responses of calls with an Idempotency-Key.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
@@ -154,7 +157,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: AUTHENTICATE, query: ['gsi2'] },
-      // Agents read the catalog, too: the record of an agent's run holds its key.
+      // Agents also read the catalog: the record of an agent's run contains its key.
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
@@ -163,7 +166,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
   collector: {
     memoryMb: 512,
     timeoutSeconds: 600,
-    // Deleted versions, holders of blobs, and what workspaces use.
+    // Deleted versions, references to blobs, and storage usage of workspaces.
     tables: {
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
     },
@@ -177,12 +180,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
   },
   events: {
     memoryMb: WAITING_MEMORY_MB,
-    // A stream ends by itself before.
+    // A stream ends by itself before this limit.
     timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
       main: { items: AUTHENTICATE, query: ['table', 'gsi1'] },
       runs: { items: ['GetItem', 'BatchGetItem'], query: ['table', 'gsi2'] },
-      // Places of streams.
+      // Concurrency leases of streams.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
     blobs: { read: ['runs'] },
@@ -191,15 +194,15 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: 512,
     timeoutSeconds: INSTALL_SECONDS,
     tables: {
-      // Schedules follow a version once it can run.
+      // Schedules are updated to a version once it can run.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
-      // Its place among the installations of its workspace, and its MicroVM's among those that start.
+      // Its slot among the workspace's installations, and the launch slot of its MicroVM.
       counters: { items: ['UpdateItem'] },
     },
     // The size of a layer is read once it is written.
     blobs: { read: ['bundles', 'definitions', 'layers', 'runs'], write: ['layers', 'runs'] },
-    // Services follow the version, too.
+    // Services are updated to the version, too.
     calls: ['service-keeper'],
     sandbox: 'open',
   },
@@ -207,9 +210,9 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Who signs in with an OpenID provider for the first time may join a workspace.
+      // Users who sign in with an OpenID provider for the first time may join a workspace.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-      // Sessions of browsers, and codes that work once.
+      // Browser sessions, and one-time codes.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
     oidc: true,
@@ -224,7 +227,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // What is going on in a user's workspaces: memberships, schedules, messages.
+      // Activity in a user's workspaces: memberships, schedules, messages.
       main: { items: [...AUTHENTICATE, 'BatchGetItem'], query: ['table', 'gsi1'] },
       // Bulk actions are written by updates, too.
       runs: { items: ['GetItem', 'BatchGetItem', 'UpdateItem'], query: ['table', 'gsi2'] },
@@ -232,14 +235,15 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['runs'] },
   },
-  // Runs of a batch share its memory, and may be of different workspaces: the two largest outputs fit (`docs/costs.md`).
+  // Runs of a batch share its memory, and may belong to different workspaces: the two largest outputs fit
+  // (`docs/costs.md`).
   'schedule-fired': { ...RUN_SCHEDULES, memoryMb: 768, timerQueue: { batchSize: 2, maxConcurrency: 400 } },
   'schedule-sweeper': {
     ...RUN_SCHEDULES,
     tables: {
       ...RUN_SCHEDULES.tables,
       main: { ...RUN_SCHEDULES.tables.main, query: ['table', 'gsi1', 'gsi2'] },
-      // Bulk actions, and the runs that their filters mean.
+      // Bulk actions, and the runs that their filters select.
       runs: { items: [...RUN_SCHEDULES.tables.runs.items, 'BatchGetItem'], query: ['table', 'gsi1', 'gsi2'] },
     },
   },
@@ -261,23 +265,23 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] },
-      // Writers of one vault lock it.
+      // Writers lock the vault of a workspace.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
     secrets: 'write',
-    // Services that use a changed secret start again.
+    // Services that use a changed secret are restarted.
     calls: ['service-keeper'],
   },
   'service-keeper': {
     memoryMb: 512,
-    // ECS takes about one new task definition a second, and a tick may have to renew many services.
+    // ECS accepts about one new task definition a second, and a tick may have to renew many services.
     timeoutSeconds: 300,
     tables: {
       // Services of all workspaces with their timelines, and alerts about them.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
-      // What instances ran.
+      // Usage of instances.
       runs: { items: ['UpdateItem'] },
-      // The stamp of the secrets that it keeps in memory.
+      // The stamp that validates its cached secrets.
       counters: { items: ['GetItem'] },
     },
     // Alerts are signed.
@@ -287,13 +291,13 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // A report changes the service, its timeline and alerts.
+      // A report updates the service, its timeline and alerts.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'] },
       counters: { items: LIMIT },
     },
     // A crash loop pauses the service.
     calls: ['service-keeper'],
-    // A link has no more rights than its signer.
+    // A signed link has only its signer's permissions.
     blobs: { read: ['bundles', 'definitions', 'layers'] },
     secrets: 'read',
   },
@@ -312,12 +316,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: 512,
     timeoutSeconds: 60,
     tables: {
-      // Payments of lost runs; deliveries, and their entries in the schedule's timeline; budgets, the services that they pause
-      // and the copies of workspaces that have some.
+      // Payments of lost runs; deliveries, and their entries in the schedule's timeline; budgets, the services that
+      // they pause and the copies of workspaces that have budgets.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
-      // Open runs, and runs by the digits that their leases name. Budgets read usage.
+      // Open runs, and runs by the id prefix in their leases. Budgets read usage.
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi1'] },
-      // The stamp of the secrets that it keeps in memory, and the leases of lost runs.
+      // The stamp that validates its cached secrets, and the leases of lost runs.
       counters: { items: LIMIT, query: ['table'] },
     },
     blobs: { read: ['runs'], write: ['runs'] },
@@ -331,7 +335,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table'] },
-      // The record of an agent's run holds its key.
+      // The record of an agent's run contains its key.
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
@@ -342,7 +346,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
-      // The record of an agent's run holds its key.
+      // The record of an agent's run contains its key.
       runs: { items: ['GetItem'] },
       counters: { items: LIMIT },
     },
@@ -357,14 +361,14 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: { main: { items: AUTHENTICATE }, runs: { items: ['GetItem'] }, counters: { items: LIMIT } },
-    // A signed form has no more rights than its signer.
+    // A signed form has only its signer's permissions.
     blobs: { read: [], write: ['uploads'] },
   },
   usage: {
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Estimates are for versions that the caller may see; metrics name current ones.
+      // Estimates are for versions that are visible to the caller; metrics name current ones.
       main: { items: [...AUTHENTICATE, 'BatchGetItem'], query: ['table'] },
       runs: { items: ['BatchGetItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },
@@ -386,7 +390,7 @@ export type PoolFunctionName = 'sandbox-dispatch' | 'pool-keeper';
 
 /** Functions that manage the pool of Fargate tasks, and call its tasks: `aws/fargate`. */
 export const POOL_FUNCTIONS = {
-  // It waits as long as its caller while a program runs.
+  // It runs as long as its caller waits for a program.
   'sandbox-dispatch': {
     memoryMb: 256,
     timeoutSeconds: INSTALL_SECONDS,
@@ -404,17 +408,17 @@ export const MICROVM_FUNCTIONS = {
   'microvm-sweeper': { memoryMb: 256, timeoutSeconds: 60 },
 } as const satisfies Record<string, FunctionSpec>;
 
-/** Minutes between two calls of the functions above that a clock calls. */
+/** Invocation interval, in minutes, of those functions above that a clock invokes. */
 export const SANDBOX_CLOCKS = { 'pool-keeper': 1, 'microvm-sweeper': 15 } as const;
 
-/** Functions of the table above that only a stage with services has, in the stack of the services. */
+/** Functions of the table above that exist only in a stage with services, in the services stack. */
 const SERVICES_STACK_FUNCTIONS = ['service-keeper'] as const satisfies BackgroundFunctionName[];
 type ServicesStackFunctionName = (typeof SERVICES_STACK_FUNCTIONS)[number];
 
 const isForServices = (name: string): name is ServicesStackFunctionName =>
   SERVICES_STACK_FUNCTIONS.some((each) => each === name);
 
-/** Background functions in the stack of the API. */
+/** Background functions in the API stack. */
 export const API_STACK_FUNCTIONS = BACKGROUND_FUNCTIONS.filter((name) => !isForServices(name)) as readonly Exclude<
   BackgroundFunctionName,
   ServicesStackFunctionName

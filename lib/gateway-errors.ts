@@ -4,9 +4,9 @@ import { MAX_BODY_MB } from './functions.ts';
 interface GatewayError {
   readonly code: ErrorCode;
   readonly message: string;
-  /** Seconds after which the request may be repeated. */
+  /** Seconds after which the request may be retried. */
   readonly waitSeconds?: number;
-  /** Whether the request may have been carried out. Clients repeat what is retryable. @default false */
+  /** Whether the request may have been carried out. Clients retry only retryable requests. @default false */
   readonly mayHaveRun?: boolean;
 }
 
@@ -17,7 +17,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
     code: 'NOT_FOUND',
     message: 'There is nothing at this path; see GET /openapi.json.',
   },
-  // By the resource policy.
+  // Denied by the resource policy.
   ACCESS_DENIED: {
     code: 'FORBIDDEN',
     message: 'The API is not open to your address: ask who runs the platform from where it can be reached.',
@@ -39,7 +39,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
     mayHaveRun: true,
   },
   DEFAULT_4XX: { code: 'INVALID_INPUT', message: 'The request is not valid HTTP for this API.' },
-  // A function that began, and ended without an answer, too.
+  // Also the response if a function started, and ended without a response.
   DEFAULT_5XX: {
     code: 'INTERNAL_ERROR',
     message:
@@ -48,7 +48,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
   },
 };
 
-/** The envelope of `core/http/envelope.ts`. `requestId` may be a variable of the gateway. */
+/** Returns the envelope of `core/http/envelope.ts`. `requestId` may be a variable of the gateway. */
 export function gatewayErrorBody(type: string, requestId: string): string {
   const { code, message, waitSeconds, mayHaveRun = false } = GATEWAY_ERRORS[type]!;
   return JSON.stringify({

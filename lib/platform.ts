@@ -16,7 +16,7 @@ import { WebStack } from './stacks/web-stack.ts';
 
 export type { AgentPlatformProps };
 
-/** What is around the stacks in this repository or in the package. */
+/** Build output that the stacks deploy, from this repository or the package. */
 export interface BuildArtifacts {
   /** Folder with one bundle per function (`scripts/build-functions.ts`). */
   readonly bundles: string;
@@ -24,31 +24,31 @@ export interface BuildArtifacts {
   readonly runnerContext: string;
   /** Folder of the built dashboard (`scripts/build-dashboard.ts`): `index.html`, files beside it, and `assets/`. */
   readonly dashboard: string;
-  /** Command that makes the first key. */
+  /** Command that creates the first key. */
   readonly firstKey: string;
 }
 
-/** Beside this file in the package, beside its folder in the repository. */
+/** `dist` is beside this file in the package, and beside its folder in the repository. */
 const DIST = join(import.meta.dirname, '../dist');
 
 /**
- * The platform in a CDK app: stacks of its own, which CDK deploys in their order. Its scope is an app, a stage, or a stack, whose account
- * and Region it then shares. `docs/cdk.md` has the props.
+ * The platform in a CDK app, as separate stacks, which CDK deploys in order. Its scope is an app, a stage, or a stack,
+ * whose account and Region it then shares. `docs/cdk.md` describes the props.
  *
- * Throws one error that names every wrong prop.
+ * Throws one error that names every invalid prop.
  */
 export class AgentPlatform extends Construct {
   readonly data: Stack;
   readonly schedules: Stack;
   readonly api: Stack;
   readonly observability: Stack;
-  /** Only where programs run. */
+  /** Present if the stage has sandboxes. */
   readonly compute?: Stack;
-  /** Only where services run. */
+  /** Present if the stage has services. */
   readonly services?: Stack;
-  /** Only with CloudFront. */
+  /** Present with CloudFront. */
   readonly web?: Stack;
-  /** For what the props do not say, such as statements of its resource policy. */
+  /** For settings beyond the props, such as statements of its resource policy. */
   readonly restApi: SpecRestApi;
 
   constructor(scope: Construct, id: string, props: AgentPlatformProps, surroundings: Partial<BuildArtifacts> = {}) {
@@ -83,7 +83,7 @@ export class AgentPlatform extends Construct {
     }
     this.compute?.addStackDependency(this.api, 'a release that is taken back must leave them as they are');
     if (services.kind !== 'off') {
-      // Whoever deletes it ends what runs in it.
+      // Deleting the stack ends all its services.
       const own = { ...inStack('services'), settings: services, terminationProtection };
       this.services = new ServicesStack(this, 'services', own);
       this.services.addStackDependency(this.api, "instances ask the API, whose id the stack's export has");
@@ -102,14 +102,14 @@ export class AgentPlatform extends Construct {
       Aspects.of(this).add(new RolePath(stage.rolePath), { priority: AspectPriority.MUTATING });
   }
 
-  /** CDK gives stacks the account and Region of their app or stage, but not those of a stack around them. */
+  /** CDK passes stacks the account and Region of their app or stage, but not those of an enclosing stack. */
   #environment() {
     const around = this.node.scopes.find(Stack.isStack);
     return around && { env: { account: around.account, region: around.region } };
   }
 }
 
-/** Also for the roles that CDK makes by itself. */
+/** Also applies to the roles that CDK creates by itself. */
 class RolePath implements IAspect {
   readonly #path: string;
 

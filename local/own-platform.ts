@@ -145,7 +145,7 @@ function dataVersion(database: string): number {
   }
 }
 
-/** Files of another user are unreadable, and root would leave files that its owner cannot read. */
+/** Throws unless the current user owns the data folder or is root: files of another user are unreadable. */
 async function checkOwner(dataFolder: string): Promise<void> {
   const folder = await undefinedIfMissing(stat(dataFolder));
   if (folder === undefined) return;

@@ -1,6 +1,6 @@
 import { defineStage } from '#lib/config.ts';
 
-/** To try things: everything goes with the stacks. */
+/** For experiments: all data is deleted with the stacks. */
 export const stage = defineStage({
   name: 'dev',
   keepsData: false,

@@ -139,7 +139,7 @@ export class PoolKeeper {
     for (const slot of new Set([...surplus, ...room, ...outdated])) {
       if (await this.#pool.retire(slot)) await this.#stop(slot, slot.taskArn!);
     }
-    // Tasks that calls wait for come first, and among these regular capacity: people may be waiting for it.
+    // Tasks that calls wait for come first, regular capacity before spot: people may be waiting for it.
     const missing = kinds.map((kind) => kind.wanted - kind.idle.length - kind.starting);
     const awaited = kinds.map((kind, index) => Math.min(missing[index]!, kind.waiting));
     const order = [awaited, missing.map((count, index) => count - Math.max(0, awaited[index]!))].flatMap((counts) =>

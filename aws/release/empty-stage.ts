@@ -8,17 +8,18 @@ import { DeleteSecretCommand, paginateListSecrets, type SecretsManagerClient } f
 
 export interface StageLeftovers {
   readonly bucket: string;
-  /** Of the names of the vaults, without the slash. */
+  /** Prefix of the vaults' names, without the slash. */
   readonly secretPrefix: string;
 }
 
-/** The bucket's tag that says whether all this may go; `lib/stacks/data-stack.ts` sets it. */
+/** Bucket tag that marks all data as disposable; `lib/stacks/data-stack.ts` sets it. */
 export const DISPOSABLE_TAG = 'platform:disposable';
 
 /**
- * Deletes what a stage made at run time, and CloudFormation therefore would not: every version of every blob, and the
- * vaults, at once and for good. Does nothing when the bucket is not, or no longer, marked as disposable: a stage that
- * is told to keep its data from now on takes its cleaner out of the stack, which looks like the end to the cleaner.
+ * Deletes what a stage created at run time, and CloudFormation therefore would not: every version of every blob, and
+ * the vaults, immediately and permanently. No-op if the bucket is not, or no longer, marked as disposable: when a stage
+ * is changed to keep its data, its cleaner is removed from the stack, which looks to the cleaner like the end of the
+ * stage.
  */
 export async function emptyStage(
   { s3, secrets }: { s3: S3Client; secrets: SecretsManagerClient },
@@ -37,7 +38,7 @@ export async function emptyStage(
   const named = { Filters: [{ Key: 'name' as const, Values: [`${secretPrefix}/`] }] };
   for await (const { SecretList = [] } of paginateListSecrets({ client: secrets }, named)) {
     for (const { Name } of SecretList) {
-      // The filter does not tell upper from lower case.
+      // The filter is case-insensitive.
       if (!Name!.startsWith(`${secretPrefix}/`)) continue;
       await secrets.send(new DeleteSecretCommand({ SecretId: Name, ForceDeleteWithoutRecovery: true }));
     }

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type Release, tryRelease } from './release.ts';
 
-/** What API Gateway and CloudWatch answer, and what they were asked. */
+/** Scripted responses of API Gateway and CloudWatch, and the requests they received. */
 let stage: object | undefined;
 let ringing: () => string[];
 let onPoll: () => void;

@@ -3,32 +3,32 @@ import { type AwsRequest, createAwsSigner } from '#adapters/llm/aws-signer.ts';
 import type { Clock } from '#core/ports/clock.ts';
 
 const POLL_MS = 5000;
-/** The control plane of API Gateway takes a few requests a second from a whole account. */
+/** API Gateway's control plane allows only a few requests a second per account. */
 const TRIES = 6;
 const RETRY_MS = 2000;
 
 const releaseSchema = z.object({
-  /** Addresses of both services in the Region of the stage. */
+  /** Endpoints of both services in the stage's Region. */
   ApiGatewayUrl: z.url(),
   CloudWatchUrl: z.url(),
   Region: z.string(),
   RestApiId: z.string(),
   StageName: z.string(),
-  /** What the stage shall serve: a deployment of the API, and the variables that name the version of each function. */
+  /** Target state of the stage: a deployment of the API, and the variables that name each function's version. */
   DeploymentId: z.string(),
   Variables: z.record(z.string(), z.string()),
-  /** Percent of the requests that go there meanwhile. CloudFormation passes numbers as texts. */
+  /** Percentage of requests in the canary. CloudFormation passes numbers as texts. */
   Percent: z.coerce.number(),
   Seconds: z.coerce.number(),
-  /** Names of alarms that take it back. */
+  /** Names of the alarms that roll the release back. */
   Alarms: z.array(z.string()),
 });
 
-/** The properties of the custom resource. Throws a `ZodError` for others. */
+/** Parses the properties of the custom resource. Throws a `ZodError` if they are invalid. */
 export const parseRelease = (properties: unknown): Release => releaseSchema.parse(properties);
 export type Release = z.output<typeof releaseSchema>;
 
-/** Part of a stage as API Gateway describes it. */
+/** Relevant part of API Gateway's description of a stage. */
 interface ApiStage {
   readonly deploymentId: string;
   readonly variables?: Readonly<Record<string, string>>;
@@ -36,17 +36,18 @@ interface ApiStage {
 }
 
 /**
- * Sends a part of the requests of an API's stage to what it shall serve next, and watches alarms meanwhile. Resolves when none
- * has gone off: then the stage may move. Throws if one has, or if somebody else ended the canary. The stage serves in either
- * case what it served before, alone.
+ * Runs a canary release of an API's stage while it watches the alarms. Resolves if none has fired: then the stage may
+ * be updated. Throws if one has, or if the canary was ended by another process. In either case the canary is removed
+ * and the stage serves only the previous deployment.
  *
- * Does nothing if there is no stage yet, if it serves that already, or on the way back to older versions, which must not wait.
+ * No-op if the stage does not exist yet or serves the deployment already, and for a rollback to older versions, which
+ * must not wait.
  */
 export async function tryRelease(release: Release, clock: Clock): Promise<void> {
   const ask = asking(release, clock);
   const current = await ask.stage();
   if (current === undefined) return;
-  // Of a deployment that was cancelled.
+  // Canary of a cancelled deployment.
   if (current.canarySettings) await ask.endCanary();
   if (isServed(release, current) || isOlder(release, current)) return;
   await ask.reset(release.Alarms);
@@ -61,7 +62,7 @@ export async function tryRelease(release: Release, clock: Clock): Promise<void> 
       if (canarySettings?.percentTraffic !== release.Percent) throw new Error('taken back: somebody ended the canary');
     }
   } finally {
-    // CloudFormation cannot move a stage that has a canary.
+    // CloudFormation cannot update a stage that has a canary.
     if ((await ask.stage())?.canarySettings) await ask.endCanary();
   }
 }
@@ -69,12 +70,12 @@ export async function tryRelease(release: Release, clock: Clock): Promise<void> 
 const isServed = ({ DeploymentId, Variables }: Release, { deploymentId, variables = {} }: ApiStage): boolean =>
   deploymentId === DeploymentId && Object.entries(Variables).every(([name, value]) => variables[name] === value);
 
-/** Lambda numbers the versions of a function upwards, and uses no number again. An alias has the number at its end, too. */
+/** Lambda numbers versions in ascending order and never reuses a number. An alias ends with the number, too. */
 const isOlder = ({ Variables }: Release, { variables = {} }: ApiStage): boolean =>
   Object.entries(Variables).some(([name, value]) => name in variables && numberOf(value) < numberOf(variables[name]!));
 const numberOf = (version: string): number => Number(/(?<!\d)\d+$/.exec(version)?.[0]);
 
-/** What is asked of API Gateway and of CloudWatch. */
+/** Requests to API Gateway and CloudWatch. */
 function asking({ ApiGatewayUrl, CloudWatchUrl, Region, ...release }: Release, clock: Clock) {
   const send = {
     apigateway: sender('apigateway', Region, clock),
@@ -104,7 +105,7 @@ function asking({ ApiGatewayUrl, CloudWatchUrl, Region, ...release }: Release, c
       await patch(settings.map(([name, value]) => ({ op: 'replace', path: `/canarySettings/${name}`, value })));
     },
     endCanary: () => patch([{ op: 'remove', path: '/canarySettings' }]),
-    /** An alarm may still stand from a release that was taken back shortly before. */
+    /** An alarm may still be firing because of a recent rollback. */
     async reset(names: readonly string[]): Promise<void> {
       for (const AlarmName of names) {
         await cloudWatch('SetAlarmState', { AlarmName, StateValue: 'OK', StateReason: 'a new release begins' });
@@ -120,8 +121,8 @@ function asking({ ApiGatewayUrl, CloudWatchUrl, Region, ...release }: Release, c
 }
 
 /**
- * Requests to one service, tried again while it throttles or fails. Resolves with the JSON that it answers, and with undefined
- * for what does not exist. Throws what else it answers.
+ * Returns a function that sends requests to one service, with retries when it throttles or fails. It resolves to the
+ * JSON response, or to undefined if the resource does not exist, and throws other errors.
  */
 function sender(service: string, region: string, clock: Clock): (request: AwsRequest) => Promise<unknown> {
   const sign = createAwsSigner(service, region);

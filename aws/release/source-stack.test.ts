@@ -19,7 +19,7 @@ async function failure(sourcemap: boolean): Promise<string> {
   writeFileSync(join(folder, 'failing.ts'), SOURCE);
   const outfile = join(folder, 'failing.mjs');
   await build({ entryPoints: [join(folder, 'failing.ts')], outfile, minify: true, sourcemap, format: 'esm' });
-  // Imported by its text's own place: the runner of these tests maps stacks by itself.
+  // Derived from the text instead of importing the file: the test runner would map the stack itself.
   const column = readFileSync(outfile, 'utf8').indexOf('new Error') + 1;
   return `Error: on line 4\n    at failing (${pathToFileURL(outfile)}:1:${column})\n    at node:internal/process:1:1`;
 }

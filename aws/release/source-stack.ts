@@ -4,8 +4,8 @@ import { SourceMap } from 'node:module';
 const PLACE = /file:\/\/(\/[^\s()]+\.mjs):(\d+):(\d+)/g;
 
 /**
- * Maps an error's stack to our sources, for files with source maps beside them. Node's `--enable-source-maps` does the same,
- * but reads every map at load: a fifth of a cold start.
+ * Maps an error's stack to our sources, for files with source maps beside them. Node's `--enable-source-maps` does the
+ * same, but loads every map at startup, which takes a fifth of a cold start.
  */
 export function sourceStack(stack: string): string {
   const maps = new Map<string, SourceMap | undefined>();

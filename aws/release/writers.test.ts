@@ -20,7 +20,7 @@ async function platform() {
       of('acme-prod-calls', 300, own),
       of('acme-prod-fired', 660, own),
       of('acme-prod-sweeper', 60, own),
-      // It knows no table; the others are of another stage, and of nobody.
+      // This function uses no table; the others belong to another stage, or to none.
       of('acme-prod-meta', 29, {}),
       of('acme-dev-calls', 300, { PLATFORM_TABLE_PREFIX: 'acme-dev-' }),
     ],
@@ -57,7 +57,7 @@ test('all functions that know the tables are stopped, and run as before afterwar
   ]);
   expect(changes()).toEqual([]);
 
-  // A minute after its time limit at most, nothing of a function runs.
+  // A minute after its time limit at the latest, no invocation of a function is running.
   const stopped = [
     { name: 'acme-prod-calls', idleFrom: NOW + 360_000 },
     { name: 'acme-prod-fired', idleFrom: NOW + 720_000 },
@@ -97,7 +97,7 @@ test('a stop or a start that breaks off is completed by the next', async () => {
   expect(await breakingOff(() => stopWriters(lambda, 'acme-prod', () => (now += 1000)))).toBeGreaterThan(10);
   const idle = (await writersOf(lambda, 'acme-prod')).map(({ idleFrom }) => idleFrom!);
   expect([...state.reserved.values()]).toEqual([0, 0, 0]);
-  // Counted from when each was really stopped, not from the first try.
+  // Counted from the time when each was actually stopped, not from the first attempt.
   expect(Math.min(...idle)).toBeGreaterThan(NOW + 120_000);
   expect(await breakingOff(() => startWriters(lambda, 'acme-prod'))).toBeGreaterThan(10);
   expect(state).toEqual(before);

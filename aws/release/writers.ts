@@ -15,24 +15,24 @@ import {
   UpdateEventSourceMappingCommand,
 } from '@aws-sdk/client-lambda';
 
-/** When a function was stopped, and what it had before: `PREFIX` and the member's name. */
+/** Tag with the time when a function was stopped, and prefix of the tags with its previous settings. */
 const PREFIX = 'platform:stopped';
 const AT = `${PREFIX}-at`;
-/** Executions that were reserved for it, or `none`. */
+/** Tag with its previous reserved concurrency, or `none`. */
 const RESERVED = `${PREFIX}-reserved`;
-/** Environments that were kept started, as `<alias or version>=<number>` with spaces between. */
+/** Tag with its previous provisioned concurrency, as `<alias or version>=<number>` separated by spaces. */
 const PROVISIONED = `${PREFIX}-provisioned`;
-/** Whether it read queues. */
+/** Tag that says whether it had enabled queue triggers. */
 const QUEUES = `${PREFIX}-queues`;
 const TAGS = [AT, RESERVED, PROVISIONED, QUEUES];
 
-/** For an invocation that began before the last of Lambda's hosts knew of the stop. */
+/** Allowance for invocations that started before all Lambda hosts knew of the stop. */
 const MARGIN_MS = 60_000;
 
-/** A deployed function that knows the tables of a platform. */
+/** A deployed function that uses the platform's tables. */
 export interface Writer {
   readonly name: string;
-  /** Epoch milliseconds from which nothing of it runs any more. @default - it runs */
+  /** Epoch milliseconds from which no invocation is running. @default - not stopped */
   readonly idleFrom: number | undefined;
 }
 
@@ -40,25 +40,25 @@ interface Found extends Writer {
   readonly arn: string;
   readonly timeoutMs: number;
   readonly tags: Readonly<Record<string, string>>;
-  /** Executions that are reserved for it. */
+  /** Reserved concurrency of the function. */
   readonly reserved: number | undefined;
-  /** Ids of what reads queues for it, also for one of its aliases. */
+  /** Ids of its queue triggers, including those of its aliases. */
   readonly queues: readonly string[];
 }
 
 /**
- * The functions of a platform that know its tables, and whether they are stopped. Nothing else writes to the tables: no other role of the
- * stacks may, and sandboxes and services have no rights at all, they ask the API.
+ * Lists the functions of a platform that use its tables, and whether they are stopped. Nothing else writes to the
+ * tables: no other role of the stacks may, and sandboxes and services have no rights and use the API.
  *
- * @param platform as the names of its stacks begin, such as `platform-prod`
+ * @param platform Name prefix of its stacks, such as `platform-prod`.
  */
 export const writersOf = (lambda: LambdaClient, platform: string): Promise<Writer[]> => findWriters(lambda, platform);
 
 /**
- * Stops all of them: whoever calls them, API, clocks, queues, events or each other. No execution is allowed any more
- * (docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html), and no queue is read, because messages that cannot be handled
- * would go to the dead-letter queue. What runs goes on until it ends, at the function's time limit at the latest. Safe to repeat; what
- * each function had is kept in its tags.
+ * Stops all of them, whatever invokes them: the API, clocks, queues, events or each other. Sets their concurrency to
+ * zero (docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html) and disables queue triggers, because
+ * unhandled messages would go to the dead-letter queue. Running invocations continue, at most until the function's time
+ * limit. Idempotent; each function's tags keep its previous settings.
  */
 export async function stopWriters(lambda: LambdaClient, platform: string, now: () => number): Promise<Writer[]> {
   const stopped: Writer[] = [];
@@ -68,7 +68,7 @@ export async function stopWriters(lambda: LambdaClient, platform: string, now: (
   return stopped;
 }
 
-/** Lets them run as before. Safe to repeat. Returns the names of those that were stopped. */
+/** Restores the previous settings. Idempotent. Returns the names of the functions that were stopped. */
 export async function startWriters(lambda: LambdaClient, platform: string): Promise<string[]> {
   const started: string[] = [];
   for (const each of await findWriters(lambda, platform)) {
@@ -108,7 +108,7 @@ async function findWriters(lambda: LambdaClient, platform: string): Promise<Foun
 async function stop(lambda: LambdaClient, writer: Found, now: () => number): Promise<Writer> {
   const { name, arn, timeoutMs, tags, reserved, queues } = writer;
   const provisioned = await provisionedOf(lambda, name);
-  // Written down first, so that a stop that breaks off is completed by the next.
+  // The tags are written first, so that the next stop completes an interrupted one.
   if (!(AT in tags)) {
     const before = {
       [RESERVED]: String(reserved ?? 'none'),
@@ -118,7 +118,7 @@ async function stop(lambda: LambdaClient, writer: Found, now: () => number): Pro
     await lambda.send(new TagResourceCommand({ Resource: arn, Tags: { [AT]: timeOf(now()), ...before } }));
   }
   for (const UUID of queues) await lambda.send(new UpdateEventSourceMappingCommand({ UUID, Enabled: false }));
-  // Lambda keeps started no more than it allows.
+  // Provisioned concurrency may not exceed reserved concurrency.
   for (const each of provisioned) {
     const [Qualifier] = each.split('=');
     await lambda.send(new DeleteProvisionedConcurrencyConfigCommand({ FunctionName: name, Qualifier }));
@@ -171,5 +171,5 @@ async function provisionedOf(client: LambdaClient, FunctionName: string): Promis
   return found;
 }
 
-/** To the second: a value of a tag. */
+/** Formats a time to the second, as a tag value. */
 const timeOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;

@@ -2,7 +2,7 @@ import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-sec
 import type { Clock } from '#core/ports/clock.ts';
 import { mapThrottlingErrors } from '../tables/throttles.ts';
 
-/** A changed secret counts after this time. */
+/** Cache time of a secret. */
 const KEPT_MS = 5 * 60_000;
 const REQUEST_LIMIT_MS = 10_000;
 
@@ -14,8 +14,8 @@ export interface KeptSecretProps {
 }
 
 /**
- * Returns what `make` makes of the text of a secret, as it is now or was at most five minutes ago. The text itself is not kept.
- * What fails is tried again with the next question.
+ * Returns the result of `make` for the text of a secret, cached for five minutes. The text itself is not cached, and
+ * neither are failures.
  */
 export function keptSecret<T>(
   { secretName, clock, client = mapThrottlingErrors(new SecretsManagerClient()) }: KeptSecretProps,

@@ -7,7 +7,10 @@ export interface OidcOnAwsProps extends KeptSecretProps, Pick<OidcDeps, 'outboun
   readonly clientId: string;
 }
 
-/** Returns the OpenID provider with the client secret as it is now, or was at most five minutes ago. The secret's text is that alone. */
+/**
+ * Returns the OpenID provider with the client secret, cached for five minutes. The secret's text is the client secret
+ * alone.
+ */
 export const oidcOnAws = ({ issuer, clientId, outbound, ...secret }: OidcOnAwsProps): (() => Promise<SignInProvider>) =>
   keptSecret(secret, (text) => {
     const clientSecret = text.trim();

@@ -82,7 +82,7 @@ describe('SecretsManagerVault', () => {
       expect(await current('versions')).toBe('{}');
     });
 
-    /** Moves the clock for as long as the write waits at the lock. */
+    /** Advances the clock while the write waits for the lock. */
     async function finish(writing: Promise<void>): Promise<unknown> {
       let ended = false;
       const outcome = writing

@@ -26,19 +26,21 @@ const MAX_CACHED_WORKSPACES = 200;
 /** Timeout of a request. A writer makes two, so it never outlives its lock. */
 const REQUEST_LIMIT_MS = 10_000;
 const LOCK_SECONDS = 30;
-/** Versions count for 24 hours: in an hour some of them no longer do. */
+/** Versions count for 24 hours: within an hour some of them expire. */
 const VERSIONS_WAIT_SECONDS = 3600;
 const LOCK_WAIT_MS = 15_000;
-/** Average pause between two tries for the lock, with jitter, so that many waiting writers do not slow its holder. */
+/**
+ * Average delay between two attempts to get the lock, with jitter, so that many waiting writers do not slow its holder.
+ */
 const LOCK_PAUSE_MS = 200;
 
 export interface SecretsManagerVaultProps {
   readonly client: SecretsManagerClient;
   /** Secrets are named `<prefix>/<workspaceId>`. */
   readonly prefix: string;
-  /** ARN of the KMS key of new secrets. @default - the key of Secrets Manager */
+  /** ARN of the KMS key for new secrets. @default - the key of Secrets Manager */
   readonly key?: string | undefined;
-  /** The counters table, in which writers lock a workspace, and leave a stamp with each change. */
+  /** The counters table, in which writers lock a workspace, and store a stamp with each change. */
   readonly locks: Table;
   readonly clock: Clock;
   readonly ids: Ids;
@@ -46,22 +48,21 @@ export interface SecretsManagerVaultProps {
 
 interface Cached {
   readonly values: VaultValues;
-  /** That of the last change before they were read; absent if there was none of late. */
+  /** Stamp of the last change before the values were read; absent if there was no recent one. */
   readonly stamp: string | undefined;
   /** Epoch milliseconds. */
   readonly until: number;
 }
 
-/** The client takes its Region and credentials from the environment. */
+/** Uses the environment's Region and credentials. */
 export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): SecretsManagerVault =>
   new SecretsManagerVault({ ...props, client: mapThrottlingErrors(new SecretsManagerClient()) });
 
 /**
- * {@link Vault} in AWS Secrets Manager, one JSON secret a workspace, created by the first write and kept when empty.
+ * {@link Vault} in AWS Secrets Manager, one JSON secret per workspace, created by the first write and kept when empty.
  *
- * Values are cached for a minute, and used only while the workspace's stamp in the table is what it was when they were
- * read: a changed or deleted secret is never given out again once its write has been answered. Names that are not
- * among them are looked up.
+ * Values are cached for a minute, and used only while the workspace's stamp in the table is unchanged since they were
+ * read: an old or deleted value is never returned after its write was acknowledged. Missing names are always looked up.
  * Secrets Manager allows 100 new versions of a secret in 24 hours. So unchanged values are not written, and beyond the
  * limit a write throws `RATE_LIMITED`.
  */
@@ -76,7 +77,7 @@ export class SecretsManagerVault implements Vault {
 
   async read(workspaceId: string, names: readonly string[], areSomeEnough = false): Promise<Record<string, string>> {
     assertWorkspaceId(workspaceId);
-    // Before the values: what is read afterwards is at least as new.
+    // Read before the values, which are then at least as new.
     const stamp = await this.#stampOf(workspaceId);
     const cached = this.#cache.get(workspaceId);
     if (cached && cached.stamp === stamp && cached.until > this.#props.clock.now()) {
@@ -84,14 +85,14 @@ export class SecretsManagerVault implements Vault {
       if (areSomeEnough ? names.some(isThere) : names.every(isThere)) return pickValues(cached.values, names);
     }
     const values = (await this.#fetch(workspaceId)) ?? new Map();
-    // A write that ended meanwhile has newer values.
+    // A write that finished in the meantime has cached newer values.
     if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, { values, stamp });
     return pickValues(values, names);
   }
 
   /**
-   * Throws {@link PlatformError} `CONFLICT` if other writers keep the workspace locked for 15 seconds, and `RATE_LIMITED`
-   * if its secrets were changed too often.
+   * Throws {@link PlatformError} `CONFLICT` if other writers hold the workspace's lock for 15 seconds, and
+   * `RATE_LIMITED` if its secrets were changed too often.
    */
   async write(workspaceId: string, name: string, value: string): Promise<void> {
     assertSecretValue(name, value);
@@ -107,7 +108,10 @@ export class SecretsManagerVault implements Vault {
     );
   }
 
-  /** Writers of this process queue here, writers of other processes at the lock. `change` returns the same map for no change. */
+  /**
+   * Writers of this process queue here, writers of other processes at the lock. `change` returns the same map if
+   * nothing changes.
+   */
   async #change(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<void> {
     assertWorkspaceId(workspaceId);
     const done = this.#writes.then(() =>
@@ -115,7 +119,7 @@ export class SecretsManagerVault implements Vault {
         const before = await this.#fetch(workspaceId);
         const values = change(before ?? new Map());
         if (before ? values !== before : values.size > 0) await this.#store(workspaceId, values, before === undefined);
-        // Also without a change: the one before may have died between the two writes.
+        // Needed even without a change: the previous writer may have died between the two writes.
         this.#keep(workspaceId, { values, stamp: await this.#newStamp(workspaceId) });
       }),
     );
@@ -158,7 +162,7 @@ export class SecretsManagerVault implements Vault {
   async #store(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
     const { client, ids, key: KmsKeyId } = this.#props;
     const name = this.#nameOf(workspaceId);
-    // With the token, retries of the SDK create only one version.
+    // The token prevents a second version when the SDK retries.
     const content = { SecretString: encodeVault(values), ClientRequestToken: ids.uuid() };
     try {
       if (isNew) await client.send(new CreateSecretCommand({ Name: name, KmsKeyId, ...content }), requestLimit());

@@ -30,7 +30,7 @@ const client = Object.assign(Object.create(secrets) as SecretsManagerClient, {
 const create = (SecretString: string) => secrets.send(new CreateSecretCommand({ Name: secretName, SecretString }));
 const put = (SecretString: string) => secrets.send(new PutSecretValueCommand({ SecretId: secretName, SecretString }));
 
-/** The provider, and the secret that fits it. */
+/** Starts the provider and creates a matching secret. */
 async function startProvider() {
   const server = await startScriptedStripe({ clock });
   onTestFinished(() => server.close());

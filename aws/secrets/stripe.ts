@@ -4,12 +4,12 @@ import { type KeptSecretProps, keptSecret } from './kept-secret.ts';
 
 const secretSchema = z.object({ key: z.string().regex(/^(sk|rk)_/), webhook_secret: z.string().startsWith('whsec_') });
 
-/** `secretName` is of a secret with the JSON `{"key": "rk_...", "webhook_secret": "whsec_..."}`. */
+/** `secretName` names a secret with the JSON `{"key": "rk_...", "webhook_secret": "whsec_..."}`. */
 export interface StripeOnAwsProps extends KeptSecretProps {
   readonly url?: string;
 }
 
-/** Returns Stripe with the keys of the secret as they are now, or were at most five minutes ago. */
+/** Returns Stripe with the secret's keys, cached for five minutes. */
 export const stripeOnAws = ({ url, ...secret }: StripeOnAwsProps) =>
   keptSecret(secret, (text) => {
     const { key, webhook_secret: webhookSecret } = parseSecret(secret.secretName, text);

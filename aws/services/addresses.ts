@@ -1,23 +1,23 @@
 import type { CreateServiceRequest } from '@aws-sdk/client-ecs';
 import type { ServiceRef } from '#core/ports/service-host.ts';
 
-/** How services get their public addresses: `gateway.ts`, `alb.ts`. Every method is safe to repeat. */
+/** Public addresses of services: `gateway.ts`, `alb.ts`. Every method is idempotent. */
 export interface Addresses {
-  /** Makes what must be there before the ECS service, and tells how that is connected. */
+  /** Creates the resources that the ECS service needs, and returns how to connect it to them. */
   connect(service: ServiceRef): Promise<Pick<CreateServiceRequest, 'gatewayConnectors' | 'loadBalancers'>>;
-  /** Removes what {@link connect} made, once the ECS service is deleted. */
+  /** Removes what {@link connect} created, after the ECS service is deleted. */
   disconnect(serviceId: string): Promise<void>;
-  /** Without a slash at the end; `undefined` while there is none. */
+  /** Returns the address without a trailing slash, or `undefined` if there is none yet. */
   addressOf(service: ServiceRef): Promise<string | undefined>;
-  /** Services whose address AWS could not make: why, for users, by id. */
+  /** Returns the services whose address AWS could not create: id to reason, for users. */
   failures(): Promise<ReadonlyMap<string, string>>;
 }
 
-/** Name of the runner's container, and of its one port. */
+/** Name of the runner's container and of its single port. */
 export const CONTAINER_NAME = 'runner';
 export const PORT_NAME = 'http';
 
-/** How a load balancer finds out that an instance is ready: it asks the runner. */
+/** Health check of load balancers, which the runner answers. */
 export const HEALTH_CHECK = {
   path: '/health',
   timeoutSeconds: 5,

@@ -15,11 +15,11 @@ import { type Addresses, CONTAINER_NAME, HEALTH_CHECK } from './addresses.ts';
 import type { AlbSettings } from './settings.ts';
 import { tagsOf } from './tags.ts';
 
-/** How long an instance that is replaced may go on with the requests that it has begun. */
+/** Time that a replaced instance has for requests in flight. */
 const DRAIN_SECONDS = 5;
 const RULE_TRIES = 5;
 
-/** Addresses by a load balancer of the stage: a target group and a rule for the host name for each service. */
+/** Addresses through a load balancer of the stage: a target group and a host name rule for each service. */
 export class AlbAddresses implements Addresses {
   readonly #elb: ElasticLoadBalancingV2Client;
   readonly #settings: Pick<AlbSettings, 'listener' | 'vpc' | 'domain' | 'stage'>;
@@ -31,7 +31,7 @@ export class AlbAddresses implements Addresses {
 
   async connect(service: ServiceRef) {
     const targetGroupArn = (await this.#findGroup(service.id)) ?? (await this.#createGroup(service));
-    // Connections that ended services leave open would otherwise be kept for five minutes.
+    // Closes connections of ended services, which would otherwise be kept for five minutes.
     await this.#elb.send(
       new ModifyTargetGroupAttributesCommand({
         TargetGroupArn: targetGroupArn,
@@ -89,7 +89,7 @@ export class AlbAddresses implements Addresses {
     return created.TargetGroups![0]!.TargetGroupArn!;
   }
 
-  /** Takes the lowest number that no other rule has. Another service may take it at the same moment. */
+  /** Adds a rule with the lowest free priority. Another service may take it concurrently. */
   async #addRule(service: ServiceRef, targetGroupArn: string): Promise<void> {
     for (let tries = 1; ; tries++) {
       const rules = await this.#rules();
@@ -126,12 +126,12 @@ export class AlbAddresses implements Addresses {
   }
 }
 
-/** The id without its hyphens: 32 characters, which is all that a name may have. */
+/** The id without its hyphens: 32 characters, the maximum length of a name. */
 const groupName = (serviceId: string): string => serviceId.replaceAll('-', '');
 
 const leadsTo = ({ Actions = [] }: Rule, targetGroupArn: string): boolean =>
   Actions.some(({ TargetGroupArn }) => TargetGroupArn === targetGroupArn);
 
-/** With a client whose Region and credentials are those of the environment. */
+/** Uses the environment's Region and credentials. */
 export const createAlbAddresses = (settings: AlbSettings): AlbAddresses =>
   new AlbAddresses(new ElasticLoadBalancingV2Client(), settings);

@@ -1,11 +1,14 @@
 import * as z from 'zod';
 import { liftProtection, type RemovalClients, removeAllServices } from './remove-all.ts';
 
-/** Lambda ends a function after 15 minutes; the rest is for the answer. */
+/** Lambda ends a function after 15 minutes; the last one is for the response. */
 const WORK_MS = 14 * 60_000;
 const PROTECTION_MS = 4 * 60_000;
 
-/** Properties of the custom resources in lib/stacks/services-stack.ts and lib/constructs/service-ingress.ts; all are texts. */
+/**
+ * Properties of the custom resources in lib/stacks/services-stack.ts and lib/constructs/service-ingress.ts; all are
+ * texts.
+ */
 const properties = z.object({
   Cluster: z.string().optional(),
   FamilyPrefix: z.string().default(''),
@@ -22,7 +25,7 @@ interface CleanerEvent {
   readonly OldResourceProperties?: object;
 }
 
-/** What the function `services-cleaner` does for CloudFormation. */
+/** Handlers of the function `services-cleaner` for CloudFormation. */
 export const cleanerOf = (clients: RemovalClients) => ({
   async onDelete({ ResourceType, ResourceProperties }: CleanerEvent): Promise<void> {
     const given = properties.parse(ResourceProperties);
@@ -40,7 +43,7 @@ export const cleanerOf = (clients: RemovalClients) => ({
     return removeAllServices(clients, leftovers, now + WORK_MS);
   },
 
-  /** Existing services would stay where the former way led to, and hold it. */
+  /** Existing services would stay connected to the former ingress and block its removal. */
   async onUpdate({ ResourceType, ResourceProperties, OldResourceProperties = {} }: CleanerEvent): Promise<void> {
     if (ResourceType === 'Custom::LiftProtection') return;
     const [now, before] = [ResourceProperties, OldResourceProperties].map((each) => properties.parse(each));

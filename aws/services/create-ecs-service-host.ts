@@ -6,10 +6,10 @@ import { EcsServiceHost, type EcsServiceHostProps } from './ecs-service-host.ts'
 import { GatewayAddresses } from './gateway.ts';
 import { parseServiceSettings, type ServiceSettings } from './settings.ts';
 
-/** ECS takes about one new task definition a second, and a deployment of the stage may renew many services. */
+/** ECS accepts about one new task definition a second, and a deployment of the stage may renew many services. */
 const MAX_ATTEMPTS = 8;
 
-/** From the text of its setting, with clients whose Region and credentials are those of the environment. */
+/** Creates the host from the text of its setting, with the environment's Region and credentials. */
 export async function createEcsServiceHost(
   text: string,
   { clock, log }: Pick<EcsServiceHostProps, 'clock' | 'log'>,
@@ -29,7 +29,7 @@ export async function createEcsServiceHost(
 
 async function addressesOf(settings: ServiceSettings, ecs: ECSClient): Promise<Addresses> {
   if (settings.kind === 'ecs-gateway') return new GatewayAddresses(ecs, settings);
-  // A client that most stages do not need.
+  // Loaded on demand: most stages do not need this client.
   const { createAlbAddresses } = await import('./alb.ts');
   return createAlbAddresses(settings);
 }

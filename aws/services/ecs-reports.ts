@@ -4,8 +4,8 @@ import { explained } from './refusals.ts';
 import { readTags } from './tags.ts';
 
 /**
- * Ends that are no failure: the service scheduler replaced or stopped the task, an operator did, or AWS moved it. Any other
- * (`EssentialContainerExited`, `TaskFailedToStart`) is the runner's own.
+ * Stop codes that are not failures: the service scheduler or an operator stopped the task, or AWS moved it. Any other
+ * (`EssentialContainerExited`, `TaskFailedToStart`) is a failure of the runner.
  */
 const NO_FAILURES: readonly (string | undefined)[] = [
   'ServiceSchedulerInitiated',
@@ -15,10 +15,10 @@ const NO_FAILURES: readonly (string | undefined)[] = [
   'InfrastructureHealth',
 ];
 
-/** ECS's own id of a task: the last part of its ARN. */
+/** Returns ECS's own id of a task: the last part of its ARN. */
 export const taskIdOf = ({ taskArn = '' }: Task): string => taskArn.split('/').at(-1)!;
 
-/** An instance of the platform's that is not gone. */
+/** Returns the instance of a task, or `undefined` if the task has ended or is not the platform's. */
 export function instanceOf(task: Task): HostedInstance | undefined {
   const tagged = readTags(task.tags);
   if (tagged === undefined || task.lastStatus === 'STOPPED') return undefined;
@@ -26,20 +26,21 @@ export function instanceOf(task: Task): HostedInstance | undefined {
   return { instanceId: taskIdOf(task), revision: tagged.revision, startedAt };
 }
 
-/** The end of an instance, once ECS knows all about it. */
+/** Returns the end of an instance, once ECS has all details of it. */
 export function endOf(task: Task): InstanceEnd | undefined {
   const tagged = readTags(task.tags);
   if (tagged === undefined || task.lastStatus !== 'STOPPED' || task.stoppedAt === undefined) return undefined;
   const { serviceId, revision } = tagged;
   const at = task.stoppedAt.getTime();
-  // A runner ends with 0 when it is told to, also by the platform, which refuses the token of a service that is not to run.
+  // A runner exits with 0 when it is stopped, also by the platform, which rejects the token of a service that must not
+  // run.
   const isStopped = NO_FAILURES.includes(task.stopCode) || task.containers?.[0]?.exitCode === 0;
   return {
     type: 'ended',
     serviceId,
     instanceId: taskIdOf(task),
     revision,
-    // One that never started has run for no time.
+    // An instance that never started has a running time of zero.
     startedAt: task.startedAt?.getTime() ?? at,
     at,
     reason: isStopped ? 'stopped' : 'crashed',
@@ -53,16 +54,16 @@ function reasonOf({ stoppedReason = 'The task ended.', containers: [container] =
   return parts.flatMap((part) => (part ? `${part.replace(/\.$/, '')}.` : [])).join(' ');
 }
 
-/** Besides what ECS says of the service. */
+/** Signs of a failure besides ECS's description of the service. */
 interface FailureSigns {
-  /** Ends of its tasks, oldest first. */
+  /** Ended tasks, oldest first. */
   readonly ends: readonly InstanceEnd[];
-  /** Why it has no address, if it gets none. */
+  /** Reason why it cannot get an address. */
   readonly unreachable: string | undefined;
   readonly at: number;
 }
 
-/** That ECS does not start instances of what it was told last, and why. */
+/** Returns why ECS cannot start instances of the latest order, if so. */
 export function failureOf(service: Service, { ends, unreachable, at }: FailureSigns): RevisionFailure | undefined {
   const tagged = readTags(service.tags);
   const deployment = service.deployments?.find(({ status }) => status === 'PRIMARY');
@@ -79,7 +80,10 @@ function givenUp({ rolloutState, rolloutStateReason }: Deployment, last: Instanc
   return `AWS started no instance that stayed. ${why}`.trim();
 }
 
-/** ECS tries for ever to place a task that the account has no room for, and says so in the service's events only. */
+/**
+ * ECS retries forever to place a task for which the account has no capacity, and reports it only in the service's
+ * events.
+ */
 function unplaced({ events = [] }: Service, deployment: Deployment): string | undefined {
   const { runningCount = 0, pendingCount = 0, createdAt } = deployment;
   if (runningCount + pendingCount > 0) return undefined;

@@ -64,7 +64,7 @@ const gatewaySettings = (cluster: string): GatewaySettings => ({
   gateway: 'arn:aws:ecs:us-east-1:111122223333:gateway/dev',
 });
 
-/** A cluster of its own, so that lists hold nothing of other tests. */
+/** Creates a separate cluster, so that lists contain nothing from other tests. */
 async function newCluster(): Promise<string> {
   const cluster = `services-${randomUUID()}`;
   await ecs.send(new CreateClusterCommand({ clusterName: cluster }));
@@ -115,7 +115,7 @@ const newOrder = (change: Partial<ServiceOrder> = {}): ServiceOrder => ({
 const tagsOf = (tags: { key?: string; value?: string }[] = []) =>
   Object.fromEntries(tags.map(({ key, value }) => [key, value]));
 
-/** Plays the gateway's calls, which moto does not have. */
+/** Emulates the gateway API, which moto lacks. */
 beforeAll(() => {
   const arnOf = (id: string) => `arn:aws:ecs:us-east-1:111122223333:gateway-route/dev/${id}`;
   Object.assign(front.actions, {
@@ -262,7 +262,7 @@ describe('EcsServiceHost behind a gateway', () => {
     const before = await definitionsOf(order);
     await host.deploy({ ...order, token: 'another' });
     expect(await definitionsOf(order)).toEqual(before);
-    // The answer is lost after ECS has made the change; then the function dies before it writes the tag.
+    // The response is lost after ECS has made the change; then the function dies before it writes the tag.
     front.actions.TagResource = () => refusal('ServerException', 'no answer');
     await expect(host.update({ ...order, revision: 2 })).rejects.toThrow('no answer');
     delete front.actions.TagResource;
@@ -460,7 +460,7 @@ describe('EcsServiceHost behind a load balancer of the stage', () => {
   test('each service has a target group and a rule for its host name, and both go with it', async () => {
     const { host, rules } = await newAlbHost();
     const [one, two, three] = [newOrder(), newOrder(), newOrder()];
-    // At the same moment: they reach for the same number.
+    // Deployed concurrently, so that both try to use the same priority.
     await Promise.all([host.deploy(one), host.deploy(two)]);
     await host.deploy(one);
     const priorities = async () => (await rules()).map(({ Priority }) => Priority).sort();

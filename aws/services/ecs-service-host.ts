@@ -40,12 +40,12 @@ import type { ServiceSettings } from './settings.ts';
 import { ecsTags, orderTagsOf, readTags, type Tagged, tagsOf } from './tags.ts';
 import { TaskDefinitions } from './task-definitions.ts';
 
-/** Limits of DescribeServices and DescribeTasks. */
+/** Maximum batch sizes of DescribeServices and DescribeTasks. */
 const SERVICES_BATCH = 10;
 const TASKS_BATCH = 100;
-/** Failed tasks after which ECS gives a deployment up. */
+/** Number of failed tasks after which ECS gives up a deployment. */
 const MAX_FAILED_TASKS = 3;
-/** How long a task may be unhealthy after its start: an app that installs or compiles at its start takes its time. */
+/** Grace period for health checks after a task's start: some apps install or compile first. */
 const HEALTH_GRACE_SECONDS = 120;
 const MAX_TOKEN_LENGTH = 36;
 
@@ -59,7 +59,7 @@ export interface EcsServiceHostProps {
   readonly log: Log;
 }
 
-/** An ECS service that is there, and what its tags tell. */
+/** An existing ECS service and the state in its tags. */
 interface Known extends Tagged {
   readonly arn: string;
   readonly desiredCount: number;
@@ -67,11 +67,11 @@ interface Known extends Tagged {
 }
 
 /**
- * {@link ServiceHost} on ECS and Fargate: a service is an ECS service of its id, an instance is a task. The tags of the ECS
- * service tell which order it follows, those of a task which it was started for; nothing is stored beside ECS. The tag of
- * an order is written last, so an order that was broken off is given again.
+ * {@link ServiceHost} on ECS and Fargate: a service is an ECS service named by its id, an instance is a task. The tags
+ * of the ECS service identify the order that it follows, those of a task the order that it was started for; nothing is
+ * stored outside ECS. The tag of an order is written last, so an interrupted order is repeated.
  *
- * It calls AWS in these ways, on what is named by services' ids unless another resource is given:
+ * It uses these AWS actions, on resources named by services' ids unless another resource is given:
  *
  * | call | actions |
  * | --- | --- |
@@ -79,8 +79,8 @@ interface Known extends Tagged {
  * | a pause | `ecs:DescribeServices, UpdateService`; `application-autoscaling:DeregisterScalableTarget` |
  * | a removal | `ecs:DescribeServices, DeleteService, ListTaskDefinitions, DeregisterTaskDefinition, DeleteTaskDefinitions`; `application-autoscaling:DeregisterScalableTarget`; `logs:DeleteLogGroup` |
  * | the list, an event | `ecs:ListServices, DescribeServices, ListTasks, DescribeTasks` of the cluster |
- * | addresses by a gateway | `ecs:ListGatewayRoutes, DescribeGatewayRoute` |
- * | addresses by a load balancer | `elasticloadbalancing:DescribeTargetGroups, DescribeRules`, which have no narrower resource; `CreateTargetGroup, ModifyTargetGroupAttributes, DeleteTargetGroup, CreateRule, DeleteRule, AddTags` |
+ * | gateway addresses | `ecs:ListGatewayRoutes, DescribeGatewayRoute` |
+ * | load balancer addresses | `elasticloadbalancing:DescribeTargetGroups, DescribeRules`, which cannot be restricted to resources; `CreateTargetGroup, ModifyTargetGroupAttributes, DeleteTargetGroup, CreateRule, DeleteRule, AddTags` |
  * | logs | `logs:FilterLogEvents` |
  */
 export class EcsServiceHost implements EventfulServiceHost {
@@ -148,7 +148,7 @@ export class EcsServiceHost implements EventfulServiceHost {
         cluster: settings.cluster,
         serviceName: order.id,
         taskDefinition,
-        // A request that is sent twice makes one service; an order that comes twice finds it.
+        // A repeated request creates only one service, and a repeated order finds it.
         clientToken: hash('sha256', taskDefinition).slice(0, MAX_TOKEN_LENGTH),
         desiredCount: order.minInstances,
         launchType: 'FARGATE',
@@ -159,7 +159,7 @@ export class EcsServiceHost implements EventfulServiceHost {
         availabilityZoneRebalancing: 'DISABLED',
         enableExecuteCommand: false,
         enableECSManagedTags: true,
-        // So that each task has the revision that it was started for.
+        // Tags each task with the revision that it was started for.
         propagateTags: 'TASK_DEFINITION',
         networkConfiguration: this.#network(),
         tags: ecsTags(orderTagsOf(settings.stage, form, order)),
@@ -172,7 +172,7 @@ export class EcsServiceHost implements EventfulServiceHost {
     const { settings, ecs } = this.#props;
     const { minInstances, maxInstances } = order;
     const isThere = known.taskDefinition === taskDefinition;
-    // AWS has chosen a number in between, or there was a pause.
+    // Auto scaling has chosen a number in between, or the service was paused.
     const desiredCount = Math.min(Math.max(known.desiredCount, minInstances), maxInstances);
     if (isThere && desiredCount === known.desiredCount) return;
     await ecs.send(
@@ -234,7 +234,7 @@ export class EcsServiceHost implements EventfulServiceHost {
       yield {
         serviceId,
         workspaceId,
-        // One of another form is ordered anew.
+        // Services with an outdated task definition form are ordered again.
         revision: tagged.form === form ? tagged.revision : 0,
         isPaused: service.desiredCount === 0,
         instances: own.flatMap((task) => instanceOf(task) ?? []),
@@ -245,7 +245,7 @@ export class EcsServiceHost implements EventfulServiceHost {
 
   async reportsOf(event: EcsEvent): Promise<ServiceReport[]> {
     if (event['detail-type'] === 'ECS Task State Change') {
-      // The event has no tags, and may be older than what ECS says now.
+      // The event has no tags, and may be outdated.
       const tasks = await this.#describeTasks([event.detail.taskArn]);
       return endsOf(tasks);
     }
@@ -256,7 +256,7 @@ export class EcsServiceHost implements EventfulServiceHost {
     return failure === undefined ? [] : [failure];
   }
 
-  /** Throws while a service of this name is still being deleted. */
+  /** Throws while a service with this name is still being deleted. */
   async #find(id: string): Promise<Known | undefined> {
     const [service] = await this.#describe([id]);
     if (service?.status === 'DRAINING') {
@@ -286,7 +286,7 @@ export class EcsServiceHost implements EventfulServiceHost {
     return services;
   }
 
-  /** All tasks of the cluster, or of one service, with those that ended within the hour. */
+  /** Returns all tasks of the cluster or of one service, including those that ended within the hour. */
   async #tasks(serviceName?: string): Promise<Task[]> {
     const { settings, ecs } = this.#props;
     const arns = new Set<string>();
@@ -329,7 +329,7 @@ const deploymentOf = ({ overlap }: ServiceOrder): DeploymentConfiguration => ({
   maximumPercent: overlap ? 200 : 100,
   deploymentCircuitBreaker: {
     enable: true,
-    // It would bring back instances that the records know nothing of.
+    // A rollback would start instances that are missing from the records.
     rollback: false,
     thresholdConfiguration: { type: 'COUNT', value: MAX_FAILED_TASKS },
   },

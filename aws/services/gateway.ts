@@ -10,13 +10,13 @@ import { GATEWAY_PORT, type ServiceRef } from '#core/ports/service-host.ts';
 import { type Addresses, HEALTH_CHECK, PORT_NAME } from './addresses.ts';
 import type { GatewaySettings } from './settings.ts';
 
-/** A route of these states leads to the service. */
+/** States in which a route leads to the service. */
 const WORKING: readonly (GatewayRouteStatus | undefined)[] = ['ACTIVE', 'UPDATE_IN_PROGRESS', 'UPDATE_FAILED'];
 
 const FAILURE =
   'AWS could not make the address of this service. Restart the service; if that fails, too, the operator finds the reason at the gateway in the ECS console.';
 
-/** Addresses by an ECS gateway, which makes load balancer, certificate and host name itself, and deletes them. */
+/** Addresses through an ECS gateway, which creates and deletes load balancers, certificates and host names itself. */
 export class GatewayAddresses implements Addresses {
   readonly #ecs: ECSClient;
   readonly #settings: Pick<GatewaySettings, 'gateway' | 'cluster'>;
@@ -39,7 +39,7 @@ export class GatewayAddresses implements Addresses {
     return { gatewayConnectors: [{ portName: PORT_NAME, healthCheck }] };
   }
 
-  /** The route goes with its service. */
+  /** ECS deletes the route together with its service. */
   async disconnect(): Promise<void> {}
 
   async addressOf({ id }: ServiceRef): Promise<string | undefined> {

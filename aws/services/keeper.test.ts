@@ -19,14 +19,14 @@ import type { GatewaySettings } from './settings.ts';
 
 const cluster = 'platform-dev-services';
 
-/** ECS has the time of this machine. */
+/** The fake ECS uses this machine's time. */
 class MachineClock extends ManualClock {
   override now(): number {
     return Date.now();
   }
 }
 
-/** A task's program, as far as ECS sees it. */
+/** Starts the program of a task, as visible to ECS. */
 async function startContainer(address: string) {
   const { promise: exited, resolve } = Promise.withResolvers<number>();
   const server = createServer((_, response) => response.end('ok')).listen(8080, address);
@@ -39,7 +39,7 @@ async function startContainer(address: string) {
   return { exited, kill: (signal = 'SIGKILL') => end(signal === 'SIGKILL' ? 137 : 0) };
 }
 
-/** The platform's records, the adapter, and an ECS whose events a test delivers, or does not. */
+/** Creates the platform's records, the adapter, and a fake ECS whose events a test may deliver. */
 async function keeperWorld() {
   const world = await serviceWorld({}, new MachineClock());
   const waiting: FakeEvent[] = [];
@@ -102,7 +102,7 @@ async function keeperWorld() {
   return {
     ...{ world, deps, fake, behaviour, taskOf, until },
     info: async (id: string) => (await world.service('GET', id)).service,
-    /** What EventBridge brings, `times` times each. */
+    /** Delivers the pending EventBridge events, each `times` times. */
     async deliver(times = 1): Promise<void> {
       await fake.settled();
       for (const event of waiting.splice(0)) {
@@ -113,7 +113,7 @@ async function keeperWorld() {
       await fake.settled();
       waiting.splice(0);
     },
-    /** What the record has of a task. */
+    /** Returns the recorded running time of a task. */
     async spanOf(id: string, { taskArn }: FakeTask) {
       const service = await new ServiceStore(deps, world.owner.workspaceId).find(id);
       const { startedAt, seenAt, isMetered } = service!.instances[taskArn.split('/').at(-1)!]!;
@@ -127,7 +127,7 @@ async function keeperWorld() {
       await until(() => taskOf(service.id)).toBeDefined();
       return service.id as string;
     },
-    /** The runner of a service's task is ready, and says so. */
+    /** Makes the runner of a service's task report that it is ready. */
     async ready(id: string): Promise<void> {
       const [hosted] = await Array.fromAsync(serviceHost.list());
       const { instanceId, revision, startedAt } = hosted!.instances.at(-1)!;
@@ -217,7 +217,7 @@ test('a service lives: made, reached, changed, paused, resumed and gone, without
   await world.world.service('DELETE', id);
   expect((await world.info(id)).state).toBe('deleted');
   await world.until(() => world.fake.services.names).toEqual([]);
-  // The last task ends after its service is deleted, and is paid for to its end.
+  // The last task ends after its service is deleted, and is billed to its end.
   await world.deliver();
   const ended = world.fake.tasks.find(({ taskArn }) => taskArn === last.taskArn)!;
   expect(await world.spanOf(id, last)).toEqual({ ...spanOf(ended), isMetered: true });
@@ -238,7 +238,7 @@ test('a task that cannot start fails the deployment, and the reason names the re
       /^AWS started no instance that stayed\. CannotPullContainerError.*deploys the stage/,
     ),
   });
-  // Its image is there again.
+  // The image is available again.
   delete world.behaviour.problem;
   await world.world.service('POST', `${service.id}/restart`);
   await world.until(() => world.taskOf(service.id)).toBeDefined();
@@ -251,7 +251,7 @@ test('a service of which ECS has lost something is repaired, and what nobody kno
   const { serviceHost } = world.deps;
   await serviceHost.pause({ id, workspaceId: 'w', label: 'bot' });
   await world.until(() => world.taskOf(id)).toBeUndefined();
-  // The change in ECS must be younger than the order.
+  // The change in ECS must be newer than the order.
   await world.tick();
   await world.until(() => world.taskOf(id)).toBeDefined();
   await world.deps.main.delete({ pk: `SERVICE#${id}`, sk: 'META' });

@@ -3,10 +3,10 @@ import { type ReportDeps, takeReports } from '#core/services/reports.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { EcsEvent, EventfulServiceHost } from './ecs-events.ts';
 
-/** On AWS a comparison waits for DynamoDB and takes little processor: docs/scale.md. */
+/** Number of concurrent comparisons. They wait for DynamoDB and use little CPU: docs/scale.md. */
 const COMPARED_AT_ONCE = 10;
 
-/** From another function (`wakeServices`), from EventBridge, or from the clock. */
+/** An event from another function (`wakeServices`), from EventBridge, or from the clock. */
 export type KeeperEvent =
   | { readonly service_ids: readonly string[] }
   | EcsEvent
@@ -15,8 +15,8 @@ export type KeeperEvent =
 export type KeeperDeps = ApplyDeps & ReportDeps & { readonly serviceHost: EventfulServiceHost };
 
 /**
- * Does what an event of the function `service-keeper` asks for. Throws if that could not be written: Lambda delivers the
- * event again, and the next minute makes up for what is lost.
+ * Handles an event of the function `service-keeper`. Throws if the result could not be written: Lambda then delivers
+ * the event again, and the next minute compensates for lost events.
  */
 export async function onKeeperEvent(deps: KeeperDeps, event: KeeperEvent): Promise<void> {
   if ('service_ids' in event) await applyServices(deps, event.service_ids);

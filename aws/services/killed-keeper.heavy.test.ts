@@ -39,7 +39,7 @@ const settings: GatewaySettings = {
   gateway: gatewayArnOf('main'),
 };
 
-/** Of a process: how many calls it still makes. The last one is carried out, and its answer is lost. */
+/** Number of calls that a process still makes. The last one is carried out, but its response is lost. */
 interface Life {
   left: number;
 }
@@ -54,7 +54,7 @@ const mortal =
     return answer;
   };
 
-/** The object, whose methods are calls of the process. */
+/** Wraps an object so that its method calls count against the process's life. */
 const withLife = <T extends object>(life: Life, of: T): T =>
   new Proxy(of, {
     get(target, name) {
@@ -64,7 +64,7 @@ const withLife = <T extends object>(life: Life, of: T): T =>
     },
   });
 
-/** A service in the tables, ECS, and processes that keep one like the other. */
+/** Creates a service in the tables, a fake ECS, and interchangeable keeper processes. */
 async function setUp() {
   const plain = memoryDeps();
   const others = createServer((_, response) => {
@@ -94,7 +94,7 @@ async function setUp() {
   );
   await operator.send(new AssociateGatewayWithClusterCommand({ gateway: 'main', cluster: settings.cluster }));
 
-  /** A process that makes so many calls to AWS and the tables. */
+  /** A process that dies after this many calls to AWS and the tables. */
   function process(calls = Number.POSITIVE_INFINITY) {
     const life: Life = { left: calls };
     const clientOf = <T extends { middlewareStack: unknown }>(client: T): T => {
@@ -124,7 +124,7 @@ async function setUp() {
   return { ...plain, ecs, process, store, id: record.id, serviceOf, definitions };
 }
 
-/** What an owner does before the process under test begins its work. */
+/** Changes that an owner makes before the process under test starts its work. */
 const commands: [what: string, change: ((service: Service) => Service) | undefined][] = [
   ['a deploy', undefined],
   ['a change', changed],
@@ -148,7 +148,7 @@ test.each(commands)(
       await applyService(first.deps, id).catch(() => {});
       isKilled = first.life.left <= 0;
       deaths += Number(isKilled);
-      // Its right to give orders runs out, and the clock calls another process; then again.
+      // The dead process's lease expires, and the clock starts another process; repeated.
       for (let minutes = 0; minutes < 3; minutes++) {
         clock.advance(MINUTE + 1000);
         await keepServices(process().deps);
@@ -166,7 +166,7 @@ test.each(commands)(
       const wanted = ecs.tasks.filter(({ desiredStatus }) => desiredStatus === 'RUNNING');
       if (after.desired !== 'running') expect(wanted, context).toEqual([]);
       else {
-        // What starts from now on gets its document.
+        // Instances that start from now on get their document.
         const { environment = [] } = definitions()[0]!.containerDefinitions[0]!;
         const token = environment.find(({ name }) => name === 'PLATFORM_RUNNER_SERVICE_TOKEN')!.value;
         const good = after.tokens.filter(({ hash }) => hash === hashKey(token));

@@ -74,7 +74,7 @@ test('CloudWatch reads the newest lines first, in pages of which some are empty'
   expect(asked).toHaveLength(3);
   expect(asked[0]).toEqual({
     logGroupName: `/platform/dev/services/${service.id}`,
-    // CloudWatch refuses to read further back from the end.
+    // CloudWatch rejects earlier times for reads from the end.
     startTime: Date.parse('2024-01-01T00:00:00Z'),
     startFromHead: false,
     limit: 2,
@@ -82,7 +82,7 @@ test('CloudWatch reads the newest lines first, in pages of which some are empty'
   });
   expect(asked[2]).toMatchObject({ nextToken: '2' });
 
-  // A search that finds nothing ends in time.
+  // A search without results ends in time.
   let searches = 0;
   front.actions.FilterLogEvents = () => {
     searches += 1;

@@ -20,14 +20,14 @@ import { isNamed, unless } from '../named-error.ts';
 import { mapThrottlingErrors } from '../tables/throttles.ts';
 import { type LogPlace, parseLogPlace } from './settings.ts';
 
-/** How long one answer may take: CloudWatch answers pages without a line while it searches. */
+/** Maximum time of one read: CloudWatch returns empty pages while it searches. */
 const READ_MS = 15_000;
-/** CloudWatch takes no older time when it reads backwards. */
+/** Earliest time that CloudWatch accepts for backward reads. */
 const OLDEST = Date.parse('2024-01-01T00:00:00Z');
 
 export const logGroupOf = ({ log_group_prefix }: LogPlace, serviceId: string): string => log_group_prefix + serviceId;
 
-/** The logs of services in CloudWatch: a group for each, to which each instance writes a stream. */
+/** Logs of services in CloudWatch: a log group for each service, with a stream for each instance. */
 export class CloudWatchLogs implements ServiceLogs {
   readonly #client: CloudWatchLogsClient;
   readonly #place: LogPlace;
@@ -52,7 +52,7 @@ export class CloudWatchLogs implements ServiceLogs {
         filterPattern: patternFor(severity),
         nextToken,
       });
-      // A service that was never started has no group.
+      // A service that was never started has no log group.
       const page = await this.#client.send(command).catch(unless('ResourceNotFoundException'));
       lines.push(...(page?.events ?? []).map(lineOf).filter((line) => isWanted(line, since, severity)));
       nextToken = page?.nextToken;
@@ -60,7 +60,7 @@ export class CloudWatchLogs implements ServiceLogs {
     return lines.sort((a, b) => a.at - b.at).slice(-limit);
   }
 
-  /** Makes the group of a service, if there is none. */
+  /** Creates the log group of a service if it does not exist. */
   async create(serviceId: string, { retentionDays, tags }: { retentionDays: number; tags: Record<string, string> }) {
     const logGroupName = logGroupOf(this.#place, serviceId);
     try {
@@ -89,7 +89,10 @@ function patternFor(severity: LogSeverity | undefined): string | undefined {
 const isWanted = (line: ServiceLogLine, since: number, severity: LogSeverity = 'DEBUG'): boolean =>
   line.at >= since && severitiesFrom(severity).includes(line.severity);
 
-/** The runner writes lines as JSON (`runner/service/log-lines.ts`). Others are Node's, or parts of a line: nobody knows whose. */
+/**
+ * The runner writes lines as JSON (`runner/service/log-lines.ts`). Other lines come from Node, or are parts of a line
+ * of unknown origin.
+ */
 function lineOf({ message = '', timestamp = 0 }: FilteredLogEvent): ServiceLogLine {
   const line = jsonOf(message);
   const severity = LOG_SEVERITIES.find((each) => each === line?.severity);
@@ -110,6 +113,6 @@ function jsonOf(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** From the text of its setting, with a client whose Region and credentials are those of the environment. */
+/** Creates the logs from the text of their setting, with the environment's Region and credentials. */
 export const createCloudWatchLogs = (place: string, clock: Clock): CloudWatchLogs =>
   new CloudWatchLogs(mapThrottlingErrors(new CloudWatchLogsClient()), { place: parseLogPlace(place), clock });

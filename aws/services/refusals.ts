@@ -3,7 +3,7 @@ import { isNamed } from '../named-error.ts';
 
 const MAX_LENGTH = 500;
 
-/** What AWS says of tasks and orders, and what to do about it. The first that fits counts. */
+/** AWS's reasons about tasks and orders with their remedies. The first match counts. */
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [
     /limit on the number of vCPUs/i,
@@ -24,7 +24,7 @@ const REMEDIES: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** A reason that AWS gives, fit to be shown to users: without names of the account, and with the remedy. */
+/** Returns AWS's reason in a form for users: without names of the account, and with the remedy. */
 export function explained(reason: string): string {
   const remedy = REMEDIES.find(([pattern]) => pattern.test(reason))?.[1];
   const text = reason.replaceAll(/arn:aws[\w-]*:\S+|\b\d{12}\b\S*/g, '…').trim();
@@ -34,7 +34,7 @@ export function explained(reason: string): string {
     .slice(0, MAX_LENGTH);
 }
 
-/** Errors of ECS and of load balancers that the same order would get again, and what to do. */
+/** Errors of ECS and load balancers that a retry of the same order would get again, with their remedies. */
 const FINAL: readonly (readonly [name: string, remedy: string])[] = [
   [
     'UnsupportedFeatureException',
@@ -62,10 +62,10 @@ const FINAL: readonly (readonly [name: string, remedy: string])[] = [
   ],
 ];
 
-/** A name that is in use, or was until a moment ago: another order has made the service, or it is still being deleted. */
+/** A name that is or recently was in use: a concurrent order has created the service, or it is still being deleted. */
 const PASSING = /not idempotent|draining/i;
 
-/** The refusal for an error of AWS that is final; any other error as it is, for it is tried again. */
+/** Converts a final AWS error to a refusal. Returns any other error unchanged, because the order is retried. */
 export function asRefusal(error: unknown): unknown {
   const known = FINAL.find(([name]) => isNamed(error, name));
   if (known) return new ServiceHostError(known[1], { isFinal: true });

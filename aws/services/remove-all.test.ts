@@ -23,10 +23,10 @@ const FOREVER = Number.POSITIVE_INFINITY;
 
 const refused = (name: string) => Object.assign(new Error(name), { name });
 
-/** What AWS has of services, with AWS's rules: deleted services drain, and take their routes with them when they are gone. */
+/** Simulates AWS's resources for services: deleted services drain, and their routes disappear with them. */
 class Aws {
   readonly services = new Set<string>();
-  /** Service -> looks until it is gone. */
+  /** Service -> number of polls until it is gone. */
   readonly draining = new Map<string, number>();
   /** Service -> status. */
   readonly routes = new Map<string, string>();
@@ -39,7 +39,7 @@ class Aws {
   readonly calls: string[] = [];
   gateway: { status: string; deletionProtection: boolean; statusReason?: string } | undefined;
   now = 0;
-  /** Happens at each look. */
+  /** Called at each poll. */
   onLook = (): void => {};
   looksToDrain = 2;
 
@@ -114,7 +114,7 @@ class Aws {
   };
   ListTaskDefinitions = ({ familyPrefix, status }: { familyPrefix: string; status: string }) => ({
     taskDefinitionArns: [...this.definitions].flatMap(([arn, now]) =>
-      // A prefix that is a whole family.
+      // The prefix equals a full family name.
       arn.split(':')[0] === familyPrefix && now === status ? [arn] : [],
     ),
   });

@@ -41,32 +41,35 @@ export interface RemovalClients {
   readonly clock: Clock;
 }
 
-/** What the platform made for services at run time, and CloudFormation therefore would not delete. */
+/** Resources that the platform created for services at run time, and CloudFormation therefore would not delete. */
 export interface ServiceLeftovers {
   readonly cluster: string;
-  /** Prefix of the families of task definitions. */
+  /** Prefix of the task definition families. */
   readonly familyPrefix: string;
-  /** Of the logs. @default - they stay */
+  /** Prefix of the log groups. @default - logs are kept */
   readonly logGroupPrefix?: string | undefined;
-  /** ARN of the gateway that leads to the services. */
+  /** ARN of the services' gateway. */
   readonly gateway?: string | undefined;
-  /** ARN of the listener that leads to them, and the id of the network that holds nothing but them. */
+  /** ARN of the services' listener, and the id of the network that contains only services. */
   readonly listener?: string | undefined;
   readonly vpc?: string | undefined;
-  /** No sooner is nothing left: until then a function that makes services may still run. Milliseconds. */
+  /**
+   * Minimum time before everything counts as removed: until then a function that creates services may still be running.
+   * Milliseconds.
+   */
   readonly settleMs: number;
 }
 
 const POLL_MS = 5000;
-/** Limit of DeleteTaskDefinitions. */
+/** Maximum batch size of DeleteTaskDefinitions. */
 const DELETE_BATCH = 10;
 
 /**
- * Deletes all services of a cluster and what belongs to them, and waits until ECS has taken apart what it made itself: a
- * cluster with services, a gateway with routes, and a network with the interfaces of instances cannot be deleted.
+ * Deletes all services of a cluster with their resources, and waits until ECS has removed the resources that it created
+ * itself: a cluster with services, a gateway with routes, and a network with the interfaces of instances cannot be
+ * deleted.
  *
- * Safe to repeat. Throws when the time `until` has come, or a route cannot be removed, with what is left; another call
- * continues.
+ * Safe to call again. Throws at `until`, or if a route cannot be deleted; the error lists what remains.
  */
 export async function removeAllServices(
   clients: RemovalClients,
@@ -106,7 +109,7 @@ async function deleteServices({ ecs }: RemovalClients, { cluster }: ServiceLefto
   }
 }
 
-/** Deleted services are listed nowhere, but counted while ECS ends their instances. */
+/** Deleted services are not listed, but are counted while ECS stops their instances. */
 async function whatIsLeft(
   { ecs }: RemovalClients,
   { cluster, gateway }: ServiceLeftovers,
@@ -131,7 +134,7 @@ async function routesOf(ecs: ECSClient, gateway: string) {
   return pages.flatMap(({ gatewayRoutes = [] }) => gatewayRoutes);
 }
 
-/** Each step yields after each thing that it has removed. */
+/** Each step yields after every resource that it has removed. */
 async function* removeWaysOfBalancer(
   { elb }: RemovalClients,
   { listener, vpc }: ServiceLeftovers,
@@ -151,7 +154,7 @@ async function* removeWaysOfBalancer(
   }
 }
 
-/** The alarms of a target go with it. */
+/** AWS deletes a target's alarms together with it. */
 async function* removeScaling({ scaling }: RemovalClients, { cluster }: ServiceLeftovers): AsyncGenerator<void> {
   const pages = await Array.fromAsync(
     paginateDescribeScalableTargets({ client: scaling }, { ServiceNamespace: 'ecs' }),
@@ -177,7 +180,7 @@ async function* removeLogs({ logs }: RemovalClients, { logGroupPrefix }: Service
   }
 }
 
-/** ECS deletes only what is deregistered. */
+/** ECS deletes only deregistered task definitions. */
 async function* removeTaskDefinitions(
   { ecs }: RemovalClients,
   { familyPrefix }: ServiceLeftovers,
@@ -203,8 +206,8 @@ async function definitionsOf(ecs: ECSClient, familyPrefix: string, status: TaskD
 }
 
 /**
- * Lets a gateway and its load balancers be deleted, and waits for it. A gateway that is gone is none. Throws if ECS could
- * not, or the time `until` has come.
+ * Disables the deletion protection of a gateway and its load balancers, and waits for it. No-op if the gateway is gone.
+ * Throws if ECS fails, or at `until`.
  */
 export async function liftProtection(
   { ecs, clock }: Pick<RemovalClients, 'ecs' | 'clock'>,

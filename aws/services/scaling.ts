@@ -9,7 +9,7 @@ import { isNamed } from '../named-error.ts';
 
 const CPU_PERCENT = 60;
 
-/** Lets AWS choose the number of instances of running services that may have more than their minimum. */
+/** Auto scaling of running services whose maximum of instances exceeds their minimum. */
 export class Scaling {
   readonly #client: ApplicationAutoScalingClient;
   readonly #cluster: string;
@@ -38,7 +38,7 @@ export class Scaling {
     );
   }
 
-  /** Also what a pause takes: AWS would start instances again. Its policy goes with the target. */
+  /** Also used for a pause, because AWS would start instances again. The policy is deleted with its target. */
   async remove(serviceId: string): Promise<void> {
     try {
       await this.#client.send(new DeregisterScalableTargetCommand(this.#targetOf(serviceId)));

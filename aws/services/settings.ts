@@ -8,21 +8,21 @@ const common = {
   /** Name of the ECS cluster. */
   cluster: name(),
   subnets: z.array(name()).min(1),
-  /** Whether tasks get public addresses, which a network without NAT needs. The group lets only load balancers in. */
+  /** Whether tasks get public addresses, which a network without NAT needs. The group admits only load balancers. */
   public_ip: z.boolean().default(true),
-  /** Of the tasks. */
+  /** Security group of the tasks. */
   security_group: name(),
-  /** Of the runner, with its tag or digest. */
+  /** The runner's image with its tag or digest. */
   image: name(),
-  /** ARN of the role by which ECS pulls the image and writes logs. Tasks have no role of their own. */
+  /** ARN of the role with which ECS pulls the image and writes logs. Tasks have no role. */
   execution_role: name(),
-  /** The service's id follows it. */
+  /** Prefix of task definition families; the service's id follows it. */
   family_prefix: name(),
-  /** The service's id follows it. */
+  /** Prefix of log groups; the service's id follows it. */
   log_group_prefix: name(),
   log_retention_days: z.number().int().positive(),
   stage: name(),
-  /** CPU units of a task; 1024 are one vCPU. */
+  /** CPU units of a task; 1024 units are one vCPU. */
   cpu: z.number().int().positive(),
   /** Memory of a task, in MiB. */
   memory_mb: z.number().int().positive(),
@@ -43,17 +43,22 @@ const services = () =>
       kind: z.literal('alb'),
       /** ARN of the HTTPS listener whose rules lead to the services. */
       listener: name(),
-      /** Of the target groups. */
+      /** Network of the target groups. */
       vpc: name(),
       /** A service's address is `https://<label>.<domain>`. */
       domain: name(),
     }),
   ]);
 
-/** Where services run and how they are reached, from `PLATFORM_SERVICES`. Throws an error that names each wrong member. */
+/**
+ * Parses `PLATFORM_SERVICES`: where services run and how they are reached. Throws an error that names each invalid
+ * member.
+ */
 export const parseServiceSettings = (text: string): ServiceSettings => parse('PLATFORM_SERVICES', services, text);
 
-/** Where the logs of services are, from `PLATFORM_SERVICES_LOGS`, for functions that only read them. Throws the same. */
+/**
+ * Parses `PLATFORM_SERVICES_LOGS`, the location of the logs, for functions that only read them. Throws the same error.
+ */
 export const parseLogPlace = (text: string): LogPlace => parse('PLATFORM_SERVICES_LOGS', logPlace, text);
 
 const logPlace = () => z.strictObject({ log_group_prefix: common.log_group_prefix });

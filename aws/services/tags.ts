@@ -1,20 +1,20 @@
 import type { ServiceOrder, ServiceRef } from '#core/ports/service-host.ts';
 
-/** On everything that the platform makes for a service: whose it is. */
+/** Returns the ownership tags of everything that the platform creates for a service. */
 export const tagsOf = (stage: string, { id, workspaceId }: ServiceRef): Record<string, string> => ({
   'platform:stage': stage,
   'platform:service': id,
   'platform:workspace': workspaceId,
 });
 
-/** On task definitions, and so on tasks, and on ECS services: what they follow. */
+/** Returns the tags of task definitions (and so of tasks) and of ECS services that identify their order. */
 export const orderTagsOf = (stage: string, form: string, order: ServiceOrder): Record<string, string> => ({
   ...tagsOf(stage, order),
   'platform:revision': String(order.revision),
   'platform:form': form,
 });
 
-/** What tags tell about a service or a task; `undefined` for what is not the platform's. */
+/** Information from the tags of a service or a task; `undefined` if it is not the platform's. */
 export interface Tagged {
   readonly serviceId: string;
   readonly workspaceId: string;
@@ -32,6 +32,6 @@ export function readTags(tags: readonly { readonly key?: string; readonly value?
   return { serviceId, workspaceId, revision, form: values.get('platform:form') ?? '' };
 }
 
-/** As ECS takes tags. */
+/** Converts tags to the format of ECS. */
 export const ecsTags = (tags: Record<string, string>): { key: string; value: string }[] =>
   Object.entries(tags).map(([key, value]) => ({ key, value }));

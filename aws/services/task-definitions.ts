@@ -14,16 +14,19 @@ import { logGroupOf } from './logs.ts';
 import type { ServiceSettings } from './settings.ts';
 import { ecsTags, orderTagsOf } from './tags.ts';
 
-/** Limit of DeleteTaskDefinitions. */
+/** Maximum batch size of DeleteTaskDefinitions. */
 const DELETE_BATCH = 10;
 /** Volume -> writable path, where runner/Dockerfile has a volume. Everything else is read-only. */
 const WRITABLE = { home: '/home/user', layer: '/layer', tmp: '/tmp' };
-/** Between SIGTERM and SIGKILL. The runner gives the app 25 of them. */
+/** Grace period between SIGTERM and SIGKILL. The runner gives the app 25 of these seconds. */
 const STOP_SECONDS = 30;
-/** Of log lines that wait for CloudWatch. Beyond them lines are lost: a full log never stops an app. */
+/** Buffer for log lines on their way to CloudWatch. Beyond it lines are dropped: a full buffer never blocks an app. */
 const LOG_BUFFER = '4m';
 
-/** The task definitions of services, one family each. Each order has one of its own, because its token is in there. */
+/**
+ * Task definitions of services, one family per service. Each order has its own task definition, which contains its
+ * token.
+ */
 export class TaskDefinitions {
   readonly #ecs: ECSClient;
   readonly #settings: ServiceSettings;
@@ -34,9 +37,9 @@ export class TaskDefinitions {
   }
 
   /**
-   * Hash of everything in a task definition but the order. A deployment of the stage that changes it, such as with another
-   * image of the runner, has all services made anew: the repository keeps only some images, and a task that is
-   * replaced pulls its own.
+   * Returns a hash of everything in a task definition except the order. A deployment of the stage that changes it, such
+   * as a new runner image, renews all services: the repository keeps only some images, and a replacement task pulls the
+   * image of its own definition.
    */
   async form(): Promise<string> {
     const { subnets, security_group } = this.#settings;
@@ -44,7 +47,7 @@ export class TaskDefinitions {
     return hash('sha256', JSON.stringify([body, subnets, security_group])).slice(0, 16);
   }
 
-  /** Returns the ARN. */
+  /** Registers the task definition of an order. Returns its ARN. */
   async register(order: ServiceOrder): Promise<string> {
     const tags = orderTagsOf(this.#settings.stage, await this.form(), order);
     const { taskDefinition } = await this.#ecs.send(
@@ -53,7 +56,7 @@ export class TaskDefinitions {
     return taskDefinition!.taskDefinitionArn!;
   }
 
-  /** Removes all of a service but one. Tasks and services that still use them go on. */
+  /** Removes all task definitions of a service except one. Tasks and services that still use them continue. */
   async removeAllBut(kept: string | undefined, serviceId: string): Promise<void> {
     const active = await this.#list(serviceId, 'ACTIVE');
     for (const taskDefinition of active.filter((arn) => arn !== kept)) {
@@ -86,9 +89,9 @@ export class TaskDefinitions {
       networkMode: 'awsvpc',
       cpu: String(cpu),
       memory: String(memory_mb),
-      // As the functions: installed dependencies run on the architecture that they were installed on.
+      // Same architecture as the functions: installed dependencies run only where they were installed.
       runtimePlatform: { cpuArchitecture: 'ARM64', operatingSystemFamily: 'LINUX' },
-      // There is no task role: Fargate would give its credentials to every program in the task.
+      // No task role: Fargate would expose its credentials to every program in the task.
       executionRoleArn: execution_role,
       volumes: Object.keys(WRITABLE).map((name) => ({ name })),
       containerDefinitions: [
@@ -96,7 +99,8 @@ export class TaskDefinitions {
           name: CONTAINER_NAME,
           image,
           essential: true,
-          // As the sandboxes' tasks (lib/stacks/compute-stack.ts): the image's user, and no init before the runner.
+          // Same as the sandboxes' tasks (lib/stacks/compute-stack.ts): the image's user, and no init before the
+          // runner.
           user: '1000:1000',
           linuxParameters: { capabilities: { drop: ['ALL'] } },
           readonlyRootFilesystem: true,
@@ -107,7 +111,8 @@ export class TaskDefinitions {
             containerPath,
             readOnly: false,
           })),
-          // DescribeTaskDefinition shows the token to operators of the account. It opens nothing but this one service.
+          // DescribeTaskDefinition shows the token to operators of the account. It grants access only to this one
+          // service.
           environment: [
             { name: 'PLATFORM_RUNNER_SERVICE', value: id },
             { name: 'PLATFORM_RUNNER_SERVICE_TOKEN', value: token },

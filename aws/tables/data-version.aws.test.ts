@@ -5,7 +5,7 @@ import { createTables, dynamoDbClient } from '#test/helpers/aws.ts';
 import { checkTables, takeDataVersion } from './data-version.ts';
 
 const client = dynamoDbClient();
-/** The first versions of the data, of platforms 0.1.0, 0.2.0 and so on. */
+/** Returns the first versions of the data, of platforms 0.1.0, 0.2.0 and so on. */
 const upTo = (count: number): DataVersion[] =>
   Array.from({ length: count }, (_, index) => ({
     ...{ version: index + 1, platform: `0.${index + 1}.0`, changes: 'x', migration: 'x', shapes: 'x' },

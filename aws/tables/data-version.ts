@@ -9,7 +9,7 @@ import {
 import { DATA_VERSIONS, type DataVersion, DataVersionError } from '#core/base/data-versions.ts';
 import { TABLE_NAMES } from '#core/ports/table-rules.ts';
 
-/** In the main table: version of the data, and of the platform that brought it there. */
+/** Item of the main table with the version of the data, and of the platform that wrote it. */
 const KEY = { pk: { S: 'PLATFORM' }, sk: { S: 'DATA_VERSION' } };
 
 interface Stored {
@@ -18,8 +18,8 @@ interface Stored {
 }
 
 /**
- * Takes the data of a stage for the newest version of the list, and writes down that it is; data of one version later stays so. Data
- * without a version is of the first, an empty table of the newest. Safe to repeat, and at the same time.
+ * Upgrades the recorded version of a stage's data to the newest of the list. Data without a version counts as the
+ * first, an empty table as the newest. Idempotent, also if called concurrently.
  *
  * Throws {@link DataVersionError}, and changes nothing, if the data is more than one version away.
  */
@@ -77,12 +77,12 @@ async function write(
   try {
     await client.send(new PutItemCommand({ TableName, Item, ...condition }));
   } catch (error) {
-    // Another deployment was here in the meantime: its version stands.
+    // A concurrent deployment has written a version, which stays.
     if (!(error instanceof ConditionalCheckFailedException)) throw error;
   }
 }
 
-/** Throws, with the name of the table, unless all tables of a stage are there and may be used, as after a restore. */
+/** Throws with the name of the table unless all tables of a stage exist and are usable, for example after a restore. */
 export async function checkTables(client: DynamoDBClient, tablePrefix: string): Promise<void> {
   for (const name of TABLE_NAMES) {
     const TableName = tablePrefix + name;

@@ -13,11 +13,11 @@ describe('DynamoTable', () => {
     });
   });
 
-  // DynamoDB Local never has these, so they are put between the client and it.
+  // DynamoDB Local never throws these errors, so they are injected between the client and it.
   describe('when DynamoDB is busy', () => {
     const key = { pk: 'p', sk: 's' };
 
-    /** A table whose first requests, as many as there are errors, fail before they are sent. */
+    /** Returns a table whose first requests fail with these errors before they are sent. */
     async function failing(errors: Error[]) {
       const client = dynamoDbClient();
       const { main } = await newTables(new ManualClock(), client);

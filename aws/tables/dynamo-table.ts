@@ -56,13 +56,13 @@ import { isThrottledPart } from './throttles.ts';
 
 type Attributes = Record<string, AttributeValue>;
 
-/** Further tries after those of the SDK, with exponential backoff from 25 ms: under a second in all. */
+/** Additional retries after those of the SDK, with exponential backoff from 25 ms: less than a second in total. */
 const RETRIES = 5;
 const FIRST_PAUSE_MS = 25;
 
 /**
- * {@link Table} in a DynamoDB table of the form `TABLE_SCHEMA`. Scalars are stored as DynamoDB's own types, objects and
- * arrays as a map whose one member holds their JSON text (see `Attribute`).
+ * {@link Table} in a DynamoDB table with the schema `TABLE_SCHEMA`. Scalars are stored as DynamoDB's own types, objects
+ * and arrays as a map with a single member that holds their JSON text (see `Attribute`).
  */
 export class DynamoTable implements Table {
   readonly #client: DynamoDBClient;
@@ -70,7 +70,7 @@ export class DynamoTable implements Table {
   readonly #clock: Clock;
   readonly #projection: Projection;
 
-  /** `projection`: of the table's indexes. */
+  /** @param projection Projection of the table's indexes. */
   constructor(client: DynamoDBClient, tableName: string, clock: Clock, projection: Projection) {
     this.#client = client;
     this.#tableName = tableName;
@@ -88,7 +88,7 @@ export class DynamoTable implements Table {
 
   async batchGet(keys: readonly Key[]): Promise<(Item | undefined)[]> {
     checkBatch(keys);
-    // DynamoDB refuses duplicate keys.
+    // DynamoDB rejects duplicate keys.
     let left = [...new Map(keys.map((key) => [idOf(key), keyAttributes(key)])).values()];
     const found = new Map<string, Item>();
     for (let idle = 0; left.length > 0; ) {
@@ -101,7 +101,7 @@ export class DynamoTable implements Table {
         if (item) found.set(idOf(item), item);
       }
       left = UnprocessedKeys?.[this.#tableName]?.Keys ?? [];
-      // One answer has at most 16 MB. The remaining keys can be requested immediately.
+      // One response has at most 16 MB. The remaining keys can be requested immediately.
       idle = items.length > 0 ? 0 : idle + 1;
       if (idle > RETRIES) throw new Error(`DynamoDB left ${left.length} keys of a batch unread`);
       if (left.length > 0 && idle > 0) await pause(idle);
@@ -162,8 +162,8 @@ export class DynamoTable implements Table {
     const plan = planQuery(query);
     const items: Item[] = [];
     let startKey = startKeyOf(plan);
-    // One item more than requested shows whether another page follows. Expired items and the limit of 1 MB an answer may
-    // need several queries.
+    // One item more than requested shows whether another page follows. Expired items and the limit of 1 MB per response
+    // may require several queries.
     do {
       const answer = await this.#client.send(
         new QueryCommand({
@@ -185,7 +185,7 @@ export class DynamoTable implements Table {
     return { items, cursor: plan.cursorAfter(items.at(-1)!) };
   }
 
-  /** The visible items of a query's answer. */
+  /** Returns the visible items of a query's result. */
   async #itemsOf({ index, pk }: QueryPlan, found: readonly Attributes[]): Promise<Item[]> {
     if (index === undefined || this.#projection === 'ALL') {
       return found.map((attributes) => this.#visible(attributes)).filter((item) => item !== undefined);
@@ -204,7 +204,7 @@ export class DynamoTable implements Table {
     const TransactItems = operations.map((operation) => this.#transactItem(operation));
     for (let tries = 0; ; tries += 1) {
       try {
-        // The SDK gives each command a token, by which DynamoDB recognises retries after a lost answer.
+        // The SDK gives each command a token, by which DynamoDB recognizes retries after a lost response.
         await this.#client.send(new TransactWriteItemsCommand({ TransactItems }));
         return { ok: true };
       } catch (error) {
@@ -249,7 +249,7 @@ export class DynamoTable implements Table {
   }
 }
 
-/** Sends one write. A failed condition is a result. Waits for a transaction that holds the item. */
+/** Sends one write. A failed condition is a result, not an error. Waits for a transaction that locks the item. */
 async function write<T>(send: () => Promise<T>): Promise<T | { ok: false }> {
   for (let tries = 0; ; tries += 1) {
     try {
@@ -262,7 +262,9 @@ async function write<T>(send: () => Promise<T>): Promise<T | { ok: false }> {
   }
 }
 
-/** Whether the condition failed because an earlier try of the same put stored the item and its answer was lost. */
+/**
+ * Whether the condition failed because an earlier attempt of the same put stored the item and its response was lost.
+ */
 function wasPutBefore(error: unknown, stored: Attributes): boolean {
   if (!isNamed(error, 'ConditionalCheckFailedException')) return false;
   const { $metadata, Item } = error as ConditionalCheckFailedException;
@@ -327,7 +329,7 @@ class Placeholders {
     return placeholder;
   }
 
-  /** `undefined` if there are none: DynamoDB refuses empty maps. */
+  /** `undefined` if there are none: DynamoDB rejects empty maps. */
   get members() {
     return {
       ExpressionAttributeNames: this.#names.length > 0 ? Object.fromEntries(this.#names) : undefined,
@@ -359,7 +361,7 @@ function conditionText(condition: Condition, placeholders: Placeholders): string
     case 'and':
     case 'or': {
       const parts = condition.conditions.map((part) => conditionText(part, placeholders));
-      // DynamoDB refuses redundant parentheses.
+      // DynamoDB rejects redundant parentheses.
       return parts.length === 1 ? parts[0]! : `(${parts.join(condition.op === 'and' ? ' AND ' : ' OR ')})`;
     }
   }
@@ -372,7 +374,7 @@ function updateText({ set, add, remove }: EncodedChanges, placeholders: Placehol
     ['REMOVE', remove.map((name) => placeholders.name(name))],
   ];
   const text = clauses.filter(([, parts]) => parts.length > 0).map(([verb, parts]) => `${verb} ${parts.join(', ')}`);
-  // It must say something.
+  // The expression must not be empty.
   return text.length > 0 ? text.join(' ') : `REMOVE ${placeholders.name(NO_ATTRIBUTE)}`;
 }
 

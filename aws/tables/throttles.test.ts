@@ -28,7 +28,7 @@ import { mapThrottlingErrors } from './throttles.ts';
 const RUN_ID = '11111111-2222-4333-8444-555555555555';
 const WORKSPACE = '11111111-2222-4333-8444-666666666666';
 
-/** An AWS that answers every request with this error, as the service's protocol has it; `asked` counts them. */
+/** Starts a fake AWS that answers every request with this error in the service's protocol; `asked` counts them. */
 async function refusingAws(name: string) {
   const state = { asked: 0 };
   const server = createServer((request, response) => {
@@ -44,7 +44,7 @@ async function refusingAws(name: string) {
         'content-type': 'application/x-amz-json-1.0',
         'x-amzn-errortype': name,
       });
-      // DynamoDB tells in the body why it cancels a transaction.
+      // DynamoDB gives the reason for cancelling a transaction in the body.
       const CancellationReasons = [{ Code: 'ThrottlingError' }];
       response.end(JSON.stringify({ __type: name, message: 'Rate exceeded', CancellationReasons }));
     });
@@ -58,7 +58,7 @@ async function refusingAws(name: string) {
 type Account = Awaited<ReturnType<typeof refusingAws>>['account'];
 const clock = () => new HastyClock();
 
-/** One request of each adapter, and the name by which AWS throttles it. */
+/** One request of each adapter, and the name of AWS's throttling error for it. */
 const ADAPTERS: readonly (readonly [adapter: string, name: string, ask: (account: Account) => Promise<unknown>])[] = [
   ['a read of a table', 'ProvisionedThroughputExceededException', (account) => tableOf(account).get(KEY)],
   ['a read of many items', 'ThrottlingException', (account) => tableOf(account).batchGet([KEY])],
@@ -136,7 +136,7 @@ describe('a throttle of AWS ends as a retryable error with a wait', () => {
       is_retryable: true,
       suggested_wait_time: 2,
     });
-    // What AWS said names parts of the account.
+    // AWS's message names parts of the account.
     expect(body).not.toContain('Rate exceeded');
   });
 
@@ -148,7 +148,7 @@ describe('a throttle of AWS ends as a retryable error with a wait', () => {
   });
 });
 
-/** Clients whose throttles do not become answers as they are, and why. */
+/** Clients whose throttling errors are not mapped, with the reason. */
 const OTHER_CLIENTS: Readonly<Record<string, string>> = {
   'aws/fargate/sandbox.ts LambdaClient': 'invokeStreaming tells',
   'aws/microvm/sandbox.ts LambdaMicrovmsClient': 'asks again until half of the time is over, and tells itself',

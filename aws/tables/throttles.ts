@@ -1,22 +1,23 @@
 import { HostBusyError } from '#core/base/errors.ts';
 
-/** What AWS calls a refusal for too many requests: each service by the reference of its API, "Common errors". */
+/** Names of AWS's errors for too many requests; see "Common errors" in each service's API reference. */
 const THROTTLES = [
-  // DynamoDB, Secrets Manager, ECS, CloudWatch Logs, Application Auto Scaling, EventBridge Scheduler.
+  // Used by DynamoDB, Secrets Manager, ECS, CloudWatch Logs, Application Auto Scaling, EventBridge Scheduler.
   'ThrottlingException',
   // DynamoDB.
   'ProvisionedThroughputExceededException',
   'RequestLimitExceeded',
   // Lambda, SES.
   'TooManyRequestsException',
-  // EventBridge Scheduler, for requests a second, too: docs.aws.amazon.com/scheduler/latest/UserGuide/scheduler-quotas.html.
+  // EventBridge Scheduler uses it for its request rate, too:
+  // docs.aws.amazon.com/scheduler/latest/UserGuide/scheduler-quotas.html.
   'ServiceQuotaExceededException',
-  // S3, Elastic Load Balancing.
+  // Used by S3 and Elastic Load Balancing.
   'SlowDown',
   'Throttling',
 ];
 
-/** Of the parts of a transaction that DynamoDB cancelled. */
+/** Reasons in a cancelled DynamoDB transaction. */
 const THROTTLED_PARTS = ['ThrottlingError', 'ProvisionedThroughputExceeded', 'RequestLimitExceeded'];
 
 type Middleware = (next: (args: never) => Promise<unknown>) => (args: never) => Promise<unknown>;
@@ -29,11 +30,11 @@ interface Client {
 }
 
 /**
- * Makes the client throw {@link HostBusyError} when AWS throttles it. The SDK retries first. The SDK's own log is removed: it
- * copies each request and answer, and is never read.
+ * Makes the client throw {@link HostBusyError} when AWS throttles it, after the SDK's own retries. Removes the SDK's
+ * logging, which copies each request and response, and is never read.
  */
 export function mapThrottlingErrors<Sdk>(client: Sdk): Sdk {
-  // The stacks of different clients share no type.
+  // The middleware stacks of different clients have no common type.
   const { middlewareStack } = client as Client;
   middlewareStack.remove('loggerMiddleware');
   middlewareStack.add(
@@ -49,7 +50,7 @@ export function mapThrottlingErrors<Sdk>(client: Sdk): Sdk {
   return client;
 }
 
-/** Whether AWS refused a request because there were too many. */
+/** Whether AWS rejected a request because of too many requests. */
 export const isThrottle = (error: unknown): boolean => error instanceof Error && THROTTLES.includes(error.name);
 
 /** Whether DynamoDB cancelled a transaction because it throttles one of its items. */

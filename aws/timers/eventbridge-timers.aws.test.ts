@@ -89,7 +89,7 @@ test('what is missing is set and what is left over removed', async () => {
   const [kept, left, missing] = [timer('1 * * * *'), timer('2 * * * *'), timer('3 * * * *')];
   await timers.set(kept);
   await timers.set(left);
-  // The same schedule at another time: what it was is left over, too.
+  // The same schedule at another time; its former timers are obsolete, too.
   const changed = { ...kept, cronExpression: '4 * * * *' };
   async function* wanted() {
     yield* [kept, missing, changed];

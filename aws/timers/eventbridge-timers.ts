@@ -14,25 +14,25 @@ import type { TimerEvent } from './timer-queue.ts';
 
 export interface EventBridgeTimersProps {
   readonly client: SchedulerClient;
-  /** One schedule group a stage. */
+  /** Schedule group of the stage. */
   readonly group: string;
   /** ARN of the queue that wakes `schedule-fired`. */
   readonly queueArn: string;
-  /** ARN of the queue for what could not be delivered. */
+  /** ARN of the dead-letter queue. */
   readonly deadQueueArn: string;
-  /** ARN of the role by which EventBridge Scheduler sends to the queues. */
+  /** ARN of the role with which EventBridge Scheduler sends to the queues. */
   readonly roleArn: string;
 }
 
-/** A minute that is later than this is missed: `core/automation/schedules/runs/fire.ts`. */
+/** A run that is later than this counts as missed: `core/automation/schedules/runs/fire.ts`. */
 const MAX_AGE_SECONDS = 300;
 const MAX_RETRIES = 20;
 const PAGE_SIZE = 100;
 const UUID_LENGTH = 36;
 
 /**
- * {@link Timers} in EventBridge Scheduler: one or two schedules a timer. Their names hold a hash of what they do, so none
- * is ever changed: a name that is there is right, and what there is to set and to remove can be told by names alone.
+ * {@link Timers} in EventBridge Scheduler: one or two schedules per timer. Their names contain a hash of their content,
+ * so none is ever changed: names alone show which schedules to create and which to remove.
  */
 export class EventBridgeTimers implements Timers {
   readonly #props: EventBridgeTimersProps;
@@ -53,7 +53,7 @@ export class EventBridgeTimers implements Timers {
     wanted: () => AsyncIterable<Timer>,
     current: (scheduleId: string) => Promise<Timer | undefined>,
   ): Promise<{ set: number; removed: number }> {
-    // The names first: whatever is set from then on cannot be taken for left over.
+    // The names are listed first, so that schedules created from now on are not taken for obsolete ones.
     const left = new Set(await Array.fromAsync(this.#names()));
     let set = 0;
     for await (const timer of wanted()) {
@@ -136,6 +136,6 @@ interface Part {
   readonly expression: string;
 }
 
-/** With a client of its own, found by the SDK's standard variables. */
+/** Creates a client from the SDK's standard variables. */
 export const createEventBridgeTimers = (props: Omit<EventBridgeTimersProps, 'client'>): EventBridgeTimers =>
   new EventBridgeTimers({ client: mapThrottlingErrors(new SchedulerClient()), ...props });

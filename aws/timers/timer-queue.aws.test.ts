@@ -8,7 +8,7 @@ import { fireFromQueue, RETRY_SECONDS, retrySoon } from './timer-queue.ts';
 const options = { ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto };
 const client = new SQSClient(options);
 
-/** A queue with a message that nothing can be made of, and the message as Lambda gives it to a function. */
+/** Creates a queue with an invalid message, and returns the message in Lambda's format. */
 async function receivedMessage() {
   const QueueName = `fires-${randomUUID()}`;
   const { QueueUrl } = await client.send(
@@ -29,7 +29,7 @@ test('a message that failed comes again after half a minute, long before its min
   const failed = await fireFromQueue(deps, [message]);
   expect(failed).toEqual([message]);
   const log = { ...deps.log, warn: (...said: unknown[]) => void asked.push(said) };
-  // The emulator's clock cannot be moved: a receipt that it takes, and one that it refuses.
+  // The emulator's clock cannot be advanced: one receipt is valid and the other is not.
   await retrySoon({ log }, failed, options);
   expect(asked).toEqual([]);
   await retrySoon({ log }, [{ ...message, receiptHandle: 'unknown' }], options);

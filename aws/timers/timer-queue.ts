@@ -3,11 +3,11 @@ import * as z from 'zod';
 import { fireDue } from '#core/automation/schedules/runs/fire.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** JSON message of a timer; `EventBridgeTimers` writes it. */
+/** JSON message of a timer, written by `EventBridgeTimers`. */
 const timerEvent = z.object({
   workspace_id: z.uuid(),
   schedule_id: z.uuid(),
-  /** Epoch milliseconds of the minute that is due. */
+  /** Epoch milliseconds of the due minute. */
   scheduled_time: z.iso.datetime({ offset: true }).transform((text) => Date.parse(text)),
 });
 export type TimerEvent = z.input<typeof timerEvent>;
@@ -20,7 +20,7 @@ interface Message {
 /**
  * Runs the schedules of all messages concurrently, and waits for the runs. One failure does not affect other messages.
  *
- * @returns the messages to deliver again, because nothing was done for them.
+ * @returns The messages to deliver again, because they had no effect.
  */
 export async function fireFromQueue<Each extends Message>(deps: Deps, messages: readonly Each[]): Promise<Each[]> {
   const ended = await Promise.allSettled(messages.map(({ body }) => fire(deps, body)));
@@ -32,12 +32,15 @@ export async function fireFromQueue<Each extends Message>(deps: Deps, messages: 
   });
 }
 
-/** A minute that is five minutes late counts as missed, so a failed message comes again sooner than the queue's own timeout. */
+/**
+ * A run that is five minutes late counts as missed, so a failed message must return sooner than the queue's own
+ * timeout.
+ */
 export const RETRY_SECONDS = 30;
 
 /**
- * Makes failed messages visible again after {@link RETRY_SECONDS}. Never throws: without it they come again after the queue's
- * visibility timeout.
+ * Makes failed messages visible again after {@link RETRY_SECONDS}. Never throws: on failure they return after the
+ * queue's visibility timeout.
  */
 export async function retrySoon(
   { log }: Pick<Deps, 'log'>,
@@ -47,7 +50,7 @@ export async function retrySoon(
   const [first] = messages;
   if (first === undefined) return;
   try {
-    // Loaded on use: messages seldom fail.
+    // Loaded on demand: messages seldom fail.
     const { ChangeMessageVisibilityBatchCommand, GetQueueUrlCommand, SQSClient } = await import('@aws-sdk/client-sqs');
     const client = new SQSClient(options);
     const { QueueUrl } = await client.send(

@@ -5,7 +5,7 @@ import { customResource } from '../custom-resource.ts';
 import { host } from '../host.ts';
 
 const client = new LambdaClient();
-/** Those of all functions are deployed with this one. */
+/** Folder with the bundles of all functions, which are deployed with this one. */
 const bundles = join(import.meta.dirname, '..');
 
 const make = async ({ ResourceProperties }: { readonly ResourceProperties: unknown }) => {
@@ -13,7 +13,7 @@ const make = async ({ ResourceProperties }: { readonly ResourceProperties: unkno
   return { id: await publishCompileCache(order, { bundles, log: host.log, client }) };
 };
 
-/** Makes the compile cache of each function with the Node that will run it, as a layer. */
+/** Builds the compile cache of each function as a layer, with the same Node that will run the function. */
 export const handler = customResource({
   onCreate: make,
   onUpdate: make,

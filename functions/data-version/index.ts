@@ -6,5 +6,5 @@ import { host } from '../host.ts';
 const client = new DynamoDBClient();
 const take = () => takeDataVersion(client, host.config.tablePrefix);
 
-/** Refuses to deploy functions for data that they do not take. */
+/** Fails the deployment of functions that do not support the version of the data. */
 export const handler = customResource({ onCreate: take, onUpdate: take });

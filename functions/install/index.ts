@@ -6,5 +6,5 @@ import { host } from '../host.ts';
 const parts = { ...host, ...tableParts(host), ...blobParts(host) };
 const deps = { ...parts, ...sandboxParts(parts), ...wakeParts(host) };
 
-/** Called by `agents` after an upload. A job that is delivered twice installs once. */
+/** Invoked by `agents` after an upload. Idempotent if a job is delivered twice. */
 export const handler = (job: InstallJob): Promise<void> => install(deps, job);

@@ -4,5 +4,5 @@ import { host } from '../host.ts';
 
 const client = new LambdaMicrovmsClient();
 
-/** Called by a clock. The next tick tries again after a failure. */
+/** Invoked by a clock. The next tick retries after a failure. */
 export const handler = (): Promise<void> => sweepMicrovms({ ...host, client }, host.config.microvmImage);

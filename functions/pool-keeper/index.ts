@@ -19,13 +19,16 @@ const keeper = new PoolKeeper(
   },
 );
 
-/** From EventBridge, or from a call that waits for a sandbox. */
+/** An event from EventBridge, or from a call that waits for a sandbox. */
 interface KeeperEvent {
   readonly 'detail-type'?: 'ECS Task State Change' | 'Scheduled Event';
   readonly detail?: Task;
 }
 
-/** Called when a task changes its state, every minute, and when a call waits. The next call tries again after a failure. */
+/**
+ * Invoked when a task changes its state, every minute, and when a call waits. The next invocation retries after a
+ * failure.
+ */
 export async function handler({ 'detail-type': type, detail }: KeeperEvent): Promise<void> {
   if (type === 'ECS Task State Change') await keeper.onTask(detail!);
   if (type === 'Scheduled Event') await keeper.reconcile();

@@ -5,5 +5,5 @@ import { host } from '../host.ts';
 const onChange = ({ ResourceProperties }: { readonly ResourceProperties: unknown }): Promise<void> =>
   tryRelease(parseRelease(ResourceProperties), host.clock);
 
-/** Comes between a new deployment of the API and the stage that shall serve it: an error rolls the stack back. */
+/** Runs between a new deployment of the API and the update of its stage: an error rolls the stack back. */
 export const handler = customResource({ onCreate: onChange, onUpdate: onChange });

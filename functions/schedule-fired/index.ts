@@ -5,7 +5,7 @@ import { host } from '../host.ts';
 
 const deps = awsDeps(host.config);
 
-/** Called with messages of EventBridge Scheduler from the queue. Returns those that must be delivered again. */
+/** Invoked with messages of EventBridge Scheduler from the queue. Returns those that must be delivered again. */
 export async function handler(event: SQSEvent): Promise<SQSBatchResponse> {
   const failed = await fireFromQueue(deps, event.Records);
   await Promise.all([retrySoon(deps, failed), deps.settled()]);

@@ -12,7 +12,7 @@ const deps: KeeperDeps = {
   wakeServices: (ids) => applyServices(deps, ids),
 };
 
-/** Called when services change, when ECS tells something about them, and every minute. */
+/** Invoked when services change, for ECS events about them, and every minute. */
 export async function handler(event: KeeperEvent): Promise<void> {
   await onKeeperEvent(deps, event);
   await host.settled();

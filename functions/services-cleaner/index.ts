@@ -6,10 +6,10 @@ import { cleanerOf } from '#aws/services/cleaner.ts';
 import { customResource } from '../custom-resource.ts';
 import { host } from '../host.ts';
 
-// Many calls one after the other, some of which AWS lets through once a second.
+// It makes many sequential calls, some of which AWS limits to one a second.
 const calm = { maxAttempts: 10 };
 
-/** Removes all services together with their stack, so that the cluster, what leads to it and its network can be deleted. */
+/** Removes all services together with their stack, so that the cluster, its ingress and its network can be deleted. */
 export const handler = customResource(
   cleanerOf({
     ecs: new ECSClient(calm),

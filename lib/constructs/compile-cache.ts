@@ -7,12 +7,12 @@ import { PlatformFunction } from './platform-function.ts';
 const MAKER = 'compile-cache';
 /** Lambda unpacks layers into `/opt`, which a function cannot write to. */
 const FOLDER = '/opt/compile-cache';
-/** A minute to compile, as `aws/compile-cache.ts` has it, and the time that Lambda takes for the layer. */
+/** A minute to compile, the limit of `aws/compile-cache.ts`, and Lambda's time to publish the layer. */
 const LIMIT = Duration.minutes(3);
 
 /**
- * The function that makes compile caches. V8 takes a cache of its very version, processor and flags only, so a function of the same
- * runtime makes them at deployment. Its code is the bundles of all functions.
+ * Function that builds compile caches. V8 accepts only a cache of the same version, processor and flags, so a function
+ * with the same runtime builds them at deployment. Its code contains the bundles of all functions.
  */
 export class CompileCacheMaker extends Construct {
   constructor(scope: Construct, id: string, { stage, bundles }: { readonly stage: Stage; readonly bundles: string }) {
@@ -31,8 +31,8 @@ export class CompileCacheMaker extends Construct {
 }
 
 /**
- * Gives a function a layer with the compile cache of its bundle, which is made anew when the bundle changes. The maker is in the stack of
- * the API; other stacks come after it. Where the cache does not fit, Node compiles as ever.
+ * Gives a function a layer with the compile cache of its bundle, which is rebuilt when the bundle changes. The maker is
+ * in the API stack; other stacks come after it. If the cache does not match, Node compiles as usual.
  */
 export function useCompileCache(fn: PlatformFunction, stage: Stage): CustomResource {
   const { lambda } = fn;
@@ -47,11 +47,11 @@ export function useCompileCache(fn: PlatformFunction, stage: Stage): CustomResou
       Bundle: fn.node.id,
       LayerName: functionNameOf(stage, fn.node.id),
       Folder: FOLDER,
-      // Names the content: other code gets another cache.
+      // Identifies the content: changed code gets a new cache.
       Code: Stack.of(fn).resolve(resource.code).s3Key,
     },
   });
-  // Not by `addLayers`: what names a version of a function would then depend on the CDK's list of runtimes.
+  // Not set with `addLayers`: the logical id of a function version would then depend on the CDK's list of runtimes.
   resource.layers = [cache.ref];
   lambda.addEnvironment('NODE_COMPILE_CACHE', FOLDER);
   lambda.addEnvironment('NODE_COMPILE_CACHE_PORTABLE', '1');

@@ -7,8 +7,8 @@ import { type Stage, tablePrefixOf } from '../config.ts';
 import { PlatformFunction } from './platform-function.ts';
 
 /**
- * A deployment that brings another version of the data (`core/base/data-versions.ts`) fails here unless the tables have one next to it. What
- * depends on this is deployed only then.
+ * Fails a deployment with a new version of the data (`core/base/data-versions.ts`) unless the tables have an adjacent
+ * one. Constructs that depend on it are deployed only afterwards.
  */
 export class DataVersionCheck extends Construct {
   constructor(scope: Construct, id: string, { stage, bundles }: { readonly stage: Stage; readonly bundles: string }) {

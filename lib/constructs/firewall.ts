@@ -8,14 +8,14 @@ import { platformNameOf, type Stage } from '../config.ts';
 export interface FirewallProps {
   readonly stage: Stage;
   readonly requestsPerFiveMinutes: number;
-  /** Deployed stage that it protects. */
+  /** Deployed stage to protect. */
   readonly apiStage: IStage;
-  /** What CloudFront proves itself with: of its requests the address of its client counts. @default - there is none */
+  /** CloudFront's token: its requests are counted by the address of the client. @default - no CloudFront */
   readonly frontToken?: string;
 }
 
 /**
- * A web ACL in front of a REST API's stage. It refuses addresses that send too many requests, or that AWS lists as
+ * A web ACL in front of a REST API's stage. It blocks addresses that send too many requests, or that AWS lists as
  * malicious. No rule inspects bodies, because agents may receive any text.
  */
 export class Firewall extends Construct {
@@ -31,7 +31,7 @@ export class Firewall extends Construct {
       scope: 'REGIONAL',
       defaultAction: { allow: {} },
       visibilityConfig: visibility('firewall'),
-      // In the platform's error envelope, which WAF's own answer lacks.
+      // Response in the platform's error envelope, instead of WAF's own.
       customResponseBodies: { refused: { contentType: 'APPLICATION_JSON', content: REFUSED } },
       rules: [
         {
@@ -98,7 +98,7 @@ const isOfFront = (token: string): CfnWebACL.StatementProperty => ({
   },
 });
 
-/** Without a request id: WAF cannot write one into a body. */
+/** The body has no request id, because WAF cannot insert one. */
 const REFUSED = JSON.stringify({
   error: {
     code: 'RATE_LIMITED',

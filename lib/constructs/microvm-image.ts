@@ -14,11 +14,11 @@ export interface MicrovmImageProps {
 }
 
 const HOOKS_PORT = 9000;
-/** A VM whose runner gets no connection in this time ends: its starter has died. */
+/** A VM whose runner gets no connection within this time ends, because its starter has died. */
 const LEASE_SECONDS = 60;
 
 /**
- * The image of sandboxes in MicroVMs. AWS builds it from a folder, starts it, and takes a snapshot of memory and disk, from
+ * Image of sandboxes in MicroVMs. AWS builds it from a folder, starts it, and takes a snapshot of memory and disk, from
  * which each VM starts. Deploying needs no Docker. The deployment waits for the build and fails with it; see its log.
  */
 export class MicrovmImage extends Construct {
@@ -38,7 +38,7 @@ export class MicrovmImage extends Construct {
     role.addToPolicy(
       new PolicyStatement({ actions: ['s3:GetObject'], resources: [asset.bucket.arnForObjects(asset.s3ObjectKey)] }),
     );
-    // The only place with the reason of a failed build.
+    // Only this log contains the reason of a failed build.
     logGroup.grantWrite(role);
     const image = new CfnMicrovmImage(this, 'image', {
       name: microvmImageNameOf(stage),
@@ -67,7 +67,7 @@ export class MicrovmImage extends Construct {
       },
       logging: { cloudWatch: { logGroup: logGroup.logGroupName } },
     });
-    // The build starts only after the role has its rights.
+    // The build must not start before the role has its permissions.
     image.node.addDependency(role);
   }
 }

@@ -33,18 +33,18 @@ export interface PlatformFunctionProps {
   readonly stage: Stage;
   /** Folder with `index.mjs`; Lambda calls its export `handler`. */
   readonly bundle: string;
-  /** Patterns of files that are not deployed. @default - none */
+  /** Patterns of files to exclude from the deployment. @default - none */
   readonly exclude?: string[];
-  /** What Lambda calls instead. @default index.handler */
+  /** Handler that Lambda calls. @default index.handler */
   readonly handler?: string;
   readonly memoryMb: number;
   readonly timeoutSeconds: number;
-  /** Environment variables, besides the defaults and those that the `use...` methods add. */
+  /** Environment variables in addition to the defaults and those that the `use...` methods add. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Executions that are set aside for it, and its most. @default - none, and no limit but the account's */
+  /** Reserved concurrency, which is also its maximum. @default - none, limited only by the account */
   readonly reserved?: number | undefined;
   /**
-   * Network that the function runs in. It then reaches this network only.
+   * Network that the function runs in. It can then reach only this network.
    *
    * @default - none: the function reaches the internet
    */
@@ -55,11 +55,11 @@ export interface PlatformFunctionProps {
  * A Lambda function with the platform's defaults:
  *
  * - name `platform-<stage>-<id>`, Node 24 on arm64, handler `index.handler`
- * - a log group `/aws/lambda/<name>` with the stage's retention, kept if the stage keeps its data
- * - a role of its own that may only write these logs and X-Ray traces; active tracing
+ * - a log group `/aws/lambda/<name>` with the stage's retention, retained if the stage keeps its data
+ * - its own role, which may only write these logs and X-Ray traces; active tracing
  * - environment: `POWERTOOLS_SERVICE_NAME` (the id), `POWERTOOLS_METRICS_NAMESPACE`, `PLATFORM_LOG_LEVEL`
  *
- * Each `use...` method adds a setting together with the rights that it needs.
+ * Each `use...` method adds a setting together with the permissions that it needs.
  */
 export class PlatformFunction extends Construct {
   readonly lambda: LambdaFunction;
@@ -76,7 +76,7 @@ export class PlatformFunction extends Construct {
       retention: stage.logRetentionDays,
       removalPolicy: removalPolicyOf(stage),
     });
-    // Not Lambda's managed policy, which lets a function write to every log group.
+    // Replaces Lambda's managed policy, which lets a function write to every log group.
     const role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
     logGroup.grantWrite(role);
     this.lambda = new LambdaFunction(this, 'Function', {
@@ -91,7 +91,8 @@ export class PlatformFunction extends Construct {
       role,
       logGroup,
       tracing: Tracing.ACTIVE,
-      // Calls that began with a version end with it. A version goes with its function, or with the deployment that failed.
+      // Running calls finish with their version. A version is deleted with its function, or with the deployment that
+      // failed.
       currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE },
       ...props.network,
       environment: {
@@ -102,7 +103,8 @@ export class PlatformFunction extends Construct {
       },
     });
     if (props.network) {
-      // Lambda attaches the function to the network with these, before it runs. From inside, EC2 is out of reach.
+      // Lambda uses these permissions to attach the function to the network before it runs. From inside, EC2 is
+      // unreachable.
       const actions = ['Create', 'Describe', 'Delete'].map(
         (verb) => `ec2:${verb}NetworkInterface${verb === 'Describe' ? 's' : ''}`,
       );
@@ -135,7 +137,7 @@ export class PlatformFunction extends Construct {
     const arn = `arn:\${AWS::Partition}:s3:::${bucket}`;
     const inFolders = (folders: readonly BlobFolder[]) => folders.map((folder) => `${arn}/${folder}/*`);
     const reason = 'Blobs of one kind: only their folder is known before run time.';
-    // Without this right, S3 answers 403 for a missing object.
+    // Without this permission, S3 responds 403 for a missing object.
     if (read.length > 0) this.#allow(['s3:ListBucket'], [arn]);
     this.#allow(['s3:GetObject'], inFolders(read), reason);
     this.#allow(['s3:PutObject'], inFolders(write), reason);
@@ -155,13 +157,15 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** `PLATFORM_MODELS`, which the settings of the stage have: an object of any bucket needs a right, a web address none. */
+  /**
+   * Grants access to `PLATFORM_MODELS` of the stage's settings: an S3 object needs a permission, a web address none.
+   */
   useModels(place: string): void {
     const object = place.replace(/^s3:\/\//, '');
     if (object !== place) this.#allow(['s3:GetObject'], [`arn:\${AWS::Partition}:s3:::${object}`]);
   }
 
-  /** `PLATFORM_TRANSPORTS`, which the settings of the stage have: rights on the models of Amazon Bedrock that it names. */
+  /** Grants access to the Amazon Bedrock models in `PLATFORM_TRANSPORTS` of the stage's settings. */
   useTransports({ anthropic }: Transports): void {
     if (anthropic === undefined) return;
     const actions = ['bedrock:InvokeModel', 'bedrock:InvokeModelWithResponseStream'];
@@ -181,16 +185,16 @@ export class PlatformFunction extends Construct {
   useMail(from: string): void {
     this.lambda.addEnvironment('PLATFORM_MAIL_FROM', from);
     const prefix = `arn:\${AWS::Partition}:ses:\${AWS::Region}:\${AWS::AccountId}:identity/`;
-    // Either the address is verified, or its domain.
+    // Either the address or its domain is verified.
     this.#allow(['ses:SendEmail'], [prefix + from, prefix + from.split('@')[1]]);
   }
 
-  /** Stripe's key and signing secret: one secret that the operator has made. */
+  /** Grants access to the secret with Stripe's key and signing secret, which the operator has created. */
   usePayments(secretName: string): void {
     this.#readSecret('PLATFORM_STRIPE_SECRET', secretName);
   }
 
-  /** The OpenID provider of the stage, with the secret that the operator has made. */
+  /** Configures the stage's OpenID provider, with the secret that the operator has created. */
   useOidc({ issuer, clientId, domains, secretName }: NonNullable<Stage['oidc']>): void {
     this.lambda.addEnvironment('PLATFORM_OIDC_ISSUER', issuer);
     this.lambda.addEnvironment('PLATFORM_OIDC_CLIENT_ID', clientId);
@@ -202,14 +206,14 @@ export class PlatformFunction extends Construct {
     this.#readSecret('PLATFORM_OPERATOR_SECRET', secretName);
   }
 
-  /** One that the operator has made. */
+  /** Grants read access to a secret that the operator has created. */
   #readSecret(variable: string, secretName: string): void {
     this.lambda.addEnvironment(variable, secretName);
     const arn = `arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${secretName}-??????`;
     this.#allow(['secretsmanager:GetSecretValue'], [arn], 'Secrets Manager adds six characters to the name.');
   }
 
-  /** A function that opens sandboxes also signs links to what they read. */
+  /** Grants access to sandboxes. A function that opens sandboxes also signs links to their blobs. */
   useSandbox(sandbox: Stage['sandbox'], use: 'open' | 'know'): void {
     const { kind } = sandbox;
     this.lambda.addEnvironment('PLATFORM_HOSTED_SANDBOX', kind);
@@ -230,7 +234,7 @@ export class PlatformFunction extends Construct {
     }
   }
 
-  /** IAM grants actions on a MicroVM by its image. */
+  /** IAM grants actions on a MicroVM through its image. */
   useMicrovms(actions: readonly string[]): void {
     const image = microvmImageArnOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_MICROVM_IMAGE', Fn.sub(image));
@@ -240,7 +244,7 @@ export class PlatformFunction extends Construct {
       [image, `${image}:*`],
       'The versions of the one image.',
     );
-    // Has no narrower resource; the constructor acknowledged the wildcard.
+    // The action cannot be restricted to resources; the constructor acknowledged the wildcard.
     if (actions.some(isListing)) this.#allow(['lambda:ListMicrovms'], ['*']);
   }
 
@@ -253,7 +257,7 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** Rights to read the logs of services. */
+  /** Grants reading the logs of services. */
   useServiceLogs(): void {
     const prefix = serviceNamesOf(this.#stage).logGroupPrefix;
     this.lambda.addEnvironment('PLATFORM_SERVICES_LOGS', JSON.stringify({ log_group_prefix: prefix }));
@@ -264,7 +268,7 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** Rights to find and delete every version of every blob. */
+  /** Grants listing and deleting every version of every blob. */
   emptyBlobs(): void {
     const bucket = bucketNameOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_BUCKET', Fn.sub(bucket));
@@ -273,7 +277,7 @@ export class PlatformFunction extends Construct {
     this.#allow(['s3:DeleteObject', 's3:DeleteObjectVersion'], [`${arn}/*`], 'Every blob of this stage.');
   }
 
-  /** Rights to find and delete every vault. */
+  /** Grants listing and deleting every vault. */
   deleteSecrets(): void {
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
@@ -285,7 +289,7 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** Rights to make and delete layers of the stage's functions. */
+  /** Grants creating and deleting layers of the stage's functions. */
   publishLayers(): void {
     const layers = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:layer:${functionNameOf(this.#stage, '*')}`;
     this.#allow(['lambda:PublishLayerVersion'], [layers], 'The layers of this stage, one for each function.');
@@ -312,11 +316,11 @@ export class PlatformFunction extends Construct {
         conditions: { StringEquals: { 'iam:PassedToService': 'scheduler.amazonaws.com' } },
       }),
     );
-    // Has no narrower resource; the constructor acknowledged the wildcard.
+    // The action cannot be restricted to resources; the constructor acknowledged the wildcard.
     if (access === 'list') this.#allow(['scheduler:ListSchedules'], ['*']);
   }
 
-  /** Makes the queue of {@link useTimers} invoke the function. */
+  /** Makes the queue of {@link useTimers} trigger the function. */
   readTimerQueue({ batchSize, maxConcurrency }: { readonly batchSize: number; readonly maxConcurrency: number }): void {
     const { queue } = timerNamesOf(this.#stage);
     const arn = Fn.sub(`arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queue}`);
@@ -326,7 +330,7 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** What is encrypted with a key of the operator is read and written with the function's own rights on it, by these services. */
+  /** Grants the use of the operator's KMS key through these services, which act with the function's own permissions. */
   #useKey(): void {
     const { keyArn } = this.#stage;
     if (keyArn === undefined || this.#usesKey) return;
@@ -343,7 +347,7 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /** ARNs in `Fn::Sub` notation. `reason` acknowledges a wildcard in them. */
+  /** Allows actions on ARNs in `Fn::Sub` notation. `reason` acknowledges a wildcard in them. */
   #allow(actions: string[], arns: string[], reason?: string): void {
     if (actions.length === 0 || arns.length === 0) return;
     this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: arns.map(substituted) }));
@@ -352,8 +356,9 @@ export class PlatformFunction extends Construct {
 }
 
 /**
- * What a request to a model on Bedrock needs rights on: with an inference profile both the profile and its model, in every
- * Region that the profile uses, else the model (docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-prereq.html).
+ * Returns the resources of a request to a model on Bedrock: for an inference profile both the profile and its model in
+ * every Region of the profile, else the model
+ * (docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-prereq.html).
  */
 function bedrockArns(region: string, model: string): string[] {
   const models = (where: string, name: string) => `arn:\${AWS::Partition}:bedrock:${where}::foundation-model/${name}`;
@@ -365,7 +370,10 @@ function bedrockArns(region: string, model: string): string[] {
 
 const substituted = (arn: string): string => (arn.includes('${') ? Fn.sub(arn) : arn);
 
-/** Rights that DynamoDB asks of who uses a table: docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html. */
+/**
+ * KMS permissions that DynamoDB requires of a table's users:
+ * docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html.
+ */
 const KEY_ACTIONS = [
   'Decrypt',
   'DescribeKey',

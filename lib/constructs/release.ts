@@ -16,31 +16,32 @@ import { Construct, type IConstruct } from 'constructs';
 import { type CanarySettings, metricNamespaceOf, platformNameOf, type Stage } from '../config.ts';
 import { PlatformFunction } from './platform-function.ts';
 
-/** Lambda's limit, above the longest canary. */
+/** Lambda's time limit, which exceeds the longest canary. */
 const LIMIT = Duration.minutes(15);
-/** The shortest period of metrics that AWS writes. */
+/** Shortest period of AWS's own metrics. */
 const PERIOD = Duration.minutes(1);
-/** As of the alarm `api-5xx`. */
+/** Same threshold as the alarm `api-5xx`. */
 const MAX_FAULTS = 0.05;
 
 export interface ReleaseProps {
   readonly stage: Stage;
   readonly settings: CanarySettings;
   readonly restApi: SpecRestApi;
-  /** Variables that the stage shall have: the version of each function. */
+  /** New stage variables: the version of each function. */
   readonly variables: Readonly<Record<string, string>>;
   readonly accessLog: LogGroup;
-  /** Functions that answer by streams. What breaks one has no status. */
+  /** Functions that stream their responses. A broken stream does not show in the status. */
   readonly streaming: readonly { readonly functionName: string; readonly version: string }[];
-  /** What must be there before the API can call the versions. */
+  /** Constructs that must exist before the API can call the versions. */
   readonly callable: readonly IConstruct[];
   /** Folder with one bundle per function. */
   readonly bundles: string;
 }
 
 /**
- * Tries a deployment before the stage of the API moves to it: a part of the requests goes to the new versions of all functions
- * for a while (`aws/release/release.ts`). An alarm fails the stack's update, and CloudFormation rolls it back: the stage has never moved.
+ * Runs a canary release before the stage of the API is updated: part of the requests goes to the new versions of all
+ * functions for a while (`aws/release/release.ts`). An alarm fails the stack's update, and CloudFormation rolls it back
+ * without having changed the stage.
  */
 export class Release extends Construct {
   constructor(scope: Construct, id: string, props: ReleaseProps) {
@@ -92,7 +93,7 @@ export class Release extends Construct {
     restApi.deploymentStage.node.addDependency(resource);
   }
 
-  /** The share of requests of the canary that are answered with a 5xx status, from lines of the access log: 1 or 0 each. */
+  /** Alarm on the share of canary requests with a 5xx status, extracted from the access log as 1 or 0 each. */
   #watchFaults({ stage, accessLog }: ReleaseProps): Alarm {
     const isCanary = FilterPattern.stringValue('$.canary', '=', 'true');
     const count = (id: string, comparison: '=' | '!=', metricValue: string) =>

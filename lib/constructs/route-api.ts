@@ -23,26 +23,27 @@ import { removalPolicyOf } from '../removal.ts';
 import { acknowledgeWildcard } from './platform-function.ts';
 import { Release } from './release.ts';
 
-/** Above the longest call, and above the 300 s without a byte after which API Gateway cuts a stream. */
+/** Longer than the longest call, and than the 300 idle seconds after which API Gateway closes a stream. */
 const STREAM_TIMEOUT_MS = CALL_FUNCTION_SECONDS * 1000;
 const BUFFERED_TIMEOUT_MS = 29_000;
 
 export interface RouteApiProps {
   readonly stage: Stage;
   readonly routes: readonly Route[];
-  /** The function of each row: the API calls their current versions, all of one deployment. */
+  /** Function of each row. The API calls their current versions, all from one deployment. */
   readonly functions: ReadonlyMap<FunctionName, LambdaFunction>;
   /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
 }
 
 /**
- * The route table as an API Gateway REST API: one method per row, integrated with the row's function, streaming if the row
- * says so. Every other method of a path goes to `meta`, which answers 405 with the allowed methods.
+ * The route table as an API Gateway REST API: one method per row, integrated with the row's function, streaming if the
+ * row says so. Every other method of a path goes to `meta`, which responds 405 with the allowed methods.
  *
- * The API is one document: methods as resources of their own would take most of the 500 that a stack may have. The document names its
- * functions instead of referring to them, because they need the address of the API. Which version of each is called, variables
- * of the stage say: the stage moves to those of a deployment at once, and after {@link Release} has tried them.
+ * The API is one document: methods as separate resources would use up most of the 500 that a stack may have. The
+ * document names its functions instead of referring to them, because they need the address of the API. Stage variables
+ * select the version of each function: the stage switches to those of a deployment at once, after {@link Release} has
+ * tried them.
  */
 export class RouteApi extends Construct {
   readonly restApi: SpecRestApi;
@@ -65,7 +66,8 @@ export class RouteApi extends Construct {
       deployOptions: {
         stageName: stage.name,
         variables,
-        // The gateway's traces would show paths, and a webhook's path holds its secret. Functions write their own traces.
+        // The gateway's traces would show paths, and a webhook's path contains its secret. Functions write their own
+        // traces.
         tracingEnabled: false,
         throttlingRateLimit: stage.throttle.requestsPerSecond,
         throttlingBurstLimit: stage.throttle.burst,
@@ -91,14 +93,16 @@ export class RouteApi extends Construct {
     this.#acknowledge();
   }
 
-  /** Versions by the variables of the stage that name them, or aliases of those that are kept started. */
+  /**
+   * Returns the stage variables with the version of each function, or an alias for one with provisioned concurrency.
+   */
   #versionsOf(functions: ReadonlyMap<FunctionName, LambdaFunction>, { concurrency }: Stage) {
     const aliases: Alias[] = [];
     const named = [...functions].map(([fn, lambda]) => {
       const { currentVersion } = lambda;
       const provisionedConcurrentExecutions = concurrency.provisioned[fn];
       if (provisionedConcurrentExecutions === undefined) return [variableOf(fn), currentVersion.version];
-      // Its environments end with the alias, which the next deployment replaces; the version stays.
+      // Provisioned concurrency ends with the alias, which the next deployment replaces; the version is retained.
       const aliasName = `v${currentVersion.version}`;
       aliases.push(new Alias(lambda, 'kept', { aliasName, version: currentVersion, provisionedConcurrentExecutions }));
       return [variableOf(fn), aliasName];
@@ -107,7 +111,10 @@ export class RouteApi extends Construct {
     return { variables, aliases };
   }
 
-  /** The role with which the API calls its functions, in any version: a permission of each version would be a resource more. */
+  /**
+   * Role with which the API calls its functions in any version: a permission per version would be an additional
+   * resource.
+   */
   #callerOf(stage: Stage) {
     const role = new Role(this, 'Caller', {
       description: 'API Gateway calls the functions of the API with this role.',
@@ -122,7 +129,7 @@ export class RouteApi extends Construct {
     return { role, credentials: role.roleArn };
   }
 
-  /** Otherwise API Gateway creates this log group, and it is never deleted. */
+  /** Otherwise API Gateway would create this log group, which would never be deleted. */
   #addExecutionLog(stage: Stage): void {
     const log = new LogGroup(this, 'ExecutionLog', {
       logGroupName: `API-Gateway-Execution-Logs_${this.restApi.restApiId}/${stage.name}`,
@@ -155,8 +162,8 @@ export class RouteApi extends Construct {
 }
 
 /**
- * The methods of the route table as API Gateway imports them, with its own extensions of OpenAPI. It does not describe the
- * API: `GET /openapi.json` does.
+ * Returns the methods of the route table in API Gateway's import format, with its OpenAPI extensions. It is not the
+ * API's description: `GET /openapi.json` is.
  */
 function definitionOf(stage: Stage, routes: readonly Route[], credentials: string): object {
   const streaming = new Set(routes.filter(({ stream }) => stream).map(({ fn }) => fn));
@@ -183,18 +190,21 @@ function definitionOf(stage: Stage, routes: readonly Route[], credentials: strin
     openapi: '3.0.1',
     info: { title: platformNameOf(stage), version: '1' },
     paths,
-    // Listed, not `*/*`: only these bodies are not text.
+    // Not `*/*`: all other bodies are text.
     'x-amazon-apigateway-binary-media-types': ['multipart/form-data'],
     'x-amazon-apigateway-gateway-responses': gatewayErrorsOf(stage),
   };
 }
 
-/** Names of a stage's variables have no hyphens. */
+/** Names of stage variables may not contain hyphens. */
 const variableOf = (fn: FunctionName): string => fn.replaceAll('-', '_');
 const calledNameOf = (stage: Stage, fn: FunctionName): string =>
   `${functionNameOf(stage, fn)}:\${stageVariables.${variableOf(fn)}}`;
 
-/** Who reaches the API: docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-resource-policies-examples.html. */
+/**
+ * Returns the resource policy that restricts access to the API:
+ * docs.aws.amazon.com/apigateway/latest/developerguide/apigateway-resource-policies-examples.html.
+ */
 function accessOf(
   scope: Construct,
   { access: { vpcEndpointIds, ranges }, domain }: Stage,
@@ -212,7 +222,7 @@ function accessOf(
     endpointConfiguration: isPrivate
       ? { types: [EndpointType.PRIVATE], vpcEndpoints }
       : { types: [EndpointType.REGIONAL] },
-    // Whoever avoided the domain would show no certificate.
+    // Clients could bypass the domain, and with it the certificate check.
     ...(domain?.mtls && { disableExecuteApiEndpoint: true }),
     ...(unless.length > 0 && {
       policy: new PolicyDocument({
@@ -239,7 +249,7 @@ function integrationWith(functionName: string, isStream: boolean): object {
   };
 }
 
-/** What API Gateway answers by itself, in the platform's error envelope. */
+/** Returns API Gateway's own responses in the platform's error envelope. */
 function gatewayErrorsOf(stage: Stage): object {
   const answers = Object.entries(GATEWAY_ERRORS).map(([type, { code, waitSeconds }]) => {
     const headers = {
@@ -259,16 +269,16 @@ function gatewayErrorsOf(stage: Stage): object {
   return Object.fromEntries(answers);
 }
 
-/** CORS headers of the platform's own answers, in the notation of API Gateway. */
+/** CORS headers of the platform's own responses, in API Gateway's notation. */
 const CORS = { 'Access-Control-Allow-Origin': "'*'", 'Access-Control-Expose-Headers': "'*'" };
 
-/** The stage's throttle counts all callers together, per second. */
+/** Method settings for the stage's rate limit, which counts all callers together. */
 const throttled = ({ throttle }: Stage): Record<string, string> => ({
   'X-RateLimit-Limit': `'${throttle.requestsPerSecond}'`,
   'X-RateLimit-Remaining': "'0'",
 });
 
-/** Without query and headers: they may hold secrets. */
+/** Omits query and headers, which may contain secrets. */
 const ACCESS_LOG = AccessLogFormat.custom(
   JSON.stringify({
     time: AccessLogField.contextRequestTime(),
@@ -281,7 +291,7 @@ const ACCESS_LOG = AccessLogFormat.custom(
     latency_ms: AccessLogField.contextResponseLatency(),
     integration_latency_ms: AccessLogField.contextIntegrationLatency(),
     error: AccessLogField.contextErrorMessage(),
-    // `true` of what went to versions that are being tried.
+    // `true` for requests that the canary handled.
     canary: '$context.isCanaryRequest',
   }),
 );

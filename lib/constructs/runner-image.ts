@@ -21,29 +21,30 @@ import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
-  /** What runs in it: part of the names of repository, build and log. */
+  /** Purpose of the image: part of the names of repository, build and log. */
   readonly name: 'sandbox' | 'services';
-  /** How many images the repository keeps. Tasks can be started from these only. */
+  /** Number of images that the repository keeps. Only these can start tasks. */
   readonly kept: number;
   /** Docker build context. */
   readonly context: string;
-  /** Days after which the image is built again, under the same tag. @default - it is built once */
+  /** Number of days after which the image is rebuilt under the same tag. @default - it is built once */
   readonly rebuildDays?: number;
 }
 
-/** A build takes two to four minutes. */
+/** Build timeout; a build takes two to four minutes. */
 const BUILD_LIMIT_SECONDS = 1800;
 
 /**
- * The image of the runner, for sandboxes or for services, built by CodeBuild from a folder, so that deploying needs no
- * Docker. Its tag is a hash of the folder and of pinned base images. The deployment waits for the build and fails with it.
+ * Image of the runner, for sandboxes or for services, built by CodeBuild from a folder, so that deploying needs no
+ * Docker. Its tag is a hash of the folder and of pinned base images. The deployment waits for the build and fails with
+ * it.
  */
 export class RunnerImage extends Construct {
   readonly image: ContainerImage;
   readonly repository: Repository;
-  /** Of the image, with its tag. */
+  /** URI of the image with its tag. */
   readonly uri: string;
-  /** Resources that need the image depend on this. */
+  /** Dependency for resources that need the image. */
   readonly ready: CfnWaitCondition;
 
   constructor(scope: Construct, id: string, { stage, name, kept, context, rebuildDays }: RunnerImageProps) {
@@ -58,7 +59,7 @@ export class RunnerImage extends Construct {
       .slice(0, 16);
     const repository = new Repository(this, 'repository', {
       repositoryName: runnerImageNameOf(stage, name),
-      // Only the build below may push.
+      // Mutable tags are safe, because only the build below may push.
       imageTagMutability: rebuildDays === undefined ? TagMutability.IMMUTABLE : TagMutability.MUTABLE,
       imageScanOnPush: true,
       lifecycleRules: [{ maxImageCount: kept }],
@@ -78,7 +79,7 @@ export class RunnerImage extends Construct {
       environment: {
         buildImage: LinuxArmBuildImage.AMAZON_LINUX_2023_STANDARD_3_0,
         computeType: ComputeType.SMALL,
-        // Docker needs it.
+        // Required by Docker.
         privileged: true,
       },
       environmentVariables: {
@@ -106,7 +107,7 @@ export class RunnerImage extends Construct {
       });
     }
 
-    // A signal per image: CloudFormation waits for a signal only once.
+    // Each image needs its own signal: CloudFormation waits for a signal only once.
     const handle = new CfnWaitConditionHandle(this, `signal-${tag}`);
     const start = {
       service: 'CodeBuild',
@@ -119,7 +120,7 @@ export class RunnerImage extends Construct {
         ],
       },
       physicalResourceId: PhysicalResourceId.of(tag),
-      // The response holds the signal's URL, and nothing that we need.
+      // The rest of the response is not needed, and contains the signal's URL.
       outputPaths: ['build.id'],
     };
     const build = new AwsCustomResource(this, 'start', {
@@ -146,8 +147,8 @@ export class RunnerImage extends Construct {
 }
 
 /**
- * A tag names the sources: what has been built is built again by the clock alone, from base images and packages of that day. An image that
- * does not start is not pushed.
+ * A tag identifies the sources: an existing image is rebuilt only by the schedule, from the base images and packages of
+ * that day. An image that does not start is not pushed.
  */
 const BUILD = {
   version: '0.2',
@@ -157,7 +158,7 @@ const BUILD = {
         '([ -z "$AGAIN" ] && aws ecr describe-images --repository-name "$NAME" --image-ids imageTag="$TAG") || (aws ecr get-login-password | docker login --username AWS --password-stdin "$REGISTRY" && docker build --pull $BASES --tag "$REGISTRY/$NAME:$TAG" . && docker run --rm --network none --entrypoint /bin/sh "$REGISTRY/$NAME:$TAG" -c "node --version && npm --version && python3 --version && perl -e 1 && git --version" && docker push "$REGISTRY/$NAME:$TAG")',
       ],
     },
-    // Runs after a failed build, too.
+    // Also runs after a failed build.
     post_build: {
       commands: [
         'if [ "$CODEBUILD_BUILD_SUCCEEDING" = 1 ]; then STATUS=SUCCESS; else STATUS=FAILURE; fi',
@@ -167,7 +168,7 @@ const BUILD = {
   },
 };
 
-/** Acknowledges findings about CDK's own grants and about rights that the build needs. */
+/** Acknowledges findings about CDK's own grants and about permissions that the build needs. */
 function acknowledge(scope: RunnerImage, project: Project): void {
   const { stack } = project;
   const projectId = stack.getLogicalId(project.node.defaultChild as CfnProject);
@@ -188,7 +189,7 @@ function acknowledge(scope: RunnerImage, project: Project): void {
     id: 'CloudFormation-Validate::E3050',
     reason: 'The rule takes the ARN of a role with a path for its name.',
   });
-  // Shared by the whole stack, outside of this construct.
+  // Shared by the whole stack, outside this construct.
   const provider = stack.node.tryFindChild('AWS679f53fac002430cb0da5b7982bd2287');
   if (provider === undefined) throw new Error('CDK keeps the function of AwsCustomResource under another name');
   for (const [rule, reason] of Object.entries({

@@ -21,13 +21,13 @@ export interface SandboxNetworkProps {
   readonly settings: FargateSettings;
 }
 
-/** Subnets of tasks, by their ways to the internet. */
+/** Subnet type of tasks for each kind of egress. */
 const TASK_SUBNETS = {
   public: SubnetType.PUBLIC,
   nat: SubnetType.PRIVATE_WITH_EGRESS,
   endpoints: SubnetType.PRIVATE_ISOLATED,
 } as const;
-/** What tasks need beside S3, where they have no way to the internet: the image and the log. */
+/** Interface endpoints for tasks without internet access, in addition to S3: the image and the log. */
 const ENDPOINTS = {
   ecr: InterfaceVpcEndpointAwsService.ECR,
   docker: InterfaceVpcEndpointAwsService.ECR_DOCKER,
@@ -35,14 +35,14 @@ const ENDPOINTS = {
 };
 
 /**
- * The network of the sandboxes. Nothing else is in it, because security groups cannot deny addresses: programs must find
- * nothing here. By default it has no NAT: tasks have public addresses that accept no connection. The function that calls
- * them reaches only tasks, DynamoDB and S3. In a network of the operator only the security groups are ours.
+ * Network of the sandboxes. It contains nothing else, because security groups cannot deny addresses: programs must find
+ * nothing here. By default it has no NAT: tasks have public addresses that accept no connection. The function that
+ * calls them reaches only tasks, DynamoDB and S3. In the operator's own network only the security groups are ours.
  */
 export class SandboxNetwork extends Construct {
   readonly vpc: IVpc;
   readonly taskSubnets: SubnetSelection;
-  /** Of the function that calls tasks. */
+  /** Subnets of the function that calls tasks. */
   readonly functionSubnets: SubnetSelection;
   readonly hasPublicAddresses: boolean;
   readonly taskGroup: SecurityGroup;
@@ -75,7 +75,7 @@ export class SandboxNetwork extends Construct {
     this.taskGroup.addIngressRule(this.dispatchGroup, Port.tcp(TASK_PORT), 'jobs');
     this.taskGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'HTTPS, the image and its log included');
     this.dispatchGroup.addEgressRule(this.taskGroup, Port.tcp(TASK_PORT), 'jobs');
-    // Outside the network, its subnets have routes to these two services only.
+    // The function's subnets have routes only to these two services outside the network.
     this.dispatchGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'DynamoDB and S3 by their endpoints');
     if (!existing && egress === 'endpoints') this.#addEndpoints();
   }
@@ -112,5 +112,5 @@ export class SandboxNetwork extends Construct {
   }
 }
 
-/** Only who asks for a public address gets one. */
+/** Public addresses are assigned only on request. */
 const NO_ADDRESSES = { mapPublicIpOnLaunch: false };

@@ -16,11 +16,11 @@ import { platformNameOf, type ServicesSettings, type Stage } from '../config.ts'
 import type { PlatformFunction } from './platform-function.ts';
 import type { ServicesNetwork } from './services-network.ts';
 
-/** How requests reach services: what the functions that keep them must know. */
+/** Ingress of services, with the settings for the functions that manage them. */
 export interface ServiceIngress extends Construct {
   /** Members of the setting `PLATFORM_SERVICES` (`aws/services/settings.ts`). */
   readonly settings: Readonly<Record<string, string>>;
-  /** What `aws/services/remove-all.ts` must know. */
+  /** Properties for `aws/services/remove-all.ts`. */
   readonly toClean: Readonly<Record<string, string>>;
 }
 
@@ -31,13 +31,13 @@ export interface ServiceGatewayProps {
   readonly settings: ServicesSettings;
   readonly network: ServicesNetwork;
   readonly cluster: Cluster;
-  /** Lifts the deletion protection when the stack goes. */
+  /** Disables the deletion protection when the stack is deleted. */
   readonly cleaner: PlatformFunction;
 }
 
 /**
- * Addresses by an ECS gateway: each service gets a host name of AWS with a certificate. ECS makes the load balancers, of
- * which there is none before the first service. A Region without ECS gateways refuses the deployment.
+ * Addresses through an ECS gateway: each service gets an AWS host name with a certificate. ECS creates the load
+ * balancers, none of them before the first service. Deployments fail in a Region without ECS gateways.
  */
 export class ServiceGateway extends Construct implements ServiceIngress {
   readonly settings;
@@ -63,7 +63,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
     const gateway = new CfnGateway(this, 'gateway', {
       gatewayName: gatewayNameOf(stage),
       infrastructureRoleArn: role.roleArn,
-      // Its load balancers are protected, too.
+      // Protects its load balancers, too.
       deletionProtection: stage.keepsData,
       propagateTags: 'GATEWAY',
       configuration: {
@@ -83,7 +83,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
       cluster: cluster.clusterArn,
     });
     if (stage.keepsData) {
-      // Created at once after the gateway, and so deleted right before it, also when a deployment fails half-way.
+      // Created right after the gateway, and so deleted right before it, even if a deployment fails halfway.
       const protection = new CustomResource(this, 'protection', {
         resourceType: 'Custom::LiftProtection',
         serviceToken: cleaner.lambda.functionArn,
@@ -97,7 +97,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
   }
 }
 
-/** Of the whole account, so it names its Region. */
+/** The name is global in an account, so it contains the Region. */
 export const gatewayNameOf = (stage: Stage): string => `${platformNameOf(stage)}-services-${Aws.REGION}`;
 
 export interface ServiceBalancerProps {
@@ -106,7 +106,7 @@ export interface ServiceBalancerProps {
   readonly network: ServicesNetwork;
 }
 
-/** Answer while no rule knows the host: a service that is being made, or one that was deleted. */
+/** Response if no rule matches the host: the service is being created, or was deleted. */
 const NO_SERVICE = JSON.stringify({
   error: {
     code: 'SERVICE_UNAVAILABLE',
@@ -117,8 +117,8 @@ const NO_SERVICE = JSON.stringify({
 });
 
 /**
- * Addresses below a domain of the operator: one load balancer, to which the platform adds a rule and a target group for
- * each service. By AWS's limits these are 100, which can be raised to a few hundred rules but not target groups.
+ * Addresses below the operator's own domain: one load balancer, to which the platform adds a rule and a target group
+ * for each service. AWS limits these to 100, which can be raised to a few hundred for rules but not for target groups.
  */
 export class ServiceBalancer extends Construct implements ServiceIngress {
   readonly settings;
@@ -134,7 +134,7 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
       internetFacing: true,
       securityGroup: network.inbound,
       ipAddressType: IpAddressType.IPV4,
-      // As long as the runner's gateway keeps a silent connection: docs/interface/service-instances.md.
+      // Equal to the idle timeout of the runner's gateway: docs/interface/service-instances.md.
       idleTimeout: Duration.minutes(10),
     });
     const listener = loadBalancer.addListener('https', {
@@ -142,7 +142,7 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
       protocol: ApplicationProtocol.HTTPS,
       sslPolicy: SslPolicy.RECOMMENDED_TLS,
       certificates: [ListenerCertificate.fromArn(domain.certificateArn)],
-      // The network has the group's rules.
+      // The network defines the group's rules.
       open: false,
       defaultAction: ListenerAction.fixedResponse(503, { contentType: 'application/json', messageBody: NO_SERVICE }),
     });

@@ -4,7 +4,7 @@ import { type Stage, serviceNamesOf } from '../config.ts';
 import type { PlatformFunction } from './platform-function.ts';
 import { gatewayNameOf } from './service-ingress.ts';
 
-/** What belongs to the services of a stage, as ARNs. What is made at run time has the id of its service at the end. */
+/** ARNs of the services' resources in a stage. Resources created at run time have the service's id at the end. */
 function arnsOf(stage: Stage) {
   const { cluster, familyPrefix, logGroupPrefix } = serviceNamesOf(stage);
   const of = (service: string, rest: string): string =>
@@ -25,14 +25,14 @@ function arnsOf(stage: Stage) {
   };
 }
 
-/** Why an ARN of a service ends in a wildcard. */
+/** Reason for the wildcard at the end of an ARN. */
 const UNKNOWN_YET = 'What the platform makes for services: their ids are not known before run time.';
 const NO_RESOURCE = 'The action has no narrower resource.';
 
-/** Tags that the platform gives everything that it makes for a service (`aws/services/tags.ts`). */
+/** Condition on the tags that the platform sets on all resources of a service (`aws/services/tags.ts`). */
 const tagged = (key: 'RequestTag' | 'ResourceTag', stage: Stage) => ({ [`aws:${key}/platform:stage`]: stage.name });
 
-/** Rights for the functions that keep services, and for the one that removes them. */
+/** Permissions for the functions that manage services, and for the one that removes them. */
 class Rights {
   readonly arns: ReturnType<typeof arnsOf>;
   readonly #to: PlatformFunction;
@@ -42,7 +42,7 @@ class Rights {
     this.arns = arnsOf(stage);
   }
 
-  /** `conditions` all hold for values that are equal, with wildcards for ARNs. */
+  /** All `equal` conditions must hold, with wildcards allowed for ARNs. */
   allow(actions: readonly string[], resources: readonly string[], equal: Record<string, string> = {}): void {
     const isArn = ([, value]: [string, string]) => value.startsWith('arn:');
     const entries = Object.entries(equal);
@@ -80,11 +80,14 @@ const scaling = (...names: string[]): string[] => names.map((name) => `applicati
 
 export interface ServiceRightsProps {
   readonly stage: Stage;
-  /** Whether a load balancer of the stage leads to services, not an ECS gateway. */
+  /** Whether services are behind a load balancer of the stage instead of an ECS gateway. */
   readonly isBalanced: boolean;
 }
 
-/** What `aws/services/` asks of AWS: to make, change, list and remove services of this stage, and nothing else of ECS. */
+/**
+ * Grants what `aws/services/` needs: to create, change, list and remove services of this stage, and nothing else in
+ * ECS.
+ */
 export function allowKeeping(
   keeper: PlatformFunction,
   { stage, isBalanced, executionRoleArn }: ServiceRightsProps & { readonly executionRoleArn: string },
@@ -99,7 +102,7 @@ export function allowKeeping(
   rights.allow(ecs('RegisterTaskDefinition'), [arns.taskDefinitions], tagged('RequestTag', stage));
   rights.allow(ecs('DeleteTaskDefinitions'), [arns.taskDefinitions]);
   rights.allow(ecs('DeregisterTaskDefinition', 'ListTaskDefinitions'), ['*']);
-  // Task definitions are tagged when they are made, services with every order.
+  // Task definitions are tagged on creation, services with every order.
   rights.allow(ecs('TagResource'), [arns.taskDefinitions], { 'ecs:CreateAction': 'RegisterTaskDefinition' });
   rights.allow(ecs('TagResource'), [arns.services], tagged('RequestTag', stage));
   rights.allow(['iam:PassRole'], [executionRoleArn], { 'iam:PassedToService': 'ecs-tasks.amazonaws.com' });
@@ -124,8 +127,9 @@ export function allowKeeping(
 }
 
 /**
- * The number of instances by load: docs.aws.amazon.com/autoscaling/application/userguide/security_iam_id-based-policy-examples.html.
- * Target tracking makes its alarms with the caller's rights.
+ * Grants auto scaling:
+ * docs.aws.amazon.com/autoscaling/application/userguide/security_iam_id-based-policy-examples.html. Target tracking
+ * creates its alarms with the caller's permissions.
  */
 function allowScaling(rights: Rights): void {
   const { arns } = rights;
@@ -135,7 +139,7 @@ function allowScaling(rights: Rights): void {
   rights.allow(scaling('DeregisterScalableTarget'), [arns.scalableTargets]);
   const alarms = ['PutMetricAlarm', 'DescribeAlarms', 'DeleteAlarms'].map((name) => `cloudwatch:${name}`);
   rights.allow(alarms, [arns.scalingAlarms]);
-  // The first scaled service of an account makes the role that scales it.
+  // The first scaled service of an account creates the service-linked role.
   const principal = 'ecs.application-autoscaling.amazonaws.com';
   const role = `role/aws-service-role/${principal}/AWSServiceRoleForApplicationAutoScaling_ECSService`;
   rights.allow(['iam:CreateServiceLinkedRole'], [`arn:${Aws.PARTITION}:iam::${Aws.ACCOUNT_ID}:${role}`], {
@@ -143,7 +147,7 @@ function allowScaling(rights: Rights): void {
   });
 }
 
-/** What `aws/services/remove-all.ts` asks of AWS. */
+/** Grants what `aws/services/remove-all.ts` needs. */
 export function allowRemoving(cleaner: PlatformFunction, { stage, isBalanced }: ServiceRightsProps): void {
   const rights = new Rights(cleaner, stage);
   const { arns } = rights;

@@ -14,7 +14,7 @@ import { tenantVpc } from './tenant-vpc.ts';
 
 /** Port of the runner in every instance: `GATEWAY_PORT` of core/ports/service-host.ts. */
 const INSTANCE_PORT = 8080;
-/** The image, the boot document, bundles and logs come and go by HTTPS. */
+/** The image, the boot document, bundles and logs use HTTPS. */
 const HTTPS = 443;
 
 export interface ServicesNetworkProps {
@@ -23,19 +23,19 @@ export interface ServicesNetworkProps {
 }
 
 /**
- * The network of always-on services. Nothing else is in it, because security groups cannot deny addresses: apps must find
- * nothing here. By default instances have public addresses, and there is no NAT; only load balancers with the group `inbound` reach
- * them, and so tenants reach each other by public HTTPS alone.
+ * Network of always-on services. It contains nothing else, because security groups cannot deny addresses: apps must
+ * find nothing here. By default instances have public addresses, and there is no NAT; only load balancers in the group
+ * `inbound` reach them, so tenants reach each other only over public HTTPS.
  *
- * Addresses are IPv4 only. What apps connect to has IPv4 addresses, which with IPv6 would each need a second set of rules;
- * clients with IPv6 alone reach IPv4 hosts by their provider's translation.
+ * Addresses are IPv4 only. The hosts that apps connect to have IPv4 addresses, and IPv6 would require a second set of
+ * rules; IPv6-only clients reach IPv4 hosts through their provider's translation.
  */
 export class ServicesNetwork extends Construct {
   readonly vpc: Vpc;
   readonly balancerSubnets: SubnetSelection;
   readonly instanceSubnets: SubnetSelection;
   readonly hasPublicAddresses: boolean;
-  /** Of load balancers. */
+  /** Security group of load balancers. */
   readonly inbound: SecurityGroup;
   /** Of instances. */
   readonly instances: SecurityGroup;
@@ -79,7 +79,7 @@ export class ServicesNetwork extends Construct {
       const ports = typeof range === 'number' ? Port.tcp(range) : Port.tcpRange(range.from, range.to);
       this.instances.addEgressRule(Peer.anyIpv4(), ports, 'apps');
     }
-    // A gateway adds a rule of its own to this group, and its policy lets it remove rules of groups with this tag alone
+    // A gateway adds its own rule to this group, and its policy allows removing rules only from groups with this tag
     // (AmazonECSInfrastructureRoleForGatewayHostSharedALB).
     Tags.of(this.instances.node.defaultChild as CfnSecurityGroup).add('AmazonECSManaged', 'true');
     Validations.of(this.inbound).acknowledge({

@@ -9,9 +9,9 @@ import { FUNCTIONS, type FunctionSpec, hasFunction, MAX_BODY_MB, type TableAcces
 import { PlatformFunction } from './platform-function.ts';
 
 /**
- * A function of `lib/functions.ts` with the size and the rights that its entry there says.
+ * Adds a function of `lib/functions.ts` with the size and the permissions of its entry there.
  *
- * @param bundles folder with one bundle per function, built by scripts/build-functions.ts
+ * @param bundles Folder with one bundle per function, built by scripts/build-functions.ts.
  */
 export function addSpecifiedFunction(
   scope: Construct,

@@ -18,15 +18,15 @@ export interface TenantVpcProps extends Pick<VpcProps, 'subnetConfiguration' | '
   readonly stage: Stage;
   /** Last part of the name of its flow log. */
   readonly name: string;
-  /** Addresses of the network, such as `10.64.0.0/20`. */
+  /** Address range of the network, such as `10.64.0.0/20`. */
   readonly cidr: string;
   /** Availability Zones. @default - two that AWS chooses */
   readonly zones?: readonly string[] | undefined;
-  /** Whether private subnets reach the internet, by a NAT gateway in each zone. @default false */
+  /** Whether private subnets reach the internet through a NAT gateway in each zone. @default false */
   readonly hasNat?: boolean;
 }
 
-/** A network for code of tenants, with a log of the connections that it refuses. */
+/** Creates a network for tenant code, with a log of the connections that it rejects. */
 export function tenantVpc(
   scope: Construct,
   { stage, name, cidr, zones, hasNat = false, ...props }: TenantVpcProps,
@@ -36,10 +36,10 @@ export function tenantVpc(
     ipAddresses: IpAddresses.cidr(cidr),
     ...(zones ? { availabilityZones: [...zones] } : { maxAzs: 2 }),
     ...(!hasNat && { natGateways: 0 }),
-    // Nothing is in the default group, and closing it would take another function.
+    // The default group is unused, and closing it would require another function.
     restrictDefaultSecurityGroup: false,
   });
-  // Accepted traffic is most of the volume, which costs by the gigabyte; attacks show in rejected traffic.
+  // Accepted traffic is most of the volume, which is billed by the gigabyte; attacks show in rejected traffic.
   const flowLog = vpc.addFlowLog('refused', {
     trafficType: FlowLogTrafficType.REJECT,
     destination: FlowLogDestination.toCloudWatchLogs(
@@ -50,12 +50,12 @@ export function tenantVpc(
       }),
     ),
   });
-  // It needs the rights of its role, not only the role.
+  // Depends on the role's policy, not only on the role.
   flowLog.node.defaultChild!.node.addDependency(flowLog.iamRole!);
   return vpc;
 }
 
-/** A network that exists. Its zones are those of the subnets, which only the account knows; nothing here asks for them. */
+/** Imports an existing network. Its zones are those of the subnets, which are unknown here and not needed. */
 export const importedVpc = (scope: Construct, vpcId: string): IVpc =>
   Vpc.fromVpcAttributes(scope, 'vpc', { vpcId, availabilityZones: ['of-the-subnets'] });
 

@@ -30,7 +30,10 @@ import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
 
-/** The most that CloudFront waits without a byte, in every account: docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html. */
+/**
+ * Maximum idle timeout of CloudFront in every account:
+ * docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html.
+ */
 const SILENCE = Duration.seconds(60);
 const KEPT_CONNECTION = Duration.seconds(60);
 const ASSETS = 'assets';
@@ -39,20 +42,22 @@ const INDEX = 'index.html';
 export interface WebFrontProps {
   readonly stage: Stage;
   readonly settings: WebSettings;
-  /** Of the REST API. */
+  /** Id of the REST API. */
   readonly apiId: string;
-  /** What CloudFront proves itself with to the functions and the firewall. */
+  /** Token by which functions and firewall recognize CloudFront. */
   readonly token: string;
-  /** Folder of the built dashboard: `index.html`, files beside it, and `assets/`, whose names hold hashes of their content. */
+  /**
+   * Folder of the built dashboard: `index.html`, files beside it, and `assets/`, whose names contain content hashes.
+   */
   readonly files: string;
 }
 
 /**
- * One address for dashboard and API: CloudFront serves `/dashboard` from a private bucket, and asks the REST API for everything else,
- * without caching.
+ * One address for dashboard and API: CloudFront serves `/dashboard` from a private bucket, and forwards everything else
+ * to the REST API without caching.
  */
 export class WebFront extends Construct {
-  /** Without a slash at the end. */
+  /** Public address without a trailing slash. */
   readonly url: string;
 
   readonly #basePath: string;
@@ -65,7 +70,7 @@ export class WebFront extends Construct {
       encryption: BucketEncryption.S3_MANAGED,
       enforceSSL: true,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
-      // A deployment makes its content anew.
+      // Each deployment recreates its content.
       removalPolicy: RemovalPolicy.DESTROY,
     });
     const distribution = new Distribution(this, 'Distribution', {
@@ -83,13 +88,13 @@ export class WebFront extends Construct {
           protocolPolicy: OriginProtocolPolicy.HTTPS_ONLY,
           readTimeout: SILENCE,
           keepaliveTimeout: KEPT_CONNECTION,
-          // One that the browser sends is replaced.
+          // Replaces a header of the same name from the browser.
           customHeaders: { [FRONT_HEADER]: token },
         }),
         allowedMethods: AllowedMethods.ALLOW_ALL,
         cachePolicy: CachePolicy.CACHING_DISABLED,
         originRequestPolicy: OriginRequestPolicy.ALL_VIEWER_EXCEPT_HOST_HEADER,
-        // A key that was sent over http would have been read by then.
+        // No redirect: a key sent over http would already have been exposed.
         viewerProtocolPolicy: ViewerProtocolPolicy.HTTPS_ONLY,
         compress: false,
         functionAssociations: [this.#atRequest('Viewer', VIEWER)],
@@ -97,9 +102,9 @@ export class WebFront extends Construct {
     });
     const pages = {
       origin: S3BucketOrigin.withOriginAccessControl(bucket, {
-        // The CDK's own name would be the same in every Region, and the account has one of each.
+        // The CDK's default name would be the same in every Region, and names are unique per account.
         originAccessControl: new S3OriginAccessControl(this, 'Access', { originAccessControlName: name }),
-        // Without the second, S3 answers 403 for what is not there.
+        // Without LIST, S3 responds 403 for missing objects.
         originAccessLevels: [AccessLevel.READ, AccessLevel.LIST],
       }),
       options: {
@@ -122,10 +127,10 @@ export class WebFront extends Construct {
     };
   }
 
-  /** {@link PAGE_HEADERS}, as on one machine. CloudFront takes some of them only as what it knows itself. */
+  /** Sets {@link PAGE_HEADERS}, like the local host. CloudFront accepts some of them only as its own settings. */
   #headers(stage: Stage, name: string): ResponseHeadersPolicy {
     const { 'content-security-policy': policy, 'x-content-type-options': _, ...others } = PAGE_HEADERS;
-    // Large files go there, past the API.
+    // Large files are uploaded there, bypassing the API.
     const bucket = Fn.sub(`https://${bucketNameOf(stage)}.s3.\${AWS::Region}.\${AWS::URLSuffix}`);
     const contentSecurityPolicy = policy.replace("connect-src 'self'", `connect-src 'self' ${bucket}`);
     return new ResponseHeadersPolicy(this, 'Headers', {
@@ -141,7 +146,7 @@ export class WebFront extends Construct {
     });
   }
 
-  /** Assets first, and none is removed: pages that are open load further ones. */
+  /** Deploys assets first and removes none: open pages load further ones. */
   #deploy(stage: Stage, files: string, bucket: Bucket, distribution: Distribution): void {
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionNameOf(stage, 'dashboard-files')}`,
@@ -172,12 +177,15 @@ export class WebFront extends Construct {
     this.#acknowledgeRights(bucket, assets.handlerRole.node.scope!);
   }
 
-  /** The one page, which says where it is: a proxy may lead to it from another path. */
+  /** Returns the single page with its base path, because a proxy may serve it under another path. */
   #index(files: string): string {
     return readFileSync(join(files, INDEX), 'utf8').replace(/<base href="[^"]*"/, `<base href="${this.#basePath}"`);
   }
 
-  /** Of the CDK's own function that copies files, one of a stack: it is no part of the platform, and gets no requests. */
+  /**
+   * Acknowledges findings about the CDK's own function that copies files, one per stack: it is not part of the
+   * platform, and gets no requests.
+   */
   #acknowledgeRights(bucket: Bucket, copier: IConstruct): void {
     const reason = "The CDK's function that copies files at a deployment: its rights on the two buckets are the CDK's.";
     const stack = Stack.of(this);
@@ -228,14 +236,14 @@ export class WebFront extends Construct {
   }
 }
 
-/** The address of the client as CloudFront sees it, and its own name. What the client says of them is replaced. */
+/** Forwards the client's address as CloudFront sees it, and CloudFront's own name, replacing the client's values. */
 const VIEWER = `function handler(event) {
   event.request.headers['${VIEWER_HEADER}'] = { value: event.viewer.ip };
   event.request.headers['${FRONT_HOST_HEADER}'] = { value: event.context.distributionDomainName };
   return event.request;
 }`;
 
-/** Every address is the one page, but those of files: as on one machine (`local/http/dashboard.ts`). */
+/** Maps every address except files to the single page, like the local host (`local/http/dashboard.ts`). */
 const pagesOf = (folder: string, basePath: string): string => `var FILES = ${JSON.stringify(namesIn(folder))};
 function handler(event) {
   var request = event.request;
@@ -247,7 +255,7 @@ function handler(event) {
   return request;
 }`;
 
-/** What browsers see as `/dashboard/`. */
+/** Public path of `/dashboard/`. */
 const basePathOf = ({ baseUrl }: Stage): string =>
   `${new URL(baseUrl ?? 'https://host').pathname.replace(/\/$/, '')}/dashboard/`;
 

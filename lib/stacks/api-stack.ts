@@ -29,13 +29,13 @@ export interface ApiStackProps extends StackProps {
   readonly routes: readonly Route[];
   /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
-  /** Command that makes the first key. */
+  /** Command that creates the first key. */
   readonly firstKey: string;
 }
 
 /**
- * The HTTP API: API Gateway, and one Lambda function per `fn` of the route table and the background table, but for those
- * that need the stack of the services.
+ * The HTTP API: API Gateway, and one Lambda function per `fn` of the route table and the background table, except those
+ * that need the services stack.
  */
 export class ApiStack extends Stack {
   readonly restApi: SpecRestApi;
@@ -54,11 +54,11 @@ export class ApiStack extends Stack {
     const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addFunction(fn).lambda]));
     const { restApi } = new RouteApi(this, 'api', { stage, routes, functions, bundles: props.bundles });
     this.restApi = restApi;
-    // Not `restApi.url`: it depends on the deployment, which depends on the functions.
+    // `restApi.url` would depend on the deployment, which depends on the functions.
     const apiUrl = apiUrlOf(stage, restApi.restApiId);
-    // CloudFront's own name is made after this stack: requests by way of it bring it (`functions/lambda.ts`).
+    // CloudFront's own name is created after this stack: requests through it carry the name (`functions/lambda.ts`).
     const siteUrl = stage.baseUrl ?? (stage.web.kind === 'off' ? undefined : domainUrl(stage.web));
-    // Nobody outside the account knows it.
+    // The stack id is unknown outside the account.
     const frontToken = Fn.select(2, Fn.split('/', Aws.STACK_ID));
     const addresses = {
       PLATFORM_BASE_URL: siteUrl ?? apiUrl,
@@ -84,24 +84,25 @@ export class ApiStack extends Stack {
     for (const name of API_STACK_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
       const background = addFunction(name);
-      // It changes, and its rights do, once the stage has moved: a release that is taken back leaves it as it is.
+      // Background functions and their permissions change after the stage has switched: a rolled back release leaves
+      // them unchanged.
       background.node.addDependency(restApi.deploymentStage);
       const { lambda } = background;
       setAddresses(lambda);
       if (everyMinutes === undefined) {
-        // Its caller or its queue retries; Lambda must not retry as well.
+        // The caller or the queue retries, so Lambda must not.
         lambda.configureAsyncInvoke({ retryAttempts: 0 });
         continue;
       }
       new Rule(this, `${name}-clock`, {
         description: about,
         schedule: Schedule.rate(Duration.minutes(everyMinutes)),
-        // The next tick does what this one missed.
+        // The next tick makes up for a missed one.
         targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
       });
     }
     for (const lambda of functions.values()) setAddresses(lambda);
-    // CloudFront ends what is silent for a minute, as a call may be.
+    // CloudFront closes connections that are idle for a minute, as a call may be.
     new CfnOutput(this, 'BaseUrl', { value: apiUrl });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
     new CfnOutput(this, 'FrontToken', { value: frontToken, exportName: frontTokenExportOf(stage) });

@@ -33,15 +33,20 @@ export interface ComputeStackProps extends StackProps {
   readonly runnerContext: string;
 }
 
-/** Maximum age of an idle task. It then ends by itself and is replaced. */
+/** Maximum age of an idle task, after which it ends by itself and is replaced. */
 const LEASE_SECONDS = 3600;
-/** From SIGTERM to SIGKILL. Before Fargate takes a task of Spot away, it grants two minutes, the most that a task may have. */
+/**
+ * Grace period from SIGTERM to SIGKILL. Fargate gives Spot tasks two minutes before it reclaims them, which is also the
+ * maximum.
+ */
 const STOP_SECONDS = { retried: 120, never: 2 };
 const LOG_STREAM_PREFIX = 'task';
 /** Volume -> writable path, where runner/Dockerfile has a volume. Everything else is read-only. */
 const WRITABLE = { home: '/home/user', layer: '/layer', tmp: '/tmp' };
 
-/** Sandboxes on Fargate: their network, the cluster, the task definition, and the functions that manage and call tasks. */
+/**
+ * Sandboxes on Fargate: their network, the cluster, the task definition, and the functions that manage and call tasks.
+ */
 export class ComputeStack extends Stack {
   readonly #props: ComputeStackProps;
   readonly #network: SandboxNetwork;
@@ -102,22 +107,22 @@ export class ComputeStack extends Stack {
       name: 'sandbox',
       kept: 5,
       context: runnerContext,
-      // Each task pulls what its tag names when it starts, and none lives longer than its lease and its run.
+      // Each task pulls the tag's current image when it starts, and lives no longer than its lease and its run.
       rebuildDays: settings.rebuildDays,
     });
     const task = new FargateTaskDefinition(this, 'task', {
       family: `${platformNameOf(stage)}-sandbox`,
       cpu: settings.cpu,
       memoryLimitMiB: settings.memoryMb,
-      // As the functions: installed dependencies run on the architecture that they were installed on.
+      // Same architecture as the functions: installed dependencies run only where they were installed.
       runtimePlatform: { cpuArchitecture: CpuArchitecture.ARM64, operatingSystemFamily: OperatingSystemFamily.LINUX },
       volumes: Object.keys(WRITABLE).map((name) => ({ name })),
     });
     task.node.addDependency(image.ready);
-    // CDK adds a task role, and Fargate gives its credentials to every program in the task.
+    // CDK adds a task role, whose credentials Fargate would expose to every program in the task.
     task.node.tryRemoveChild('TaskRole');
     (task.node.defaultChild as CfnTaskDefinition).addPropertyDeletionOverride('TaskRoleArn');
-    // No init process: the runner is process 1, which no process inside can signal.
+    // No init process: the runner is process 1, which processes inside cannot signal.
     const linuxParameters = new LinuxParameters(this, 'linux');
     linuxParameters.dropCapabilities(Capability.ALL);
     const container = task.addContainer('runner', {
@@ -181,7 +186,7 @@ export class ComputeStack extends Stack {
     return platformFunction;
   }
 
-  /** Stops all tasks when the stack is deleted: after the keeper is gone, before the cluster and its network. */
+  /** Stops all tasks when the stack is deleted: after the keeper, and before the cluster and its network. */
   #addCleaner(keeper: PlatformFunction, cluster: Cluster): void {
     const { stage, bundles } = this.#props;
     const cleaner = new PlatformFunction(this, 'pool-cleaner', {
@@ -203,7 +208,7 @@ export class ComputeStack extends Stack {
 
   #allowKeeper(keeper: PlatformFunction, clusterName: string, task: FargateTaskDefinition): void {
     this.#allow(keeper, ['ecs:RunTask'], task.taskDefinitionArn, this.#ofCluster(clusterName));
-    // Tasks get the tags of their definition: who runs them, tags them.
+    // Tasks inherit the tags of their definition, so starting a task requires the permission to tag it.
     this.#allow(keeper, ['ecs:TagResource'], this.#arnOf(`task/${clusterName}/*`), {
       StringEquals: { 'ecs:CreateAction': 'RunTask' },
     });
@@ -213,10 +218,10 @@ export class ComputeStack extends Stack {
     });
   }
 
-  /** Rights to look at the tasks of the cluster, and to stop them. */
+  /** Grants describing and stopping the tasks of the cluster. */
   #allowTasks(platformFunction: PlatformFunction, clusterName: string): void {
     this.#allow(platformFunction, ['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
-    // It has no narrower resource.
+    // The action cannot be restricted to resources.
     this.#allow(platformFunction, ['ecs:ListTasks'], '*', this.#ofCluster(clusterName));
     Validations.of(platformFunction).acknowledge({
       id: `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ecs:<AWS::Region>:<AWS::AccountId>:task/${clusterName}/*]`,

@@ -10,13 +10,13 @@ import { bucketNameOf, type Stage, tablePrefixOf } from '../config.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { removalPolicyOf } from '../removal.ts';
 
-/** `aws/release/empty-stage.ts` reads it. */
+/** Tag that `aws/release/empty-stage.ts` reads. */
 const DISPOSABLE_TAG = 'platform:disposable';
-/** DynamoDB's most. It bills point-in-time recovery by the table's size alone. */
+/** DynamoDB's maximum. Point-in-time recovery is billed by the table's size only. */
 const RECOVERY_DAYS = 35;
 /** Time in which a deleted or replaced blob can be restored. */
 const UNDELETE = Duration.days(30);
-/** Shorter: each write of a large document leaves an old version, and no limit counts them. */
+/** Shorter for documents: each write of a large one leaves an old version, and no limit counts them. */
 const UNDELETE_DOCUMENTS = Duration.days(7);
 
 export interface DataStackProps extends StackProps {
@@ -26,8 +26,8 @@ export interface DataStackProps extends StackProps {
 }
 
 /**
- * The data: three tables and a bucket. When the stack is deleted, a stage with `keepsData` keeps all of it; any other stage
- * loses all of it, including the secrets created at run time.
+ * The data: three tables and a bucket. When the stack is deleted, a stage with `keepsData` keeps everything; any other
+ * stage loses everything, including the secrets created at run time.
  */
 export class DataStack extends Stack {
   readonly #stage: Stage;
@@ -40,15 +40,16 @@ export class DataStack extends Stack {
     this.#key = keyArn === undefined ? undefined : Key.fromKeyArn(this, 'key', keyArn);
     const tables = new Map(TABLE_NAMES.map((name) => [name, this.#addTable(name)]));
     const blobs = this.#addBlobs();
-    // `main` comes last: a deployment that fails deletes what it created, and cannot delete what is protected.
+    // `main` comes last: a failed deployment deletes what it created, and cannot delete protected resources.
     const main = tables.get('main')!;
     main.node.addDependency(...this.node.children.filter((child) => child !== main));
     if (!props.stage.keepsData) this.#addCleaner(blobs, props);
   }
 
   /**
-   * All can be restored, to one second: then they are as after a crash of the whole platform. Without the roll-ups in `runs` usage would
-   * differ from the ledger, and without the leases in `counters` nobody would finish the runs that were open.
+   * All tables can be restored to the same second, which is equivalent to a crash of the whole platform. Without the
+   * roll-ups in `runs` usage would differ from the ledger, and without the leases in `counters` open runs would never
+   * be finished.
    */
   #addTable(name: TableName): TableV2 {
     const { keepsData } = this.#stage;
@@ -71,7 +72,7 @@ export class DataStack extends Stack {
       removalPolicy: removalPolicyOf(this.#stage),
     });
     if (this.#key) {
-      // The CDK's own way asks for the Region, of which the app knows nothing.
+      // The CDK's own method needs the Region, which the app does not know.
       const resource = table.node.defaultChild as CfnGlobalTable;
       resource.addPropertyOverride('SSESpecification', { SSEEnabled: true, SSEType: 'KMS' });
       resource.addPropertyOverride('Replicas.0.SSESpecification.KMSMasterKeyId', this.#key.keyArn);
@@ -86,7 +87,7 @@ export class DataStack extends Stack {
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
       removalPolicy: removalPolicyOf(this.#stage),
     };
-    // Its lines arrive hours after the last request, so it could not be deleted with the stack.
+    // Access logs arrive hours after the last request, so their bucket could not be deleted with the stack.
     const accessLog =
       this.#stage.keepsData &&
       new Bucket(this, 'blobs-access-log', {
@@ -97,10 +98,10 @@ export class DataStack extends Stack {
       ...defaults,
       bucketName: Fn.sub(bucketNameOf(this.#stage)),
       versioned: true,
-      // One request to the key serves many objects.
+      // Bucket keys reduce KMS requests: one serves many objects.
       ...(this.#key && { encryption: BucketEncryption.KMS, encryptionKey: this.#key, bucketKeyEnabled: true }),
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
-      // The dashboard sends large files. The signed form is the right to do so; a page of another site would need one, too.
+      // The dashboard uploads large files. A signed form is required, also for a page of another site.
       ...(this.#stage.web.kind !== 'off' && { cors: [{ allowedMethods: [HttpMethods.POST], allowedOrigins: ['*'] }] }),
       lifecycleRules: [
         { abortIncompleteMultipartUploadAfter: Duration.days(1) },
@@ -120,7 +121,7 @@ export class DataStack extends Stack {
     return blobs;
   }
 
-  /** CloudFormation deletes no bucket with objects, and no secret that it did not create. */
+  /** CloudFormation deletes neither a bucket with objects, nor secrets that it did not create. */
   #addCleaner(blobs: Bucket, { stage, bundles }: DataStackProps): void {
     Tags.of(blobs).add(DISPOSABLE_TAG, 'true');
     const cleaner = new PlatformFunction(this, 'cleaner', {

@@ -18,7 +18,7 @@ export interface MicrovmStackProps extends StackProps {
   readonly runnerContext: string;
 }
 
-/** Sandboxes in Lambda MicroVMs: their image, and the function that ends old ones. Nothing here costs while idle. */
+/** Sandboxes in Lambda MicroVMs: their image, and the function that terminates old ones. Costs nothing while idle. */
 export class MicrovmStack extends Stack {
   constructor(scope: Construct, id: string, props: MicrovmStackProps) {
     super(scope, id, props);

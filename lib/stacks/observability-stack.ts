@@ -34,12 +34,12 @@ import {
 import { FUNCTIONS, hasFunction, MICROVM_FUNCTIONS, POOL_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
-/** Percent of a quota of the account. */
+/** Alarm threshold as a percentage of an account quota. */
 const NEAR_QUOTA = 80;
-/** The clock whose beat tells that the stage is deployed. */
+/** Clock whose invocations show that the stage is deployed. */
 const FIRST_CLOCK = 'sweeper';
 
-/** Functions that manage sandboxes, by kind of sandbox. */
+/** Functions that manage sandboxes, by type of sandbox. */
 const SANDBOX_FUNCTIONS = {
   none: [],
   fargate: Object.keys(POOL_FUNCTIONS),
@@ -61,17 +61,17 @@ interface Watch {
   /** What happened, as a sentence. */
   readonly what: string;
   readonly metric: IMetric;
-  /** Threshold: the alarm goes off above it, or without it below one. */
+  /** Threshold: the alarm fires above it, or below one if it is absent. */
   readonly above?: number;
-  /** What no data means. @default NOT_BREACHING */
+  /** Treatment of missing data. @default NOT_BREACHING */
   readonly withoutData?: TreatMissingData;
   /** Number of the last three periods that must be above. @default 1 */
   readonly periods?: 1 | 2 | 3;
 }
 
 /**
- * A dashboard, and alarms if the stage asks for them. It refers to resources by name, so no stack depends on it. Metrics
- * come from AWS or from log lines: no request sends any.
+ * A dashboard, and alarms if the stage configures them. It refers to resources by name, so no stack depends on it.
+ * Metrics come from AWS or from log lines: no request sends any.
  */
 export class ObservabilityStack extends Stack {
   readonly #stage: Stage;
@@ -108,7 +108,7 @@ export class ObservabilityStack extends Stack {
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
   }
 
-  /** Billing has no metric outside us-east-1; budgets are of the whole account. */
+  /** Creates a budget: billing metrics exist only in us-east-1, and budgets are account-wide. */
   #watchCost(amount: number, topic: ITopic): void {
     const allowed = topic.addToResourcePolicy(
       new PolicyStatement({
@@ -132,11 +132,13 @@ export class ObservabilityStack extends Stack {
         },
       ],
     });
-    // AWS Budgets tries the topic when the budget is made.
+    // AWS Budgets tests the topic when the budget is created.
     if (allowed.policyDependable) budget.node.addDependency(allowed.policyDependable);
   }
 
-  /** Images of the runner: what was found in them, by either kind of scan that the account may have, and builds that failed. */
+  /**
+   * Reports vulnerabilities in the runner's images, from either scan type that the account may use, and failed builds.
+   */
   #watchImages(topic: ITopic): void {
     const images = [
       ...(this.#hasPool ? ['sandbox' as const] : []),
@@ -185,7 +187,7 @@ export class ObservabilityStack extends Stack {
         resources: [topic.topicArn],
       }),
     );
-    // Not `SnsTopic`: it warns of a topic of the stage's own choice, whose account the stack may not know.
+    // `SnsTopic` would warn about an external topic, whose account the stack may not know.
     const target = { bind: () => ({ arn: topic.topicArn }) };
     for (const [name, { what, eventPattern }] of Object.entries(events)) {
       const section = name.replace('-inspector', '');
@@ -200,7 +202,7 @@ export class ObservabilityStack extends Stack {
   #addTopic(email: string | undefined): Topic {
     const topic = new Topic(this, 'alarms', { topicName: `${platformNameOf(this.#stage)}-alarms`, enforceSSL: true });
     if (email) topic.addSubscription(new EmailSubscription(email));
-    // Any policy of a topic replaces the one that SNS makes by default, by which alarms of the account may publish.
+    // A topic policy replaces the default policy of SNS, which lets alarms of the account publish.
     topic.addToResourcePolicy(
       new PolicyStatement({
         principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
@@ -228,7 +230,7 @@ export class ObservabilityStack extends Stack {
     }
   }
 
-  /** Runs that ended because their provider did not answer: `core/execution/calls/finish.ts`. */
+  /** Counts runs that ended because their provider did not respond: `core/execution/calls/finish.ts`. */
   #countProviderFailures(): void {
     const filterPattern = FilterPattern.stringValue('$.message', '=', 'model provider failed');
     for (const [fn] of Object.entries(FUNCTIONS).filter(([, { models }]) => models)) {
@@ -284,7 +286,7 @@ export class ObservabilityStack extends Stack {
         above: slowSeconds(fn) * 1000,
         periods: 3 as const,
       })),
-      // A broken stream has sent its status already, and no client sees errors of background work.
+      // A broken stream has already sent its status, and clients do not see errors of background work.
       ...[...FUNCTION_NAMES.filter(isSlowByNature), ...this.#withoutRequests].map((fn) => ({
         name: `broken-${fn}`,
         what: `The function "${fn}" ended with an error, ran out of memory or took too long.`,
@@ -394,7 +396,7 @@ export class ObservabilityStack extends Stack {
     };
   }
 
-  /** Functions that a clock calls, with the minutes between two calls. */
+  /** Functions that a clock invokes, with the interval in minutes. */
   #clocks(): [fn: string, everyMinutes: number][] {
     return this.#withoutRequests.flatMap((fn): [string, number][] => {
       const background = BACKGROUND_FUNCTIONS.find((name) => name === fn);
@@ -406,8 +408,8 @@ export class ObservabilityStack extends Stack {
   }
 
   /**
-   * Calls of a clock's function. One that is slow has none for a while after the first deployment, so only times count in which the
-   * first clock beat: a sum passes over what has no data.
+   * Invocations of a clock's function. One with a long interval has none for a while after the first deployment, so
+   * only times count in which the first clock ran: a sum ignores missing data.
    */
   #beats(fn: string, everyMinutes: number): Pick<Watch, 'metric' | 'withoutData'> {
     const period = Duration.minutes(Math.min(Math.max(5, 2 * everyMinutes), 1440));
@@ -417,7 +419,7 @@ export class ObservabilityStack extends Stack {
     return { metric: new MathExpression({ expression: 'SUM([first * 0, own])', usingMetrics, period, label: fn }) };
   }
 
-  /** Functions that a clock, an event or another function calls. */
+  /** Functions that are invoked by a clock, an event or another function. */
   get #withoutRequests(): string[] {
     const background = BACKGROUND_FUNCTIONS.filter((name) => hasFunction(this.#stage, name));
     return [...background, ...SANDBOX_FUNCTIONS[this.#stage.sandbox.kind]];
@@ -426,7 +428,7 @@ export class ObservabilityStack extends Stack {
   #addDashboard(): void {
     const graph = (title: string, left: IMetric[], right: IMetric[] = []) =>
       new GraphWidget({ title, left, right, width: 12 });
-    // Dashboards are of the whole account.
+    // Dashboard names are unique per account.
     const dashboardName = `${platformNameOf(this.#stage)}-${this.region}`;
     const dashboard = new Dashboard(this, 'dashboard', { dashboardName });
     dashboard.addWidgets(
@@ -443,7 +445,7 @@ export class ObservabilityStack extends Stack {
       graph(
         'Functions at once in the account; cold starts, those with a compile cache, and what was not started',
         [this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)],
-        // As Powertools counts them: `functions/host.ts`.
+        // Metric names of Powertools: `functions/host.ts`.
         [
           ...['ColdStart', 'CompileCacheHits'].map((name) => this.#ours(name, Stats.SUM, { service: 'platform' })),
           this.#lambda('Throttles', Stats.SUM),
@@ -485,7 +487,7 @@ export class ObservabilityStack extends Stack {
     }
   }
 
-  /** Messages that wait in a queue. */
+  /** Number of messages in a queue. */
   #messages(queueName: string): Metric {
     return this.#queue('ApproximateNumberOfMessagesVisible', queueName);
   }
@@ -505,7 +507,7 @@ export class ObservabilityStack extends Stack {
     return new Metric({ namespace: 'AWS/ApiGateway', metricName, dimensionsMap, statistic, period: PERIOD });
   }
 
-  /** Without `fn`: all functions of the account in this Region. */
+  /** Returns a Lambda metric; if `fn` is absent, of all functions of the account in this Region. */
   #lambda(metricName: string, statistic: string, fn?: string): Metric {
     const dimensionsMap = fn === undefined ? undefined : { FunctionName: functionNameOf(this.#stage, fn) };
     return new Metric({
@@ -552,7 +554,10 @@ export class ObservabilityStack extends Stack {
   }
 }
 
-/** Of a metric that Service Quotas knows: docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Service-Quota-Integration.html. */
+/**
+ * Returns the percentage of a quota for a metric that Service Quotas supports:
+ * docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Service-Quota-Integration.html.
+ */
 const percentOfQuota = (used: Metric): MathExpression =>
   new MathExpression({ expression: '100 * used / SERVICE_QUOTA(used)', usingMetrics: { used }, period: PERIOD });
 

@@ -8,7 +8,7 @@ import { FUNCTIONS } from '../functions.ts';
 
 /** Well above the five minutes after which a scheduled run counts as missed. */
 const RETENTION = Duration.hours(6);
-/** Time to look at failed messages. */
+/** Time for inspecting failed messages. */
 const DEAD_RETENTION = Duration.days(14);
 const MAX_RECEIVES = 3;
 
@@ -27,7 +27,7 @@ export class SchedulesStack extends Stack {
       ...defaults,
       queueName: names.queue,
       retentionPeriod: RETENTION,
-      // The least that Lambda allows. The function gives back what fails at once; only a function that dies leaves it until here.
+      // Lambda's minimum. The function returns failures at once; only messages of a crashed function wait this long.
       visibilityTimeout: Duration.seconds(FUNCTIONS['schedule-fired'].timeoutSeconds),
       deadLetterQueue: { queue: dead, maxReceiveCount: MAX_RECEIVES },
     });
@@ -35,7 +35,7 @@ export class SchedulesStack extends Stack {
     new Role(this, 'timer-role', {
       roleName: Fn.sub(names.role),
       description: 'EventBridge Scheduler sends due schedules to the queue with this role.',
-      // Only this group of this account may take the role.
+      // Only this group of this account may assume the role.
       assumedBy: new ServicePrincipal('scheduler.amazonaws.com', {
         conditions: {
           StringEquals: { 'aws:SourceAccount': this.account },

@@ -27,17 +27,17 @@ export interface ServicesStackProps extends StackProps {
 }
 
 const KEEPER = 'service-keeper';
-/** Time to look at what the keeper could not do. */
+/** Time for inspecting events that the keeper could not handle. */
 const DEAD_RETENTION = Duration.days(14);
-/** A change that could not be applied for so long is repaired by the clock. */
+/** After this time the clock repairs a change that could not be applied. */
 const MAX_EVENT_AGE = Duration.hours(1);
-/** Longest time limit of a function, and of what CloudFormation waits for it. */
+/** Maximum time limit of a function, and CloudFormation's timeout for it. */
 const CLEANER_LIMIT = Duration.minutes(15);
 
 /**
- * Always-on services: their network, the cluster, how they are reached, and the one function that may change them. What
- * runs in it is made at run time. Nothing here costs by the hour before the first service, unless the stage has a load
- * balancer of its own.
+ * Always-on services: their network, the cluster, their ingress, and the one function that may change them. The
+ * services themselves are created at run time. Nothing here is billed by the hour before the first service, unless the
+ * stage has its own load balancer.
  */
 export class ServicesStack extends Stack {
   readonly #props: ServicesStackProps;
@@ -56,8 +56,8 @@ export class ServicesStack extends Stack {
       id: 'AwsSolutions-ECS4',
       reason: 'Insights are paid by the service. The platform itself records health, restarts and minutes of each.',
     });
-    // A service that is replaced after a crash pulls the image that it was made with. The keeper renews all of them within
-    // minutes of a deployment with another image.
+    // A task that is replaced after a crash pulls its original image. The keeper renews all services within minutes of
+    // a deployment with another image.
     const image = new RunnerImage(this, 'image', { stage, name: 'services', kept: 10, context: runnerContext });
     const cleaner = new PlatformFunction(this, 'services-cleaner', {
       stage,
@@ -69,7 +69,8 @@ export class ServicesStack extends Stack {
     const isBalanced = settings.domain !== undefined;
     allowRemoving(cleaner, { stage, isBalanced });
     const ingress = this.#addIngress(network, cluster, cleaner);
-    // Last of what may fail: a protected gateway stays behind a deployment that fails before its protection can be lifted.
+    // Created after everything else that may fail: a protected gateway is left behind if a deployment fails before its
+    // protection can be disabled.
     ingress.node.addDependency(network, cleaner, image.ready);
     const removal = this.#addRemoval(cleaner, ingress);
     removal.node.addDependency(cleaner, cluster, network, ingress);
@@ -97,7 +98,7 @@ export class ServicesStack extends Stack {
         api_url: apiUrlOf(stage, Fn.importValue(apiExportOf(stage))),
       }),
     );
-    // It orders no service before one can start, and is gone before the others are removed.
+    // Created after everything that services need, and deleted before the services are removed.
     keeper.node.addDependency(removal, execution);
     this.#addEvents(keeper, cluster);
   }
@@ -111,8 +112,8 @@ export class ServicesStack extends Stack {
   }
 
   /**
-   * Removes every service when the stack is deleted: after the keeper, before the cluster, the way to it and its network.
-   * It also refuses an update that replaces the way while services may be connected to it.
+   * Removes every service when the stack is deleted: after the keeper, before the cluster, its ingress and its network.
+   * It also refuses an update that replaces the ingress while services may be connected to it.
    */
   #addRemoval(cleaner: PlatformFunction, ingress: ServiceIngress): CustomResource {
     const { stage } = this.#props;
@@ -126,14 +127,14 @@ export class ServicesStack extends Stack {
         FamilyPrefix: familyPrefix,
         // A stage that keeps its data keeps the logs.
         ...(!stage.keepsData && { LogGroupPrefix: logGroupPrefix }),
-        // An invocation of the keeper may outlast the function, until IAM knows everywhere that its role is gone.
+        // An invocation of the keeper may outlast the function, until the deletion of its role has propagated in IAM.
         SettleSeconds: '60',
         ...ingress.toClean,
       },
     });
   }
 
-  /** ECS itself has this role, no task. */
+  /** Role of ECS itself, not of a task. */
   #addExecutionRole(image: RunnerImage): Role {
     const { stage } = this.#props;
     const role = new Role(this, 'execution', {
@@ -162,7 +163,10 @@ export class ServicesStack extends Stack {
     return role;
   }
 
-  /** The keeper comes every minute, when an instance has ended or a deployment has failed, and when a function calls it. */
+  /**
+   * Invokes the keeper every minute, when an instance has ended or a deployment has failed, and when a function invokes
+   * it.
+   */
   #addEvents({ lambda }: PlatformFunction, cluster: Cluster): void {
     const { stage } = this.#props;
     const dead = new Queue(this, 'dead', {
@@ -175,7 +179,7 @@ export class ServicesStack extends Stack {
       id: 'AwsSolutions-SQS3',
       reason: 'It is a dead-letter queue itself, of a function and its rules, which cdk-nag does not see.',
     });
-    // The CDK's own destination would also let the function look at the queue.
+    // The CDK's own destination would also let the function read the queue's attributes.
     lambda.addToRolePolicy(new PolicyStatement({ actions: ['sqs:SendMessage'], resources: [dead.queueArn] }));
     lambda.configureAsyncInvoke({
       retryAttempts: 2,
@@ -185,10 +189,10 @@ export class ServicesStack extends Stack {
     new Rule(this, 'clock', {
       description: backgroundFunction(KEEPER).about,
       schedule: Schedule.rate(Duration.minutes(backgroundFunction(KEEPER).everyMinutes!)),
-      // The next tick does what this one missed.
+      // The next tick makes up for a missed one.
       targets: [new LambdaTarget(lambda, { retryAttempts: 0 })],
     });
-    // Without its event an ended instance would count as running until the next tick.
+    // If this event is lost, an ended instance counts as running until the next tick.
     const target = new LambdaTarget(lambda, { deadLetterQueue: dead, maxEventAge: MAX_EVENT_AGE });
     new Rule(this, 'instance-ended', {
       description: 'An instance of a service has ended.',
@@ -204,7 +208,7 @@ export class ServicesStack extends Stack {
       eventPattern: {
         source: ['aws.ecs'],
         detailType: ['ECS Deployment State Change'],
-        // The event names its cluster nowhere else.
+        // This is the only field of the event that names its cluster.
         resources: [
           {
             prefix: `arn:${this.partition}:ecs:${this.region}:${this.account}:service/${serviceNamesOf(stage).cluster}/`,

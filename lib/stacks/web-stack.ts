@@ -11,8 +11,8 @@ export interface WebStackProps extends StackProps {
 }
 
 /**
- * CloudFront, in front of the API and of the dashboard. It comes after the API: an account that AWS has not verified gets no distribution,
- * and has the API all the same.
+ * CloudFront in front of the API and the dashboard. It is deployed after the API: an account that AWS has not verified
+ * gets no distribution, but still has the API.
  */
 export class WebStack extends Stack {
   constructor(scope: Construct, id: string, { stage, settings, dashboard, ...props }: WebStackProps) {

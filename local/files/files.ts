@@ -48,7 +48,7 @@ async function moveInto(temporary: string, path: string): Promise<void> {
   try {
     await opened.sync();
   } catch (error) {
-    // A concurrent delete removed the file that was just moved.
+    // A concurrent delete removed the folder with the file that was just moved.
     if (!hasCode(error, 'ENOENT')) throw error;
   } finally {
     await opened.close();

@@ -199,7 +199,7 @@ ${head}<title>${title}</title>
 <body><main><h1>${title}</h1><pre>${text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</pre></main></body>
 </html>
 `;
-/** The page reloads and keeps the fragment of its address. */
+/** The refresh keeps the fragment of the address. */
 const BEING_BUILT = page(
   'The dashboard is being built',
   'Once, about half a minute; this page then shows it. The API is up already.',

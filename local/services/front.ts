@@ -51,8 +51,7 @@ export class ServiceFront {
   }
 
   /**
-   * Marks the orders as complete: after a start, services are ordered again. Until then a missing service may still
-   * arrive.
+   * Called once all services were ordered again after a start. Until then a missing service may still arrive.
    */
   readonly isComplete = (): void => {
     this.#mayBeMissing = false;

@@ -199,7 +199,7 @@ export class LocalServiceHost implements ServiceHost {
     if (!hosted) return undefined;
     const alive = [...hosted.instances].filter(({ isEnding }) => !isEnding);
     const ready = alive.filter(({ instance }) => instance.isReady);
-    // An app may listen before the host notices; instances of the older revision were ready first.
+    // If none is known to be ready, try those of the oldest revision, which start to listen first.
     const oldest = Math.min(...alive.map(({ revision }) => revision));
     const from = ready.length > 0 ? ready : alive.filter(({ revision }) => revision === oldest);
     hosted.turn += 1;

@@ -122,8 +122,8 @@ export class ServiceInstance {
   }
 
   /**
-   * Stops the app after requests in flight, but after at most `DRAIN_MS`. The calls of a loop take longer and need no
-   * grace period after it, so a loop may use both times. Resolves when it has ended.
+   * Stops the app once no request is in flight, or after `DRAIN_MS`. A loop, whose calls take longer and which has no
+   * process to kill, drains for its grace period instead. Resolves when it has ended.
    */
   async stop(): Promise<void> {
     const { clock, graceMs } = this.#options;

@@ -108,7 +108,7 @@ export const mayHaveBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 
 /**
- * Runs `work` at once, or with the first byte of the body: a request without its body holds only the client's
+ * Calls `begin` at once, or with the first byte of the body: a request without its body holds only the client's
  * connection. It gets 408 after a minute.
  */
 export function onceBodyBegins(incoming: IncomingMessage, response: ServerResponse, begin: () => void): void {
