@@ -30,7 +30,7 @@ const SHUTDOWN_MS = 300_000;
 const REQUESTS_A_TURN = 8;
 
 export interface LocalServer {
-  /** Without a trailing slash. */
+  /** Address without a trailing slash. */
   readonly url: string;
   readonly deps: LocalDeps;
   readonly dashboard: Dashboard;

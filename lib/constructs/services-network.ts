@@ -37,7 +37,7 @@ export class ServicesNetwork extends Construct {
   readonly hasPublicAddresses: boolean;
   /** Security group of load balancers. */
   readonly inbound: SecurityGroup;
-  /** Of instances. */
+  /** Security group of instances. */
   readonly instances: SecurityGroup;
 
   constructor(scope: Construct, id: string, { stage, settings }: ServicesNetworkProps) {

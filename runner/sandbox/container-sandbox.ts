@@ -20,7 +20,7 @@ const BUNDLE = '/home/user/agent';
 const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
 const OWN_PROCESSES = 3;
-/** Without it, SIGUSR1 makes Node listen for a debugger, which any program of the session could be. */
+/** Keeps Node from listening for a debugger on SIGUSR1, which any program of the session could be. */
 const NO_DEBUGGER = '--disable-sigusr1';
 /** Timeout after which a program that listens but does not accept counts as absent. */
 const CONNECT_MS = 10_000;

@@ -21,7 +21,7 @@ const PASSED_BACK: ReadonlySet<string> = new Set([
 
 /** Address of the platform for an instance, and the token of its revision. */
 export interface PlatformAccess {
-  /** Without a trailing slash. */
+  /** Address without a trailing slash. */
   readonly url: string;
   readonly token: string;
 }

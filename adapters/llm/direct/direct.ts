@@ -154,7 +154,7 @@ class JoinedPieces implements Pieces {
   readonly #meter: BrokenMeter;
   #kind: 'text' | 'thought' = 'text';
   #waiting = '';
-  /** Of `performance.now()`. */
+  /** Time of `performance.now()`. */
   passedAt = Number.NEGATIVE_INFINITY;
 
   constructor(request: LlmRequest, meter: BrokenMeter) {
