@@ -221,7 +221,7 @@ class FileDatabase extends WaitingRows implements Database {
   readonly #thread: WriterThread;
   /** Rows that the thread is writing. A row of the same name in `newest` takes precedence. */
   #older = emptyLayer();
-  /** Bytes in `older`. */
+  /** Journal file that contains `older`. */
   #file: string | undefined;
   #writing: Promise<void> | undefined;
   #problem: Error | undefined;
