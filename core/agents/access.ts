@@ -14,19 +14,22 @@ type AccessDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 export const maySee = async (deps: AccessDeps, caller: Caller, version: AgentVersion): Promise<boolean> =>
   version.definition.is_public || (await isMember(deps, caller, version.workspaceId));
 
-/** Whether agents of a workspace may call a version, whoever pays. */
+/** Whether agents of a workspace may call a version, regardless of who pays. */
 export const isOpenTo = (version: AgentVersion, workspaceId: string): boolean =>
   version.definition.is_public || version.workspaceId === workspaceId;
 
-/** Whether the caller acts in the workspace, or is a member of it. */
+/** Whether the caller acts for the workspace or is a member of it. */
 export const isMember = async (deps: Pick<Deps, 'main'>, caller: Caller, workspaceId: string): Promise<boolean> =>
   workspaceId === caller.workspace.id || (await membershipOf(deps, caller, workspaceId)) !== undefined;
 
-/** A published version of the caller's workspace. Throws NOT_FOUND, also for a version of another workspace. */
+/**
+ * Returns a published version of the caller's workspace. Throws NOT_FOUND, even if the version exists in another
+ * workspace.
+ */
 export const findOwn = (deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> =>
   findIn(deps, caller, id, undefined);
 
-/** The same, or a build of the caller's own `dev`. */
+/** Like {@link findOwn}, but also finds a build of the caller's own `dev`. */
 export const findOwnOrDev = (deps: AccessDeps, caller: Caller, id: string): Promise<AgentVersion> =>
   findIn(deps, caller, id, devUserOf(caller));
 
@@ -41,7 +44,10 @@ async function findIn(deps: AccessDeps, caller: Caller, id: string, devOf: strin
   return version;
 }
 
-/** A version that the caller may see; `latest` is the newest while none can run. Throws NOT_FOUND. */
+/**
+ * Returns a version that the caller may see; `latest` falls back to the newest version if none can run. Throws
+ * NOT_FOUND.
+ */
 export async function findVisible(
   deps: AccessDeps,
   caller: Caller,
@@ -55,7 +61,7 @@ export async function findVisible(
   return found;
 }
 
-/** A public version. Throws NOT_FOUND. */
+/** Returns a public version. Throws NOT_FOUND. */
 export async function findPublic(deps: AccessDeps, { org, agent, version }: AgentAddress): Promise<AgentVersion> {
   const found = await resolveAgent(deps, org, agent, version);
   // A private agent reads as absent: clients then look among their own
@@ -66,7 +72,9 @@ export async function findPublic(deps: AccessDeps, { org, agent, version }: Agen
   return found;
 }
 
-/** A public version whose source everyone may download. Throws NOT_FOUND, PAID_AGENT_SERVER_ONLY, DOWNLOAD_DISABLED. */
+/**
+ * Returns a public version whose source may be downloaded. Throws NOT_FOUND, PAID_AGENT_SERVER_ONLY, DOWNLOAD_DISABLED.
+ */
 export async function findDownloadable(deps: AccessDeps, address: AgentAddress): Promise<AgentVersion> {
   const found = await findPublic(deps, address);
   const name = fullNameOf(found);

@@ -7,12 +7,13 @@ import { AgentStore } from './store.ts';
 /** See `docs/interface/agents.md#deletion`. */
 const FORKS_THAT_NEED_CONFIRMATION = 1;
 
-/** Which versions of an agent a deletion is about: the one that is named, or every one. */
+/** Scope of a deletion: the named version if undefined, otherwise every version. */
 export type DeletionMode = 'all_versions' | undefined;
 
 /**
- * Deletes a version or every version of its agent, and returns their number; of a build of `dev`, the whole `dev` alone. Throws INVALID_INPUT for an agent that was
- * forked unless `confirmedName` is its name.
+ * Deletes a version or every version of its agent, and returns the number of deleted versions. For a build of `dev`,
+ * deletes
+ * only `dev`. Throws INVALID_INPUT for an agent that has been forked unless `confirmedName` is its name.
  */
 export async function deleteAgent(
   deps: PublishDeps,
@@ -28,7 +29,7 @@ export async function deleteAgent(
   if (confirmedName !== name && needsConfirmation(await store.countForks(name))) {
     throw new PlatformError('INVALID_INPUT', `Others have forked "${name}": confirm with confirmation_name=${name}.`);
   }
-  // Oldest first: the newest version stays current until it is deleted itself.
+  // Oldest first, so that the newest version stays current until it is deleted itself.
   const versions = mode === 'all_versions' ? await store.listVersions(name) : [version];
   await removeVersions(deps, version, versions);
   return versions.length;

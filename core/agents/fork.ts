@@ -14,7 +14,8 @@ import { invalidManifest } from './validate-references.ts';
 import { isPaid } from './views.ts';
 
 /**
- * Publishes a private copy of a public version, its code and dependencies included, in a workspace that the caller owns.
+ * Publishes a private copy of a public version, including its code and dependencies, in a workspace that the caller
+ * owns.
  * Throws NOT_FOUND, FORBIDDEN, INVALID_INPUT.
  */
 export async function forkAgent(
@@ -38,7 +39,7 @@ export async function forkAgent(
   return version;
 }
 
-/** Throws NOT_FOUND for a version that the caller may not see, INVALID_INPUT for one that may be seen but not copied. */
+/** Throws NOT_FOUND if the caller may not see the version, INVALID_INPUT if the version cannot be copied. */
 async function findSource(deps: PublishDeps, caller: Caller, id: string): Promise<AgentVersion> {
   const source = await findAnyVersion(deps, id);
   if (source === undefined || !(await maySee(deps, caller, source))) {
@@ -60,7 +61,7 @@ async function findSource(deps: PublishDeps, caller: Caller, id: string): Promis
   return source;
 }
 
-/** The workspace of the copy; by default the caller's. Throws FORBIDDEN unless the caller is its owner. */
+/** Returns the workspace of the copy, by default the caller's. Throws FORBIDDEN unless the caller is its owner. */
 async function findTarget(deps: PublishDeps, caller: Caller, workspaceId: string | undefined): Promise<Workspace> {
   const target = workspaceId === undefined ? caller : await membershipOf(deps, caller, workspaceId);
   if (target === undefined) throw new PlatformError('FORBIDDEN', 'You are not a member of the target workspace.');

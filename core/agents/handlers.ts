@@ -182,13 +182,16 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 });
 
-/** The caller's workspace, or the named one. Throws FORBIDDEN when the caller is no member of it. */
+/** Returns the id of the named workspace, by default the caller's. Throws FORBIDDEN unless the caller is a member. */
 async function ownWorkspace(deps: AgentDeps, caller: Caller, named = caller.workspace.id): Promise<string> {
   if (named === caller.workspace.id || (await membershipOf(deps, caller, named))) return named;
   throw new PlatformError('FORBIDDEN', `You are not a member of a workspace with the id "${named.slice(0, 64)}".`);
 }
 
-/** An agent that calls others gets a key to call them with from anywhere, unless it has one already. */
+/**
+ * Creates a key for an agent that calls others, to make those calls from outside the platform, unless it has a key
+ * already.
+ */
 async function firstServiceKey(
   deps: AgentDeps,
   version: AgentVersion,

@@ -8,7 +8,7 @@ import { type Item, type Query, queryAll } from '#core/ports/table.ts';
 import { planQuery } from '#core/ports/table-rules.ts';
 import { partitionOf, readVersion, versionKey, workspaceIndex } from './record.ts';
 
-/** A run as lists of agents show it. */
+/** Run summary in lists of agents. */
 export interface LastRun {
   readonly id: string;
   readonly workspaceId: string;
@@ -17,31 +17,32 @@ export interface LastRun {
   readonly startedAt: string;
 }
 
-/** Finds the newest ended run of a version by its id. */
+/** Finds the newest ended run of the version with this id. */
 export type LastRunOf = (agentId: string) => Promise<LastRun | undefined>;
 
-/** An agent by its newest live version, even one that cannot run yet. */
+/** An agent, represented by its newest live version, even if that cannot run yet. */
 export interface LatestAgent {
   readonly version: AgentVersion;
   /** Number of live versions. */
   readonly versions: number;
-  /** Number of the current version; absent while none can run. */
+  /** Number of the current version; undefined while no version can run. */
   readonly current: number | undefined;
   readonly lastRun: LastRun | undefined;
-  /** Where the list goes on after this agent; null after the last. */
+  /** Cursor after this agent; null for the last agent. */
   readonly nextCursor: string | null;
 }
 
 type LatestDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'config'> & { readonly lastRunOf: LastRunOf };
 
 const DEFAULT_LIMIT = 20;
-/** A page ends after the agent with which its agents have so many versions: each is asked for its last run. */
+/** A page ends once its agents have this many versions in total, because the last run of each version is looked up. */
 const MAX_VERSIONS = 200;
 const ASKED_AT_ONCE = 25;
 
 /**
- * A page of a workspace's agents, the last published one first. An agent stands where its newest version does, so one that
- * is published while somebody reads page after page moves to the front. Throws INVALID_INPUT for a cursor of another listing.
+ * Returns a page of a workspace's agents, most recently published first. An agent's position is that of its newest
+ * version,
+ * so a publish while a client pages moves the agent to the front. Throws INVALID_INPUT for a cursor of another listing.
  */
 export async function listLatest(
   deps: LatestDeps,
@@ -74,7 +75,9 @@ export async function listLatest(
   );
 }
 
-/** The items of newest live versions in the order of the index, each with all live versions of its agent, oldest first. */
+/**
+ * Yields the items of the newest live versions in index order, each with all live versions of its agent, oldest first.
+ */
 async function* newestVersions({ main }: LatestDeps, workspaceId: string, query: Query) {
   const known = new Map<string, Promise<Item[]>>();
   const liveOf = (name: string): Promise<Item[]> => {
@@ -103,7 +106,7 @@ async function readLive(main: Deps['main'], workspaceId: string, name: string): 
 }
 
 async function lastRunsOf(deps: LatestDeps, versions: readonly Item[]): Promise<Map<string, LastRun | undefined>> {
-  // A version that nothing may call any more has no run that is kept.
+  // Runs of versions that can no longer be called have expired.
   const gone = deps.clock.now() - DEPRECATION_PERIOD_MS - (deps.config.runRetentionDays + 1) * 24 * 3600_000;
   const asked = versions.filter(
     ({ superseded_at }) => !(typeof superseded_at === 'string' && superseded_at < isoTime(gone)),

@@ -1,10 +1,11 @@
 import type { AgentVersion } from '#core/manifest/version.ts';
 
-/** What higher wings do when agents change; `core/api/listeners.ts` connects them. Listeners must not throw. */
+/** Callbacks of higher wings for changes of agents; `core/api/listeners.ts` connects them. Listeners must not throw. */
 export interface AgentListeners {
   /**
-   * Called after a change of the agent's current version: another one, or none. May be called without a change. Returns
-   * how many services moved to it.
+   * Called after the agent's current version changed or was removed; may also be called without a change. Returns the
+   * number
+   * of services that were updated to the new version.
    */
   currentVersionChanged(
     agent: Pick<AgentVersion, 'workspaceId' | 'name'>,

@@ -19,11 +19,11 @@ const WORKSPACE: Workspace = {
 };
 const DAY = 24 * 3600 * 1000;
 
-/** Publishing reads these members only. */
+/** Only the members that publishing reads. */
 const definition = (name: string, more: Partial<AgentDefinition> = {}): AgentDefinition =>
   ({ name, is_public: false, ...more }) as AgentDefinition;
 
-/** Publishes, activates and removes versions; `told` are the agents whose listeners were told. */
+/** Publishes, activates and removes versions; `told` are the agents whose listeners were called. */
 function publisherOf(base: Omit<PublishDeps, 'listeners'>) {
   const told: string[] = [];
   const deps = {
@@ -49,7 +49,7 @@ function setUp() {
   return { deps, store: new AgentStore(deps, WORKSPACE.id), ...publisherOf(deps) };
 }
 
-/** Advances the manual clock until work that backs off has ended. */
+/** Advances the manual clock until work with backoff has ended. */
 async function finish<T>(deps: MemoryDeps, work: Promise<T>): Promise<T> {
   let ended = false;
   const done = work.finally(() => {
@@ -96,7 +96,7 @@ describe('publishing', () => {
     expect([first, second, third].map(({ firstVersion }) => firstVersion)).toEqual([1, 2, 2]);
     await remove(second);
     expect((await store.findVersion('echo', 'latest'))!.firstVersion).toBe(2);
-    // Deleted at once, in any order.
+    // Concurrent deletions, in any order.
     await finish(deps, Promise.all([remove(third), remove(await publish()), remove(third)]));
     expect((await publish()).firstVersion).toBe(5);
   });
@@ -182,7 +182,7 @@ describe('the listeners are told', () => {
   });
 });
 
-/** The newest live runnable version is current, and exactly the older runnable ones are superseded. */
+/** Expects that the newest live runnable version is current and that exactly the older runnable ones are superseded. */
 async function expectConsistent(store: AgentStore, name: string): Promise<void> {
   const versions = await store.listVersions(name);
   const runnable = versions.filter((version) => version.runnable);
@@ -243,7 +243,7 @@ describe('the newest live runnable version is current and supersedes the others'
   });
 });
 
-/** A table whose requests run in the order that the scheduler decides. */
+/** A table whose requests run in the order chosen by the scheduler. */
 function scheduled(table: MemoryDeps['main'], scheduler: fc.Scheduler): MemoryDeps['main'] {
   const later = <Args extends unknown[], T>(method: (...args: Args) => Promise<T>) => {
     return (...args: Args): Promise<T> => scheduler.schedule(Promise.resolve()).then(() => method.apply(table, args));

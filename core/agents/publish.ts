@@ -30,22 +30,23 @@ import { AgentStore } from './store.ts';
 /** See `docs/interface/agents.md#deletion`. */
 const DELETION_RETENTION_SECONDS = 30 * 24 * 3600;
 
-/** Every change here to an agent's current version tells the listeners. */
+/** Every change to an agent's current version in this file notifies the listeners. */
 export type PublishDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'> & {
   readonly listeners: AgentListeners;
 };
 
-/** A new version, and how many services moved to it. */
+/** A new version and the number of services that were updated to it. */
 export type Published = AgentVersion & { readonly servicesUpdated: number };
 
 /** An agent: all versions of one name in one workspace. */
 type Agent = Pick<AgentVersion, 'workspaceId' | 'name'>;
 
 /**
- * Publishes the next version of `definition.name` in `workspace`; a runnable one is current at once. Version numbers have
- * no gap and no double, also when several processes publish at once. The number of a deleted version is never assigned
- * again, so that an address never changes its meaning. Throws STORAGE_QUOTA_EXCEEDED if the plan of the workspace has no
- * room for the version.
+ * Publishes the next version of `definition.name` in `workspace`; a runnable one is current at once. Version numbers
+ * have
+ * no gaps or duplicates, even if several processes publish at once. The number of a deleted version is never reused, so
+ * an
+ * address never changes its meaning. Throws STORAGE_QUOTA_EXCEEDED if the version would exceed the quota of the plan.
  */
 export async function publish(
   deps: PublishDeps,
@@ -60,7 +61,7 @@ export async function publish(
   const small = { versions: 1, bytes: state.bundle?.sizeBytes ?? 0 };
   let announced: string | undefined;
   const stored = await storeDefinition(deps, id, definition, async (blob) => {
-    // Before a large definition is written.
+    // Checked before a large definition is written.
     checkRoom(plan, await agentUse(deps, workspace.id), small);
     announced = blob;
     await announceBlob(deps, blob);
@@ -93,7 +94,7 @@ export async function publish(
   return { ...published, servicesUpdated: told?.servicesUpdated ?? 0 };
 }
 
-/** How a new version of `workspaceId` uses the bundle and the layer of the version that it is a copy of. */
+/** Operations by which a new version of `workspaceId` uses the bundle and layer of the version it copies. */
 async function copiedBlobs(
   deps: Pick<PublishDeps, 'main'>,
   workspaceId: string,
@@ -112,8 +113,9 @@ async function copiedBlobs(
 }
 
 /**
- * Makes a version runnable and, unless a newer one is current, current; of builds of `dev`, which nothing follows, the one
- * that is called. Safe to repeat, and for a deleted version. Returns how many services moved to it.
+ * Makes a version runnable, and current unless a newer one is. A build of `dev`, which no service follows, becomes the
+ * called
+ * one. Safe to repeat, and a no-op for a deleted version. Returns the number of services that were updated to it.
  */
 export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Promise<number> {
   const { main, clock } = deps;
@@ -123,7 +125,7 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
     return 0;
   }
   await retryOnConflict(clock, `the agent ${name}`, async () => {
-    // In this order: the version is then at least as new as the head.
+    // The head is read first, so the version is at least as recent as the head.
     const head = await readHead(deps, workspaceId, name);
     const stored = await new AgentStore(deps, workspaceId).findVersion(name, version.version);
     if (stored === undefined || stored.runnable) return true;
@@ -145,8 +147,8 @@ export async function makeCurrent(deps: PublishDeps, version: AgentVersion): Pro
 }
 
 /**
- * Soft-deletes versions of one agent, in this order: nothing finds them any more, and after 30 days they are gone. The
- * newest runnable version that is left becomes current. The agent's service keys go with its last version.
+ * Soft-deletes versions of one agent in the given order: they can no longer be found, and are purged after 30 days. The
+ * newest remaining runnable version becomes current. The agent's service keys are deleted with its last version.
  */
 export async function removeVersions(
   deps: PublishDeps,
@@ -194,7 +196,7 @@ async function removeVersion(deps: Omit<PublishDeps, 'listeners'>, version: Agen
   });
 }
 
-/** Fails when the agent's versions were changed after `head` was read. */
+/** Operation that fails if the agent's versions were changed after `head` was read. */
 function changeHead({ workspaceId, name }: Agent, { revision }: Head, set: Partial<Head>): TransactOperation {
   return {
     op: 'update',
@@ -204,7 +206,7 @@ function changeHead({ workspaceId, name }: Agent, { revision }: Head, set: Parti
   };
 }
 
-/** The write that marks the former current version as superseded. */
+/** Operation that marks the former current version as superseded. */
 function supersede({ workspaceId, name }: Agent, current: number, at: string): TransactOperation[] {
   if (current === 0) return [];
   const key = versionKey({ workspaceId, name, version: current });

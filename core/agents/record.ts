@@ -8,20 +8,22 @@ import type { Item } from '#core/ports/table.ts';
 
 /**
  * Main table:
- * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, the number with
- *   which the agent began, and a revision that grows with every change to which versions there are and can run;
+ * - `WS#<workspace id>#AGENT#<name> / HEAD`: the highest version number ever assigned, the current version, the first
+ *   version number of the agent, and a revision that grows whenever a version is added, removed or becomes runnable;
  * - `WS#<workspace id>#AGENT#<name> / V#00001`: a version (gsi1: all of a workspace; gsi2: the public ones);
- * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id, and of a build of `dev` its user.
+ * - `AGENT#<version id> / META`: the workspace, name and number of the version with that id, and the user of a `dev`
+ * build.
  *
- * Builds of `dev` are elsewhere: see `dev/slots.ts`.
+ * Builds of `dev` are stored elsewhere: see `dev/slots.ts`.
  *
- * A version is *live* until it is deleted, *runnable* once nothing is missing to run it (its code bundle, its
- * dependencies), and *current* when it is the newest live runnable one: `latest` names it, and it supersedes the others.
+ * A version is *live* until it is deleted, *runnable* once its code bundle and dependencies are present, and *current*
+ * if it
+ * is the newest live runnable one: `latest` names it, and it supersedes the others.
  */
 export const partitionOf = (workspaceId: string, name: string): string => `WS#${workspaceId}#AGENT#${name}`;
 export const headKey = (workspaceId: string, name: string) => ({ pk: partitionOf(workspaceId, name), sk: 'HEAD' });
 export const devPartition = (workspaceId: string, userId: string): string => `WS#${workspaceId}#DEV#${userId}`;
-/** What names a build of the version `dev`. */
+/** Identifies a build of the version `dev`. */
 export type DevBuild = Pick<AgentVersion, 'workspaceId' | 'name' | 'id'> & { readonly devOf: string };
 type Numbered = Pick<AgentVersion, 'workspaceId' | 'name' | 'version'> & { readonly devOf?: undefined };
 export const versionKey = (version: Numbered | (DevBuild & Pick<AgentVersion, 'version'>) | AgentVersion) => {
@@ -37,7 +39,7 @@ export const definitionKey = (id: string): string => `definitions/${id}.json`;
 export type Head = {
   readonly assigned: number;
   readonly current: number;
-  /** An agent whose versions were all deleted begins again with the next number. */
+  /** After all versions of an agent were deleted, the agent begins again with the next number. */
   readonly first_version: number;
   readonly revision: number;
   readonly fork_count: number;
@@ -57,7 +59,7 @@ export async function readHead({ main }: Pick<Deps, 'main'>, workspaceId: string
 
 /** Index of all versions of a workspace, oldest first. */
 export const workspaceIndex = (workspaceId: string): string => `WS#${workspaceId}#AGENTS`;
-/** Index of all builds of `dev` of a workspace, for counting what they take. */
+/** Index of all builds of `dev` of a workspace, for counting their storage. */
 export const devIndex = (workspaceId: string): string => `WS#${workspaceId}#DEV`;
 /** Index of all public versions, oldest first. */
 export const PUBLIC_INDEX = 'PUBLIC';
@@ -66,13 +68,13 @@ export const publicIndexKey = (createdAt: string, id: string) => ({
   gsi2sk: `${createdAt}#${id}`,
 });
 
-/** A definition as the members of its version's item. A large one is in a blob, and `definition` is `undefined`. */
+/** A definition as members of its version's item. A large definition is in a blob, and `definition` is `undefined`. */
 export interface StoredDefinition {
   readonly definition: Json | undefined;
   readonly definition_bytes: number;
 }
 
-/** Writes a large definition to a blob. `announce` is called with the key before. */
+/** Writes a large definition to a blob. Calls `announce` with the blob's key before the write. */
 export async function storeDefinition(
   deps: Pick<Deps, 'blobs'>,
   id: string,
@@ -86,16 +88,16 @@ export async function storeDefinition(
   return { definition: isLarge ? undefined : (definition as unknown as Json), definition_bytes };
 }
 
-/** What publishing decides about a version besides its definition. */
+/** Members of a new version that publishing decides, besides its definition. */
 export interface VersionState {
   readonly runnable: boolean;
   readonly bundle?: Bundle;
   readonly install?: Install;
-  /** The version that it is a copy of, whose bundle and layer it uses. */
+  /** Version that this one copies, whose bundle and layer it uses. */
   readonly copyOf?: Pick<AgentVersion, 'id' | 'workspaceId'>;
 }
 
-/** The item of a new version. `definition` comes from {@link storeDefinition}. */
+/** Builds the item of a new version. `definition` comes from {@link storeDefinition}. */
 export function newVersionItem(
   place: Pick<AgentVersion, 'id' | 'name' | 'version' | 'firstVersion' | 'devOf'> & { readonly workspace: Workspace },
   state: VersionState & { readonly isPublic: boolean; readonly definition: StoredDefinition; readonly now: string },
@@ -130,14 +132,17 @@ export function newVersionItem(
   };
 }
 
-/** Versions of items that a table shares between readers. Those are frozen, and every change of a version makes another item. */
+/**
+ * Parsed versions by their items, which a table shares between readers. Items are frozen: a change creates a new item.
+ */
 const versions = new WeakMap<Item, AgentVersion>();
 
 export async function readVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Promise<AgentVersion> {
   const known = versions.get(item);
   if (known) return known;
   const version = await newVersion(deps, item);
-  // A definition in a blob changes before the item does, and an installation may fail by the clock alone.
+  // Not cacheable by item: a definition in a blob changes before its item, and an installation can time out without a
+  // write.
   const isWhole = item.definition !== undefined && version.install?.status !== 'building';
   if (isWhole && Object.isFrozen(item)) versions.set(item, Object.freeze(version));
   return version;
@@ -196,7 +201,7 @@ export const installItem = ({ runId, heldLayer, layerSha256, ...install }: Insta
   ...(layerSha256 !== undefined && { layer_sha256: layerSha256 }),
 });
 
-/** Of an installation whose process has died. */
+/** Error of an installation whose process died. */
 const INTERRUPTED =
   'The installation was interrupted: the process that ran it ended before its time was up. Upload the bundle again.';
 

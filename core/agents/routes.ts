@@ -3,7 +3,7 @@ import { flag } from '#core/http/flag.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 import { agentRecord, agentTree, listedAgent, uploadedBundle } from './schema.ts';
 
-/** `manifest/manifest.ts` checks the body: it names every problem at once and accepts the legacy forms. */
+/** `manifest/manifest.ts` checks the body: it reports every problem at once and accepts the legacy forms. */
 const manifestBody = z
   .looseObject({})
   .meta({ description: 'The manifest; see docs/manifest.md.', required: ['name', 'description'] });
@@ -188,7 +188,7 @@ export const agentRoutes = defineRoutes([
   {
     operationId: 'getAgentTree',
     method: 'GET',
-    // API Gateway allows one name for what follows /agents/.
+    // API Gateway requires the same parameter name after /agents/ in every path.
     path: '/agents/{id}/{agent}/{version}/tree',
     summary: 'Show an agent with all that it calls and the skills of each; the first parameter is the organization',
     fn: 'agents',

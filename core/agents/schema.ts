@@ -2,13 +2,13 @@ import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
 
-/** JSON whose shape is the author's. */
+/** JSON whose shape the author defines. */
 const anyObject = z.record(z.string(), z.unknown());
 const strings = z.array(z.string());
 
 const dependencies = z.object({ id: z.string(), version: z.string() });
 
-/** The orchestration section, with the members that clients look for inside it (`docs/interface/agents.md#records`). */
+/** The orchestration section, with the members that clients expect inside it (`docs/interface/agents.md#records`). */
 const manifestView = z.looseObject({
   dependencies: z.array(dependencies).optional(),
   custom_tools: z.array(anyObject).optional(),

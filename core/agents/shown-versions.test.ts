@@ -35,7 +35,7 @@ test('a version that is shown again and again shows each change, and to its own 
 
   expect((await send(ann.key, 'PATCH', path, { description: 'Two', is_public: true })).status).toBe(200);
   expect(await shown()).toMatchObject({ description: 'Two', is_public: true });
-  // The public view of the same version has no member of the owner's.
+  // The public view of the same version has none of the members for owners.
   const address = '/public/agents/ann/reader/v1';
   for (let i = 0; i < 2; i++) {
     const { body } = await send(bob.key, 'GET', address);

@@ -16,7 +16,7 @@ const WORKSPACE: Workspace = {
   createdAt: '2035-06-01T12:00:00.000Z',
 };
 
-/** Publishing reads these members only. */
+/** Only the members that publishing reads. */
 const definition = (name: string, isPublic = false): AgentDefinition =>
   ({ name, is_public: isPublic }) as AgentDefinition;
 

@@ -9,7 +9,7 @@ import { headKey, idKey, partitionOf, readHead, readVersion, versionKey, workspa
 
 const MAX_NAME_LENGTH = 50;
 
-/** Instead of a user, for what the platform does by itself. */
+/** Passed instead of a user id for the platform's own work. */
 export const ANYONE = Symbol('anyone');
 
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
@@ -24,7 +24,7 @@ export class AgentStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** Counts a fork of the agent, for the confirmation that deleting it needs. */
+  /** Counts a fork of the agent: deleting a forked agent requires confirmation. */
   async addFork(name: string): Promise<void> {
     await this.#deps.main.update(headKey(this.#workspaceId, name), { add: { fork_count: 1 } }, exists());
   }
@@ -33,13 +33,13 @@ export class AgentStore {
     return (await readHead(this.#deps, this.#workspaceId, name)).fork_count;
   }
 
-  /** A live version of this workspace by its id; builds of `dev` only of the user `devOf`. */
+  /** Finds a live version of this workspace by id; finds builds of `dev` only for the user `devOf`. */
   async find(id: string, devOf?: string): Promise<AgentVersion | undefined> {
     const version = await findAnyVersion(this.#deps, id, devOf);
     return version?.workspaceId === this.#workspaceId ? version : undefined;
   }
 
-  /** A live version by its number, or the current one. */
+  /** Finds a live version by its number, or the current one. */
   async findVersion(name: string, version: number | 'latest'): Promise<AgentVersion | undefined> {
     const workspaceId = this.#workspaceId;
     const number = version === 'latest' ? (await readHead(this.#deps, workspaceId, name)).current : version;
@@ -48,29 +48,29 @@ export class AgentStore {
     return item === undefined || item.deleted_at !== undefined ? undefined : await readVersion(this.#deps, item);
   }
 
-  /** What `dev` of a user runs. */
+  /** Finds the build that `dev` of a user runs. */
   findDev(name: string, userId: string): Promise<AgentVersion | undefined> {
     return findDev(this.#deps, { workspaceId: this.#workspaceId, userId, name });
   }
 
-  /** The newest live version, even one that cannot run yet, unless the newest was deleted: then the current one. */
+  /** Finds the newest live version, even one that cannot run yet. If the newest was deleted, finds the current one. */
   async findNewest(name: string): Promise<AgentVersion | undefined> {
     const { assigned } = await readHead(this.#deps, this.#workspaceId, name);
     return (await this.findVersion(name, assigned)) ?? this.findVersion(name, 'latest');
   }
 
-  /** The number that the next publish gets, unless another one comes first. */
+  /** Returns the number of the next publish, unless another publish comes first. */
   async nextVersion(name: string): Promise<number> {
     return (await readHead(this.#deps, this.#workspaceId, name)).assigned + 1;
   }
 
-  /** Live versions of one agent, oldest first. */
+  /** Lists the live versions of one agent, oldest first. */
   async listVersions(name: string): Promise<AgentVersion[]> {
     const pk = partitionOf(this.#workspaceId, name);
     return this.#readLive(queryAll(this.#deps.main, { pk, sk: { beginsWith: 'V#' } }));
   }
 
-  /** The newest live version, even one that cannot run yet. */
+  /** Finds the newest live version, even one that cannot run yet. */
   async findNewestLive(name: string): Promise<AgentVersion | undefined> {
     const pk = partitionOf(this.#workspaceId, name);
     const newestFirst = queryAll(this.#deps.main, { pk, sk: { beginsWith: 'V#' }, reverse: true, limit: 10 });
@@ -78,7 +78,7 @@ export class AgentStore {
     return undefined;
   }
 
-  /** Live versions of all agents, oldest first. */
+  /** Lists the live versions of all agents, oldest first. */
   async listAll(): Promise<AgentVersion[]> {
     const pk = workspaceIndex(this.#workspaceId);
     return this.#readLive(queryAll(this.#deps.main, { index: 'gsi1', pk, limit: 1000 }));
@@ -92,7 +92,7 @@ export class AgentStore {
   }
 }
 
-/** The current versions (`v3`) of those of these agents that have one. */
+/** Finds the current versions (`v3`) of these agents; agents without one are left out. */
 export async function currentVersions(
   { main }: Pick<Deps, 'main'>,
   workspaceId: string,
@@ -110,7 +110,7 @@ export async function currentVersions(
   );
 }
 
-/** A version as the index of its workspace names it. */
+/** A version as listed in the index of its workspace. */
 export interface ListedVersion {
   readonly id: string;
   readonly name: string;
@@ -119,7 +119,7 @@ export interface ListedVersion {
   readonly createdAt: string;
 }
 
-/** Versions that were published since a time (epoch milliseconds), oldest first, at most a thousand. */
+/** Lists the versions published since a time (epoch milliseconds), oldest first, at most 1,000. */
 export async function versionsSince(
   { main }: Pick<Deps, 'main'>,
   workspaceId: string,
@@ -136,8 +136,9 @@ export async function versionsSince(
 }
 
 /**
- * A live version of any workspace by its id: the caller must check that it may be seen. Builds of `dev` are found for the
- * user `devOf` alone, or for the platform itself as `anyone`.
+ * Finds a live version of any workspace by id: the caller must check that it may be seen. Finds builds of `dev` only
+ * for
+ * the user `devOf`, or for {@link ANYONE}.
  */
 export async function findAnyVersion(
   deps: StoreDeps,
@@ -157,8 +158,9 @@ export async function findAnyVersion(
 }
 
 /**
- * The live version of any workspace that `org/name/version` addresses: the caller must check that it may be seen.
- * `version` is `v1`, `v2`, ... or `latest`; `dev` finds that of the user `devOf`; any other text finds nothing.
+ * Finds the live version of any workspace with the address `org/name/version`: the caller must check that it may be
+ * seen.
+ * `version` is `v1`, `v2`, ..., `latest`, or `dev` for the one of the user `devOf`; any other text finds nothing.
  */
 export async function resolveAgent(
   deps: StoreDeps,
@@ -173,12 +175,14 @@ export async function resolveAgent(
   return (await storeOf(deps, org, name))?.findVersion(name, number);
 }
 
-/** The newest live version, even one that cannot run yet: for telling what it lacks. */
+/** Finds the newest live version, even one that cannot run yet, to report what it lacks. */
 export async function findNewest(deps: StoreDeps, org: string, name: string): Promise<AgentVersion | undefined> {
   return (await storeOf(deps, org, name))?.findNewestLive(name);
 }
 
-/** The store of an organization; `undefined` when there is no such organization, or no agent can have the name. */
+/**
+ * Returns the store of an organization; `undefined` if the organization does not exist or the agent name is invalid.
+ */
 async function storeOf(deps: StoreDeps, org: string, name: string): Promise<AgentStore | undefined> {
   if (name.length > MAX_NAME_LENGTH) return undefined;
   const workspaceId = await findWorkspaceIdBySlug(deps, org.slice(0, 100));

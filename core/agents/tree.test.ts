@@ -9,7 +9,7 @@ interface Given {
   readonly locked?: boolean;
 }
 
-/** The members that the tree reads. `ref` is `org/agent@v1`. */
+/** A version with only the members that the tree reads. `ref` is `org/agent@v1`. */
 function version(ref: string, { calls = [], skills = [], locked = false }: Given): AgentVersion {
   const [, orgSlug, name, number] = /^(.*)\/(.*)@v(\d+)$/.exec(ref)!;
   const dependencies = calls.map((call) => ({ id: call.split('@')[0]!, version: call.split('@')[1]! }));

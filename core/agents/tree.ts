@@ -5,14 +5,14 @@ import type { agentTree } from './schema.ts';
 import { withOrg } from './skills/skill-refs.ts';
 
 type Tree = z.input<typeof agentTree>;
-/** The schema names one level only: the OpenAPI document has no recursive schemas. */
+/** Recursive type. The schema names only one level: the OpenAPI document has no recursive schemas. */
 type Node = Omit<Tree['dependencies'][number], 'dependencies'> & { readonly dependencies: Node[] };
 
 /** Finds a live version that the caller may see. */
 export type FindVisible = (address: AgentAddress) => Promise<AgentVersion | undefined>;
 
 /**
- * An agent with its direct and indirect dependencies, and the skills of each (`docs/interface/agents.md#tree`). A
+ * Builds the tree of an agent's direct and indirect dependencies with their skills (`docs/interface/agents.md#tree`). A
  * version that occurs more than once has its dependencies only where it is nearest to the root, and is marked
  * `repeated` elsewhere: otherwise agents with many common dependencies would have very large trees.
  */

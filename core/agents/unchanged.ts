@@ -3,8 +3,9 @@ import type { AgentDefinition } from '#core/manifest/definition.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 
 /**
- * Whether a publish of `definition` with code of the hash `bundleSha256` would make the same version again. One that cannot
- * run, and for which nothing is being installed, is not the same: another try may succeed.
+ * Whether publishing `definition` with code of the hash `bundleSha256` would create an identical version. A version
+ * that
+ * cannot run and has no installation in progress is not identical: another attempt may succeed.
  */
 export const isUnchanged = (
   version: AgentVersion,
@@ -18,5 +19,5 @@ export const isUnchanged = (
     stored(version.devOf === undefined ? definition : { ...definition, is_public: false }),
   );
 
-/** As the table has it: without members that are undefined. */
+/** Drops undefined members, as the table does. */
 const stored = (definition: AgentDefinition): unknown => JSON.parse(JSON.stringify(definition));

@@ -20,19 +20,20 @@ import { layerOf } from './retention/layers.ts';
 import { AgentStore } from './store.ts';
 import { readUploads } from './uploads/store.ts';
 
-/** Multipart adds some lines around the file. */
+/** Allowance for the multipart headers around the file. */
 const MULTIPART_OVERHEAD_BYTES = 64 * 1024;
-/** Clients give up on an upload after 15 s; an installation that takes longer goes on. */
+/** Clients time out after 15 s. A longer installation continues in the background. */
 const UPLOAD_WAIT_MS = 10_000;
-/** How often the record is read while another process installs. */
+/** Polling interval while another process installs. */
 const UPLOAD_POLL_MS = 500;
 
 type UploadDeps = PublishDeps & Pick<Deps, 'config' | 'counters' | 'sandbox' | 'startInstall'>;
 
 /**
- * The zip in the body of an upload: the part `file` or `bundle` of a multipart body, or the earlier upload of the
- * workspace that a JSON body names. Throws DOCUMENT_TOO_LARGE before it has read more than the limit, INVALID_INPUT,
- * NOT_FOUND, UNSUPPORTED_TYPE.
+ * Reads the zip from the body of an upload: the part `file` or `bundle` of a multipart body, or the workspace's earlier
+ * upload that a JSON body names. Throws DOCUMENT_TOO_LARGE before reading more than the limit, INVALID_INPUT,
+ * NOT_FOUND,
+ * UNSUPPORTED_TYPE.
  */
 export async function readBundle(
   deps: Pick<Deps, 'config' | 'blobs' | 'clock'>,
@@ -68,7 +69,7 @@ export async function readBundle(
   return bundles[0]!.content;
 }
 
-/** Throws INVALID_INPUT for an agent that is no program. */
+/** Throws INVALID_INPUT if the agent is not a program. */
 export function checkTakesBundle({ definition: { execution_engine: engine } }: AgentVersion): void {
   if (traitsOf(engine).hasProgram) return;
   throw new PlatformError(
@@ -77,22 +78,24 @@ export function checkTakesBundle({ definition: { execution_engine: engine } }: A
   );
 }
 
-/** A version's code after an upload; `install` is absent when there is nothing to install. */
+/** A version's code after an upload; `install` is absent if there is nothing to install. */
 export interface StoredBundle {
   readonly contents: BundleContents;
   readonly bundle: Bundle;
   readonly install?: Install;
-  /** How many services moved to the version with this upload. */
+  /** Number of services that this upload updated to the version. */
   readonly servicesUpdated: number;
 }
 
 /**
- * Checks a zip, stores it as the code of a version and installs its dependencies; the run `runId` shows the installation.
- * Returns once the version can run or has failed, or after ten seconds. Throws INVALID_INPUT, CONFLICT, NOT_FOUND,
- * STORAGE_QUOTA_EXCEEDED; RATE_LIMITED, with nothing stored, when the workspace has too many installations under way or
- * its time for checks is used up.
+ * Checks a zip, stores it as the code of a version and installs its dependencies; the run `runId` shows the
+ * installation.
+ * Returns once the version can run or has failed, or after ten seconds. Throws INVALID_INPUT, CONFLICT, NOT_FOUND and
+ * STORAGE_QUOTA_EXCEEDED. Throws RATE_LIMITED, storing nothing, if the workspace has too many installations in progress
+ * or
+ * has used up its time for checks.
  *
- * @param workspace that of the version
+ * @param workspace Workspace of the version
  */
 export async function storeBundle(
   deps: UploadDeps,
@@ -135,13 +138,13 @@ export async function storeBundle(
       const servicesUpdated = await makeCurrent(deps, ready);
       return { contents, bundle, install: ready.install, servicesUpdated };
     }
-    // The layer's last version has just been removed for good.
+    // The layer's last version was just purged, so the layer must be built again.
   }
   await beginInstallation(deps, workspace, install!);
   try {
     const job = { versionId: version.id, runId };
     const ended = await waitForInstall(deps, stored ?? (await store()), job);
-    // The installation moves them, also after this answer.
+    // The installation updates the services, possibly after this response.
     return { contents, bundle, install: ended, servicesUpdated: 0 };
   } catch (error) {
     await endInstallation(deps, workspace.id, runId);
@@ -149,7 +152,7 @@ export async function storeBundle(
   }
 }
 
-/** A version's code does not change: a second upload must bring the same bytes, or replace code that cannot run. */
+/** Throws CONFLICT unless the upload has the same bytes or replaces code whose installation failed. */
 function checkSameCode(version: AgentVersion, { sha256 }: BundleContents, isBuilding: boolean): void {
   if (version.bundle === undefined || version.bundle.sha256 === sha256) return;
   const name = `${version.name} ${versionName(version.version)}`;
@@ -161,7 +164,7 @@ function checkSameCode(version: AgentVersion, { sha256 }: BundleContents, isBuil
   }
 }
 
-/** The installation of a layer with this hash: the present one, or one to begin. */
+/** Returns the version's present installation if its layer has this hash, otherwise a new one. */
 function newInstall(deps: UploadDeps, version: AgentVersion, hash: string, runId: string): Install {
   if (version.install?.heldLayer === hash) return version.install;
   const deadline = deps.clock.now() + deps.config.installTimeoutMs;
@@ -176,7 +179,7 @@ async function waitForInstall(deps: UploadDeps, version: AgentVersion, job: Inst
   for (;;) {
     const { runnable, install = version.install! } = (await store.find(version.id, version.devOf)) ?? version;
     if (runnable || install.status === 'failed') return install;
-    // The dependencies may be there already: until it can run, `latest` calls the version before.
+    // The dependencies may be present already, but until the version is runnable, `latest` calls the previous one.
     if (deps.clock.now() >= until) return { ...install, status: 'building' };
     await deps.clock.sleep(UPLOAD_POLL_MS);
   }

@@ -15,7 +15,7 @@ import { resolveAgent } from './store.ts';
 
 type CheckDeps = Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** Every problem of a manifest that `workspace` would publish, also those that other agents and skills decide. */
+/** Returns every problem of a manifest for `workspace`, including those that depend on other agents and skills. */
 export async function checkManifest(
   deps: CheckDeps & Pick<Deps, 'modelTable'>,
   workspace: Workspace,
@@ -36,7 +36,7 @@ export async function checkManifest(
   return { definition, errors: [...errors, ...graph, ...skills, ...servers], warnings: [...warnings, ...ofModels] };
 }
 
-/** What does not hold with the models that the agent uses unless a caller chooses another. */
+/** Returns warnings about settings that the agent's default models do not support. */
 async function modelWarnings(
   { modelTable, config }: Pick<Deps, 'modelTable' | 'config'>,
   definition: AgentDefinition,
@@ -59,19 +59,19 @@ async function modelWarnings(
     ...(loop?.max_cost_usd == null
       ? []
       : unpriced.map(({ model }) => `loop.max_cost_usd does not hold with ${model}: no price is known of that model.`)),
-    // With several providers, some setting is for the others.
+    // With several providers, a setting may be meant for only one of them.
     ...(unfit.every((warnings) => warnings.length > 0) ? unfit.flat().map((text) => `model_settings: ${text}`) : []),
   ];
 }
 
-/** Which addresses are allowed is a matter of the host. */
+/** The host decides which addresses are allowed. */
 const checkServerUrls = ({ config }: Pick<Deps, 'config'>, { loop }: AgentDefinition): FieldError[] =>
   (loop?.mcp_servers ?? []).flatMap(({ url }, index) => {
     const problem = toolServerUrlProblem(config, url);
     return problem === undefined ? [] : [{ field: `mcp_servers[${index}].url`, message: `cannot be used: ${problem}` }];
   });
 
-/** `current` with the changes of a PATCH body. Throws INVALID_INPUT. */
+/** Returns `current` with the changes of a PATCH body. Throws INVALID_INPUT. */
 export async function changedDefinition(
   deps: CheckDeps,
   workspace: Workspace,

@@ -12,14 +12,14 @@ type AgentRecord = z.input<typeof agentRecord>;
 
 export const isPaid = ({ definition }: AgentVersion): boolean => (definition.price_per_call_cents ?? 0) > 0;
 
-/** Addresses under `.internal` mean "none" and are not shown (`docs/interface/manifest.md#members`). */
+/** Addresses under `.internal` mean "none" and are hidden (`docs/interface/manifest.md#members`). */
 function shownUrl(url: string | null): string | null {
   const host = url !== null && URL.canParse(url) ? new URL(url).hostname : '';
   return host.endsWith('.internal') ? null : url;
 }
 
 /**
- * The orchestration section, with custom tools and environment inside it, where clients look
+ * The orchestration section, with custom tools and environment inside it as clients expect
  * (`docs/interface/agents.md#records`).
  */
 const manifestView = ({ definition }: AgentVersion) => ({
@@ -29,7 +29,7 @@ const manifestView = ({ definition }: AgentVersion) => ({
 });
 
 /**
- * The public view; without prompt, manifest and skill files for server-only and paid agents
+ * Builds the public view, without prompt, manifest and skill files for server-only and paid agents
  * (`docs/interface/agents.md#records`).
  */
 export function publicView(version: AgentVersion): PublicAgent {
@@ -104,13 +104,13 @@ export function ownerView(version: AgentVersion): AgentRecord {
   };
 }
 
-/** One of all versions of an agent; `current` is what `latest` calls. */
+/** Builds the view of a version in the list of an agent's versions; `current` is the version that `latest` calls. */
 export const versionView = (version: AgentVersion, current: string | undefined): z.input<typeof listedAgent> => {
   const sunset = sunsetOf(version);
   return { ...ownerView(version), current_version: current ?? null, sunset_at: sunset ? isoTime(sunset) : null };
 };
 
-/** For members of the agent's workspace: a run of another workspace has no id. */
+/** Builds the view for members of the agent's workspace, who may not see the ids of other workspaces' runs. */
 export const latestView = ({
   version,
   versions,

@@ -37,7 +37,7 @@ const RESULT: RunResult = {
   creditsCents: 0,
 };
 
-/** A chain top -> mid -> leaf and top -> side, all of them running. */
+/** Starts a chain top -> mid -> leaf and top -> side. */
 async function startChain(deps: MemoryDeps) {
   const runs = new RunStore(deps, WORKSPACE);
   const top = newRun(deps);

@@ -3,14 +3,15 @@ import { cancelledError, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
 
 /**
- * Delay before the first look at the record, which doubles with each further one: short runs cost no read, long ones a read a
- * second, and each ends about a second after it is cancelled.
+ * Delay before the first read of the record, doubled for each further read: short runs cost no read, long ones about
+ * one
+ * read per second, and each run ends about a second after it is cancelled.
  */
 const POLL_MS = { first: 400, max: 1000 };
 
 type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
 
-/** A run that is recorded. */
+/** Identifies a run that is already recorded. */
 interface RecordedRun {
   readonly id: string;
   readonly parentRunId?: string;
@@ -42,7 +43,7 @@ export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: st
   const run = await runs.find(runId);
   if (run?.status !== 'running' || !(await cancelOne(deps, runs, runId))) return false;
   const done = new Set([runId]);
-  // A sub-call that starts meanwhile finds its caller's mark, or is found here: both sides write first, and then read.
+  // Both sides write before they read, so a concurrent sub-call either sees its caller's mark or is found here.
   for (;;) {
     const callers = await runs.callers(run.rootRunId);
     const below = [...callers.keys()].filter((id) => !done.has(id) && isBelow(id, runId, callers));
@@ -52,7 +53,7 @@ export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: st
   }
 }
 
-/** Whether a run below this one was cancelled: by itself, if this one was not. */
+/** Whether a run below this one was cancelled; if this one was not, that run was cancelled on its own. */
 export async function hasCancelledBelow(
   deps: Omit<CancelDeps, 'runSignals'>,
   workspaceId: string,
@@ -78,7 +79,7 @@ function isBelow(runId: string, topId: string, callers: ReadonlyMap<string, stri
   return false;
 }
 
-/** Reads the marks of a run and, once, of its caller, until the result is called. */
+/** Polls the cancellation marks of a run and, once, of its caller. Call the result to stop. */
 function poll(
   deps: Omit<CancelDeps, 'runSignals'>,
   workspaceId: string,
@@ -90,7 +91,7 @@ function poll(
   let cancelTimer = (): void => {};
   let pause = POLL_MS.first;
   const look = async (runId: string): Promise<void> => {
-    // If a read fails, the next one may succeed.
+    // A failed read counts as not cancelled: the next read may succeed.
     const isCancelled = await runs.isCancelled(runId).catch(() => false);
     if (isOver) return;
     if (isCancelled) controller.abort(cancelledError());

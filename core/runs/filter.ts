@@ -2,7 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { RunStatus } from '#core/base/run-kinds.ts';
 import type { RunFilter } from './listing.ts';
 
-/** A filter as clients send it, in a query or in a body. */
+/** Run filter of a request, from its query or body. */
 export interface SentFilter {
   readonly agent_name?: string | undefined;
   readonly version?: string | undefined;
@@ -15,7 +15,7 @@ export interface SentFilter {
   readonly to?: string | undefined;
 }
 
-/** Throws INVALID_INPUT if `from` is not before `to`. */
+/** Converts a request's filter. Throws INVALID_INPUT if `from` is not before `to`. */
 export function filterOf(sent: SentFilter): RunFilter {
   const from = timeOf(sent.from);
   const to = timeOf(sent.to);

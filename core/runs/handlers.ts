@@ -102,7 +102,7 @@ function recordHandlers(
   };
 }
 
-/** Waits for the end of a cancelled run, but not for a host that has died. */
+/** Waits a short time for a cancelled run to end; its host may have died. */
 async function waitForEnd({ clock }: RunDeps, runs: RunStore, runId: string): Promise<void> {
   const giveUpAt = clock.now() + CANCEL_WAIT_MS;
   while (clock.now() < giveUpAt && (await runs.find(runId))?.status === 'running') {
@@ -157,7 +157,7 @@ function traceHandlers(
       const { id } = run;
       const [body, calls] = await Promise.all([
         runs.body(id),
-        // Prompts have no sandbox that could call anything.
+        // Prompts have no sandbox, so they call no other agents.
         !traitsOf(run.engine).hasSandbox ? [] : runs.subCallsOf(run),
       ]);
       const contents = query.content && body?.hasContent ? await runs.content(id) : {};
@@ -178,10 +178,13 @@ function traceHandlers(
   };
 }
 
-/** Of content on a page: less than what a function answers at most, also with the escapes of one more event. */
+/**
+ * Maximum content of a page. It stays below the response limit of a function, even with one more event and JSON
+ * escapes.
+ */
 const MAX_PAGE_CHARACTERS = 1024 * 1024;
 
-/** The first of these events, at least one. */
+/** Returns the first events that fit on a page, at least one. */
 function upToSize<Event extends object>(events: Event[]): Event[] {
   let characters = 0;
   const end = events.findIndex((event) => {

@@ -9,13 +9,15 @@ import { LOST, lostBefore, type NewRun, type Run, type RunResult, type Scheduled
  * Runs as items of the runs table:
  *
  * - `WS#<workspace id>#RUN / <run id without dashes>`: the head of a run. gsi1 lists ended runs by agent version and
- *   time, and open runs that have no lease (`core/accounts/limits/admission.ts`) by deadline; gsi2 lists the runs of a workspace by time;
+ *   time, and open runs without a lease (`core/accounts/limits/admission.ts`) by deadline; gsi2 lists the runs of a
+ *   workspace by time;
  * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule.
  *
- * Random sort keys let a busy workspace's partition split, and find a run by the first digits of its id. A head holds
- * nothing that follows from another attribute: DynamoDB bills each write by the started kilobyte.
+ * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
+ * A
+ * head stores nothing that can be derived from another attribute: DynamoDB bills each write per started kilobyte.
  */
 export const runPartition = (workspaceId: string): string => `WS#${workspaceId}#RUN`;
 export const treePartition = (workspaceId: string, rootRunId: string): string =>
@@ -33,19 +35,19 @@ export const bodyKey = (workspaceId: string, runId: string): Key => ({
   sk: hexOf(runId),
 });
 export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs/${workspaceId}/${runId}.json`;
-/** What was said in the steps of a run's trace: apart from its body, which lists and trees of runs read. */
+/** Blob of the trace contents. It is separate from the body, which lists and trees of runs read. */
 export const contentBlobKey = (workspaceId: string, runId: string): string =>
   `runs/${workspaceId}/${runId}.content.json`;
 
-/** Query for the runs of a workspace, by the time at which they started. */
+/** Query for the runs of a workspace, by start time. */
 export const runsByTime = (workspaceId: string) =>
   ({ index: 'gsi2', pk: timePartition(workspaceId), reverse: true }) as const satisfies Query;
 
-/** Query for the ended runs of an agent version, and for its installations, by the time at which they started. */
+/** Query for the ended runs and the installations of an agent version, by start time. */
 export const runsByAgent = (agentId: string) =>
   ({ index: 'gsi1', pk: agentPartition(agentId), reverse: true }) as const satisfies Query;
 
-/** Queries for the runs without a lease that are not finished, by deadline: one for each first digit of a run id. */
+/** Queries for the unfinished runs without a lease, by deadline: one for each first digit of a run id. */
 export const openRunsByDeadline = () =>
   [...'0123456789abcdef'].map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
 
@@ -56,18 +58,18 @@ const agentIndex = (run: NewRun) => ({ gsi1pk: agentPartition(run.agentId), gsi1
 const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(hexOf(run.id)[0]!), gsi1sk: isoTime(run.deadline) });
 
 function startIndex(run: NewRun, hasLease: boolean) {
-  // The logs of an agent show an installation while it runs. The sweep ignores it: the next upload repairs it.
+  // An installation is listed in the logs of its agent while it runs. The sweep skips it: the next upload repairs it.
   if (isInstallation(run)) return agentIndex(run);
   return hasLease ? {} : openIndex(run);
 }
 
-/** The attributes of a head that hold the body, or say where it is. */
+/** Attributes of a head that hold the body or its location. */
 export interface StoredBody {
   readonly body?: Json;
   readonly body_in: 'head' | 'item' | 'blob';
 }
 
-/** The items of a run that begins, its head first. `ttl` in epoch seconds. */
+/** Builds the items of a new run, its head first. `ttl` in epoch seconds. */
 export function newRunItems(
   workspaceId: string,
   run: NewRun,
@@ -112,13 +114,13 @@ export function newRunItems(
   return [head, ...listed];
 }
 
-/** The changes to a head that replace its body. */
+/** Builds the changes to a head that replace its body. */
 export const bodyChanges = (body: StoredBody): Changes => ({
   set: { ...body },
   remove: body.body === undefined ? ['body'] : [],
 });
 
-/** The changes to a head that end its run at `endedAt` (epoch milliseconds). */
+/** Builds the changes to a head that end its run at `endedAt` (epoch milliseconds). */
 export function endChanges(run: NewRun, result: RunResult, body: StoredBody, endedAt: number): Changes {
   const { set, remove } = bodyChanges(body);
   return {
@@ -144,7 +146,10 @@ export function endChanges(run: NewRun, result: RunResult, body: StoredBody, end
   };
 }
 
-/** The run of a head; a lost run reads as failed before the sweep has repaired its record. `now` in epoch milliseconds. */
+/**
+ * Reads a run from its head. A lost run reads as failed even before the sweep updates its record. `now` in epoch
+ * milliseconds.
+ */
 export function runFrom(head: Item, now: number): Run {
   const deadline = head.deadline as number;
   const isLost = head.status === 'running' && deadline < lostBefore(now);
@@ -189,7 +194,7 @@ export function runFrom(head: Item, now: number): Run {
   };
 }
 
-/** The run of a head as it began, for ending it; without its input, which is in the body. */
+/** Reads a run from its head as it began, for ending it; the input is omitted, as it is in the body. */
 export function newRunFrom(head: Item): NewRun {
   return {
     id: runIdOf(head),
@@ -219,11 +224,11 @@ const momentFrom = ({ scheduled_at, scheduled_zone }: Item): ScheduledMoment | u
 export const hexOf = (runId: string): string => runId.replaceAll('-', '');
 /** The first 7 or more digits of a run's id, or of its request id. */
 export const RUN_ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
-/** The digits in an id, in a request id, or in the beginning of either. */
+/** Returns the digits of a run id or request id, complete or not. */
 export const digitsOf = (name: string): string => hexOf(name.replace(/^req_/i, '').toLowerCase());
 export const runIdOf = ({ sk }: Key): string => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
 export const workspaceIdOf = ({ pk }: Key): string => pk.split('#')[1]!;
 const agentWorkspaceIdOf = (head: Item): string =>
   (head.agent_workspace_id as string | undefined) ?? workspaceIdOf(head);
-/** ISO 8601. In records of version 0.1.0 the id follows. */
+/** Start time, ISO 8601. In records of version 0.1.0, the sort key continues with the id. */
 const startOf = ({ gsi2sk }: Item): string => gsi2sk!.split('#')[0]!;

@@ -7,23 +7,23 @@ import { planQuery } from '#core/ports/table-rules.ts';
 import { digitsOf, headKey, hexOf, runFrom, runIdOf, runPartition, runsByTime, schedulePartition } from './items.ts';
 import type { Run } from './run.ts';
 
-/** Which runs of a workspace are meant; without members, all. `docs/interface/runs.md#lists`. */
+/** Filter for the runs of a workspace; without members, all runs. `docs/interface/runs.md#lists`. */
 export interface RunFilter {
   readonly agentName?: string | undefined;
-  /** Such as `v3`. */
+  /** Version name such as `v3`. */
   readonly version?: string | undefined;
   readonly status?: RunStatus | undefined;
   readonly scheduleId?: string | undefined;
   readonly triggerSource?: string | undefined;
   readonly tenantId?: string | undefined;
-  /** Only runs that no other run called; or only those that one did. */
+  /** True selects runs without a calling run, false selects sub-calls. */
   readonly topLevel?: boolean | undefined;
   /** Start of the run in epoch milliseconds: at or after `from`, before `to`. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
 }
 
-/** A run's place in the listings that it stands in: where a listing goes on after it. */
+/** Position of a run in its listings, after which a listing can continue. */
 export interface RunPlace {
   readonly id: string;
   /** The sort key that orders the listing. */
@@ -33,19 +33,19 @@ export interface RunPlace {
 interface Scan {
   /** Newest first. */
   readonly found: readonly { readonly run: Run; readonly place: RunPlace }[];
-  /** The last run that was read; absent if there are no more to read. */
+  /** Last run that was read; absent if there are no more. */
   readonly end?: RunPlace;
 }
 
 type ListingDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** Maximum number of records that one page of a listing reads: on AWS each read is paid for. */
+/** Maximum number of records that one page of a listing reads: AWS bills each read. */
 export const MAX_EXAMINED = 1000;
 const READ_AT_ONCE = 200;
 
 /**
- * Reads runs, newest first, until `wanted` of them match, `examined` were read, or there are no more. Goes on after `after`,
- * a place of a listing with the same filter.
+ * Reads runs, newest first, until `wanted` of them match, `examined` were read, or there are no more. Continues after
+ * `after`, a position in a listing with the same filter.
  */
 export async function scanRuns(
   { runs, clock }: ListingDeps,
@@ -76,7 +76,7 @@ export async function scanRuns(
   return { found, end: place };
 }
 
-/** The runs whose ids begin with these digits and that match, newest first. Reads at most 1,000. */
+/** Returns the matching runs whose ids begin with these digits, newest first. Reads at most 1,000. */
 export async function runsWithPrefix(
   { runs, clock }: ListingDeps,
   workspaceId: string,
@@ -105,9 +105,9 @@ export function matches(run: Run, filter: RunFilter): boolean {
   );
 }
 
-/** How the runs are read: those of a schedule have a list of their own. */
+/** Chooses the query of a listing: runs of a schedule have an index of their own. */
 function orderOf(workspaceId: string, { scheduleId, from, to }: RunFilter) {
-  // Some sort keys go on with the id after the time. All years have four digits.
+  // In some sort keys the id follows the time. All years have four digits.
   const between = [from === undefined ? '0' : isoTime(from), to === undefined ? ':' : `${isoTime(to - 1)}~`] as const;
   const range = from === undefined && to === undefined ? {} : { sk: { between } };
   if (scheduleId !== undefined) {
@@ -140,15 +140,16 @@ async function headsOf(
 
 interface RunPage {
   readonly runs: Run[];
-  /** Number of matching runs that were found so far: all of them if `isExact`. */
+  /** Number of matching runs found so far; the exact total if `isExact`. */
   readonly total: number;
   readonly isExact: boolean;
   readonly nextCursor: string | null;
 }
 
 /**
- * A page of a listing, newest first. Without a cursor it reads the newest 1,000 records and counts among them; with one it
- * reads on, at most 1,000 records more. Throws INVALID_INPUT for a cursor of another listing.
+ * Returns a page of a listing, newest first. Without a cursor, reads the newest 1,000 records and counts the matches;
+ * with
+ * one, reads at most 1,000 further records. Throws INVALID_INPUT for a cursor of another listing.
  */
 export async function listRuns(
   deps: ListingDeps,
@@ -177,13 +178,13 @@ export async function listRuns(
 
 interface CursorContent {
   readonly place: RunPlace;
-  /** Matching runs up to this place. */
+  /** Number of matching runs up to this position. */
   readonly seen: number;
   readonly total: number;
   readonly isExact: boolean;
 }
 
-/** A cursor names its workspace and filter, so that it cannot be used as a place in another listing. */
+/** A cursor includes its workspace and filter, so that it is invalid in any other listing. */
 const listingOf = (workspaceId: string, filter: RunFilter) => {
   const members = Object.entries(filter).filter(
     (member): member is [string, string | number | boolean] => member[1] !== undefined,

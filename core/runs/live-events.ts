@@ -6,12 +6,13 @@ import { hexOf } from './items.ts';
 import type { SecretMask } from './masking/masking.ts';
 
 /**
- * What a run does while it runs, for those who watch it. Runs table:
+ * Events of a run while it is running, for clients that watch it. Runs table:
  *
- * - `WS#<workspace id>#RUNEVENTS#<run id without dashes> / <number of its last event, 8 digits>`: a batch of events, with
+ * - `WS#<workspace id>#RUNEVENTS#<run id without dashes> / <number of its last event, 8 digits>`: a batch of events,
+ * with
  *   expiry.
  *
- * A run that ends within its first second writes none: its record answers instead.
+ * A run that ends within its first second writes none: clients get its record instead.
  */
 export interface LiveEvent {
   readonly type: 'progress' | 'trace';
@@ -28,11 +29,11 @@ export interface NumberedEvent extends LiveEvent {
 const FIRST_WRITE_MS = 1000;
 const BATCH_MS = 750;
 const KEPT_SECONDS = 24 * 3600;
-/** Of text in an item: even with three bytes a character it stays far below 400 KB. */
+/** Maximum text of an item. Even at three bytes per character, it is far below DynamoDB's 400 KB. */
 const MAX_BATCH_CHARACTERS = 64 * 1024;
-/** Of text in a run. Its record has limits of its own. */
+/** Maximum text of a run. Its record has limits of its own. */
 const MAX_CHARACTERS = 2 * 1024 * 1024;
-/** At least as long as any event without its text. */
+/** Upper bound on the size of an event without its text. */
 const EVENT_CHARACTERS = 300;
 const LAST_WRITE_TRIES = 3;
 
@@ -41,7 +42,7 @@ const sortKey = (number: number): string => String(number).padStart(8, '0');
 
 type WriterDeps = Pick<Deps, 'runs' | 'clock' | 'log'>;
 
-/** Writes the events of one run in batches. A write that fails is tried again with the next batch; the run never waits. */
+/** Writes the events of one run in batches. A failed write is retried with the next batch; the run never waits. */
 export class LiveEvents {
   readonly #deps: WriterDeps;
   readonly #run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number };
@@ -66,10 +67,10 @@ export class LiveEvents {
   }
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
-    // Should the host die, this is all that tells what the run has spent: see `lost-run.ts`.
+    // If the host dies, this is the only record of what the run has spent: see `lost-run.ts`.
     const hasSpent = 'token_input' in data;
     if (this.#isCut && !hasSpent) return;
-    // Half of a run's room is for what it prints and for its steps.
+    // Half of the limit is reserved for the run's output and steps.
     if ('content' in data && this.#characters + lengthOf(data) > MAX_CHARACTERS / 2) {
       const { content: _, ...step } = data;
       data = step;
@@ -89,7 +90,7 @@ export class LiveEvents {
     );
   };
 
-  /** Writes what is left, unless the run is so short that it has written nothing. Never throws. */
+  /** Flushes pending events, unless the run is so short that it has written none. Never throws. */
   async end(): Promise<void> {
     this.#cancelTimer?.();
     const age = this.#deps.clock.now() - this.#run.startedAt;
@@ -102,7 +103,7 @@ export class LiveEvents {
     await this.#writing;
   }
 
-  /** A program that prints line by line makes one event of many lines. */
+  /** Merges consecutive output, so that a program that prints line by line makes one event of many lines. */
   #addText(event: LiveEvent, text: string): void {
     const last = this.#waiting.at(-1);
     const before = last?.data.text;
@@ -125,9 +126,9 @@ export class LiveEvents {
     let batch: LiveEvent[] = [];
     try {
       while (this.#waiting.length > 0) {
-        // Taken out first: text that comes meanwhile is added to the last one that waits.
+        // Removed from the queue before the write: text that arrives during it is appended to the last queued event.
         batch = this.#waiting.splice(0, lengthOfBatch(this.#waiting));
-        // Without members that are undefined, which neither mask nor table takes.
+        // Drops undefined members, which neither the mask nor the table accepts.
         const events = this.#mask.json(JSON.parse(JSON.stringify(batch)));
         const sk = sortKey(this.#count + batch.length);
         const ttl = epochSeconds(clock.now()) + KEPT_SECONDS;
@@ -158,7 +159,7 @@ function lengthOf(data: object): number {
   return EVENT_CHARACTERS + length + (content === undefined ? 0 : JSON.stringify(content).length);
 }
 
-/** Never cuts a character in two. */
+/** Splits a text without splitting a character. */
 function piecesOf(text: string): string[] {
   const pieces: string[] = [];
   for (let start = 0; start < text.length; ) {
@@ -171,7 +172,7 @@ function piecesOf(text: string): string[] {
   return pieces;
 }
 
-/** The events of a run after number `after`, in order. None if it wrote none, or they have expired. */
+/** Yields the events of a run after number `after`, in order; none if the run wrote none or they have expired. */
 export async function* liveEventsOf(
   { runs }: Pick<Deps, 'runs'>,
   { workspaceId, runId }: { readonly workspaceId: string; readonly runId: string },
@@ -179,7 +180,7 @@ export async function* liveEventsOf(
 ): AsyncGenerator<NumberedEvent> {
   const query = { pk: partitionOf(workspaceId, runId), sk: { greaterThan: sortKey(after) }, limit: 50 };
   let last = after;
-  // A batch whose answer was lost may stand in two items.
+  // If the response to a write was lost, its batch may be in two items.
   for await (const item of queryAll(runs, query)) {
     for (const event of numbered(item)) {
       if (event.number <= last) continue;

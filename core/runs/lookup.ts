@@ -6,17 +6,17 @@ import { headKey, runFrom, runsByTime } from './items.ts';
 import type { Run } from './run.ts';
 import { failedLogPartition } from './usage/rollup.ts';
 
-/** Reads of heads alone, for callers without access to blobs. */
+/** Reads only heads, for callers without access to blobs. */
 type LookupDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** Longer than a run, or an installation, with what it may wait before. */
+/** Longer than any run or installation, including its time in a queue. */
 export const LONGEST_RUN_MS = 15 * 60_000;
-/** Later than any time, as a sort key. */
+/** Sort key that is greater than any time. */
 export const LAST_TIME = '~';
-/** Records that a look reads for a count: on AWS each read is paid for. */
+/** Maximum number of records read for a count: AWS bills each read. */
 const MAX_COUNTED = 500;
 
-/** A run with its context. The caller must prove to be that run before it may use the context. */
+/** Finds a run with its context. The caller must prove that it is that run before it may use the context. */
 export async function findRunContext(
   { runs, clock }: LookupDeps,
   workspaceId: string,
@@ -26,7 +26,7 @@ export async function findRunContext(
   return head && { run: runFrom(head, clock.now()), context: head.context };
 }
 
-/** The runs of a workspace that started between two times (ISO 8601, both included), newest first. */
+/** Yields the runs of a workspace that started between two times (ISO 8601, inclusive), newest first. */
 export async function* runsStartedBetween(
   { runs, clock }: LookupDeps,
   workspaceId: string,
@@ -37,7 +37,7 @@ export async function* runsStartedBetween(
   for await (const head of queryAll(runs, query)) yield runFrom(head, clock.now());
 }
 
-/** The runs of a workspace that have not ended, newest first. With `isAll` false, older ones were not looked at. */
+/** Returns the unfinished runs of a workspace, newest first. If `isAll` is false, older runs were not examined. */
 export async function openRunsOf(deps: LookupDeps, workspaceId: string): Promise<{ runs: Run[]; isAll: boolean }> {
   const from = isoTime(deps.clock.now() - LONGEST_RUN_MS);
   const open: Run[] = [];
@@ -50,12 +50,15 @@ export async function openRunsOf(deps: LookupDeps, workspaceId: string): Promise
   return { runs: open, isAll: true };
 }
 
-/** A run that failed or ran out of time. */
+/** A run that failed or timed out. */
 export interface FailedRun extends Pick<Run, 'id' | 'agentName' | 'agentVersion' | 'startedAt'> {
   readonly status: 'failed' | 'timeout';
 }
 
-/** Those of a workspace that started since a time (ISO 8601), newest first. With `isAll` false, there are more. */
+/**
+ * Returns failed runs of a workspace that started since a time (ISO 8601), newest first. If `isAll` is false, there are
+ * more.
+ */
 export async function failedRunsSince(
   { runs }: LookupDeps,
   workspaceId: string,

@@ -7,8 +7,8 @@ import { type LiveTraceEvent, recordedEvents, type TraceEvent } from './trace/tr
 import { addSpending, type Spending, spentMembers } from './usage/spending.ts';
 
 /**
- * What a run had done and spent when its host died, as far as its events were written (`live-events.ts`): all but the last second.
- * What was said in the steps of its trace is lost.
+ * Reads what a run had done and spent when its host died from its written events (`live-events.ts`), which may lack the
+ * last second. The contents of its trace are lost.
  */
 export async function knownOf(
   deps: Pick<Deps, 'runs'>,
@@ -19,7 +19,7 @@ export async function knownOf(
   for await (const { type, data } of liveEventsOf(deps, run, 0)) {
     if (type === 'trace') told.push(withoutContent(data));
     else if (data.type === 'stdout' || data.type === 'stderr') printed[data.type] += data.text as string;
-    // The program began again, and what it had printed is void.
+    // The program was restarted, so its earlier output no longer counts.
     else if (data.type === 'interrupted') Object.assign(printed, { stdout: '', stderr: '' });
   }
   const spent = told.flatMap(spendingIn);

@@ -8,7 +8,7 @@ import { RUN_ID_PREFIX } from './items.ts';
 const status = z.enum(RUN_STATUSES);
 const time = z.iso.datetime();
 
-/** Which runs are meant: members of a query, or of a filter in a body. */
+/** Members of a run filter, in a query or in the `filter` of a body. */
 export const runFilter = {
   agent_name: z.string().max(200).optional(),
   version: z
@@ -88,10 +88,10 @@ const node = z.object({
     return z.array(node);
   },
 });
-// The OpenAPI document refers to it by name.
+// Named, so that the recursive schema can be referenced in the OpenAPI document.
 node.register(z.globalRegistry, { id: 'RunNode' });
 
-/** What a trace and a stream of a run's events show of a step. */
+/** A step of a run, in its trace and in the event stream. */
 export const traceStep = z.object({
   event_type: z.string(),
   span_id: z.string().optional().describe('Of a step that takes time: on its beginning and its end.'),

@@ -27,7 +27,7 @@ export interface Run {
   readonly startedAt: string;
   /** Epoch milliseconds. A run that is still running some time later is lost, see {@link lostBefore}. */
   readonly deadline: number;
-  /** The run that made this sub-call, and the root of the chain. A run without a parent is its own root. */
+  /** The calling run of a sub-call, and the root of the chain. A run without a parent is its own root. */
   readonly parentRunId: string | null;
   readonly rootRunId: string;
   readonly replayOf: string | null;
@@ -42,24 +42,24 @@ export interface Run {
   readonly errorMessage: string | null;
   readonly inputTokens: number | null;
   readonly outputTokens: number | null;
-  /** Parts of the input that the provider read from its cache, and wrote to it. */
+  /** Input tokens that the provider read from its cache, and wrote to it. */
   readonly cacheReadTokens: number | null;
   readonly cacheWriteTokens: number | null;
   readonly llmProvider: string | null;
   readonly llmModel: string | null;
-  /** US dollars that the provider charges for the tokens; null if the price is not known. */
+  /** The provider's charge for the tokens in US dollars; null if the price is not known. */
   readonly costUsd: number | null;
   /** Credits that the caller paid, in cents. */
   readonly creditsCents: number;
 }
 
-/** The moment that a run of a schedule is for: `at` in epoch milliseconds, and the schedule's zone. */
+/** Scheduled time of a schedule's run: `at` in epoch milliseconds, and the schedule's time zone. */
 export interface ScheduledMoment {
   readonly at: number;
   readonly timezone: string;
 }
 
-/** What agents and records call it (`docs/interface/schedules.md#moment`). */
+/** The moment as agents and records show it (`docs/interface/schedules.md#moment`). */
 export const momentView = ({ at, timezone }: ScheduledMoment) => ({
   scheduled_at: isoTime(at),
   scheduled_local: Zone.of(timezone).textOf(at),
@@ -72,11 +72,11 @@ export interface RunBody {
   readonly stdout: string;
   readonly stderr: string;
   readonly trace: readonly TraceEvent[];
-  /** Whether a blob of its own has what was said in the steps of the trace. Absent: no. */
+  /** Whether a separate blob stores the trace contents. @default - false */
   readonly hasContent?: true;
 }
 
-/** What a provider charges for all requests of a run to one model. */
+/** A provider's charge for all requests of a run to one model. */
 export interface ModelCost {
   readonly provider: LlmProvider;
   readonly model: string;
@@ -84,7 +84,7 @@ export interface ModelCost {
   readonly costUsd?: number;
 }
 
-/** How a run ended. All secrets in it must be masked. */
+/** Result of a run. All secrets in it must be masked. */
 export interface RunResult extends RunBody {
   readonly status: EndStatus;
   readonly executionMs: number | null;
@@ -101,11 +101,11 @@ export interface RunResult extends RunBody {
   readonly costs?: readonly ModelCost[];
   readonly costUsd?: number;
   readonly creditsCents: number;
-  /** Charged instead if the run turns out to have been cancelled. @default 0 */
+  /** Charge if the run turns out to have been cancelled. @default 0 */
   readonly cancelledCreditsCents?: number;
 }
 
-/** A run that begins. */
+/** A run that is about to begin. */
 export interface NewRun {
   readonly id: string;
   readonly agentId: string;
@@ -124,18 +124,18 @@ export interface NewRun {
   readonly rootRunId?: string;
   readonly replayOf?: string;
   readonly tenantId?: string;
-  /** The schedule that started it. */
+  /** Schedule that started the run. */
   readonly scheduleId?: string;
   readonly scheduled?: ScheduledMoment;
   /** Masked. */
   readonly input: Json;
-  /** What the sub-calls of this run are checked against: a `RunContext`. */
+  /** Limits and identity that this run's sub-calls are checked against: a `RunContext`. */
   readonly context?: Json;
 }
 
-/** The agent of a run: a published version, or what is still known of a deleted one. */
+/** Agent of a run: a published version, or the remaining data of a deleted one. */
 interface RunAgent extends Pick<AgentVersion, 'id' | 'workspaceId' | 'orgSlug' | 'name'> {
-  /** The version's number, or its name such as `v3`. */
+  /** Number of the version, or its name such as `v3`. */
   readonly version: number | string;
   readonly definition?: Pick<AgentDefinition, 'execution_engine'>;
 }
@@ -153,10 +153,10 @@ export function newRunOf(agent: RunAgent, run: Omit<NewRun, `agent${string}` | '
   };
 }
 
-/** The part of a record that says how the run ended. */
+/** Part of a run's record that describes its end. */
 type RunEnd = Pick<RunResult, 'status' | 'errorCode' | 'errorMessage'>;
 
-/** How a run ends that failed with `error`, or that completed if there is none. */
+/** Returns the end of a run that failed with `error`, or that completed if it is undefined. */
 export function endedWith(error: PlatformError | undefined): RunEnd {
   if (error === undefined) return { status: 'completed', errorCode: null, errorMessage: null };
   return { status: failureStatus(error.code), errorCode: error.code, errorMessage: error.message };
@@ -177,13 +177,16 @@ export const LOST = endedWith(
   new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was under way.'),
 );
 
-/** A running run is lost if its deadline is before this time: its host would have finished it. Epoch milliseconds. */
+/**
+ * Returns the time (epoch milliseconds) before which a running run's deadline means that the run is lost: its host
+ * would have finished it.
+ */
 export const lostBefore = (now: number): number => now - RUN_GRACE_MS;
 
 /** Body of a run that has neither output nor logs. */
 export const emptyBody = (input: Json | null): RunBody => ({ input, output: null, stdout: '', stderr: '', trace: [] });
 
-/** Result of a run that never ran its agent, or whose host died. */
+/** Builds the result of a run whose agent never ran, or whose host died. */
 export const emptyResult = (end: RunEnd, input: Json | null): RunResult => ({
   ...emptyBody(input),
   ...end,
@@ -192,7 +195,7 @@ export const emptyResult = (end: RunEnd, input: Json | null): RunResult => ({
   creditsCents: 0,
 });
 
-/** How a run stands, for those who watch it. */
+/** State of a run in event streams. */
 export const outcomeOf = (run: Run) => ({
   status: run.status,
   error_code: run.errorCode,

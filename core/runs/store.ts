@@ -36,18 +36,18 @@ import type { TraceEvent } from './trace/trace.ts';
 import type { ContentByEvent } from './trace/trace-content.ts';
 import { usageOperations } from './usage/rollup.ts';
 
-/** A page of runs, and how many there are on all pages. */
+/** A page of runs, and the total number on all pages. */
 interface RunPage {
   readonly runs: Run[];
   readonly total: number;
 }
 
-/** Bodies up to this size are kept in the run's head, which saves an item. */
+/** Maximum size of a body that is stored in the run's head, which saves an item. */
 const MAX_BYTES_IN_HEAD = 4 * 1024;
 
 type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd'>;
 
-/** The runs of one workspace. How they are stored: `items.ts`. */
+/** The runs of one workspace. `items.ts` documents their storage. */
 export class RunStore {
   readonly #deps: StoreDeps;
   readonly #workspaceId: string;
@@ -58,25 +58,27 @@ export class RunStore {
   }
 
   /**
-   * Records a run, with its input, before it does anything: a crash loses no input. Throws if another process started
+   * Records a run with its input before it does anything, so that a crash loses no input. Throws if another process
+   * started
    * the same run of a schedule or of a bulk action.
    *
-   * With `hasLease`, a lease that stays until the run is recorded as ended leads the sweep to it
-   * (`core/accounts/limits/admission.ts`). Any other run is listed as open, for two more writes.
+   * With `hasLease`, the caller holds a lease until the run is recorded as ended, by which the sweep finds the run
+   * (`core/accounts/limits/admission.ts`). Otherwise the run is listed as open, for two more writes.
    */
   async start(run: NewRun, { hasLease = false }: { readonly hasLease?: boolean } = {}): Promise<void> {
     const { runs } = this.#deps;
     const ttl = this.#expiry(run.startedAt);
     const body = await this.#putBody(run.id, emptyBody(run.input), ttl);
     const items = newRunItems(this.#workspaceId, run, { body, ttl, hasLease });
-    // Two processes may start a run of a schedule or of a bulk action, if the first is slow and the second takes it for dead. The
-    // ids of other runs are new.
+    // Two processes may start the same run of a schedule or of a bulk action if the first is slow and the second takes
+    // it for
+    // dead. Ids of other runs are new.
     if (items.length === 1 && run.replayOf === undefined) {
       await runs.put(items[0]);
       return;
     }
     const [head, ...listed] = items;
-    // The others are only ever written with the head.
+    // The head alone needs a condition: the other items are only written with it.
     const { ok } = await runs.transact([
       { op: 'put', item: head, condition: absent() },
       ...listed.map((item) => ({ op: 'put', item }) as const),
@@ -84,15 +86,16 @@ export class RunStore {
     if (!ok) throw new Error(`the run ${run.id} was started by another process`);
   }
 
-  /** Replaces the body of a run that is not finished, to show what it has printed so far. */
+  /** Replaces the body of an unfinished run, to show its output so far. */
   async saveProgress(runId: string, startedAt: number, body: RunBody): Promise<void> {
     const stored = await this.#putBody(runId, body, this.#expiry(startedAt));
     await this.#deps.runs.update(this.#headKey(runId), bodyChanges(stored), exists());
   }
 
   /**
-   * Records how a run ended and adds it to usage, once, in one transaction. Returns false if another process already
-   * finished the run, or if it was cancelled: it is then recorded as cancelled, whatever its result.
+   * Records the end of a run and adds it to usage, once, in one transaction. Returns false if another process already
+   * finished the run. Also returns false if the run was cancelled: it is then recorded as cancelled, whatever its
+   * result.
    */
   async finish(run: NewRun, result: RunResult): Promise<boolean> {
     const { input, output, stdout, stderr, trace, hasContent } = result;
@@ -113,7 +116,7 @@ export class RunStore {
       },
       ...usageOperations(this.#workspaceId, run, result, now, ttl),
     ];
-    // Many runs write the same roll-ups: DynamoDB refuses one of two transactions that meet on an item.
+    // Many runs write the same roll-ups: DynamoDB rejects one of two concurrent transactions on an item.
     const isRecorded = await retryOnConflict(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
       const written = await this.#deps.runs.transact(operations);
       if (written.ok) return true;
@@ -134,18 +137,18 @@ export class RunStore {
     return isRecorded;
   }
 
-  /** Keeps what was said in a run, before its end is recorded. */
+  /** Stores the trace contents of a run, before its end is recorded. */
   async putContent(runId: string, text: string): Promise<void> {
     await this.#deps.blobs.put(contentBlobKey(this.#workspaceId, runId), Buffer.from(text));
   }
 
-  /** What was said in a run; empty if its record kept nothing. */
+  /** Reads the trace contents of a run; empty if none are stored. */
   async content(runId: string): Promise<ContentByEvent> {
     const text = await getLarge(this.#deps, contentBlobKey(this.#workspaceId, runId));
     return text === undefined ? {} : (JSON.parse(text) as ContentByEvent);
   }
 
-  /** Marks a running run as to be cancelled, on whichever host it runs. Returns false if it has ended. */
+  /** Marks a running run for cancellation, on any host. Returns false if it has ended. */
   async requestCancel(runId: string): Promise<boolean> {
     const { ok } = await this.#deps.runs.update(
       this.#headKey(runId),
@@ -186,18 +189,18 @@ export class RunStore {
     );
   }
 
-  /** Those of these runs that there are, in this order. */
+  /** Returns those of the runs that exist, in the order of `runIds`. */
   async findAll(runIds: readonly string[]): Promise<Run[]> {
     return (await this.#heads(runIds)).map((head) => this.#read(head));
   }
 
-  /** What went into a run and came out of it; `undefined` if there is no such run. */
+  /** Reads the input, output and logs of a run; `undefined` if the run does not exist. */
   async body(runId: string): Promise<RunBody | undefined> {
     const head = await this.#deps.runs.get(this.#headKey(runId));
     return head && this.#bodyOf(head);
   }
 
-  /** Runs of a schedule, newest first. Reads at most the newest 1,000. */
+  /** Lists the runs of a schedule, newest first. Reads at most the newest 1,000. */
   async listOfSchedule(
     scheduleId: string,
     { status, limit, offset }: { readonly status?: string; readonly limit: number; readonly offset: number },
@@ -208,7 +211,7 @@ export class RunStore {
       ids.push(run_id as string);
       if (ids.length === MAX_EXAMINED) break;
     }
-    // Without a filter, only the records of the page are read.
+    // Without a filter, only the records of this page are read.
     const wanted = status === undefined ? ids.slice(offset, offset + limit) : ids;
     const runs = await this.findAll(wanted);
     if (status === undefined) return { runs, total: ids.length };
@@ -216,7 +219,7 @@ export class RunStore {
     return { runs: found.slice(offset, offset + limit), total: found.length };
   }
 
-  /** The sub-calls of a chain: the id of each, with the id of the run that called it. */
+  /** Returns the sub-calls of a chain: run id -> id of the calling run. */
   async callers(rootRunId: string): Promise<ReadonlyMap<string, string>> {
     const callers = new Map<string, string>();
     const pk = treePartition(this.#workspaceId, rootRunId);
@@ -226,13 +229,13 @@ export class RunStore {
     return callers;
   }
 
-  /** The runs that a run has called itself, oldest first, without those that `isKnown` selects. */
+  /** Returns the direct sub-calls of a run, oldest first, without those that `isKnown` selects. */
   async subCallsOf({ id, rootRunId }: Run, isKnown: (id: string) => boolean = () => false): Promise<Run[]> {
     const ids = [...(await this.callers(rootRunId))].filter(([called, by]) => by === id && !isKnown(called));
     return (await this.findAll(ids.map(([called]) => called))).sort((a, b) => (a.startedAt < b.startedAt ? -1 : 1));
   }
 
-  /** All runs of a chain, its root and every sub-call, oldest first, with their traces. */
+  /** Returns all runs of a chain, its root and every sub-call, oldest first, with their traces. */
   async tree(rootRunId: string): Promise<{ run: Run; trace: readonly TraceEvent[] }[]> {
     const ids = [rootRunId, ...(await this.callers(rootRunId)).keys()];
     const found = await Promise.all(
@@ -261,7 +264,7 @@ export class RunStore {
     return epochSeconds(startedAt) + this.#deps.config.runRetentionDays * 24 * 3600;
   }
 
-  /** Writes a body, unless it is small enough for the head. Returns the attributes of the head. */
+  /** Writes a body to an item or blob unless it is small enough for the head. Returns the attributes of the head. */
   async #putBody(runId: string, body: RunBody, ttl: number): Promise<StoredBody> {
     const inHead = { body: body as unknown as Json, body_in: 'head' } as const;
     if (isSurelyWithin(MAX_BYTES_IN_HEAD, inHead.body)) return inHead;

@@ -58,7 +58,7 @@ test('a run whose host died is finished after the grace period, and counted once
   expect(await counted(deps)).toEqual({ runs: 1, failed: 1, cancelled: 0 });
 });
 
-/** A counted call, whose run stands in no list of open runs. */
+/** Starts a run with a lease, which is not listed among the open runs. */
 async function admitAndStart(deps: MemoryDeps): Promise<{ run: NewRun; release(): Promise<void> }> {
   const run = await start(deps, { hasLease: true });
   const request = { workspace: OWNER, kind: 'llm', isPaid: false, isCounted: true } as const;
@@ -107,7 +107,7 @@ test('a lease is kept while its run goes on or cannot be finished, and released 
   const keyOf = ({ id }: NewRun) => ({ pk: `WS#${WORKSPACE}#RUN`, sk: id.replaceAll('-', '') });
   const { gsi2sk } = (await deps.runs.get(keyOf(broken)))!;
   await deps.runs.update(keyOf(broken), { set: { gsi2sk: 'nonsense' } });
-  // Another process began the same run again, later.
+  // Another process restarted the same run later.
   await deps.runs.update(keyOf(resumed), { set: { deadline: resumed.deadline + 600_000 } });
   await deps.clock.advance(LIMIT_MS + 32_000);
   expect(await sweepLostRuns(deps)).toBe(0);

@@ -10,11 +10,13 @@ import { RunStore } from './store.ts';
 type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config' | 'log'>;
 
 /**
- * Finishes the runs of all workspaces whose host died, so that records and usage agree, and releases their leases. Returns
- * how many it finished. Safe to run on several hosts at once, at any time.
+ * Finishes the runs of all workspaces whose host died, so that records and usage agree, and releases their leases.
+ * Returns
+ * the number of finished runs. Safe to run on several hosts at once, at any time.
  *
- * By default it takes the runs that are past their deadline and the grace period; with `all`, every run that is not
- * finished: use it only while no other process can be running any.
+ * By default, only runs past their deadline and the grace period are finished. With `all`, every unfinished run is: use
+ * it
+ * only while no other process can be running any.
  */
 export async function sweepLostRuns(
   deps: SweepDeps,
@@ -38,17 +40,19 @@ export async function sweepLostRuns(
   return count;
 }
 
-/** The heads of runs without a lease that are not finished and whose deadline is before this time (epoch milliseconds). */
+/** Yields the heads of unfinished runs without a lease whose deadline is before this time (epoch milliseconds). */
 async function* openRuns({ runs }: Pick<Deps, 'runs'>, deadlineBefore: number): AsyncGenerator<Item> {
   const sk = { lessThan: isoTime(deadlineBefore) };
   for (const query of openRunsByDeadline()) yield* queryAll(runs, { ...query, sk, limit: 200 });
 }
 
-/** The heads of the run of a lease: none if its host died before it wrote one. */
+/** Finds the head of the run of a lease; none if its host died before it wrote one. */
 const runsOf = ({ runs }: Pick<Deps, 'runs'>, { workspaceId, runDigits }: UnreleasedLease): Promise<Item[]> =>
   Array.fromAsync(queryAll(runs, { pk: runPartition(workspaceId), sk: { beginsWith: runDigits }, limit: 10 }));
 
-/** Returns false if its host finished it in the meantime, or if it could not be finished: the next sweep tries again. */
+/**
+ * Finishes a lost run. Returns false if its host finished it concurrently, or after an error: the next sweep retries.
+ */
 async function finishLogged(deps: SweepDeps, head: Item): Promise<boolean> {
   const run_id = runIdOf(head);
   try {

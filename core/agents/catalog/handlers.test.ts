@@ -43,7 +43,7 @@ test('a page reads what it needs, not the whole catalog', async () => {
   const first = await list({ limit: 3 });
   expect(first).toEqual({ names: ['a1199@v2', 'a1198@v2', 'a1197@v2'], read: 200 });
   expect(await list({ limit: 2, offset: 300 })).toEqual({ names: ['a899@v2', 'a898@v2'], read: 400 });
-  // Filters and orders look through the newest 2,000 versions, however many there are.
+  // Filters and orders consider only the newest 2,000 versions.
   expect(await list({ tags: 'oldest' })).toEqual({ names: ['a0@v2'], read: 2000 });
   expect(await list({ sort: 'name', limit: 1 })).toEqual({ names: ['a0@v2'], read: 2000 });
   expect((await list({ search: 'nothing' })).read).toBe(2000);

@@ -8,7 +8,7 @@ import { downloadView, publicView } from '../views.ts';
 import type { catalogQuery, catalogRoutes } from './routes.ts';
 import { listPublicAgents } from './store.ts';
 
-/** Type words of older clients (`docs/interface/agents.md#catalog`). */
+/** Type names that older clients send (`docs/interface/agents.md#catalog`). */
 const TYPE_WORDS: ReadonlyMap<string, readonly string[]> = new Map([
   ['agents', ['prompt', 'tool', 'agent']],
   ['skills', ['skill']],

@@ -4,12 +4,12 @@ import { queryAll } from '#core/ports/table.ts';
 import { PUBLIC_INDEX, readVersion } from '../record.ts';
 
 const PAGE_SIZE = 200;
-/** Anybody may list, without a key: what one request reads is bounded. */
+/** Listing needs no key, so the number of reads per request is limited. */
 const MAX_READ = 2000;
 
 /**
- * The newest runnable public version of each agent, of all workspaces, the agent with the newest publication first; among
- * the newest 2,000 versions. Reads page by page: stop when there are enough.
+ * Yields the newest runnable public version of each agent in all workspaces, most recent publication first, among the
+ * newest 2,000 versions. Reads one page at a time, so the consumer should stop once it has enough.
  */
 export async function* listPublicAgents(deps: Pick<Deps, 'main' | 'blobs' | 'clock'>): AsyncGenerator<AgentVersion> {
   const seen = new Set<string>();

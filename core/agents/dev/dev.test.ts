@@ -24,7 +24,7 @@ const PROGRAM = { execution_engine: 'code_runtime' };
 
 function setUp() {
   const base = memoryDeps();
-  // Nothing waits: the clock only moves between steps.
+  // Nothing sleeps: the clock only advances between steps.
   const clock = Object.assign(Object.create(base.clock) as typeof base.clock, {
     now: () => base.clock.now(),
     sleep: async () => {},
@@ -34,7 +34,7 @@ function setUp() {
   return { deps, blobs, advance: (ms: number) => base.clock.advance(ms), store: new AgentStore(deps, 'home') };
 }
 
-/** What a client does to publish a program: the manifest, then the code. */
+/** Publishes a program as clients do: first the manifest, then the code. */
 async function publishProgram(deps: MemoryDeps, code: string, prompt = ''): Promise<AgentVersion> {
   const build = await publishDev(deps, ANN, definition('tool', { ...PROGRAM, prompt }));
   const sha256 = createHash('sha256').update(code).digest('hex');

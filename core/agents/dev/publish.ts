@@ -25,24 +25,26 @@ import {
   slotKey,
 } from './slots.ts';
 
-/** Of one user in one workspace. */
+/** Limit for each user and workspace. */
 const MAX_SLOTS = 20;
 const DAY_MS = 24 * 3600 * 1000;
-/** After the last publish into a slot. */
+/** Lifetime of a slot after the last publish into it. */
 const SLOT_DAYS = 14;
 
 type DevDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config'>;
 type SlotDeps = Pick<Deps, 'main' | 'clock'>;
 
-/** By whole days: an index that has the time is then written once a day. */
+/** Rounded up to whole days, so that the indexed expiry changes at most once a day. */
 const expiryFrom = (now: number): number => (Math.ceil(now / DAY_MS) + SLOT_DAYS) * DAY_MS;
 
 /**
- * Publishes into a user's `dev` of `definition.name`. A build that lacks nothing is called at once; a program waits for its
- * code and its dependencies beside the one that is called, and takes its place by {@link promote}. A build that waited
- * before is gone.
+ * Publishes into a user's `dev` of `definition.name`. A complete build is called at once. A program stays staged until
+ * its
+ * code and dependencies are present, then {@link promote} makes it the called build. A build that was staged before is
+ * removed.
  *
- * Throws INVALID_INPUT for a skill, FORBIDDEN for more agents than there may be, STORAGE_QUOTA_EXCEEDED, DOCUMENT_TOO_LARGE.
+ * Throws INVALID_INPUT for a skill, FORBIDDEN if the user has too many agents with `dev`, STORAGE_QUOTA_EXCEEDED,
+ * DOCUMENT_TOO_LARGE.
  */
 export async function publishDev(
   deps: DevDeps,
@@ -60,7 +62,7 @@ export async function publishDev(
   const id = ids.uuid();
   const plan = planOf(deps, workspace);
   const place = { workspaceId: workspace.id, userId, name };
-  // Nobody else may ever see it.
+  // Only its user may ever see it.
   const own: AgentDefinition = { ...definition, is_public: false };
   let announced: string | undefined;
   const stored = await storeDefinition(deps, id, own, (blob) => {
@@ -101,7 +103,7 @@ export async function publishDev(
   return build;
 }
 
-/** A build whose code and dependencies are there takes the place of the one that is called. Safe to repeat. */
+/** Makes a staged build the called one once its code and dependencies are present. Safe to repeat. */
 export async function promote(deps: SlotDeps, version: DevBuild): Promise<void> {
   const { main, clock } = deps;
   const place = placeOf(version);
@@ -125,20 +127,20 @@ export async function promote(deps: SlotDeps, version: DevBuild): Promise<void> 
   await removeAll(deps, removed);
 }
 
-/** A publish without a change keeps the slot as long as one with a change. */
+/** Extends the slot's lifetime after a publish without a change, as a publish with a change would. */
 export async function keepDev(deps: SlotDeps, version: DevBuild): Promise<void> {
   const place = placeOf(version);
   const slot = await readSlot(deps, place);
   const expiresAt = expiryFrom(deps.clock.now());
-  // Who changes it meanwhile keeps it, too.
+  // If the write conflicts, the concurrent change has extended the lifetime as well.
   if (slot.revision > 0 && slot.expiresAt < expiresAt)
     await deps.main.transact([putSlot(place, slot, { ...slot, expiresAt })]);
 }
 
-/** Ends a user's `dev` of an agent. */
+/** Removes a user's `dev` of an agent. */
 export const removeDev = (deps: SlotDeps, version: DevBuild): Promise<void> => removeSlot(deps, placeOf(version));
 
-/** Ends the slots that nobody has published into for 14 days. Safe to repeat, and to run several times at once. */
+/** Removes the slots without a publish for 14 days. Safe to repeat, and to run several times at once. */
 export async function expireDevVersions(deps: SlotDeps): Promise<void> {
   const due = { index: 'gsi2', pk: EXPIRY_INDEX, sk: { lessThan: isoTime(deps.clock.now()) } } as const;
   for await (const item of queryAll(deps.main, due)) {
@@ -178,14 +180,16 @@ const countSlot = (place: Place, by: 1 | -1): TransactOperation => ({
 const slotsOf = async ({ main }: Pick<Deps, 'main'>, place: Place): Promise<number> =>
   Number((await main.get(slotCountKey(place)))?.slots ?? 0);
 
-/** The items of builds. */
+/** Reads the items of those builds that exist. */
 async function buildsOf({ main }: Pick<Deps, 'main'>, place: Place, ids: (string | undefined)[]): Promise<Item[]> {
   const { workspaceId, name, userId } = place;
   const keys = ids.flatMap((id) => (id ? [versionKey({ workspaceId, name, version: 0, devOf: userId, id })] : []));
   return (await Promise.all(keys.map((key) => main.get(key)))).filter((item) => item !== undefined);
 }
 
-/** The writes that take builds away, for {@link removeBuild} to release what they hold. They fail after another change. */
+/**
+ * Operations that delete builds and queue them for {@link removeBuild}. They fail if a build was changed concurrently.
+ */
 const removalOf = ({ clock }: Pick<Deps, 'clock'>, builds: readonly Item[]): TransactOperation[] =>
   builds.flatMap((item) => [
     { op: 'delete', key: { pk: item.pk, sk: item.sk }, condition: sameBuild(item) },
@@ -193,6 +197,6 @@ const removalOf = ({ clock }: Pick<Deps, 'clock'>, builds: readonly Item[]): Tra
   ]);
 
 async function removeAll(deps: SlotDeps, builds: readonly Item[]): Promise<void> {
-  // What fails is left to the collector, which logs it.
+  // The collector retries builds that could not be removed, and logs its errors.
   await Promise.allSettled(builds.map((build) => removeBuild(deps, build)));
 }

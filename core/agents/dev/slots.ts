@@ -8,10 +8,10 @@ import { type DevBuild, devPartition, readVersion, versionKey } from '../record.
  * The version `dev` of each agent and user (`docs/interface/versions.md#dev`). Main table, all below
  * `WS#<workspace id>#DEV#<user id>`:
  *
- * - `SLOT#<agent>`: the id of the build that is called, the id of one that is not complete yet, and until when the slot
- *   lasts (gsi2 `DEV` by that time);
- * - `BUILD#<agent>#<version id>`: a build, which has the members of a version and never changes its content. A change of
- *   `dev` is a new build, so whatever is kept by a version's id, or by the hash of its code, is never older than the call;
+ * - `SLOT#<agent>`: the id of the called build, the id of the staged (incomplete) build, and the expiry of the slot
+ *   (gsi2 `DEV` by that time);
+ * - `BUILD#<agent>#<version id>`: a build. It has the members of a version and its content never changes. A change of
+ *   `dev` is a new build, so a cache by version id or by the hash of the code is never stale;
  * - `SLOTS`: the number of slots.
  */
 interface Place {
@@ -22,9 +22,9 @@ interface Place {
 
 export interface Slot {
   readonly current?: string;
-  /** Waits for its code or its dependencies. */
+  /** Id of the build whose code or dependencies are still missing. */
   readonly staged?: string;
-  /** 0: there is none yet. */
+  /** 0 if the slot does not exist. */
   readonly revision: number;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
@@ -49,14 +49,14 @@ export const slotFrom = (item: Item | undefined): Slot => ({
   expiresAt: (item?.expires_at as number | undefined) ?? 0,
 });
 
-/** The slot as it is stored, also after its time. */
+/** Reads the stored slot, even if it has expired. */
 export const readSlot = async ({ main }: Pick<Deps, 'main'>, place: Place): Promise<Slot> =>
   slotFrom(await main.get(slotKey(place)));
 
-/** Holds while a slot is as it was read. */
+/** Condition that a slot has not changed since it was read. */
 export const sameSlot = ({ revision }: Slot) => (revision === 0 ? absent('revision') : equals('revision', revision));
 
-/** The write of a slot in place of what was read. */
+/** Operation that replaces the slot as it was read. */
 export const putSlot = (place: Place, before: Slot, after: Omit<Slot, 'revision'>): TransactOperation => ({
   op: 'put',
   item: {
@@ -74,7 +74,7 @@ export const putSlot = (place: Place, before: Slot, after: Omit<Slot, 'revision'
   condition: sameSlot(before),
 });
 
-/** A build of a slot, complete or not; `undefined` once another one has taken its place. */
+/** Finds a build of a slot, complete or not; `undefined` once another build has replaced it. */
 export async function findBuild(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock'>,
   { workspaceId, userId, name }: Place,
@@ -84,12 +84,14 @@ export async function findBuild(
   return item && readVersion(deps, item);
 }
 
-/** What a user's calls of `dev` run. `undefined` without one, and while its first build is not complete. */
+/**
+ * Finds the build that a user's calls of `dev` run; `undefined` without `dev`, or while its first build is incomplete.
+ */
 export async function findDev(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock'>,
   place: Place,
 ): Promise<AgentVersion | undefined> {
-  // A build is removed once another one takes its place: whoever read the slot before then reads it again.
+  // A replaced build is removed: if the slot was read before that, it is read again.
   for (let before: string | undefined; ; ) {
     const { current, expiresAt } = await readSlot(deps, place);
     if (current === undefined || current === before || expiresAt <= deps.clock.now()) return undefined;
@@ -99,5 +101,5 @@ export async function findDev(
   }
 }
 
-/** Whose `dev` a caller reaches. Agents reach nobody's: their keys are read by strangers' code. */
+/** User whose `dev` the caller may call. Agents may call none: code of other authors can read their keys. */
 export const devUserOf = ({ agent, userId }: Caller): string | undefined => (agent === undefined ? userId : undefined);

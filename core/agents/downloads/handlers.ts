@@ -18,7 +18,7 @@ export const downloadHandlers = (
   },
 });
 
-/** Body and headers. Throws NOT_FOUND for a version without code. */
+/** Returns body and headers of a download. Throws NOT_FOUND for a version without code. */
 async function bundleAnswer({ blobs }: Pick<Deps, 'blobs'>, version: AgentVersion) {
   const stream = version.bundle && (await blobs.stream(bundleKey(version.bundle)));
   if (stream === undefined) {

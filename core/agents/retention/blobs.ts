@@ -3,14 +3,17 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, equals, exists, type Item, type TransactOperation } from '#core/ports/table.ts';
 
 /**
- * Blobs of versions: bundles and layers. Each has a key of its own, never used again, so that a deletion that comes late
- * deletes nothing that came after it. Main table:
+ * Blobs of versions: bundles and layers. Each has a key of its own that is never reused, so a late deletion cannot
+ * delete
+ * a newer blob. Main table:
  *
- * - `BLOB#<blob key> / META`: its `holders`, versions of a bundle, workspaces of a layer. It ends with the last one;
- * - `GARBAGE#<blob key> / META`: a blob to delete once it is due (gsi2 `GARBAGE`): without holders any more, or not yet. A
- *   new blob is garbage until the transaction that makes it held, so a process that dies in between leaves none for ever.
+ * - `BLOB#<blob key> / META`: its `holders`, versions of a bundle or workspaces of a layer. Deleted with the last
+ * holder;
+ * - `GARBAGE#<blob key> / META`: a blob to delete once it is due (gsi2 `GARBAGE`), because it has no holders any more
+ * or
+ *   not yet. A new blob is garbage until a transaction adds its first holder, so a crash in between leaks no blob.
  *
- * Blobs of version 0.1.0 have neither record and stay.
+ * Blobs of version 0.1.0 have neither record and are never deleted.
  */
 const holdersKey = (blob: string) => ({ pk: `BLOB#${blob}`, sk: 'META' });
 const garbageKey = (blob: string) => ({ pk: `GARBAGE#${blob}`, sk: 'META' });
@@ -23,31 +26,31 @@ export const garbageIndex = (at: number, id: string) => ({ gsi2pk: GARBAGE_INDEX
 
 const garbageItem = (blob: string, at: number): Item => ({ ...garbageKey(blob), blob, ...garbageIndex(at, blob) });
 
-/** Makes a blob garbage, to be deleted at `at`: epoch milliseconds. */
+/** Operation that makes a blob garbage, to be deleted at `at` (epoch milliseconds). */
 export const discard = ({ clock }: Pick<Deps, 'clock'>, blob: string, at = clock.now()): TransactOperation => ({
   op: 'put',
   item: garbageItem(blob, at),
 });
 
-/** Announces a new blob, before it is written: unless it is held within a day, it is deleted. */
+/** Announces a new blob before it is written. The blob is deleted after a day unless it has a holder by then. */
 export async function announceBlob({ main, clock }: Pick<Deps, 'main' | 'clock'>, blob: string): Promise<void> {
   await main.put(garbageItem(blob, clock.now() + UNHELD_MS));
 }
 
-/** The write by which an announced blob is garbage no more. It fails once its deletion has begun. */
+/** Operation that takes an announced blob off the garbage. It fails once the blob's deletion has begun. */
 export const keepAnnounced = (blob: string): TransactOperation => ({
   op: 'delete',
   key: garbageKey(blob),
   condition: allOf(exists(), absent('is_deleting')),
 });
 
-/** The writes of the first holder of an announced blob. */
+/** Operations that add the first holder of an announced blob. */
 export const firstHolder = (blob: string): TransactOperation[] => [
   { op: 'put', item: { ...holdersKey(blob), holders: 1 }, condition: absent() },
   keepAnnounced(blob),
 ];
 
-/** The write of one more holder. It fails if there is none any more. */
+/** Operation that adds another holder. It fails if the blob has no holders left. */
 export const furtherHolder = (blob: string): TransactOperation => ({
   op: 'update',
   key: holdersKey(blob),
@@ -56,8 +59,9 @@ export const furtherHolder = (blob: string): TransactOperation => ({
 });
 
 /**
- * The writes by which one holder lets a blob go; the last one makes it garbage, to be deleted at `at`. They fail after
- * another change.
+ * Operations that remove one holder of a blob; removing the last one makes the blob garbage, to be deleted at `at`.
+ * They
+ * fail if the blob was changed concurrently.
  */
 export async function releaseHolder(
   deps: Pick<Deps, 'main' | 'clock'>,
@@ -73,7 +77,7 @@ export async function releaseHolder(
   return [{ op: 'delete', key, condition }, discard(deps, blob, at)];
 }
 
-/** Deletes a blob that is garbage, unless it was held meanwhile. Safe to repeat at any point. */
+/** Deletes a garbage blob unless it got a holder in the meantime. Safe to repeat at any point. */
 export async function deleteGarbage({ main, blobs }: Pick<Deps, 'main' | 'blobs'>, blob: string): Promise<void> {
   const key = garbageKey(blob);
   const marked = await main.update(key, { set: { is_deleting: true } }, exists());

@@ -13,8 +13,10 @@ import { agentUse, checkRoom, planOfWorkspace, useOperation } from './storage-us
 type BuildDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'config'>;
 
 /**
- * Makes a bundle the code of a version, in place of code that cannot run. A bundle with another key than the present one
- * must be announced and written. Throws NOT_FOUND for a version that was deleted, CONFLICT for one that can run other code,
+ * Makes a bundle the code of a version, replacing code that cannot run. If its key differs from the present bundle's,
+ * the
+ * bundle must be announced and written. Throws NOT_FOUND for a deleted version, CONFLICT for one that can run other
+ * code,
  * STORAGE_QUOTA_EXCEEDED, DOCUMENT_TOO_LARGE.
  */
 export async function attachBundle(
@@ -57,20 +59,20 @@ export async function attachBundle(
       ...(isNew ? [...firstHolder(bundle.key!), ...(await releaseHolder(deps, old?.key))] : []),
       ...layer.operations,
     ]);
-    // Not read again: another upload may have replaced this one.
+    // Built from the written members: a fresh read could return a later upload.
     return ok ? readVersion(deps, { ...item, install: undefined, ...set }) : undefined;
   });
 }
 
-/** Whether a live version still waits for the installation that `version` had: another upload ends it. */
+/** Whether a live version still waits for the installation of `version`; another upload replaces it. */
 const isSameInstall = (item: Item | undefined, { install }: AgentVersion): item is Item =>
   item !== undefined &&
   item.deleted_at === undefined &&
   (item.install as InstallItem | undefined)?.run_id === install?.runId;
 
 /**
- * Gives a version the layer that its installation waits for: one that its workspace has, else the announced blob `built`.
- * Returns `undefined` if there is neither, or if the version no longer waits. Throws STORAGE_QUOTA_EXCEEDED,
+ * Gives a version the layer that its installation waits for: the workspace's own, or else the announced blob `built`.
+ * Returns `undefined` if neither exists or the version no longer waits. Throws STORAGE_QUOTA_EXCEEDED,
  * DOCUMENT_TOO_LARGE.
  */
 export async function attachLayer(
@@ -110,7 +112,7 @@ export async function attachLayer(
   return stored;
 }
 
-/** Records that the installation which a version waits for has failed. */
+/** Records that the installation a version waits for has failed. */
 export async function failInstall(deps: BuildDeps, version: AgentVersion, error: string): Promise<void> {
   const { main, clock } = deps;
   const key = versionKey(version);
@@ -123,10 +125,10 @@ export async function failInstall(deps: BuildDeps, version: AgentVersion, error:
   });
 }
 
-/** `build` grows with every change of a version's bundle or installation. */
+/** Increments `build`, which changes with a version's bundle or installation. */
 const nextBuild = ({ build }: Item) => ({ build: ((build as number | undefined) ?? 0) + 1 });
 
-/** Holds while bundle, installation and size of a live version are those of `item`. */
+/** Condition that bundle, installation and size of a live version have not changed since `item` was read. */
 export const sameBuild = ({ build, definition_bytes: size }: Item): Condition =>
   allOf(
     exists(),

@@ -9,7 +9,7 @@ import { sameBuild } from './builds.ts';
 import { agentUse, bytesOfVersion, checkRoom, planOfWorkspace, useOperation } from './storage-usage.ts';
 
 /**
- * Replaces the changeable part of a definition. Returns `undefined` if the version was deleted meanwhile. Throws
+ * Replaces the changeable part of a definition. Returns `undefined` if the version was deleted concurrently. Throws
  * STORAGE_QUOTA_EXCEEDED, DOCUMENT_TOO_LARGE.
  */
 export async function changeDefinition(

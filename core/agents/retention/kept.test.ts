@@ -36,7 +36,7 @@ function setUp(limits: Partial<Plan> = {}) {
   const base = memoryDeps();
   const free = { ...base.config.plans.free, agent_versions: null, agent_bytes: null, ...limits };
   const config = { ...base.config, defaultPlan: 'free' as const, plans: { ...base.config.plans, free } };
-  // Nothing waits: the clock only moves between steps.
+  // Nothing sleeps: the clock only advances between steps.
   const clock = Object.assign(Object.create(base.clock) as typeof base.clock, {
     now: () => base.clock.now(),
     sleep: async () => {},
@@ -77,7 +77,7 @@ async function copy(deps: KeptDeps, source: AgentVersion, workspace: Workspace):
   return publish(withoutListeners(deps), workspace, definition('copied'), state);
 }
 
-/** Everything that the versions `known` of a workspace take, from their items. */
+/** Computes the storage of a workspace from the items of the `known` versions. */
 async function expectedUse({ main }: KeptDeps, known: Iterable<AgentVersion>, workspaceId: string) {
   let [versions, bytes] = [0, 0];
   const layers = new Map<string, number>();
@@ -98,7 +98,7 @@ async function listAll(deps: KeptDeps): Promise<AgentVersion[]> {
   return (await Promise.all(lists)).flat();
 }
 
-/** Each live version has its blobs, and what is counted is what there is. */
+/** Expects that each live version has its blobs and that the counters match the stored data. */
 async function expectExact(deps: KeptDeps, known: ReadonlyMap<string, AgentVersion>): Promise<void> {
   for (const { bundle, install } of await listAll(deps)) {
     if (bundle) expect(await deps.blobs.size(bundle.key!)).toBe(bundle.sizeBytes);
@@ -108,7 +108,7 @@ async function expectExact(deps: KeptDeps, known: ReadonlyMap<string, AgentVersi
     expect(await agentUse(deps, id)).toEqual(await expectedUse(deps, known.values(), id));
 }
 
-/** Removes all versions, now and for good: nothing may be left. */
+/** Removes and purges all versions, and expects that nothing remains. */
 async function expectNothingLeft({ deps, advance, blobs }: ReturnType<typeof setUp>): Promise<void> {
   for (const version of await listAll(deps)) await removeVersions(withoutListeners(deps), version, [version]);
   await advance(31 * DAY_MS);
@@ -139,7 +139,7 @@ const stepOn = (which: fc.Arbitrary<number>): fc.Arbitrary<Step> =>
     fc.record({ do: fc.constantFrom('copy' as const, 'remove' as const, 'activate' as const), which }),
   );
 const step = stepOn(fc.nat(8));
-/** Of one version, so that steps at once collide. */
+/** Always the same version, so that concurrent steps collide. */
 const sameStep = stepOn(fc.constant(0));
 
 async function play(deps: KeptDeps, versions: readonly AgentVersion[], todo: Step): Promise<void> {
@@ -158,10 +158,10 @@ async function play(deps: KeptDeps, versions: readonly AgentVersion[], todo: Ste
   }
 }
 
-/** Errors that a step may end with. */
+/** Whether a step may fail with this error. */
 const isExpected = (error: unknown): boolean => /died|was deleted|has other code/.test(String(error));
 
-/** Ports of a process that dies at its call number `calls`, before or after the call takes effect. */
+/** Ports of a process that dies at call number `calls`, before or after that call takes effect. */
 function mortal(deps: KeptDeps, calls: number, isAfter: boolean): KeptDeps {
   let left = calls;
   const wrap = <Port extends Table | Blobs>(port: Port): Port =>
@@ -181,7 +181,7 @@ function mortal(deps: KeptDeps, calls: number, isAfter: boolean): KeptDeps {
   return { ...deps, main: wrap(deps.main), blobs: wrap(deps.blobs) };
 }
 
-/** Ports whose calls run in the order that the scheduler decides. */
+/** Ports whose calls run in the order chosen by the scheduler. */
 function scheduled(deps: KeptDeps, scheduler: fc.Scheduler): KeptDeps {
   const main = new Proxy(deps.main, {
     get(target, name) {

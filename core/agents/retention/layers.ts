@@ -5,21 +5,22 @@ import { layersPartition } from './storage-usage.ts';
 
 /**
  * Layers that versions of a workspace use. Main table: `WS#<workspace id>#LAYERS / <hash>` with the blob `key`, its
- * `bytes` and `sha256`, and the number of `versions`. The hash stands for everything that decides the content, so versions with the
- * same dependencies share a layer, and a workspace counts it once.
+ * `bytes` and `sha256`, and the number of `versions`. The hash covers everything that determines the content, so
+ * versions
+ * with the same dependencies share a layer and the workspace is charged for it once.
  */
 const layerItemKey = (workspaceId: string, hash: string) => ({ pk: layersPartition(workspaceId), sk: hash });
 
-/** A layer that some version has: just built and announced, or held by another workspace. */
+/** An existing layer: just built and announced, or held by another workspace. */
 export interface GivenLayer {
   readonly key: string;
   readonly bytes: number;
-  /** Of the blob, hex. Layers that were counted before it was have none. */
+  /** Hash of the blob, hex; absent for layers recorded by older releases. */
   readonly sha256?: string;
   readonly isNew: boolean;
 }
 
-/** The layer `hash` of a workspace. */
+/** Finds the layer `hash` of a workspace. */
 export async function layerOf(
   { main }: Pick<Deps, 'main'>,
   workspaceId: string,
@@ -35,7 +36,9 @@ const blobOf = ({ key, bytes, sha256 }: Item) => ({
   ...(sha256 !== undefined && { sha256: sha256 as string }),
 });
 
-/** Operations by which a version uses a layer, with the key of its blob and the bytes that the workspace grows by. */
+/**
+ * Operations by which a version uses a layer, the key of its blob, and the growth of the workspace's storage in bytes.
+ */
 export interface LayerUse {
   readonly key: string;
   readonly sha256?: string;
@@ -43,7 +46,7 @@ export interface LayerUse {
   readonly operations: readonly TransactOperation[];
 }
 
-/** One more version uses the layer `hash`: the workspace's own, else `given`. `undefined` if there is neither. */
+/** Adds a version to the layer `hash`: the workspace's own, or else `given`. `undefined` if neither exists. */
 export async function useLayer(
   { main }: Pick<Deps, 'main'>,
   workspaceId: string,
@@ -78,7 +81,10 @@ export async function useLayer(
   };
 }
 
-/** Operations by which a version lets its layer go; unused, it is deleted at `at`. They fail after another change. */
+/**
+ * Operations by which a version releases its layer; an unused layer is deleted at `at`. They fail after a concurrent
+ * change.
+ */
 export async function releaseLayer(
   deps: Pick<Deps, 'main' | 'clock'>,
   workspaceId: string,

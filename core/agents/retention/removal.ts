@@ -8,16 +8,16 @@ import { releaseLayer } from './layers.ts';
 import { bytesOfVersion, deletedPartition, recountDue, useOperation } from './storage-usage.ts';
 
 /**
- * What a deleted version still takes. Main table: `WS#<workspace id>#DELETED / <version id>`, from the transaction that
- * deletes the version until the one that removes it for good (gsi2 `GARBAGE` by that time). Builds of `dev`, which have
- * `dev_of`, are removed at once; their blobs stay for an hour, for runs that have begun.
+ * Deleted versions that still use storage. Main table: `WS#<workspace id>#DELETED / <version id>`, written by the
+ * transaction that deletes the version and removed by the one that purges it (gsi2 `GARBAGE` by the time of the purge).
+ * Builds of `dev`, which have `dev_of`, are purged at once; their blobs stay for an hour for runs in flight.
  */
 const deletedKey = (workspaceId: string, versionId: string) => ({ pk: deletedPartition(workspaceId), sk: versionId });
 
-/** Longer than any run, which may read its code and its layer until it ends. */
+/** Longer than any run, which may read its code and layer until it ends. */
 const BUILD_BLOBS_MS = 60 * 60_000;
 
-/** The write that has a version removed for good at `at`, epoch milliseconds, from its item. */
+/** Operation that schedules the purge of a version, given its item, at `at` (epoch milliseconds). */
 export function deletedVersion(item: Item, at: number): TransactOperation {
   const [workspaceId, id] = [item.workspace_id as string, item.id as string];
   return {
@@ -37,12 +37,12 @@ export function deletedVersion(item: Item, at: number): TransactOperation {
 
 type RemovalDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'log'>;
 
-/** A run of the collector starts nothing new after this time; the next run continues. */
+/** The collector starts no new work after this time; its next run continues. */
 const MAX_COLLECT_MS = 5 * 60_000;
 
 /**
- * Removes for good what deleted versions leave once the time for restoring them is over, deletes blobs that nothing holds,
- * and recounts what workspaces use. Safe to repeat, and to run several times at once.
+ * Purges deleted versions that can no longer be restored, deletes blobs without holders, and recounts the storage of
+ * workspaces. Safe to repeat, and to run several times at once.
  */
 export async function collectGarbage(deps: RemovalDeps): Promise<void> {
   const { main, clock, log } = deps;
@@ -56,11 +56,11 @@ export async function collectGarbage(deps: RemovalDeps): Promise<void> {
   await recountDue(deps);
 }
 
-/** Removes a deleted build of `dev` for good. Where that fails, the collector does it. */
+/** Purges a deleted build of `dev`. If this fails, the collector retries it. */
 export const removeBuild = (deps: Pick<Deps, 'main' | 'clock'>, { workspace_id, id }: Item): Promise<void> =>
   removeForGood(deps, deletedKey(workspace_id as string, id as string));
 
-/** Releases what one deleted version takes, and makes its blobs garbage. */
+/** Releases the storage of one deleted version and makes its blobs garbage. */
 async function removeForGood(deps: Pick<Deps, 'main' | 'clock'>, { pk, sk }: Pick<Item, 'pk' | 'sk'>): Promise<void> {
   const { main, clock } = deps;
   await retryOnConflict(clock, `the deleted version ${sk}`, async () => {

@@ -8,10 +8,10 @@ import { absent, allOf, type Condition, equals, exists, type Item, lessThan, que
 import { devIndex, workspaceIndex } from '../record.ts';
 
 /**
- * What the versions of a workspace's agents take. Main table: `WS#<workspace id>#RESOURCES / AGENTS` has their number
- * `versions` and their `bytes`: definitions and bundles of every version, and each layer once. Builds of `dev` count with
- * their bytes alone. It changes in the transaction of what it counts, deleted versions count until they are removed for good, and `revision` grows with every
- * change. gsi2 has it by the time of its next recount.
+ * Storage of a workspace's agents. Main table: `WS#<workspace id>#RESOURCES / AGENTS` has the number of `versions` and
+ * their `bytes`: definitions and bundles of every version, and each layer once. Builds of `dev` count only in `bytes`.
+ * The counters change in the same transaction as the data they count. Deleted versions count until they are purged.
+ * `revision` grows with every change. gsi2 lists the item by the time of its next recount.
  */
 export interface AgentUse {
   readonly versions: number;
@@ -22,14 +22,14 @@ type UseDeps = Pick<Deps, 'main' | 'clock'>;
 type QuotaPlan = Plan & { readonly name: string };
 
 const useKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#RESOURCES`, sk: 'AGENTS' });
-/** Layers that versions of a workspace use, by the hash of what decides their content. */
+/** Layers that versions of a workspace use, by the hash of everything that determines their content. */
 export const layersPartition = (workspaceId: string): string => `WS#${workspaceId}#LAYERS`;
-/** Deleted versions that are not removed for good yet. */
+/** Deleted versions that are not purged yet. */
 export const deletedPartition = (workspaceId: string): string => `WS#${workspaceId}#DELETED`;
 
 const RECOUNT_INDEX = 'RECOUNT';
 const RECOUNT_AFTER_MS = 7 * 24 * 3600 * 1000;
-/** An index may lag behind by a moment: younger changes are not recounted. */
+/** Indexes may lag: workspaces changed more recently than this are not recounted. */
 const SETTLED_AFTER_MS = 10 * 60_000;
 
 const recountAt = (workspaceId: string, at: number) => ({
@@ -37,7 +37,7 @@ const recountAt = (workspaceId: string, at: number) => ({
   gsi2sk: `${isoTime(at)}#${workspaceId}`,
 });
 
-/** Reads the use of a workspace; counts it first where that was never done, as in data of version 0.1.0. */
+/** Reads the use of a workspace. Counts it first if there is no counter yet, as in data of version 0.1.0. */
 export async function agentUse(deps: UseDeps, workspaceId: string): Promise<AgentUse> {
   const { main, clock } = deps;
   const key = useKey(workspaceId);
@@ -57,11 +57,11 @@ export const agentUseReader =
     return { agent_versions: versions, agent_bytes: bytes };
   };
 
-/** The plan of a version's workspace. */
+/** Finds the plan of a version's workspace. */
 export const planOfWorkspace = async (deps: Pick<Deps, 'main' | 'config'>, workspaceId: string): Promise<QuotaPlan> =>
   planOf(deps, (await findWorkspace(deps, workspaceId)) ?? {});
 
-/** Throws STORAGE_QUOTA_EXCEEDED, or DOCUMENT_TOO_LARGE, if the growth does not fit into the plan. */
+/** Throws STORAGE_QUOTA_EXCEEDED or DOCUMENT_TOO_LARGE if the growth would exceed the plan. */
 export function checkRoom(plan: QuotaPlan, use: AgentUse, growth: AgentUse): void {
   for (const [name, unit] of LIMITS) {
     const limit = plan[name];
@@ -71,7 +71,10 @@ export function checkRoom(plan: QuotaPlan, use: AgentUse, growth: AgentUse): voi
   }
 }
 
-/** The write of a growth, or of the opposite. It fails if it does not fit into the plan. Call {@link agentUse} before. */
+/**
+ * Operation that adds a (possibly negative) growth. It fails if the result exceeds the plan. Call {@link agentUse}
+ * before.
+ */
 export function useOperation(
   { clock }: Pick<Deps, 'clock'>,
   workspaceId: string,
@@ -96,16 +99,16 @@ const LIMITS = [
   ['agent_bytes', 'bytes'],
 ] as const;
 
-/** What a version's definition and bundle take. */
+/** Size of a version's definition and bundle. */
 export function bytesOfVersion(item: Item): number {
   const { definition, definition_bytes: size } = item;
   const bundle = item.bundle as { readonly size_bytes: number } | undefined;
-  // Versions of 0.1.0 have no size; a large definition among them counts nothing.
+  // Versions of 0.1.0 record no size; their large definitions count as 0.
   const text = definition === undefined ? 0 : Buffer.byteLength(JSON.stringify(definition));
   return ((size as number | undefined) ?? text) + (bundle?.size_bytes ?? 0);
 }
 
-/** Recounts the workspaces whose turn it is, and corrects their use where it differs. */
+/** Recounts the workspaces that are due and corrects their counters if they differ. */
 export async function recountDue(deps: UseDeps & Pick<Deps, 'log'>): Promise<void> {
   const sk = { lessThan: isoTime(deps.clock.now()) };
   for await (const item of queryAll(deps.main, { index: 'gsi2', pk: RECOUNT_INDEX, sk })) {

@@ -5,7 +5,7 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { AgentStore, resolveAgent } from '../store.ts';
 
-/** The workspace that a reference without an organization means. References may name its private skills. */
+/** Workspace of references without an organization. References may name its private skills. */
 export interface SkillHome {
   readonly workspaceId: string;
   readonly slug: string;
@@ -14,8 +14,8 @@ export interface SkillHome {
 type StoreDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
 /**
- * The skill that a reference names, by default its latest version; or why it cannot be used, as a text that completes
- * "<the reference> ...".
+ * Finds the skill that a reference names, by default its latest version. If it cannot be used, `problem` completes the
+ * sentence "<the reference> ...".
  */
 export async function findSkill(
   deps: StoreDeps,
@@ -31,7 +31,7 @@ export async function findSkill(
     org === home.slug
       ? await new AgentStore(deps, home.workspaceId).findVersion(name, parseVersion(version)!)
       : await resolveAgent(deps, org, name, version);
-  // One message for both: only its workspace may know whether a private skill exists.
+  // Same message for absent and private skills: only its own workspace may learn that a private skill exists.
   if (!found || !(found.definition.is_public || found.workspaceId === home.workspaceId)) {
     return { problem: `does not exist, or the workspace "${home.slug}" may not use it` };
   }
@@ -39,7 +39,7 @@ export async function findSkill(
   return { skill: found };
 }
 
-/** Problems of a manifest's `default_skills` for `home`, the workspace that publishes it. */
+/** Returns problems of a manifest's `default_skills` for `home`, the workspace that publishes it. */
 export async function checkDefaultSkills(
   deps: StoreDeps,
   { default_skills }: AgentDefinition,
@@ -53,6 +53,6 @@ export async function checkDefaultSkills(
   );
 }
 
-/** Adds the organization `org` to references without one: the result means the same everywhere. */
+/** Adds the organization `org` to references without one, so that they mean the same in every workspace. */
 export const withOrg = (references: readonly string[], org: string): string[] =>
   references.map((reference) => (reference.includes('/') ? reference : `${org}/${reference}`));

@@ -6,8 +6,8 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /**
- * Blobs: `uploads/<workspace id>/<purpose>/<upload id>`. The id contains the time of expiry, so an upload needs no record
- * beside its blob. Workspace and purpose are in the key, where an id cannot change them.
+ * Blobs: `uploads/<workspace id>/<purpose>/<upload id>`. The id contains the expiry time, so an upload needs no record
+ * besides its blob. Workspace and purpose come from the key, so an id cannot change them.
  */
 const keyOf = (workspaceId: string, purpose: UploadPurpose, id: string): string =>
   `${FOLDER}${workspaceId}/${purpose}/${id}`;
@@ -16,12 +16,13 @@ export type UploadPurpose = 'call' | 'bundle';
 
 const FOLDER = 'uploads/';
 const ID = /^upl_(\d{10})_[0-9a-f]{32}$/;
-/** Long enough for 25 MB on a slow line, and for retries of the request that names the upload. */
+/** Enough for 25 MB on a slow connection, and for retries of the request that names the upload. */
 const LIFETIME_SECONDS = 3600;
 
 /**
- * A new upload of the workspace, with the form for its content. Throws RATE_LIMITED if the forms that wait hold as much as
- * the plan allows.
+ * Creates an upload of the workspace and the form for its content. Throws RATE_LIMITED if the pending uploads already
+ * reach
+ * the limit of the plan.
  */
 export async function createUpload(
   deps: Pick<Deps, 'uploadForms' | 'counters' | 'ids' | 'clock' | 'config'>,
@@ -40,8 +41,9 @@ export async function createUpload(
 }
 
 /**
- * The contents of a workspace's uploads for `purpose`, in the order of `ids`. Throws INVALID_INPUT for a malformed id,
- * NOT_FOUND, and DOCUMENT_TOO_LARGE as soon as the contents have more than `limit` bytes together.
+ * Reads the contents of a workspace's uploads for `purpose`, in the order of `ids`. Throws INVALID_INPUT for a
+ * malformed id,
+ * NOT_FOUND, and DOCUMENT_TOO_LARGE as soon as the contents together exceed `limit` bytes.
  */
 export async function readUploads(
   { blobs, clock }: Pick<Deps, 'blobs' | 'clock'>,
@@ -55,7 +57,7 @@ export async function readUploads(
     readonly purpose: UploadPurpose;
     readonly ids: readonly string[];
     readonly limit: number;
-    /** Bytes of the limit that the request itself takes. */
+    /** Bytes of the limit that the request itself uses. @default 0 */
     readonly taken?: number;
   },
 ): Promise<Uint8Array[]> {
@@ -80,7 +82,7 @@ export async function readUploads(
   );
 }
 
-/** Deletes expired uploads, on a host that does not do so by itself. */
+/** Deletes expired uploads on hosts whose storage does not expire them. */
 export async function purgeUploads({ blobs, clock }: Pick<Deps, 'blobs' | 'clock'>): Promise<void> {
   const now = epochSeconds(clock.now());
   for await (const key of blobs.list(FOLDER)) {

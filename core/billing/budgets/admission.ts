@@ -13,15 +13,15 @@ import { meanCost, readSpend } from './spend.ts';
 import { BudgetStore } from './store.ts';
 import { type Commitment, commit, release } from './under-way.ts';
 
-/** Calls of this long may begin after a limit is met, beside those under way. */
+/** Maximum age of the sums: calls within this time may still begin after a limit is met, besides those in flight. */
 const MAX_AGE_MS = 1000;
 
 const policyReads = new RecentReads<readonly BudgetPolicy[]>();
 
-/** Makes this process read changed policies at once; others do within a second. */
+/** Makes this process reload changed policies at once; other processes do so within a second. */
 export const forgetPolicies = (main: Table, workspaceId: string): void => policyReads.forget(main, workspaceId);
 
-/** A run that is about to begin at the top of a chain. */
+/** A top-level run that is about to begin. */
 export interface BudgetedRun {
   readonly runId: string;
   readonly agent: Pick<AgentVersion, 'orgSlug' | 'name'>;
@@ -30,17 +30,18 @@ export interface BudgetedRun {
   readonly deadline: number;
 }
 
-/** What a run holds of its workspace's budgets until its end. */
+/** A run's reservation in its workspace's budgets until it ends. */
 export interface BudgetPlace {
-  /** Call it once the run's end is recorded, or if it does not begin. Safe to repeat. */
+  /** Call it once the run's end is recorded, or if the run does not begin. Safe to repeat. */
   release(): Promise<void>;
 }
 
 const NO_PLACE: BudgetPlace = { release: async () => {} };
 
 /**
- * Throws BUDGET_EXCEEDED if a budget of the workspace blocks the run: if what is spent, and what runs under way are expected to
- * cost, have reached its hard limit (`docs/interface/budgets.md#hard-limit`). Of a workspace without budgets, reads nothing.
+ * Throws BUDGET_EXCEEDED if a budget of the workspace blocks the run: if the spend plus the expected cost of runs in
+ * flight
+ * has reached its hard limit (`docs/interface/budgets.md#hard-limit`). Reads nothing for a workspace without budgets.
  */
 export async function takeBudgetPlace(
   deps: Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>,
@@ -89,7 +90,9 @@ interface EndedRun {
   readonly micro: number;
 }
 
-/** Runs of this process that ended a moment ago: the sums of {@link progressOf} may be older. Key: workspace. */
+/**
+ * Runs of this process that ended recently: the sums of {@link progressOf} may not include them yet. Key: workspace.
+ */
 const ended = new WeakMap<Table, Map<string, readonly EndedRun[]>>();
 const MAX_WORKSPACES = 10_000;
 
@@ -99,7 +102,7 @@ function noteEnd(
 ): void {
   const all = ended.get(main) ?? new Map<string, readonly EndedRun[]>();
   ended.set(main, all);
-  // Runs of the same millisecond are one entry: a busy workspace ends thousands a second.
+  // Runs of the same millisecond share an entry: a busy workspace ends thousands per second.
   const at = clock.now();
   const recent = (all.get(workspaceId) ?? []).filter((each) => at - each.at < MAX_AGE_MS);
   const others = recent.filter((each) => each.at !== at || each.agent !== agent);
@@ -108,7 +111,7 @@ function noteEnd(
   all.set(workspaceId, [...others, { at, agent, micro: micro + (same?.micro ?? 0) }]);
 }
 
-/** What runs of this process were expected to cost that ended after the sums were read. */
+/** Sums the expected cost of this process's runs that ended after the sums were read. */
 function endedAfter(
   main: Table,
   readAt: number,

@@ -22,22 +22,22 @@ import { type Progress, progressOf } from './progress.ts';
 import { alertName, type BudgetAlert, BudgetStore } from './store.ts';
 import { alertMembers } from './view.ts';
 
-/** {@link Delivery.kind} of alerts about budgets; their subject is the alert's name. */
+/** {@link Delivery.kind} of budget alerts; their subject is the alert's name. */
 export const BUDGET_ALERT = 'budget';
 
 export type BudgetDeps = DeliveryDeps & Pick<Deps, 'runs' | 'ids' | 'config'>;
 
-/** What a look at the budgets of a workspace found. */
+/** Results of checking a workspace's budgets. */
 interface Found {
-  /** Alerts that became due, and have been written. */
+  /** Alerts that are due and have been written. */
   readonly deliveries: readonly Delivery[];
-  /** Policies whose services are to be paused, with the start of the window in which they are. */
+  /** Policies whose services are to be paused, with the start of the current window. */
   readonly toPause: readonly { readonly policy: BudgetPolicy; readonly windowStart: number }[];
 }
 
 /**
- * Writes the alerts of thresholds that the spend of a workspace has reached: each once a window, however many processes look
- * at the same time.
+ * Writes alerts for the thresholds that the spend of a workspace has reached: each once per window, even if several
+ * processes check at the same time.
  */
 export async function findAlerts(deps: BudgetDeps, workspaceId: string): Promise<Found> {
   const store = new BudgetStore(deps, workspaceId);
@@ -60,7 +60,7 @@ export async function findAlerts(deps: BudgetDeps, workspaceId: string): Promise
   return { deliveries, toPause };
 }
 
-/** Writes the alert of a threshold with the note that it was told of. Returns what is to be posted, if anything. */
+/** Writes the alert of a threshold and marks the threshold as alerted. Returns the delivery to post, if any. */
 async function tell(
   deps: BudgetDeps,
   store: BudgetStore,
@@ -72,7 +72,7 @@ async function tell(
   const isWritten = await store.change((policies) => {
     const policy = policies.find(({ id }) => id === policyId);
     const threshold = policy && dueThresholds(policy, start, progress.spentMicro).find((due) => due.name === name);
-    // Another process was faster, or an owner changed the policy.
+    // Another process was faster, or an owner has changed the policy.
     if (policy === undefined || threshold === undefined) return undefined;
     const alert = newAlert(deps, policy, threshold, progress);
     delivery = deliveryOf(deps, workspaceId, policy, alert);
@@ -140,7 +140,7 @@ function deliveryOf(
   });
 }
 
-/** Records with each alert how it got to its address. */
+/** Records the delivery result of each alert. */
 export const budgetAlertListener = (deps: Pick<Deps, 'main' | 'clock'>): DeliveryListener => ({
   async deliveryEnded({ workspaceId, subjectId }, outcome, end) {
     const delivered = new BudgetStore(deps, workspaceId).deliveredOperation(
@@ -151,6 +151,6 @@ export const budgetAlertListener = (deps: Pick<Deps, 'main' | 'clock'>): Deliver
   },
 });
 
-/** {@link tryDelivery} for alerts of budgets. */
+/** {@link tryDelivery} for budget alerts. */
 export const sendAlert = (deps: BudgetDeps, delivery: Delivery): Promise<void> =>
   tryDelivery(deps, delivery, budgetAlertListener(deps));

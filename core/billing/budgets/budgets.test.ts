@@ -49,7 +49,7 @@ async function world(now = '2035-06-15T12:00:00Z') {
 }
 type World = Awaited<ReturnType<typeof world>>;
 
-/** Records a run that has ended, as a call does. */
+/** Records an ended run, as a call does. */
 async function spend(
   { deps, owner: { workspaceId } }: { deps: MemoryDeps; owner: { workspaceId: string } },
   { usd, ms, cents = 0, unpriced = false }: { usd?: number; ms?: number; cents?: number; unpriced?: boolean },
@@ -149,7 +149,7 @@ describe('the endpoints', () => {
     });
     const { budgets } = await own.send('GET', own.path);
     expect(budgets).toEqual([await own.get(created.budget.id)]);
-    // Members see, and change nothing.
+    // Members may read budgets, but not change them.
     expect((await own.send('GET', own.path, undefined, own.member.key)).budgets).toEqual(budgets);
     for (const [method, path] of [
       ['POST', own.path],
@@ -275,7 +275,7 @@ describe('admission', () => {
     expect((refused as Error).message).toBe(
       `The daily budget ${id} of this workspace blocks new runs: $5.00 of its hard limit of $5.00 are spent. Its window ends at 2035-06-16T00:00:00.000Z.`,
     );
-    // The change of a limit counts at once in the process that makes it.
+    // A changed limit takes effect at once in the process that changes it.
     await own.send('PATCH', `${own.path}/${id}`, { hard_limit_usd: 6 });
     await admit(own);
     await own.send('PATCH', `${own.path}/${id}`, { hard_limit_usd: 5 });
@@ -324,7 +324,7 @@ describe('admission', () => {
       const [first, ...others] = await admitted(calls());
       expect([first !== undefined, others.length]).toEqual([true, 0]);
       await expect(begin(own)).rejects.toThrow('and runs under way may cost the rest');
-      // It failed: its price is free again, once the sums that may lack it are a second old.
+      // The run failed: its price is available again once the sums that may lack it are a second old.
       await own.clock.advance(1);
       await first!.release();
       await first!.release();
@@ -339,9 +339,9 @@ describe('admission', () => {
       await spend(own, { usd: 1 });
       await spend(own, { usd: 2 });
       await own.clock.advance(1000);
-      // $3 are spent, and each run is expected to cost $1.50.
+      // The spend is $3, and each run is expected to cost $1.50.
       expect(await admitted(Array.from({ length: 10 }, () => begin(own)))).toHaveLength(2);
-      // Another agent's runs have cost nothing yet, but there is no room.
+      // Another agent's runs have cost nothing yet, but the budget is used up.
       await expect(begin(own, { name: 'other' })).rejects.toThrow('The daily budget');
     });
 
@@ -386,7 +386,7 @@ describe('admission', () => {
     await own.create({ window: 'monthly', hard_limit_usd: 5, action_on_hard_limit: 'block_new_runs' });
     for (let n = 0; n < 3; n++) await Promise.all(Array.from({ length: 50 }, () => admit(own, 'bot', counted)));
     const first = counter.operations.map(({ table, method }) => `${table}.${method}`).sort();
-    // The policies; of the days that are over and of today, runs and services.
+    // Reads the policies, then runs and services of past days and of today.
     expect(first).toEqual(['main.get', ...Array(4).fill('runs.query')]);
     await own.clock.advance(1000);
     await admit(own, 'bot', counted);
@@ -467,7 +467,7 @@ describe('alerts', () => {
       [],
       ['soft_limit 50'],
       [],
-      // 32 and 40 of the soft limit are both reached at 40.
+      // 80% and 100% of the soft limit, 32 and 40, are both reached at 40.
       ['soft_limit 80', 'soft_limit 100'],
       ['hard_limit 50'],
       [],
@@ -600,7 +600,7 @@ describe('alerts', () => {
       threshold_pct: 50,
       message: expect.stringContaining('Runs that asked models without a known price, which is not in it: 1.'),
     });
-    // To and fro: what is still reached is not told again.
+    // A threshold that is still reached sends no second alert; one that is reached again does.
     await own.send('PATCH', `${own.path}/${id}`, { hard_limit_usd: 11 });
     await watchBudgets(own.deps);
     expect(await own.alerts()).toHaveLength(1);
@@ -641,7 +641,7 @@ describe('services', () => {
     expect((await stateOf(service.id)).events[0]).toMatchObject({ event_type: 'budget_hard_limit_paused' });
     expect(own.host.orders).toContain('pause');
     expect((await stateOf(other.id)).desired_state).toBe('running');
-    // An owner may go on: it is not paused a second time in this window.
+    // An owner may restart the service: it is not paused a second time in this window.
     await own.service('POST', `${service.id}/restart`);
     await watchBudgets(own.deps);
     expect(await stateOf(service.id)).toMatchObject({ desired_state: 'running', auto_paused_at: null });

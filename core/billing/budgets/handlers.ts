@@ -17,9 +17,9 @@ import { alertView, viewOf } from './view.ts';
 type HandlerDeps = Pick<Deps, 'main' | 'runs' | 'blobs' | 'clock' | 'ids' | 'config'>;
 type Settings = Pick<BudgetPolicy, 'softLimitCents' | 'hardLimitCents' | 'action'>;
 
-/** All policies are one item, which has room for many times more. */
+/** All policies are in one item, which could hold many times more. */
 const MAX_BUDGETS = 100;
-/** Spend is shown without caching: after a refused call, the budget must show the spend that refused it. */
+/** Spend is not cached here: after a blocked call, the budget must show the spend that blocked it. */
 const MAX_AGE_MS = 0;
 
 export const budgetHandlers = (deps: HandlerDeps): Handlers<typeof budgetRoutes> => ({
@@ -93,7 +93,7 @@ async function viewsOf(deps: HandlerDeps, { workspace }: Caller, policies: reado
 const viewIn = async (deps: HandlerDeps, caller: Caller, policy: BudgetPolicy) =>
   (await viewsOf(deps, caller, [policy]))[0]!;
 
-/** After the number of budgets has changed. */
+/** Updates caches and notes after a change to the number of budgets. */
 async function changed(deps: HandlerDeps, { workspace }: Caller): Promise<void> {
   forgetPolicies(deps.main, workspace.id);
   await noteBudgets(deps, workspace.id);
@@ -130,7 +130,7 @@ async function newPolicy(deps: HandlerDeps, caller: Caller, body: NewBudget): Pr
   };
 }
 
-/** Throws INVALID_INPUT, and NOT_FOUND for an agent that the caller may not see. */
+/** Resolves the scope of a budget. Throws INVALID_INPUT, and NOT_FOUND for an agent that the caller may not see. */
 async function scopeOf(
   deps: HandlerDeps,
   caller: Caller,
@@ -180,7 +180,7 @@ function checkSettings({ softLimitCents: soft, hardLimitCents: hard, action }: S
   }
 }
 
-/** Returns the address as it is stored: null for none. Throws INVALID_INPUT. */
+/** Returns the webhook address to store, or null for none. Throws INVALID_INPUT. */
 function urlOf({ config }: Pick<Deps, 'config'>, given: string | null | undefined): string | null {
   if (!given) return null;
   checkOutboundUrl(given, config.outboundHosts, 'body.webhook_url');

@@ -3,8 +3,9 @@ import type { Deps } from '#core/ports/deps.ts';
 import { BudgetStore } from './store.ts';
 
 /**
- * Notes in the record of a workspace, and in its copies, whether it has budgets: calls of a workspace without any then read
- * none. Call it after each change of their number; the last of several calls leaves what is true.
+ * Records in a workspace and its copies whether it has budgets, so that calls of workspaces without budgets need not
+ * read
+ * them. Call it after each change to their number; the last of several concurrent calls leaves the correct value.
  */
 export async function noteBudgets(deps: Pick<Deps, 'main' | 'clock'>, workspaceId: string): Promise<void> {
   const hasBudgets = async () => (await new BudgetStore(deps, workspaceId).list()).length > 0;

@@ -38,7 +38,7 @@ describe('windows are UTC', () => {
     // 2035-06-04 is a Monday.
     ['weekly', '2035-06-03T23:59:59.999Z', '2035-05-28', '2035-06-04'],
     ['weekly', '2035-06-04T00:00:00.000Z', '2035-06-04', '2035-06-11'],
-    // The ISO week 1 of 2026 begins in 2025.
+    // ISO week 1 of 2026 begins in 2025.
     ['weekly', '2026-01-01T08:00:00.000Z', '2025-12-29', '2026-01-05'],
     ['monthly', '2035-12-31T23:59:59.999Z', '2035-12-01', '2036-01-01'],
     ['monthly', '2036-02-29T12:00:00.000Z', '2036-02-01', '2036-03-01'],
@@ -75,7 +75,7 @@ describe('thresholds', () => {
     expect(names(25 * USD - 1)).toEqual([]);
     expect(names(25 * USD)).toEqual(['soft_limit#50']);
     expect(names(100 * USD)).toHaveLength(6);
-    // The largest and the smallest limit: whole numbers.
+    // Includes the largest and the smallest limit in whole cents.
     for (const hardLimitCents of [1, 3, 1_000_000_000]) {
       for (const { amountMicro } of thresholdsOf(policy({ softLimitCents: null, hardLimitCents }))) {
         expect(Number.isSafeInteger(amountMicro)).toBe(true);
@@ -88,7 +88,7 @@ describe('thresholds', () => {
     expect(names(30 * USD, told)).toEqual([]);
     expect(dueThresholds(told, 2 * DAY_MS, 30 * USD).map(({ name }) => name)).toEqual(['soft_limit#50']);
     const later = withDone(told, 2 * DAY_MS, 'soft_limit#50');
-    // A process whose clock is behind tells of no window that is over.
+    // A process whose clock is behind sends no alerts for a past window.
     expect(names(100 * USD, later)).toEqual([]);
     expect(withDone(later, DAY_MS, 'hard_limit#50')).toEqual(later);
   });

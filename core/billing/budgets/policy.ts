@@ -1,6 +1,9 @@
 import { dayOf } from '#core/ports/clock.ts';
 
-/** Rules of budgets (`docs/interface/budgets.md`), without a table. Money is in cents of a limit, else in millionths of a US dollar. */
+/**
+ * Rules of budgets (`docs/interface/budgets.md`), without storage. Limits are in cents, other amounts in millionths of
+ * a US dollar.
+ */
 export const WINDOWS = ['daily', 'weekly', 'monthly'] as const;
 export const ACTIONS = ['alert_only', 'block_new_runs', 'pause_service'] as const;
 export const LIMIT_KINDS = ['soft_limit', 'hard_limit'] as const;
@@ -9,12 +12,12 @@ const THRESHOLD_PERCENTS = [50, 80, 100] as const;
 export type WindowKind = (typeof WINDOWS)[number];
 export type LimitKind = (typeof LIMIT_KINDS)[number];
 
-/** A cap on what a workspace spends, in all or on one agent. At least one of the limits is there. */
+/** A cap on a workspace's spend, in total or on one agent. Has at least one limit. */
 export interface BudgetPolicy {
   readonly id: string;
-  /** The agent version by which the agent was named; null for the whole workspace. */
+  /** The agent version that named the agent when the budget was created; null for the entire workspace. */
   readonly scopeId: string | null;
-  /** All versions of this agent, `org/agent`; null for the whole workspace. */
+  /** Agent whose versions the budget covers, `org/agent`; null for the entire workspace. */
   readonly agent: string | null;
   readonly window: WindowKind;
   readonly softLimitCents: number | null;
@@ -24,11 +27,11 @@ export interface BudgetPolicy {
   /** Epoch milliseconds. */
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** What has been done in the window that began at `windowStart`, by name: a {@link Threshold} or {@link PAUSED}. */
+  /** Actions taken in the window that began at `windowStart`, by name: a {@link Threshold} or {@link PAUSED}. */
   readonly done: { readonly windowStart: number; readonly names: readonly string[] };
 }
 
-/** A share of a limit that is told of once a window. */
+/** A percentage of a limit that sends one alert per window. */
 export interface Threshold {
   /** `hard_limit#80`. */
   readonly name: string;
@@ -38,20 +41,20 @@ export interface Threshold {
   readonly amountMicro: number;
 }
 
-/** The services of a policy were paused. */
+/** Action name: the services of the policy were paused. */
 export const PAUSED = 'paused';
 
-/** Millionths of a US dollar. */
+/** Millionths of a US dollar per cent. */
 export const MICRO_PER_CENT = 10_000;
 const DAY_MS = 24 * 3_600_000;
 
 export interface Window {
-  /** Epoch milliseconds; the end belongs to the next window. */
+  /** Epoch milliseconds; the end is exclusive. */
   readonly start: number;
   readonly end: number;
 }
 
-/** The window around `now`, in UTC: a day, an ISO week from Monday, or a month. */
+/** Returns the window that contains `now`, in UTC: a day, an ISO week from Monday, or a month. */
 export function windowAt(kind: WindowKind, now: number): Window {
   const day = Math.floor(now / DAY_MS);
   if (kind === 'daily') return { start: day * DAY_MS, end: (day + 1) * DAY_MS };
@@ -69,7 +72,7 @@ export function limitOf(policy: BudgetPolicy, kind: LimitKind): number | null {
   return cents === null ? null : cents * MICRO_PER_CENT;
 }
 
-/** The thresholds of both limits, lowest amount first. */
+/** Returns the thresholds of both limits, lowest amount first. */
 export function thresholdsOf(policy: BudgetPolicy): Threshold[] {
   const all = LIMIT_KINDS.flatMap((kind) => {
     const limitMicro = limitOf(policy, kind);
@@ -85,18 +88,18 @@ export function thresholdsOf(policy: BudgetPolicy): Threshold[] {
   return all.sort((a, b) => a.amountMicro - b.amountMicro);
 }
 
-/** Whether something has been done in the window that began at `windowStart`, or that window is over. */
+/** Whether an action was taken in the window that began at `windowStart`. Also true for past windows. */
 export const isDone = ({ done }: BudgetPolicy, windowStart: number, name: string): boolean =>
   done.windowStart > windowStart || (done.windowStart === windowStart && done.names.includes(name));
 
-/** The policy after something was done in a window. Of a window that is over, nothing is kept. */
+/** Returns the policy after an action in a window. Actions of past windows are dropped. */
 export function withDone(policy: BudgetPolicy, windowStart: number, name: string): BudgetPolicy {
   if (isDone(policy, windowStart, name)) return policy;
   const before = policy.done.windowStart === windowStart ? policy.done.names : [];
   return { ...policy, done: { windowStart, names: [...before, name] } };
 }
 
-/** Thresholds that this spend of a window reaches, and that have not been told of. */
+/** Returns the thresholds that this spend of a window reaches and that have sent no alert yet. */
 export const dueThresholds = (policy: BudgetPolicy, windowStart: number, spentMicro: number): Threshold[] =>
   thresholdsOf(policy).filter(
     ({ name, amountMicro }) => spentMicro >= amountMicro && !isDone(policy, windowStart, name),
@@ -109,8 +112,9 @@ export function meetsHardLimit(policy: BudgetPolicy, spentMicro: number): boolea
 }
 
 /**
- * The policy with other limits. Thresholds that were told of, and that the spend does not reach any more, will be told of
- * again; so will services be paused again.
+ * Returns the policy with other limits. Thresholds that the spend no longer reaches can send alerts again, and the
+ * services
+ * can be paused again.
  */
 export function withLimits(
   policy: BudgetPolicy,
@@ -129,16 +133,19 @@ export function withLimits(
 
 export interface Forecast {
   readonly microPerDay: number;
-  /** At the end of the window. */
+  /** Expected spend at the end of the window. */
   readonly spentMicro: number;
-  /** Epoch milliseconds: when the hard limit is met, or the soft one without a hard one; null if not in this window. */
+  /**
+   * When the hard limit (or the soft limit if there is no hard one) will be reached, in epoch milliseconds; null if not
+   * in this window.
+   */
   readonly breachAt: number | null;
 }
 
-/** A rate over less than an hour would be one call's. */
+/** Over less than an hour, a single call would determine the rate. */
 const MIN_ELAPSED_MS = 3_600_000;
 
-/** What the spend of a window comes to, if it goes on at the rate that it had in this window. */
+/** Projects the spend at the end of the window from the rate in the window so far. */
 export function forecast(policy: BudgetPolicy, { start, end }: Window, spentMicro: number, now: number): Forecast {
   const microPerDay = (spentMicro / Math.max(now - start, MIN_ELAPSED_MS)) * DAY_MS;
   const limit = limitOf(policy, 'hard_limit') ?? limitOf(policy, 'soft_limit')!;
@@ -150,12 +157,12 @@ export function forecast(policy: BudgetPolicy, { start, end }: Window, spentMicr
   };
 }
 
-/** US dollars as a number. */
+/** Converts to US dollars as a number. */
 export const usdOf = (micro: number): number => Math.round(micro) / 1_000_000;
 
-/** US dollars as text with two decimals, rounded down: an amount never looks like a limit that it has not met. */
+/** Formats US dollars with two decimals, rounded down: an amount never looks like a limit that it has not reached. */
 export const usdText = (micro: number): string => (Math.floor(micro / MICRO_PER_CENT) / 100).toFixed(2);
 
-/** What a policy is about, for messages. */
+/** Scope of a policy, for messages. */
 export const scopeText = ({ agent }: BudgetPolicy): string =>
   agent === null ? 'this workspace' : `${agent} in this workspace`;

@@ -2,7 +2,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type BudgetPolicy, type Forecast, forecast, type Window, windowAt } from './policy.ts';
 import { readSpend, type Spend, sumSpend, totalOf } from './spend.ts';
 
-/** Where a policy stands in its current window. */
+/** State of a policy in its current window. */
 export interface Progress {
   readonly window: Window;
   readonly spend: Spend;
@@ -10,7 +10,7 @@ export interface Progress {
   readonly forecast: Forecast;
 }
 
-/** The progress of each policy, in their order, by sums that are at most `maxAgeMs` old. One read of the usage. */
+/** Returns the progress of each policy, in order, from sums that are at most `maxAgeMs` old. Reads the usage once. */
 export async function progressOf(
   deps: Pick<Deps, 'runs' | 'clock' | 'config'>,
   workspaceId: string,

@@ -3,11 +3,11 @@ import type { Table } from '#core/ports/table.ts';
 
 const MAX_KEPT = 10_000;
 
-/** What this process has read from a table a short time ago, by key. Concurrent readers share one read. */
+/** In-process cache of recent reads from a table, by key. Concurrent readers share one read. */
 export class RecentReads<T> {
   readonly #byTable = new WeakMap<Table, Map<string, { readonly at: number; readonly value: Promise<T> }>>();
 
-  /** The value of a read that began less than `maxAgeMs` ago, else of a new one. */
+  /** Returns the value of a read that began less than `maxAgeMs` ago, or of a new one. */
   get(
     { table, clock }: { readonly table: Table; readonly clock: Clock },
     key: string,

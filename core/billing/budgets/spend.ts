@@ -6,47 +6,48 @@ import { UsageStore } from '../usage/store.ts';
 import { MICRO_PER_CENT } from './policy.ts';
 import { RecentReads } from './recent-reads.ts';
 
-/** What was spent, in millionths of a US dollar. */
+/** Spend in millionths of a US dollar. */
 export interface Spend {
   readonly models: number;
   readonly credits: number;
   readonly compute: number;
-  /** Runs that asked a model without a known price: what these cost is in no sum. */
+  /** Number of runs that used a model without a known price; its cost is missing from the sums. */
   readonly unpricedRuns: number;
 }
 
-/** What a workspace spent on one agent, `org/agent`, on one UTC day. */
+/** A workspace's spend on one agent, `org/agent`, on one UTC day. */
 interface DayOfAgent extends Spend {
   readonly day: string;
   readonly agent: string;
-  /** Runs that have ended. */
+  /** Number of ended runs. */
   readonly runs: number;
 }
 
 type SpendDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
 
-/** Sums as they were at a time. */
+/** Sums at a point in time. */
 export interface SpentDays {
   readonly days: readonly DayOfAgent[];
-  /** Epoch milliseconds: what was recorded before is in the sums. */
+  /** Epoch milliseconds; the sums include everything recorded before. */
   readonly at: number;
 }
 
-/** By then every run that began on a day has ended, or was given up. */
+/** This long after a day's end, every run that began on it has ended or was given up. */
 const SETTLED_AFTER_MS = 3_600_000;
 const SETTLED_KEPT_MS = 600_000;
 
-/** Days that are over change no more, but for the rare report of a service that comes late. */
+/** Past days no longer change, except for a rare late report of a service. */
 const settledReads = new RecentReads<readonly DayOfAgent[]>();
 const openReads = new RecentReads<SpentDays>();
 
-/** The cost of a sandbox that ran for `ms`, in millionths of a US dollar. */
+/** Returns the cost of a sandbox that ran for `ms`, in millionths of a US dollar. */
 export const computeMicro = ({ config }: Pick<Deps, 'config'>, ms: number): number =>
   ms * config.computeUsdPerSecond * 1000;
 
 /**
- * What a workspace spent, by agent and day, from the day of `since` (epoch milliseconds) on. Runs count once they have
- * ended, on the day on which they began. Sums of today are at most `maxAgeMs` old.
+ * Reads the spend of a workspace by agent and day, starting with the day of `since` (epoch milliseconds). Runs count
+ * once
+ * they have ended, on the day on which they began. Sums of today are at most `maxAgeMs` old.
  */
 export async function readSpend(
   deps: SpendDeps,
@@ -105,7 +106,7 @@ async function readDays(
   ];
 }
 
-/** The sum of the days from `since` (epoch milliseconds) on, of one agent if given. */
+/** Sums the days from `since` (epoch milliseconds) on, of one agent if given. */
 export function sumSpend(days: readonly DayOfAgent[], since: number, agent: string | null): Spend {
   const first = dayOf(since);
   const counted = days.filter((each) => each.day >= first && (agent === null || each.agent === agent));
@@ -114,8 +115,9 @@ export function sumSpend(days: readonly DayOfAgent[], since: number, agent: stri
 }
 
 /**
- * What a run of an agent is expected to cost beside its price: the mean of its runs on these days. 0 for an agent that has not run
- * on them.
+ * Returns the expected cost of a run in addition to its price: the mean of the agent's runs on these days, 0 if it has
+ * not
+ * run on them.
  */
 export function meanCost(days: readonly DayOfAgent[], agent: string): number {
   const own = days.filter((each) => each.agent === agent && each.runs > 0);

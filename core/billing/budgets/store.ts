@@ -6,11 +6,12 @@ import type { BudgetPolicy, LimitKind, WindowKind } from './policy.ts';
 
 /*
  * Main table:
- * - `WS#<workspace id>#BUDGETS / POLICIES`: all policies of a workspace, with what was done in their windows (gsi2, while
- *   there are any: `BUDGETS` by workspace id);
+ * - `WS#<workspace id>#BUDGETS / POLICIES`: all policies of a workspace, with the actions taken in their windows (gsi2
+ *   `BUDGETS` by workspace id, while there are policies);
  * - `WS#<workspace id>#BUDGETS / ALERT#<time>#<id>`: an alert, with expiry.
  *
- * The policies are one item, so an admission reads all of them at once, and one condition keeps scopes unique and alerts
+ * The policies are one item, so an admission reads all of them at once, and one condition keeps scopes unique and
+ * alerts
  * from being sent twice.
  */
 
@@ -30,20 +31,20 @@ export interface BudgetAlert {
   /** Epoch milliseconds. */
   readonly windowStart: number;
   readonly createdAt: number;
-  /** How the alert got to the policy's address: `none` if it had none. */
+  /** Delivery state of the alert: `none` if the policy had no address. */
   readonly delivery: 'none' | 'pending' | 'sent' | 'failed';
   readonly deliveryProblem: string | null;
 }
 
 export interface BudgetChange {
   readonly policies: readonly BudgetPolicy[];
-  /** Further writes to the main table, all or none with the policies. */
+  /** Further writes to the main table, in the same transaction as the policies. */
   readonly alongside?: readonly TransactOperation[];
 }
 
 type StoreDeps = Pick<Deps, 'main' | 'clock'>;
 
-/** As long as the usage of runs is kept. */
+/** Same retention as the usage of runs. */
 const ALERT_KEPT_SECONDS = 400 * 24 * 3600;
 const INDEX = 'BUDGETS';
 
@@ -54,7 +55,7 @@ const alertKey = (workspaceId: string, { createdAt, id }: Pick<BudgetAlert, 'cre
   sk: `ALERT#${isoTime(createdAt)}#${id}`,
 });
 
-/** Names an alert within its workspace. */
+/** Name of an alert, unique within its workspace. */
 export const alertName = (alert: BudgetAlert): string => alertKey('', alert).sk;
 
 /** The budgets of one workspace. */
@@ -73,8 +74,9 @@ export class BudgetStore {
   }
 
   /**
-   * Changes the policies. `decide` gets them as they are at that moment, and may be called again after a concurrent change;
-   * `undefined` leaves them as they are.
+   * Changes the policies. `decide` gets their current state, and is called again after a conflict; if it returns
+   * `undefined`,
+   * they stay unchanged.
    */
   async change(decide: (policies: readonly BudgetPolicy[]) => BudgetChange | undefined): Promise<boolean> {
     const { main, clock } = this.#deps;
@@ -88,7 +90,7 @@ export class BudgetStore {
         item: {
           ...policiesKey(this.#workspaceId),
           change_number: number + 1,
-          // An interface does not pass as JSON.
+          // An interface type is not assignable to JSON.
           policies: change.policies as unknown as Item['policies'],
           ...(change.policies.length > 0 && { gsi2pk: INDEX, gsi2sk: this.#workspaceId }),
         },
@@ -112,7 +114,7 @@ export class BudgetStore {
     return { op: 'put', item, condition: absent() };
   }
 
-  /** The operation that notes how an alert got to its address. */
+  /** Operation that records the delivery result of an alert. */
   deliveredOperation(name: string, problem: string | null): TransactOperation {
     return {
       op: 'update',
@@ -142,7 +144,7 @@ const policiesIn = (item: Item | undefined): readonly BudgetPolicy[] =>
 const alertFrom = ({ alert, delivery, delivery_problem: deliveryProblem }: Item): BudgetAlert =>
   ({ ...(alert as object), delivery, deliveryProblem }) as BudgetAlert;
 
-/** The workspaces that have budgets. The index may be slightly behind. */
+/** Yields the workspaces that have budgets. The index may lag slightly. */
 export async function* listBudgetedWorkspaces({ main }: Pick<Deps, 'main'>): AsyncGenerator<string> {
   for await (const item of queryAll(main, { index: 'gsi2', pk: INDEX, limit: 100 })) yield item.gsi2sk!;
 }

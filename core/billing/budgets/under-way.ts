@@ -4,31 +4,33 @@ import { absent, allOf, anyOf, exists, type Item, type Key, lessThan } from '#co
 
 type UnderWayDeps = Pick<Deps, 'counters' | 'clock'>;
 
-/** A run that begins, with what it is expected to cost. */
+/** A run that begins, with its expected cost. */
 export interface Commitment {
   readonly workspaceId: string;
   readonly runId: string;
   /** `org/agent`. */
   readonly agent: string;
-  /** Its price and the estimate of the rest, in millionths of a US dollar. */
+  /** Price plus estimated further cost, in millionths of a US dollar. */
   readonly micro: number;
-  /** Epoch milliseconds: by then the run has ended, whatever becomes of its host. */
+  /** Epoch milliseconds by which the run has certainly ended, even if its host dies. */
   readonly expiresAt: number;
 }
 
-/** How much a budget has left beside what is spent, in millionths of a US dollar; `agent` as in {@link Commitment}, null for all agents. */
+/** Remaining amount of a budget in millionths of a US dollar; `agent` as in {@link Commitment}, null for all agents. */
 export interface Room {
   readonly agent: string | null;
   readonly micro: number;
 }
 
-/** Each attempt fails only because another run began or ended at the same time. */
+/** An attempt fails only if another run began or ended at the same time. */
 const MAX_ATTEMPTS = 20;
 const KEPT_SECONDS = 24 * 3600;
 
 /**
- * Counters table: `BUDGETS#<workspace id> / UNDERWAY` has what runs under way are expected to cost: `all`, the sum; `a:<agent>`, the
- * sums of agents; and `r:<run id>` for each run, whose host may die. Only workspaces with a budget that blocks runs have it.
+ * Counters table: `BUDGETS#<workspace id> / UNDERWAY` has the expected cost of runs in flight: `all`, the sum;
+ * `a:<agent>`, the
+ * sum of an agent; and `r:<run id>`, each run, whose host may die. Only workspaces with a budget that blocks runs have
+ * it.
  */
 const keyOf = (workspaceId: string): Key => ({ pk: `BUDGETS#${workspaceId}`, sk: 'UNDERWAY' });
 const sumOf = (agent: string | null): string => (agent === null ? 'all' : `a:${agent}`);
@@ -37,8 +39,9 @@ const entryOf = (runId: string): string => `r:${runId}`;
 type Entry = readonly [micro: number, expiresAtSeconds: number, agent: string];
 
 /**
- * Adds a run to those under way if each budget has room beside them, in one write. Returns the index of a room that is used up
- * otherwise; `undefined` if the run was added. Runs whose time is over no longer count.
+ * Adds a run to those in flight, in one write, if each budget can still cover it. Returns the index of an exhausted
+ * budget, or
+ * `undefined` if the run was added. Expired runs no longer count.
  */
 export async function commit(
   deps: UnderWayDeps,
@@ -61,7 +64,7 @@ export async function commit(
     );
     if (added.ok) return undefined;
     const item = await counters.get(keyOf(workspaceId));
-    // It was sent twice.
+    // The write was sent twice.
     if (item?.[entryOf(runId)] !== undefined) return undefined;
     const usedUp = rooms.findIndex((room) => ((item?.[sumOf(room.agent)] as number | undefined) ?? 0) >= room.micro);
     const isFreed = item !== undefined && (await dropExpired(deps, workspaceId, item));
@@ -69,7 +72,7 @@ export async function commit(
   }
 }
 
-/** Removes a run from those under way. Safe to repeat. */
+/** Removes a run from those in flight. Safe to repeat. */
 export async function release(
   { counters }: Pick<UnderWayDeps, 'counters'>,
   { workspaceId, runId, agent, micro }: Omit<Commitment, 'expiresAt'>,
@@ -78,7 +81,7 @@ export async function release(
   await counters.update(keyOf(workspaceId), changes, exists(entryOf(runId)));
 }
 
-/** Removes runs that cannot be under way any more. Returns false if there are none. */
+/** Removes expired runs. Returns false if there are none. */
 async function dropExpired(deps: UnderWayDeps, workspaceId: string, item: Item): Promise<boolean> {
   const now = epochSeconds(deps.clock.now());
   const expired = Object.entries(item).filter(

@@ -5,7 +5,7 @@ import type { Progress } from './progress.ts';
 import type { budgetAlertView, budgetView } from './routes.ts';
 import type { BudgetAlert } from './store.ts';
 
-/** A policy with its spend as the API answers it. */
+/** View of a policy with its spend in the API. */
 export function viewOf(
   workspaceId: string,
   policy: BudgetPolicy,
@@ -52,7 +52,7 @@ export function viewOf(
   };
 }
 
-/** What the list of alerts and the posted alert both say. */
+/** Members common to the list of alerts and the posted alert. */
 export const alertMembers = (alert: BudgetAlert) => ({
   policy_id: alert.policyId,
   severity: alert.severity,

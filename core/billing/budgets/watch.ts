@@ -6,18 +6,21 @@ import { noteBudgets } from './note.ts';
 import { type BudgetPolicy, limitOf, PAUSED, scopeText, usdText, withDone } from './policy.ts';
 import { BudgetStore, listBudgetedWorkspaces } from './store.ts';
 
-/** What a higher wing does when a hard limit is met; `core/api/listeners.ts` connects it. */
+/** Callback of a higher wing for a hard limit that is reached; `core/api/listeners.ts` connects it. */
 export interface BudgetListener {
-  /** Pauses the services of an agent (`org/agent`), or all of the workspace. `reason` is a sentence for their timelines. */
+  /**
+   * Pauses the services of an agent (`org/agent`), or all of the workspace. `reason` is a sentence for their timelines.
+   */
   pauseServices(workspaceId: string, agent: string | null, reason: string): Promise<void>;
 }
 
-/** Workspaces that this process looks at, with whether to look again: so that a burst of runs costs one look at a time. */
+/** Workspaces that this process is checking, and whether to check again: a burst of runs causes one check at a time. */
 const looking = new WeakMap<Table, Map<string, { again: boolean }>>();
 
 /**
- * Looks whether the end of a run of a workspace with budgets has reached a threshold. Never
- * throws: {@link watchBudgets} makes up for it.
+ * Checks whether the end of a run has reached a threshold of its workspace's budgets. Never throws: {@link
+ * watchBudgets}
+ * checks again.
  */
 export async function afterRun(deps: BudgetDeps & Pick<Deps, 'background'>, id: string): Promise<void> {
   const looked = looking.get(deps.main) ?? new Map<string, { again: boolean }>();
@@ -42,14 +45,14 @@ export async function afterRun(deps: BudgetDeps & Pick<Deps, 'background'>, id: 
 }
 
 const CONCURRENCY = 10;
-/** A look begins at no further workspaces after this time; the next one begins with others. */
+/** A pass starts no further workspaces after this time; the next pass uses another order. */
 const MAX_WATCH_MS = 40_000;
-/** A member or key that was added while the first budget was made may not know of it yet. */
+/** A member or key added while the first budget was created may have a copy without the note. */
 const REPEATED_MS = 600_000;
 
 /**
- * Does for all workspaces what processes that died left undone, and what no run's end tells of: the spend of services, and
- * their pause. Call it every minute.
+ * Completes the work of processes that died, for all workspaces, and checks the spend of services, which no run's end
+ * triggers. Call it every minute.
  */
 export async function watchBudgets(deps: BudgetDeps, listener: BudgetListener): Promise<void> {
   const until = deps.clock.now() + MAX_WATCH_MS;
@@ -72,7 +75,7 @@ async function watch(deps: BudgetDeps, workspaceId: string, listener: BudgetList
   await Promise.all(deliveries.map((delivery) => sendAlert(deps, delivery)));
   for (const { policy, windowStart } of toPause) {
     await listener.pauseServices(workspaceId, policy.agent, pauseReason(policy));
-    // After the pause: a process that dies in between pauses again what is paused.
+    // Recorded after the pause: if the process dies in between, pausing again is a no-op.
     await store.change((policies) => ({
       policies: policies.map((each) => (each.id === policy.id ? withDone(each, windowStart, PAUSED) : each)),
     }));
@@ -85,7 +88,7 @@ async function watch(deps: BudgetDeps, workspaceId: string, listener: BudgetList
 const pauseReason = (policy: BudgetPolicy): string =>
   `Paused: the ${policy.window} spend of ${scopeText(policy)} has met the hard limit of its budget ${policy.id}, $${usdText(limitOf(policy, 'hard_limit')!)}.`;
 
-/** So that no workspace is always the last. */
+/** Random order, so that no workspace is always the last. */
 const shuffled = <T>(items: readonly T[]): T[] =>
   items
     .map((item) => ({ item, order: Math.random() }))

@@ -12,39 +12,42 @@ import { earningOperations } from '../earnings/store.ts';
  *
  * - `BALANCE` is the balance and the number of entries;
  * - `ENTRY#<number>` is one movement of money, and never changes: the balance is always the sum of the entries;
- * - `HOLD#<run id>` is the state of the payment of a call. While it is open, it is in gsi1 under its workspace and in gsi2
- *   under the first digit of the run id, both by the time at which it expires;
- * - `GRANT#<id>` is one of the operator's grants of credits, so that it is booked once;
+ * - `HOLD#<run id>` is the state of a call's payment. While it is open, it is in gsi1 under its workspace and in gsi2
+ *   under the first digit of the run id, both by expiry;
+ * - `GRANT#<id>` is a grant of credits by the operator, so that it is booked once;
  * - `TOPUP#<id>` is the state of a purchase of credits: `../top-ups/store.ts`.
  *
  * The price of a call is charged before it runs, and refunded if it fails: a workspace with ten cents cannot start a
  * hundred calls at ten cents each. Each step is one transaction, and happens at most once for a run.
  *
- * No call brings the sum below zero. Money that goes back to the payer may: then the balance is zero, and what is missing is
- * a debt, which blocks paid calls until later credits cover it.
+ * Calls never bring the sum below zero, but refunds and disputes of purchases may. The balance is then zero, and the
+ * missing
+ * amount is a debt, which blocks paid calls until later credits cover it.
  */
 export interface LedgerEntry {
   readonly id: string;
   readonly type: 'top_up' | 'charge' | 'refund';
-  /** What moved the money, more exactly than `type`. */
+  /** Cause of the movement, more specific than `type`. */
   readonly kind: EntryKind;
-  /** Negative where credits were taken. */
+  /** Negative if credits were deducted. */
   readonly amountCents: number;
   readonly balanceAfterCents: number;
   readonly debtAfterCents: number;
   readonly description: string;
-  /** The run of a charge or its refund, the top-up, or the operator's grant; null for grants of earlier versions. */
+  /** Id of the run of a charge or refund, the top-up, or the operator's grant; null for grants of earlier releases. */
   readonly referenceId: string | null;
   /** The payment provider's receipt. */
   readonly receiptUrl: string | null;
   readonly createdAt: string;
 }
 
-/** `refund`: of a call that failed. `top_up_refund`: credits that the payer got back, or did not get back after all. */
+/**
+ * `refund` is for a failed call; `top_up_refund` for credits returned to the payer, or for such a return that failed.
+ */
 export const ENTRY_KINDS = ['top_up', 'charge', 'refund', 'top_up_refund', 'dispute', 'dispute_release'] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
-/** The three types that clients know. */
+/** Mapping to the three types that clients know. */
 const TYPE_OF = {
   top_up: 'top_up',
   charge: 'charge',
@@ -54,13 +57,13 @@ const TYPE_OF = {
   dispute_release: 'refund',
 } as const satisfies Record<EntryKind, LedgerEntry['type']>;
 
-/** One of the two is zero. */
+/** Balance or debt: at least one of the two is zero. */
 export interface Balance {
   readonly cents: number;
   readonly debtCents: number;
 }
 
-/** A movement of money that is to be booked. */
+/** A movement of money to book. */
 export type Movement = Pick<LedgerEntry, 'kind' | 'amountCents' | 'description' | 'referenceId'> & {
   readonly receiptUrl?: string | null;
 };
@@ -71,29 +74,29 @@ export interface Charge {
   readonly cents: number;
   /** `org/agent@v1`. */
   readonly agentRef: string;
-  /** Whose agent it is, and what the platform keeps of the price. */
+  /** Workspace of the agent's author, and the platform's share of the price. */
   readonly author: { readonly workspaceId: string; readonly feeCents: number };
-  /** Epoch milliseconds. Past it, the run is lost and the charge is refunded. */
+  /** Epoch milliseconds after which the run counts as lost and the charge is refunded. */
   readonly expiresAt: number;
 }
 
 export type LedgerDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
 type BookDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
 
-/** How long the state of a closed payment is kept: longer than any run can take. */
+/** Retention of a closed payment's state: longer than any run can take. */
 const CLOSED_HOLD_SECONDS = 7 * 24 * 3600;
 const DIGITS = '0123456789abcdef';
 
 export const ledgerPartition = (workspaceId: string): string => `WS#${workspaceId}#LEDGER`;
 const balanceKey = (workspaceId: string) => ({ pk: ledgerPartition(workspaceId), sk: 'BALANCE' });
 const holdKey = (workspaceId: string, runId: string) => ({ pk: ledgerPartition(workspaceId), sk: `HOLD#${runId}` });
-/** Padded to twelve digits, numbers sort as text. */
+/** Padded to twelve digits, so that numbers sort as text. */
 const entryKey = (workspaceId: string, number: number) => ({
   pk: ledgerPartition(workspaceId),
   sk: `ENTRY#${String(number).padStart(12, '0')}`,
 });
 
-/** The balance, from which the prices of running calls are already taken. */
+/** Returns the balance, from which the prices of running calls are already deducted. */
 export async function balanceOf(deps: LedgerDeps, workspaceId: string): Promise<Balance> {
   await resolveHolds(deps, expiredOf(deps, workspaceId));
   return balanceFrom((await readSum(deps, workspaceId)).sum);
@@ -101,7 +104,7 @@ export async function balanceOf(deps: LedgerDeps, workspaceId: string): Promise<
 
 const balanceFrom = (sum: number): Balance => ({ cents: Math.max(0, sum), debtCents: Math.max(0, -sum) });
 
-/** Entries, newest first. */
+/** Lists entries, newest first. */
 export async function listEntries(
   { main }: LedgerDeps,
   workspaceId: string,
@@ -131,17 +134,19 @@ export async function listEntries(
   });
 }
 
-/** Credits that the operator gives. */
+/** A grant of credits by the operator. */
 export interface Grant {
-  /** The operator's own id of it: the same id gives nothing again. */
+  /** Idempotency key chosen by the operator. */
   readonly id: string;
   readonly cents: number;
   readonly description: string;
 }
 
 /**
- * Adds credits as the operator, once for each id, and returns the balance; `isNew` is false if this grant was booked before.
- * Throws INVALID_INPUT unless `cents` is a whole number of at least 1, and CONFLICT if the id was used for another grant.
+ * Adds credits as the operator, once for each id, and returns the balance; `isNew` is false if the grant was already
+ * booked.
+ * Throws INVALID_INPUT unless `cents` is a whole number of at least 1, and CONFLICT if the id was used for another
+ * grant.
  */
 export async function grantCredits(
   deps: BookDeps,
@@ -164,9 +169,11 @@ export async function grantCredits(
 }
 
 /**
- * Charges the price of a call before it runs, once for each run. Throws INSUFFICIENT_CREDITS without charging. The caller
- * must {@link settle} or {@link refund} it when the run has ended. Otherwise the next sweep after `expiresAt` does, by the
- * run's record.
+ * Charges the price of a call before it runs, once for each run. Throws INSUFFICIENT_CREDITS without charging. When the
+ * run
+ * has ended, the caller must {@link settle} or {@link refund} the charge. Otherwise the next sweep after `expiresAt`
+ * does so
+ * according to the run's record.
  */
 export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
   const { workspace, runId, cents, agentRef, author, expiresAt } = charge;
@@ -194,9 +201,9 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
   const alongside: TransactOperation = { op: 'put', item, condition: absent() };
   const charged = () => book(deps, workspace.id, [movement], { alongside });
   let booked = await charged();
-  // Refunds of lost runs may raise the balance.
+  // Refunds of lost runs may raise the balance enough.
   if (booked.isShort && (await resolveHolds(deps, expiredOf(deps, workspace.id)))) booked = await charged();
-  // A run that was charged before has paid.
+  // The run was charged by an earlier attempt.
   if (!booked.isShort || (await deps.main.get(holdKey(workspace.id, runId)))) return;
   const { cents: left, debtCents } = booked.balance;
   const has = debtCents > 0 ? `owes ${debtCents} for payments that went back to the payer` : `has ${left}`;
@@ -209,7 +216,7 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
   );
 }
 
-/** Closes the payment of a call that completed, and books what its author earned. Safe to repeat. */
+/** Closes the payment of a completed call and books its author's earnings. Safe to repeat. */
 export async function settle({ main, clock }: LedgerDeps, workspaceId: string, runId: string): Promise<void> {
   const held = await main.get(holdKey(workspaceId, runId));
   if (held?.state !== 'held') return;
@@ -218,7 +225,7 @@ export async function settle({ main, clock }: LedgerDeps, workspaceId: string, r
   const earning = { runId, agentRef: held.agent as string, priceCents, feeCents: (held.fee_cents as number) ?? 0 };
   const operations: TransactOperation[] = [
     { op: 'update', ...closing(workspaceId, runId, 'settled', clock.now()) },
-    // Calls that were charged before there were earnings have no author.
+    // Charges from releases without earnings have no author.
     ...(authorId === undefined ? [] : earningOperations({ clock }, authorId, earning)),
   ];
   await retryOnConflict(clock, `the payment of run ${runId}`, async () => {
@@ -227,7 +234,7 @@ export async function settle({ main, clock }: LedgerDeps, workspaceId: string, r
   });
 }
 
-/** Gives back the price of a call that failed. Safe to repeat; does nothing for a run that was not charged. */
+/** Refunds the price of a failed call. Safe to repeat; a no-op for a run that was not charged. */
 export async function refund(deps: LedgerDeps, workspaceId: string, runId: string): Promise<void> {
   const held = await deps.main.get(holdKey(workspaceId, runId));
   if (held?.state !== 'held') return;
@@ -241,7 +248,7 @@ export async function refund(deps: LedgerDeps, workspaceId: string, runId: strin
   await book(deps, workspaceId, [movement], { alongside: { op: 'update', ...closed }, mayOwe: true });
 }
 
-/** Closes the expired payments of all workspaces, whose hosts have died. Call it periodically. */
+/** Closes the expired payments of all workspaces, left open by hosts that died. Call it periodically. */
 export async function sweepHolds(deps: LedgerDeps): Promise<void> {
   const before = { lessThan: isoTime(deps.clock.now()) };
   for (const digit of DIGITS) await resolveHolds(deps, { index: 'gsi2', pk: `HOLDS#${digit}`, sk: before });
@@ -253,7 +260,7 @@ const expiredOf = ({ clock }: LedgerDeps, workspaceId: string): Query => ({
   sk: { lessThan: isoTime(clock.now()) },
 });
 
-/** Settles or refunds expired payments by the records of their runs. Returns false if there were none. */
+/** Settles or refunds expired payments according to the records of their runs. Returns false if there were none. */
 async function resolveHolds(deps: LedgerDeps, expired: Query): Promise<boolean> {
   let found = false;
   for await (const item of queryAll(deps.main, expired)) {
@@ -276,7 +283,7 @@ const closing = (workspaceId: string, runId: string, state: 'settled' | 'refunde
   condition: equals('state', 'held'),
 });
 
-/** The sum of all entries, which a debt brings below zero. */
+/** Reads the sum of all entries, which is negative if there is a debt. */
 async function readSum(
   { main }: Pick<LedgerDeps, 'main'>,
   workspaceId: string,
@@ -287,14 +294,15 @@ async function readSum(
 
 export interface Booked {
   readonly balance: Balance;
-  /** False if the balance is too low, or the condition of `alongside` failed: then nothing was written. */
+  /** False if the balance is too low or the condition of `alongside` failed; nothing was written then. */
   readonly isWritten: boolean;
   readonly isShort: boolean;
 }
 
 /**
- * Moves money: writes balance, entries and `alongside` in one transaction, or nothing. At most seven movements. With `mayOwe`
- * the sum may be below zero afterwards.
+ * Books movements: writes balance, entries and `alongside` in one transaction, or nothing. Takes at most seven
+ * movements.
+ * With `mayOwe` the sum may become negative.
  */
 export async function book(
   { main, clock, ids }: BookDeps,

@@ -5,14 +5,17 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { hold, refund, settle } from './ledger.ts';
 
-/** Price in cents of a call of `agent` by a workspace; a workspace's own agents are free. */
+/** Returns the price in cents of a call of `agent` by a workspace; a workspace's own agents are free. */
 export const priceFor = (agent: AgentVersion, workspace: Workspace): number =>
   agent.workspaceId === workspace.id ? 0 : (agent.definition.price_per_call_cents ?? 0);
 
 /** The payment of a call, charged before it runs. */
 export interface Payment {
   readonly cents: number;
-  /** Settles the payment, or refunds it if the call is not charged. Call it after the run's end is recorded. Safe to repeat. */
+  /**
+   * Settles the payment, or refunds it if the call is not charged. Call it after the run's end is recorded. Safe to
+   * repeat.
+   */
   end(isCharged: boolean): Promise<void>;
 }
 
@@ -34,7 +37,7 @@ export async function payFor(
 ): Promise<Payment> {
   const cents = priceFor(agent, workspace);
   if (cents === 0) return { cents, end: async () => {} };
-  // In the author's favour: of one cent at 30%, the platform keeps nothing.
+  // Rounded in the author's favor: at 30%, the fee for one cent is zero.
   const author = { workspaceId: agent.workspaceId, feeCents: Math.floor((cents * deps.config.feePercent) / 100) };
   await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), author, expiresAt: deadline + PAYMENT_GRACE_MS });
   return { cents, end: (isCharged) => (isCharged ? settle : refund)(deps, workspace.id, runId) };

@@ -33,7 +33,7 @@ const page = z.object({
   offset: z.coerce.number().int().min(0).max(10_000).default(0),
 });
 
-/** See `docs/interface/billing.md`; for the workspace that `X-Workspace-Id` names, else the caller's own. */
+/** See `docs/interface/billing.md`. Routes apply to the workspace in `X-Workspace-Id`, by default the caller's own. */
 export const creditRoutes = defineRoutes([
   {
     operationId: 'getBalance',

@@ -46,7 +46,7 @@ const view = ({ runId, agentRef, priceCents, feeCents, earnedCents, createdAt }:
 
 const COLUMNS = ['created_at', 'run_id', 'agent', 'price_cents', 'fee_cents', 'earned_cents'] as const;
 
-/** No value needs quotes: slugs, ids, times and numbers. */
+/** No value needs CSV quotes: all are slugs, ids, times and numbers. */
 function csvOf(entries: readonly ReturnType<typeof view>[]): Uint8Array {
   const lines = entries.map((entry) => COLUMNS.map((column) => entry[column]).join(','));
   return new TextEncoder().encode([COLUMNS.join(','), ...lines, ''].join('\r\n'));

@@ -3,7 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, type Item, queryAll, type TransactOperation } from '#core/ports/table.ts';
 
 /**
- * What authors earn with paid calls. Main table, `WS#<author's workspace id>#EARNINGS`, written in the transaction that
+ * Authors' earnings from paid calls. Main table, `WS#<author's workspace id>#EARNINGS`, written in the transaction that
  * settles a call's payment, so once for each call:
  *
  * - `ENTRY#<settled>#<run id>`: one paid call, without its caller;
@@ -14,7 +14,7 @@ export interface Earning {
   /** `org/agent@v1`. */
   readonly agentRef: string;
   readonly priceCents: number;
-  /** What the platform keeps of it. */
+  /** The platform's share. */
   readonly feeCents: number;
 }
 
@@ -34,7 +34,9 @@ export interface EarningSums {
   readonly earnedCents: number;
 }
 
-/** Calls of one agent spread over as many items: DynamoDB refuses one of two transactions that meet on an item. */
+/**
+ * Number of items that share the calls of one agent: DynamoDB rejects one of two concurrent transactions on an item.
+ */
 const SHARDS = 4;
 
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#EARNINGS`;
@@ -70,7 +72,7 @@ export function earningOperations(
   ];
 }
 
-/** Sums by month and version of an agent, newest month first. */
+/** Reads the sums by month and agent version, newest month first. */
 export async function readEarningSums({ main }: Pick<Deps, 'main'>, workspaceId: string): Promise<EarningSums[]> {
   const query = { pk: partitionOf(workspaceId), sk: { beginsWith: 'MONTH#' }, reverse: true, limit: 1000 };
   const items = await Array.fromAsync(queryAll(main, query));
@@ -88,7 +90,7 @@ export async function readEarningSums({ main }: Pick<Deps, 'main'>, workspaceId:
 const sumOf = (items: readonly Item[], name: string): number =>
   items.reduce((sum, item) => sum + ((item[name] as number | undefined) ?? 0), 0);
 
-/** The paid calls of a UTC month such as `2026-11`, newest first. */
+/** Lists the paid calls of a UTC month such as `2026-11`, newest first. */
 export async function listEarnings(
   { main }: Pick<Deps, 'main'>,
   workspaceId: string,

@@ -14,7 +14,7 @@ import { estimateRoutes } from './routes.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** The author `ann` with the public agent `echo`, and `bob`. */
+/** Creates the author `ann` with the public agent `echo`, and `bob`. */
 async function setUp({ isPublic = true } = {}) {
   const deps = memoryDeps();
   const [ann, bob] = [await addUser(deps, 'ann'), await addUser(deps, 'bob')];
@@ -43,7 +43,7 @@ async function setUp({ isPublic = true } = {}) {
   };
   const estimate = async (user?: TestUser) => (await ask(user)).body.estimate;
 
-  /** A run of `user`, of a second. */
+  /** Records a run of `user` that took a second. */
   const run = async (
     user: TestUser,
     costs: RunResult['costs'],
@@ -149,7 +149,7 @@ test("others see whole days only, with 20 runs at least; the agent's workspace s
   for (const user of [bob, undefined]) expect(await estimate(user)).toEqual({ sample_size: 0 });
   await deps.clock.advance(DAY_MS);
   expect(await estimate(bob)).toEqual({ sample_size: 0 });
-  // Of the day before, and one of today.
+  // One run yesterday and one today.
   await run(bob, opus(0.01), {}, { startedAt: deps.clock.now() - DAY_MS });
   await run(bob, opus(5));
   for (const user of [bob, undefined]) {
@@ -183,7 +183,7 @@ test('reads its own keys only, however much the workspace runs', async () => {
   const { ann, bob, run, estimate, counter } = await setUp();
   for (const agentName of ['other', 'echo2', 'echo']) await run(bob, opus(1), {}, { agentName });
   expect(await estimate(ann)).toMatchObject({ sample_size: 1 });
-  // 30 days, own runs and those of others; of each the roll-ups of this agent.
+  // 30 days, each with one query for own runs and one for those of other workspaces.
   expect(counter.operations.map(({ method }) => method)).toEqual(Array(60).fill('query'));
   expect(counter.items).toBe(60);
 });

@@ -10,8 +10,9 @@ type Estimate = z.input<(typeof estimateRoutes)[0]['response'][200]>['estimate']
 export const NO_HISTORY: Estimate = { sample_size: 0 };
 
 /**
- * What the runs of these roll-ups cost (`docs/interface/billing.md#estimates`). A run that no model answered has no cost, and
- * one with an answer of unknown price none that is known: neither is in the amounts.
+ * Estimates run costs from roll-ups (`docs/interface/billing.md#estimates`). Runs without a model answer have no cost,
+ * and
+ * runs with an answer of unknown price no known one: the amounts include neither.
  */
 export function estimateOf(rollups: readonly Rollup[], periodDays: number): Estimate {
   const runs = sumOf(rollups, 'runs');
@@ -60,8 +61,8 @@ function amounts({ runs, microUsd, bins }: { runs: number; microUsd: number; bin
   };
 }
 
-/** To the thousandth of a millionth of a dollar. */
+/** Rounds to a thousandth of a millionth of a dollar. */
 const usd = (microUsd: number): number => Math.round(microUsd * 1000) / 1e9;
-/** Percentiles are not known more exactly. */
+/** Rounds to the accuracy of percentiles. */
 const about = (microUsd: number): number => Number((microUsd / 1e6).toPrecision(3));
 const rounded = (share: number): number => Math.round(share * 1e4) / 1e4;

@@ -9,7 +9,7 @@ import { estimateOf, NO_HISTORY } from './estimate.ts';
 import type { estimateRoutes } from './routes.ts';
 
 const PERIOD_DAYS = 30;
-/** Below it, an estimate would tell others what single runs cost and how long they took. */
+/** With fewer runs, an estimate would reveal the cost and duration of single runs. */
 const MIN_SAMPLE = 20;
 
 export const estimateHandlers = (
@@ -19,7 +19,7 @@ export const estimateHandlers = (
     const version = caller === undefined ? await findPublic(deps, params) : await findVisible(deps, caller, params);
     const isInside = caller !== undefined && (await isMember(deps, caller, version.workspaceId));
     const { days } = lastDays(deps.clock.now(), PERIOD_DAYS + 1);
-    // Two answers of the same day would tell others what the runs between them cost.
+    // The difference of two answers on the same day would reveal the cost of the runs between them.
     const shown = isInside ? days.slice(1) : days.slice(0, -1);
     const rollups = await new UsageStore(deps, version.workspaceId).ofAgent(fullNameOf(version), shown);
     const estimate = estimateOf(rollups, PERIOD_DAYS);

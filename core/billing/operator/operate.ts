@@ -7,14 +7,15 @@ import type { Deps } from '#core/ports/deps.ts';
 import { grantCredits } from '../credits/ledger.ts';
 
 /**
- * Changes that the platform's operator makes to a workspace: over the API (`handlers.ts`), and by commands with access to the
+ * Changes by the platform's operator to a workspace, made over the API (`handlers.ts`) or by commands with access to
+ * the
  * tables.
  */
 type OperatorDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>;
 
-/** The workspace with this id or slug. Throws NOT_FOUND. */
+/** Finds the workspace with this id or slug. Throws NOT_FOUND. */
 export async function findNamed(deps: Pick<Deps, 'main'>, name: string): Promise<Workspace> {
-  // A slug may look like an id, but not take the place of one.
+  // Ids take precedence over slugs, which may look like ids.
   const byId = await findWorkspace(deps, name);
   if (byId !== undefined) return byId;
   const id = await findWorkspaceIdBySlug(deps, name);
@@ -24,8 +25,9 @@ export async function findNamed(deps: Pick<Deps, 'main'>, name: string): Promise
 }
 
 /**
- * Sets the plan of a workspace, in its record and in the copies of it. Returns `undefined` if there is no such workspace. Run
- * it again if a member or key was added at the same time: their copy may have the old plan.
+ * Sets the plan of a workspace, in its record and its copies. Returns `undefined` if the workspace does not exist. Call
+ * it
+ * again if a member or key was added at the same time: their copy may have the old plan.
  */
 export const setPlan = (
   deps: Pick<Deps, 'main'>,
@@ -33,7 +35,10 @@ export const setPlan = (
   plan: PlanName,
 ): Promise<Workspace | undefined> => changeWorkspace(deps, workspaceId, { plan });
 
-/** Sets a plan given as `acme=pro`. Returns the new setting as a sentence; throws an error that explains a wrong text. */
+/**
+ * Sets a plan given as `acme=pro`. Returns the new setting as a sentence; throws an error that explains an invalid
+ * text.
+ */
 export async function setPlanOf(deps: OperatorDeps, text: string): Promise<string> {
   const { value, workspace } = await parseSetting(deps, text);
   const plan = PLAN_NAMES.find((name) => name === value);
@@ -51,7 +56,7 @@ export async function grantCreditsTo(deps: OperatorDeps, text: string): Promise<
   return `The workspace "${workspace.slug}" ${debtCents > 0 ? `still owes ${debtCents}` : `has ${cents}`} cents.`;
 }
 
-/** What transactions say of credits without a note. */
+/** Default description of added credits in transactions. */
 export const ADDED = 'Added by the operator';
 
 async function parseSetting(deps: OperatorDeps, text: string) {

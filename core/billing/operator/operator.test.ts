@@ -51,7 +51,7 @@ test('a workspace is shown by slug and by id', async () => {
   };
   expect(await send('GET', 'ann')).toEqual(shown);
   expect(await send('GET', ann.workspaceId)).toEqual(shown);
-  // Whoever takes the id of another workspace as a slug gets nothing of it.
+  // A workspace whose slug is the id of another one gets none of its credits.
   await addUser(deps, ann.workspaceId);
   expect(await send('GET', ann.workspaceId)).toEqual(shown);
   expect(await send('GET', 'nobody')).toMatchObject({ status: 404, body: { error: { code: 'NOT_FOUND' } } });

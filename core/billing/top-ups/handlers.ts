@@ -8,9 +8,9 @@ import type { topUpRoutes } from './routes.ts';
 import { addTopUp, noteSession } from './store.ts';
 import { type SyncDeps, syncTopUp } from './sync.ts';
 
-/** How long a page can be paid; the provider allows 30 minutes to 24 hours. */
+/** Lifetime of a payment page; the provider allows 30 minutes to 24 hours. */
 const PAGE_MS = 2 * 3600 * 1000;
-/** Larger than any event. */
+/** Larger than any event of the provider. */
 const MAX_EVENT_BYTES = 1024 * 1024;
 const SESSION_ID = /^cs_\w{1,252}$/;
 
@@ -39,14 +39,14 @@ export function topUpHandlers(deps: SyncDeps & Pick<Deps, 'config'>): Handlers<t
     async receivePaymentEvent({ request }) {
       const body = new TextDecoder().decode(await readBounded(request, { bytes: MAX_EVENT_BYTES }));
       const ref = await deps.payments.parseEvent(body, request.headers.get('stripe-signature'));
-      // An error here is answered 500, and the provider sends the event again.
+      // An error here is answered with status 500, and the provider sends the event again.
       if (ref) await syncTopUp(deps, ref);
       return { status: 200, body: { received: true } };
     },
   };
 }
 
-/** Clients send null for the amount that they do not mean. Throws INVALID_INPUT. */
+/** Returns the amount in cents. Clients send null for the member that they do not use. Throws INVALID_INPUT. */
 function centsOf({ amount_usd, amount_cents }: { amount_usd?: number | null; amount_cents?: number | null }): number {
   const [usd, cents] = [amount_usd ?? undefined, amount_cents ?? undefined];
   if ((usd === undefined) === (cents === undefined)) {

@@ -7,7 +7,7 @@ const SENTENCES: Readonly<Record<TopUp['status'], string>> = {
   closed: 'Not paid. Nothing was charged.',
 };
 
-/** What a buyer sees after the payment provider's page. */
+/** Page for a buyer who returns from the payment provider. */
 export const returnPage = ({ status, cents }: Pick<TopUp, 'status' | 'cents'>): Uint8Array =>
   new TextEncoder().encode(`<!doctype html>
 <html lang="en">

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { defineRoutes, raw } from '#core/http/route.ts';
 
-/** Of one purchase, in US cents. */
+/** Minimum of one purchase, in US cents. */
 const MIN_TOP_UP_CENTS = 500;
 const MAX_TOP_UP_CENTS = 1_000_000;
 
@@ -27,7 +27,7 @@ const checkout = z.object({
   session_id: z.string(),
 });
 
-/** Clients know two paths of it. */
+/** Clients use two paths for the purchase. */
 const buying = {
   method: 'POST',
   fn: 'billing',

@@ -5,19 +5,21 @@ import { absent, type Changes, equals, exists, type Item, queryAll } from '#core
 import { ledgerPartition } from '../credits/ledger.ts';
 
 /**
- * A purchase of credits. Main table: `WS#<workspace id>#LEDGER / TOPUP#<id>`, written before the payment provider knows of
- * it. While something may still happen to it (it is not paid, or disputed), it is in gsi2 under the first digit of its id, by
- * the time of its order.
+ * A purchase of credits. Main table: `WS#<workspace id>#LEDGER / TOPUP#<id>`, written before the payment provider knows
+ * it.
+ * While its state may still change (it is unpaid or disputed), it is in gsi2 under the first digit of its id, by order
+ * time.
  *
- * `paidCents`, `refundedCents` and `disputedCents` are what the ledger has booked of it, and change only together with the
- * ledger's entries. `revision` counts the changes.
+ * `paidCents`, `refundedCents` and `disputedCents` are the amounts that the ledger has booked for it, and change only
+ * together
+ * with the ledger's entries. `revision` counts the changes.
  */
 export interface TopUp {
   readonly id: string;
   readonly workspaceId: string;
   /** Ordered. */
   readonly cents: number;
-  /** Null until the provider's page exists. */
+  /** Null until the provider's payment page exists. */
   readonly sessionId: string | null;
   readonly status: PaymentState['status'];
   readonly paidCents: number;
@@ -40,7 +42,7 @@ export const topUpKey = ({ workspaceId, topUpId }: TopUpIds) => ({
   sk: `TOPUP#${topUpId}`,
 });
 
-/** The attributes of the index of open top-ups. */
+/** Attributes of the index of open top-ups. */
 const openIndex = ({ id, createdAt }: Pick<TopUp, 'id' | 'createdAt'>) => ({
   gsi2pk: `TOPUPS#${id[0]}`,
   gsi2sk: `${createdAt}#${id}`,
@@ -73,12 +75,12 @@ export async function findTopUp({ main }: Pick<Deps, 'main'>, ids: TopUpIds): Pr
   return item && readTopUp(item);
 }
 
-/** Notes the provider's page. Not with a new revision: nothing that was read of the provider is out of date by it. */
+/** Records the provider's session. The revision stays: the session does not make data read from the provider stale. */
 export async function noteSession({ main }: Pick<Deps, 'main'>, { id, workspaceId }: TopUp, sessionId: string) {
   await main.update(topUpKey({ workspaceId, topUpId: id }), { set: { session_id: sessionId } }, exists());
 }
 
-/** The change of a top-up's record to a newer state; `isOpen`: whether more may happen to it. */
+/** Changes of a top-up's record to a newer state; `isOpen`: whether its state may still change. */
 export function topUpChange(
   before: TopUp,
   after: Pick<TopUp, 'sessionId' | 'status' | 'paidCents' | 'refundedCents' | 'disputedCents'>,
@@ -100,7 +102,7 @@ export function topUpChange(
   return { key, changes, condition: equals('revision', before.revision) };
 }
 
-/** Top-ups of all workspaces that something may still happen to, and that were ordered before this time. */
+/** Yields the open top-ups of all workspaces that were ordered before this time. */
 export async function* openTopUps({ main }: Pick<Deps, 'main'>, before: number): AsyncGenerator<TopUp> {
   for (const digit of DIGITS) {
     const query = { index: 'gsi2', pk: `TOPUPS#${digit}`, sk: { lessThan: isoTime(before) }, limit: 1000 } as const;

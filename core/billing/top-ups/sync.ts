@@ -7,8 +7,9 @@ import { findTopUp, openTopUps, type TopUp, type TopUpIds, topUpChange } from '.
 export type SyncDeps = Pick<AllDeps, 'main' | 'clock' | 'ids' | 'log' | 'payments'>;
 
 /**
- * What a look at a payment came to. `foreign`: not a top-up of this platform. `unknown`: the provider has a payment for a
- * top-up of which the tables know nothing.
+ * Result of syncing a payment. `foreign`: not a top-up of this platform. `unknown`: the provider has a payment for a
+ * top-up
+ * that the tables do not have.
  */
 export type SyncResult = {
   readonly outcome: 'same' | 'changed' | 'foreign' | 'unknown';
@@ -16,11 +17,13 @@ export type SyncResult = {
 };
 
 /**
- * Brings the ledger into line with what the provider knows of a payment. The one way in which bought credits get into the
- * ledger, and out of it again: for events, the page after the payment, and the reconciliation.
+ * Brings the ledger in line with the provider's state of a payment. Purchased credits enter and leave the ledger only
+ * here:
+ * for events, for the page after the payment, and for the reconciliation.
  *
- * The record's revision is read before the provider is asked, and the ledger's transaction demands that it is still the same.
- * So what is written was true after the last write, and events may come in any order, twice, late or never.
+ * The record's revision is read before the provider is asked, and the ledger's transaction requires the same revision.
+ * The
+ * written state is therefore newer than the last write, and events may come in any order, twice, late or never.
  */
 export async function syncTopUp(deps: SyncDeps, ref: PaymentRef, known?: TopUpIds): Promise<SyncResult> {
   let ids = known;
@@ -45,9 +48,9 @@ export async function syncTopUp(deps: SyncDeps, ref: PaymentRef, known?: TopUpId
   });
 }
 
-/** Returns `undefined` if another process changed the top-up meanwhile. */
+/** Returns `undefined` if another process changed the top-up concurrently. */
 async function apply(deps: SyncDeps, before: TopUp, state: PaymentState): Promise<SyncResult | undefined> {
-  // What was paid stays paid: it can only go back by a refund or a dispute.
+  // A paid amount never decreases: money goes back only by a refund or a dispute.
   const paidCents = Math.max(before.paidCents, state.paidCents);
   const refundedCents = Math.min(state.refundedCents, paidCents);
   const disputedCents = Math.min(state.disputedCents, paidCents - refundedCents);
@@ -74,7 +77,7 @@ const isSame = (
   after: Omit<TopUp, 'id' | 'workspaceId' | 'cents' | 'revision' | 'createdAt'>,
 ): boolean => Object.entries(after).every(([name, value]) => before[name as keyof TopUp] === value);
 
-/** The differences between what is booked of a top-up and what is true of it. */
+/** Returns the movements that bring the booked state of a top-up to its actual state. */
 function movementsOf(
   before: TopUp,
   after: Pick<TopUp, 'paidCents' | 'refundedCents' | 'disputedCents'> & { receiptUrl: string | null },
@@ -93,7 +96,7 @@ function movementsOf(
   return movements;
 }
 
-/** The provider knows the session no more, so it can no longer be paid. */
+/** Closes a top-up whose session the provider no longer has, so that it can no longer be paid. */
 async function closeLost({ main }: SyncDeps, before: TopUp): Promise<SyncResult | undefined> {
   if (before.status === 'paid' || before.status === 'closed') return { outcome: 'same', topUp: before };
   const { key, changes, condition } = topUpChange(before, { ...before, status: 'closed' }, false);
@@ -101,17 +104,17 @@ async function closeLost({ main }: SyncDeps, before: TopUp): Promise<SyncResult 
   return { outcome: 'changed', topUp: { ...before, status: 'closed', revision: before.revision + 1 } };
 }
 
-/** Payments are looked at again if they had an event since then: three runs of the daily work may fail. */
+/** Payments with an event in this period are checked again, which covers three failed daily runs. */
 const LOOK_BACK_MS = 4 * 24 * 3600 * 1000;
-/** Younger top-ups are most likely being paid. */
+/** Newer top-ups are probably being paid right now. */
 const MIN_AGE_MS = 3600 * 1000;
-/** A page lives two hours: one without a session for so long was never shown to anybody. */
+/** A page lives for two hours: a top-up without a session after this time was never shown. */
 const MAX_AGE_WITHOUT_SESSION_MS = 24 * 3600 * 1000;
 
 /**
- * Finds what events missed: looks at all payments with a recent event, delivered or not, and at all open top-ups, and repairs
- * the ledger. Throws at the end, which raises an alarm, if there was anything that events should have told of, or that the
- * tables know nothing of.
+ * Finds payments that events missed: checks all payments with a recent event, delivered or not, and all open top-ups,
+ * and
+ * repairs the ledger. Throws at the end, which raises an alarm, if an event was missed or the tables lack a payment.
  */
 export async function reconcilePayments(deps: SyncDeps): Promise<void> {
   const now = deps.clock.now();
@@ -138,7 +141,7 @@ export async function reconcilePayments(deps: SyncDeps): Promise<void> {
   );
 }
 
-/** The reconciliation has ended; this is what it found. */
+/** Thrown after a reconciliation that found differences; the message lists them. */
 export class PaymentsDiffered extends Error {}
 
 const nameOf = (ref: PaymentRef): string => ('sessionId' in ref ? ref.sessionId : ref.paymentId);

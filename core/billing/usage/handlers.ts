@@ -20,11 +20,11 @@ export const usageHandlers = (deps: UsageDeps): UsageHandlers => ({ ...ownUsage(
 
 const periodOf = ({ clock }: UsageDeps, days: number): Period => lastDays(clock.now(), days);
 
-/** Records of older runs have expired, while the roll-ups still count them. */
+/** Limits log periods to the retention of run records, which is shorter than that of the roll-ups. */
 const logPeriodOf = (deps: UsageDeps, days: number): Period =>
   periodOf(deps, Math.min(days, deps.config.runRetentionDays));
 
-/** What a workspace ran. */
+/** Handlers for a workspace's own runs. */
 function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
   return {
     async getUsage({ caller: { workspace }, query }) {
@@ -130,7 +130,7 @@ function ownUsage(deps: UsageDeps): Omit<UsageHandlers, AuthorOperation> {
   };
 }
 
-/** What other workspaces ran of a workspace's agents. */
+/** Handlers for other workspaces' runs of a workspace's agents. */
 function authorUsage(deps: UsageDeps): Pick<UsageHandlers, AuthorOperation> {
   return {
     async getAuthorUsage({ caller, query }) {

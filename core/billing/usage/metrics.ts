@@ -10,10 +10,10 @@ import type { Period } from './period.ts';
 import type { Rollup } from './store.ts';
 import { byAgent, HOURS, sumOf } from './sums.ts';
 
-/** Hours are answered of this many days at most. */
+/** Maximum number of days with hourly values. */
 const HOURLY_DAYS = 7;
 
-/** How the runs of some roll-ups ended, and how long they took. Rates in percent; everything 0 without runs. */
+/** Computes outcomes and durations of the runs of roll-ups. Rates are percentages; all values are 0 without runs. */
 export function countersOf(rollups: readonly Rollup[], days: number) {
   const { runs, failed, timeout, cancelled } = endsOf(rollups);
   const { durations, runMs } = outcomesOf(rollups);
@@ -35,7 +35,7 @@ export function countersOf(rollups: readonly Rollup[], days: number) {
   };
 }
 
-/** The same by agent, over all versions, most runs first. */
+/** Computes the same by agent, over all versions, most runs first. */
 export const agentMetricsOf = (rollups: readonly Rollup[], days: number) =>
   byAgent(rollups)
     .map(({ agent, rollups: own }) => {
@@ -51,7 +51,7 @@ export const agentMetricsOf = (rollups: readonly Rollup[], days: number) =>
     })
     .sort((a, b) => b.total_runs - a.total_runs || (a.agent_name < b.agent_name ? -1 : 1));
 
-/** One entry for each day, also for those without a run. */
+/** Returns one entry per day, including days without runs. */
 export function dailySeriesOf(rollups: readonly Rollup[], period: Period) {
   const byDay = Map.groupBy(rollups, ({ day }) => day);
   return period.days.map((day) => {
@@ -70,7 +70,7 @@ export function dailySeriesOf(rollups: readonly Rollup[], period: Period) {
   });
 }
 
-/** One entry for each hour that has begun, of the last 7 days of the period. */
+/** Returns one entry for each hour that has begun in the last 7 days of the period. */
 export function hourlySeriesOf(rollups: readonly Rollup[], period: Period) {
   const byDay = Map.groupBy(rollups, ({ day }) => day);
   return period.days.slice(-HOURLY_DAYS).flatMap((day) => {

@@ -37,7 +37,7 @@ const agentSums = z.object({
   avg_duration_ms: z.int(),
   credits_cents: z.number(),
 });
-/** Of a workspace's own runs, sub-calls included. */
+/** Model usage of a workspace's own runs, including sub-calls. */
 const models = z.object({
   input_tokens: z.int(),
   output_tokens: z.int(),

@@ -4,17 +4,19 @@ import { absent, anyOf, lessThan, queryAll } from '#core/ports/table.ts';
 import type { Period } from './period.ts';
 
 /**
- * How long instances of services ran. Runs table: `WS#<workspace id>#SERVICE_USAGE / <day>#<service id>#<instance id>`, with
- * the instance's milliseconds of that UTC day. A row holds the sum itself and only grows, so writing it twice, late or
- * in another order counts nothing twice.
+ * Running time of service instances. Runs table: `WS#<workspace id>#SERVICE_USAGE / <day>#<service id>#<instance id>`,
+ * with
+ * the instance's milliseconds on that UTC day. A row holds the total and only grows, so repeated, late or reordered
+ * writes
+ * count nothing twice.
  */
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#SERVICE_USAGE`;
 
 const DAY_MS = 24 * 3_600_000;
-/** As long as the usage of runs is kept. */
+/** Same retention as the usage of runs. */
 const KEPT_SECONDS = 400 * 24 * 3600;
 
-/** An instance of a service, from its start until a moment when it was known to run. Epoch milliseconds. */
+/** An instance of a service, from its start to the latest time at which it was known to run. Epoch milliseconds. */
 export interface InstanceSpan {
   readonly workspaceId: string;
   readonly serviceId: string;
@@ -24,11 +26,11 @@ export interface InstanceSpan {
   readonly instanceId: string;
   readonly startedAt: number;
   readonly until: number;
-  /** Days up to this one are written already. */
+  /** Last day that is completely written; null for none. */
   readonly writtenDay: string | null;
 }
 
-/** Writes the days of a span. Returns the last day that is over: it need not be written again. */
+/** Writes the days of a span. Returns the last past day, which need not be written again. */
 export async function writeSpan({ runs }: Pick<Deps, 'runs'>, span: InstanceSpan): Promise<string | null> {
   const { startedAt, until, writtenDay } = span;
   let complete = writtenDay;
@@ -64,14 +66,14 @@ export interface ServiceMinutes {
   readonly ms: number;
 }
 
-/** What one instance of a service ran on one UTC day. */
+/** Running time of one service instance on one UTC day. */
 interface ServiceDay extends ServiceMinutes {
   readonly day: string;
   /** Absent in rows of version 0.1.0. */
   readonly agentOrg: string | undefined;
 }
 
-/** What the instances of a workspace's services ran, by day. */
+/** Yields the running times of a workspace's service instances by day. */
 export async function* listServiceDays(
   { runs }: Pick<Deps, 'runs'>,
   workspaceId: string,
@@ -90,7 +92,7 @@ export async function* listServiceDays(
   }
 }
 
-/** What the services of a workspace ran in a period, longest first. */
+/** Reads the running time of each service of a workspace in a period, longest first. */
 export async function readServiceMinutes(
   deps: Pick<Deps, 'runs'>,
   workspaceId: string,

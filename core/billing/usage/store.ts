@@ -16,14 +16,14 @@ import {
 } from '#core/runs/usage/rollup.ts';
 import { monthOf, type Period } from './period.ts';
 
-/** Sums of the runs of one agent on one day. Several roll-ups may have the same agent and day: add them up. */
+/** Sums of one agent's runs on one day. Several roll-ups may have the same agent and day and must be added up. */
 export interface Rollup {
   /** `2026-11-21`. */
   readonly day: string;
   readonly agentId: string;
   readonly agentOrg: string;
   readonly agentName: string;
-  /** The item, with its hours and what `core/runs/usage/outcomes.ts` counts. */
+  /** The stored item, including its hours and the counts of `core/runs/usage/outcomes.ts`. */
   readonly totals: Totals & { readonly sk: string; readonly [attribute: string]: unknown };
 }
 
@@ -35,7 +35,7 @@ export interface TenantSums {
   readonly lastCallAt: string;
 }
 
-/** An ended run, in a log. */
+/** Log entry of an ended run. */
 export interface LogEntry {
   readonly runId: string;
   readonly agentOrg: string;
@@ -62,7 +62,10 @@ export interface Slice {
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** The usage of one workspace, and other workspaces' usage of its agents. How it is stored: `core/runs/usage/rollup.ts`. */
+/**
+ * The usage of one workspace, and other workspaces' usage of its agents. `core/runs/usage/rollup.ts` documents its
+ * storage.
+ */
 export class UsageStore {
   readonly #deps: StoreDeps;
   readonly #workspaceId: string;
@@ -72,7 +75,7 @@ export class UsageStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** Roll-ups by day, ascending; of one tenant if given. */
+  /** Reads roll-ups by day, ascending; of one tenant if given. */
   rollups(period: Period, tenantId?: string): Promise<Rollup[]> {
     const id = this.#workspaceId;
     return this.#rollups(tenantId === undefined ? usagePartition(id) : tenantPartition(id, tenantId), period);
@@ -82,7 +85,9 @@ export class UsageStore {
     return this.#rollups(authorUsagePartition(this.#workspaceId), period);
   }
 
-  /** Roll-ups of one of the workspace's agents (`org/agent`): its own runs and those of others. Reads nothing else. */
+  /**
+   * Reads only the roll-ups of one of the workspace's agents (`org/agent`): its own runs and those of other workspaces.
+   */
   async ofAgent(agent: string, days: readonly string[]): Promise<Rollup[]> {
     const partitions = [usagePartition(this.#workspaceId), authorUsagePartition(this.#workspaceId)];
     const found = partitions.flatMap((pk) =>
@@ -98,7 +103,7 @@ export class UsageStore {
     return (await Array.fromAsync(queryAll(this.#deps.runs, { pk, sk, limit: 1000 }))).map(readRollup);
   }
 
-  /** Tenants with a call in the period, most calls first. */
+  /** Lists the tenants with a call in the period, most calls first. */
   async tenants({ days }: Period): Promise<TenantSums[]> {
     const sums = new Map<string, TenantSums>();
     const months = Map.groupBy(days, monthOf);
@@ -121,7 +126,7 @@ export class UsageStore {
     return called.sort((a, b) => b.calls - a.calls || (a.tenantId < b.tenantId ? -1 : 1));
   }
 
-  /** Ended runs, including sub-calls, newest first. */
+  /** Lists ended runs, including sub-calls, newest first. */
   async logs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
     const { tenantId, status } = filter;
     const rollups = await this.rollups(period, tenantId);
@@ -136,7 +141,7 @@ export class UsageStore {
     return pageOfLogs(rollups, filter, slice, { ofDay: (day, pageSize) => this.#endedRuns(day, pageSize) });
   }
 
-  /** Other workspaces' runs of the workspace's agents, newest first. */
+  /** Lists other workspaces' runs of the workspace's agents, newest first. */
   async authorLogs(period: Period, filter: LogFilter, slice: Slice): Promise<{ entries: LogEntry[]; total: number }> {
     const rollups = await this.authorRollups(period);
     return pageOfLogs(rollups, filter, slice, { ofDay: this.#entries(authorLogPartition(this.#workspaceId)) });
@@ -152,7 +157,7 @@ export class UsageStore {
 
   async *#endedRuns(day: string, pageSize: number): AsyncGenerator<LogEntry> {
     for await (const run of runsStartedBetween(this.#deps, this.#workspaceId, [day, `${day}U`], pageSize)) {
-      // Runs that are not finished, or lost and not yet swept, are in no roll-up. Installations are no calls.
+      // Roll-ups count neither unfinished runs (including lost runs before the sweep) nor installations.
       if (run.completedAt === null || isInstallation(run)) continue;
       yield {
         runId: run.id,
@@ -170,9 +175,9 @@ export class UsageStore {
   }
 }
 
-/** Where the entries of a log are read. */
+/** Source of a log's entries. */
 interface LogSource {
-  /** Entries of a day, newest first, read in pages of this size. */
+  /** Yields the entries of a day, newest first, reading pages of this size. */
   readonly ofDay: (day: string, pageSize: number) => AsyncIterable<LogEntry>;
   /** Number of entries that the source has for a roll-up. @default - all its runs */
   readonly entriesOf?: (rollup: Rollup) => number;
@@ -180,8 +185,9 @@ interface LogSource {
 const MAX_PAGE_SIZE = 1000;
 
 /**
- * Reads one page of a log. The roll-ups say how many runs of each day match: days without a match, and days before the
- * offset, are not read, and the total is exact.
+ * Reads one page of a log. Roll-ups tell the number of matching runs of each day: days without a match and days before
+ * the
+ * offset are not read, and the total is exact.
  */
 async function pageOfLogs(
   rollups: readonly Rollup[],

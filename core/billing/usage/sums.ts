@@ -7,7 +7,7 @@ import type { Rollup } from './store.ts';
 export const sumOf = (rollups: readonly Rollup[], name: keyof Totals): number =>
   rollups.reduce((sum, { totals }) => sum + (totals[name] ?? 0), 0);
 
-/** What models took. For the workspace that paid them: authors do not see it of others' runs. */
+/** Computes model usage for the workspace that paid for it. Authors do not see it for others' runs. */
 export const modelsOf = (rollups: readonly Rollup[]) => ({
   input_tokens: sumOf(rollups, 'input_tokens'),
   output_tokens: sumOf(rollups, 'output_tokens'),
@@ -16,7 +16,10 @@ export const modelsOf = (rollups: readonly Rollup[]) => ({
 
 const nothing = (_: readonly Rollup[]): object => ({});
 
-/** One point for every day of the period, with `more` of its roll-ups, or for every hour that has begun. */
+/**
+ * Returns one point for each day of the period, or for each hour that has begun, with `more` computed from its
+ * roll-ups.
+ */
 export function pointsOf<More extends object>(
   rollups: readonly Rollup[],
   period: Period,
@@ -42,7 +45,10 @@ function point(date: string, rollups: readonly Rollup[], prefix: string) {
   return { date, calls: sum('calls'), errors: sum('errors'), credits_cents: sum('credits_cents') };
 }
 
-/** Sums by agent, with `more` of its roll-ups, most calls first. Agents that only other agents called have no calls. */
+/**
+ * Sums by agent, most calls first, with `more` computed from its roll-ups. Agents called only by other agents have 0
+ * calls.
+ */
 export function breakdownOf<More extends object>(
   rollups: readonly Rollup[],
   more: (own: readonly Rollup[]) => More = nothing as never,
@@ -64,7 +70,7 @@ export function breakdownOf<More extends object>(
     .sort((a, b) => b.calls - a.calls);
 }
 
-/** Sums of the agents that ran in a sandbox, longest time first. */
+/** Sums of agents that ran in a sandbox, longest time first. */
 export function computeOf(rollups: readonly Rollup[]) {
   return byAgent(rollups)
     .map(({ agent, rollups: own }) => ({

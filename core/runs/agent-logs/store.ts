@@ -5,12 +5,12 @@ import { runFrom, runsByAgent } from '../items.ts';
 import type { Run, RunBody } from '../run.ts';
 import { RunStore } from '../store.ts';
 
-/** What the owners of an agent may see of a run, without what its caller sent and got. */
+/** A run as an agent's owners may see it: without the caller's input and output. */
 export type AgentRun = Run & Pick<RunBody, 'stdout' | 'stderr'>;
 
 /**
- * The latest runs of an agent version with their logs, newest first, from all workspaces that call it. Show them to the
- * agent's owners only. `before` is an ISO 8601 time.
+ * Lists the latest runs of an agent version with their logs, newest first, from all workspaces that call it. Show them
+ * only to the agent's owners. `before` is an ISO 8601 time.
  */
 export async function listAgentRuns(
   deps: Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>,
@@ -28,7 +28,7 @@ export async function listAgentRuns(
   );
 }
 
-/** The newest ended run of an agent version, from all workspaces that call it; installations are none. */
+/** Finds the newest ended run of an agent version, from all workspaces that call it; skips installations. */
 export async function lastRunOf(
   { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
   agentId: string,

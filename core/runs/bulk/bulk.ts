@@ -1,19 +1,19 @@
 import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Run } from '../run.ts';
 
-/** Repeats or cancels many runs in the background. Times are ISO texts. `docs/interface/runs.md#bulk-actions`. */
+/** Background action that replays or cancels many runs. Times are ISO texts. `docs/interface/runs.md#bulk-actions`. */
 export interface Bulk {
   readonly id: string;
   readonly workspaceId: string;
   readonly action: BulkAction;
-  /** `RunFilter` of the runs, with its window; null for runs that are named. */
+  /** Filter of the runs, including its time window; null if the runs are listed by id. */
   readonly filter: StoredFilter | null;
-  /** The version that a replay runs in place of the run's own. */
+  /** Version to replay instead of each run's own. */
   readonly agentVersion: string | null;
   readonly status: 'running' | 'completed' | 'aborted' | 'failed';
-  /** Why it failed or ended early. */
+  /** Reason why the action failed or ended early. */
   readonly message: string | null;
-  /** How many runs were meant when it began. */
+  /** Number of matching runs when the action began. */
   readonly total: number;
   readonly totalIsExact: boolean;
   readonly done: number;
@@ -22,14 +22,14 @@ export interface Bulk {
   /** The first failures. */
   readonly failures: readonly BulkFailure[];
   readonly createdBy: string;
-  /** Whether it was started with a key that is good for this workspace alone. */
+  /** Whether the action was started with a key that is limited to this workspace. */
   readonly isBound: boolean;
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly endedAt: string | null;
-  /** The runs that are worked on. A process that dies leaves them to the next one. */
+  /** Runs of the current page that are not done yet. If the process dies, the next one continues with them. */
   readonly page: readonly string[];
-  /** Where the page after this one begins: a place in the listing or in the list of ids; null: there is none. */
+  /** Start of the next page: a position in the listing or in the list of ids; null after the last page. */
   readonly next: BulkPlace | null;
 }
 
@@ -43,16 +43,16 @@ export interface BulkFailure {
   readonly message: string;
 }
 
-/** The runs that one bulk action may name. */
+/** Maximum number of run ids in one bulk action. */
 export const MAX_BULK_IDS = 1000;
-/** The runs that one bulk action by a filter reaches. */
+/** Maximum number of runs that a bulk action with a filter processes. */
 export const MAX_BULK_RUNS = 10_000;
-/** Bulk actions of a workspace at one time. */
+/** Maximum number of concurrent bulk actions in a workspace. */
 export const MAX_OPEN_BULKS = 5;
-/** Window of a filter without `from`. */
+/** Default window of a filter without `from`. */
 export const BULK_WINDOW_MS = 7 * 24 * 3600_000;
 export const MAX_FAILURES_SHOWN = 20;
 
-/** Whether an action can be meant for a run that a filter found: installations are neither repeated nor cancelled. */
+/** Whether an action applies to a run that a filter found: installations are neither replayed nor cancelled. */
 export const appliesTo = (action: BulkAction, run: Run): boolean =>
   !isInstallation(run) && (run.status === 'running') === (action === 'cancel');

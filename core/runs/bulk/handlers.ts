@@ -90,7 +90,10 @@ export const bulkHandlers = (deps: BulkDeps): Handlers<typeof bulkRoutes> => {
   };
 };
 
-/** The filter with its window and with what the action implies. Throws INVALID_INPUT for runs that it cannot be done to. */
+/**
+ * Adds the default window and the action's own conditions to the filter. Throws INVALID_INPUT if they contradict the
+ * filter.
+ */
 function bulkFilter(
   { clock }: Pick<Deps, 'clock'>,
   action: Bulk['action'],
@@ -106,11 +109,14 @@ function bulkFilter(
   const end = sent.to === undefined ? now : Math.min(now, Date.parse(sent.to));
   const window = { from: sent.from ?? isoTime(end - BULK_WINDOW_MS), to: isoTime(end) };
   const topLevel = action === 'replay' ? { top_level: sent.top_level ?? true } : {};
-  // A run that is replayed meanwhile starts after `to`, so no bulk action meets its own runs.
+  // Runs created by this action start after `to`, so the action never processes its own runs.
   return filterOf({ ...sent, ...window, ...topLevel, ...(action === 'cancel' && { status: 'running' }) });
 }
 
-/** The runs that are meant: the newest of them, and how many there are. Throws NOT_FOUND for ids of no run of the workspace. */
+/**
+ * Returns the newest selected runs and the number of selected runs. Throws NOT_FOUND for ids without a run in the
+ * workspace.
+ */
 async function meant(
   deps: BulkDeps,
   workspaceId: string,

@@ -17,15 +17,16 @@ import { type Bulk, type BulkFailure, MAX_OPEN_BULKS } from './bulk.ts';
 
 /*
  * Runs table:
- * - `WS#<workspace id>#BULK / <id>`: a bulk action. While it runs, gsi1 lists it under `BULKS` by the time at which a process may
- *   take it: now, or when the one that works on it was not heard of for a minute;
- * - `WS#<workspace id>#BULK / <id>#RUNS`: the ids of its runs, if they are named;
- * - `WS#<workspace id>#BULK / OPEN`: how many are under way.
+ * - `WS#<workspace id>#BULK / <id>`: a bulk action. While it runs, gsi1 lists it under `BULKS` by the time at which a
+ * process
+ *   may claim it: at once, or when the lease of the present worker expires;
+ * - `WS#<workspace id>#BULK / <id>#RUNS`: the ids of its runs, if they are listed by id;
+ * - `WS#<workspace id>#BULK / OPEN`: the number of running bulk actions.
  */
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
 
-/** A process that works on a bulk action was not heard of for so long: another one goes on. */
+/** Lease duration: after this long without a renewal, another process takes over the action. */
 const LEASE_MS = 60_000;
 const OPEN = 'BULKS';
 
@@ -33,19 +34,19 @@ const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#BULK`;
 const openKey = (workspaceId: string) => ({ pk: partitionOf(workspaceId), sk: 'OPEN' });
 const isRunning = equals('status', 'running');
 
-/** A bulk action that a process may take, as the index shows it. */
+/** A bulk action that a process may claim, as listed in the index. */
 export interface DueBulk {
   readonly id: string;
   readonly workspaceId: string;
   readonly listedAs: string;
 }
 
-/** What a page has brought. */
+/** Results of one page of a bulk action. */
 export interface BulkProgress {
   readonly done: number;
   readonly skipped: number;
   readonly failures: readonly BulkFailure[];
-  /** Runs of the page that are still to be worked on. */
+  /** Runs of the page that are not done yet. */
   readonly page: readonly string[];
 }
 
@@ -59,13 +60,13 @@ export class BulkStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** Returns false if the workspace has {@link MAX_OPEN_BULKS} under way. */
+  /** Creates a bulk action. Returns false if the workspace already has {@link MAX_OPEN_BULKS} in progress. */
   async create(bulk: Bulk, runIds: readonly string[] | undefined): Promise<boolean> {
     const { runs, clock, config } = this.#deps;
     const ttl = epochSeconds(clock.now()) + config.runRetentionDays * 24 * 3600;
     const { id, ...members } = bulk;
     const set = { ...(members as unknown as { [member: string]: Json }), ttl, ...this.#index(id, clock.now()) };
-    // First, so that a bulk action always finds its runs.
+    // Written first, so that a bulk action always finds its runs.
     if (runIds) await runs.update(this.#idsKey(id), { set: { run_ids: [...runIds], ttl } });
     return retryOnConflict(clock, `the bulk actions of workspace ${this.#workspaceId}`, async () => {
       const written = await runs.transact([
@@ -91,25 +92,30 @@ export class BulkStore {
     return ((await this.#deps.runs.get(this.#idsKey(id)))?.run_ids as string[] | undefined) ?? [];
   }
 
-  /** Takes a bulk action for the process with this token. Returns `undefined` if another one was faster, or it has ended. */
+  /**
+   * Claims a bulk action for the process with this token. Returns `undefined` if another process claimed it or it has
+   * ended.
+   */
   async take({ id, listedAs }: DueBulk, token: string): Promise<Bulk | undefined> {
     const set = { holder: token, ...this.#index(id, this.#deps.clock.now() + LEASE_MS) };
     const taken = await this.#deps.runs.update(this.#key(id), { set }, allOf(isRunning, equals('gsi1sk', listedAs)));
     return taken.ok ? bulkFrom(taken.item) : undefined;
   }
 
-  /** Tells other processes that this one is alive, or at which time (epoch milliseconds) the next one may go on. */
+  /** Renews the lease until `until` (epoch milliseconds), after which another process may claim the action. */
   async hold(id: string, token: string, until = this.#deps.clock.now() + LEASE_MS): Promise<boolean> {
     return this.#change(id, { set: this.#index(id, until) }, allOf(isRunning, equals('holder', token)));
   }
 
-  /** Notes the runs that are worked on next. Returns false if the action was aborted or another process has it. */
+  /** Records the next page of runs. Returns false if the action was aborted or another process holds the lease. */
   async beginPage(id: string, token: string, { page, next }: Pick<Bulk, 'page' | 'next'>): Promise<boolean> {
     const set = { page: [...page], next: next as Json, updatedAt: isoTime(this.#deps.clock.now()) };
     return this.#change(id, { set }, allOf(isRunning, equals('holder', token)));
   }
 
-  /** Counts what was done, also of an action that was aborted meanwhile. The failures to show are those of `bulk`. */
+  /**
+   * Adds results to the counters, even if the action was aborted concurrently. The listed failures are those of `bulk`.
+   */
   async addProgress(bulk: Bulk, token: string, { done, skipped, failures, page }: BulkProgress): Promise<boolean> {
     const set = {
       page: [...page],
@@ -120,7 +126,10 @@ export class BulkStore {
     return this.#change(bulk.id, { set, add }, equals('holder', token));
   }
 
-  /** Ends an action that runs. With `token` only if that process has it. Returns false if it has ended or is another's. */
+  /**
+   * Ends a running action; with `token`, only if that process holds it. Returns false if it has ended or is held by
+   * another.
+   */
   async end(id: string, end: Pick<Bulk, 'status' | 'message'>, token?: string): Promise<boolean> {
     const { runs, clock } = this.#deps;
     const now = isoTime(clock.now());
@@ -154,7 +163,7 @@ export class BulkStore {
   }
 }
 
-/** Bulk actions of all workspaces that no process works on. */
+/** Yields bulk actions of all workspaces that no process holds. */
 export async function* listDueBulks({ runs, clock }: Pick<Deps, 'runs' | 'clock'>): AsyncGenerator<DueBulk> {
   // In the sort key, `#` and the id follow the time; `$` sorts after `#`.
   const sk = { lessThan: `${isoTime(clock.now())}$` };

@@ -53,7 +53,7 @@ describe('text', () => {
       ['a shell argument', `'${value.replaceAll("'", `'\\''`)}'`],
       ['HTML', '<p>p&amp;ss &quot;w&#39;rd&quot; \\ /+é</p>'],
       ["Python's repr", `'p&ss "w\\'rd" \\\\ /+é'`],
-      // As the functions below printed them.
+      // Expected texts are the output of the named functions.
       ['urllib.parse.quote', 'p%26ss%20%22w%27rd%22%20%5C%20/%2B%C3%A9'],
       ['urllib.parse.quote_plus', 'p%26ss+%22w%27rd%22+%5C+%2F%2B%C3%A9'],
       ['urlencode of PHP, in small letters', 'p%26ss+%22w%27rd%22+%5c+%2f%2b%c3%a9'],
@@ -111,7 +111,7 @@ describe('json', () => {
       .filter((text) => text.trim().length >= 4);
     const property = fc.property(secret, fc.jsonValue(), fc.nat(), (value, other, n) => {
       const text = new SecretMask({ S: value }).json({ before: `${n}${value}`, other, [value]: value } as Json);
-      // The marks themselves may contain the text of a short secret.
+      // The marks themselves may contain the value of a short secret.
       expect(JSON.stringify(text).replaceAll('[secret S]', '')).not.toContain(JSON.stringify(value).slice(1, -1));
     });
     fc.assert(property);
@@ -173,7 +173,7 @@ describe('LiveMask', () => {
       fc.array(fc.nat(60)),
       (values, whole, cuts) => {
         const mask = new SecretMask(Object.fromEntries(values.map((value, index) => [`S${index}`, value])));
-        // The other forms of such values cannot stand in such a text.
+        // The other forms of these values cannot occur in this text.
         const isSecret = Array.from(whole, (_, at) =>
           values.some((value) => {
             for (let start = Math.max(0, at - value.length + 1); start <= at; start++) {
@@ -184,7 +184,7 @@ describe('LiveMask', () => {
         );
         const plain = Array.from(whole, (char, at) => (isSecret[at] ? '#' : char)).join('');
         const masked = mask.text(whole);
-        // Secrets that touch have a mark each, secrets that overlap have one together.
+        // Adjacent secrets have a mark each; overlapping secrets share one.
         expect(masked.replaceAll(/(\[secret S\d\])+/g, '#')).toBe(plain.replaceAll(/#+/g, '#'));
         const live = new LiveMask(mask);
         const ends = [...cuts.map((cut) => Math.min(cut, whole.length)).sort((a, b) => a - b), whole.length];

@@ -3,21 +3,23 @@ import type { Json } from '#core/base/json.ts';
 import { endOf, startOf } from '#core/base/text.ts';
 import { Matcher } from './matcher.ts';
 
-/** Shorter values are not masked: they protect nothing, and masking them would destroy ordinary text. */
+/** Shorter values are not masked: they protect nothing, and masking them would garble ordinary text. */
 const MIN_LENGTH = 4;
-/** Lines of a secret (a PEM key) from this length on are also masked one by one: programs print them line by line. */
+/**
+ * Minimum length of a line of a secret (such as a PEM key) that is also masked alone: programs print them line by line.
+ */
 const MIN_LINE_LENGTH = 16;
 
-/** The encodings of shorter values are found in ordinary text. */
+/** Encodings of shorter values occur in ordinary text by chance. */
 const MIN_ENCODED_BYTES = 8;
 
-/** Escapes as Python's `json.dumps` does. */
+/** Escapes non-ASCII characters as Python's `json.dumps` does. */
 const escapeNonAscii = (text: string): string =>
   text.replace(/[\u007f-\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
 
-/** The forms in which programs print a value without meaning to hide it (`docs/interface/runs.md#masking`). */
+/** Returns the forms in which programs print a value without meaning to hide it (`docs/interface/runs.md#masking`). */
 function formsOf(value: string): Set<string> {
   const forms = PLAIN.test(value) ? new Set([value]) : escapedForms(value);
   const bytes = Buffer.from(value);
@@ -27,7 +29,7 @@ function formsOf(value: string): Set<string> {
   return forms;
 }
 
-/** Characters that nothing escapes: most keys have no others. */
+/** Matches values that no encoder escapes, as most keys are. */
 const PLAIN = /^[\w.-]+$/;
 
 function escapedForms(value: string): Set<string> {
@@ -37,7 +39,7 @@ function escapedForms(value: string): Set<string> {
   return new Set([
     value,
     ...json,
-    // PHP escapes slashes, too.
+    // PHP also escapes slashes.
     ...json.map((form) => form.replaceAll('/', '\\/')),
     inJson(quoted),
     value.replaceAll('\\', '\\\\').replaceAll("'", "\\'"),
@@ -50,7 +52,7 @@ function escapedForms(value: string): Set<string> {
   ]);
 }
 
-/** The marks that programs leave as they are in URLs and forms, the most usual first. */
+/** Punctuation that URL and form encoders leave unescaped, the most common encoders first. */
 const KEPT_IN_URL = [
   // encodeURIComponent of JavaScript.
   "-_.!~*'()",
@@ -67,12 +69,14 @@ const KEPT_IN_URL = [
   // PathEscape of Go.
   '-_.~$&+=:@',
 ];
-/** Longer values have the usual forms only: all forms of a whole vault have to fit into memory. */
+/** Longer values get only the most common forms: all forms of an entire vault must fit into memory. */
 const MAX_URL_VARIETY = 128;
 
-/** The value in a URL: marks, the case of digits and the form of spaces differ between programs. */
+/**
+ * Returns the forms of a value in URLs: programs differ in unescaped punctuation, hex case and the encoding of spaces.
+ */
 function inUrl(value: string): string[] {
-  // Everything but letters and digits, as UTF-8.
+  // Percent-encodes everything but letters and digits, as UTF-8.
   const encoded = encodeURIComponent(value.toWellFormed()).replace(/[-_.!~*'()]/g, percentOf);
   const sets = value.length > MAX_URL_VARIETY ? KEPT_IN_URL.slice(0, 3) : KEPT_IN_URL;
   return sets.flatMap((kept) => {
@@ -86,7 +90,7 @@ const percentOf = (char: string): string => `%${char.charCodeAt(0).toString(16).
 const charOf = (percent: string): string => String.fromCharCode(Number.parseInt(percent.slice(1), 16));
 
 const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;' };
-/** Of most template engines, of Python, of Go, of PHP; and with the quotes as they are, outside attributes. */
+/** Quotes as escaped by most template engines, Python, Go and PHP, and unescaped as outside attributes. */
 const QUOTES_IN_HTML: readonly Readonly<Record<string, string>>[] = [
   { '"': '&quot;', "'": '&#39;' },
   { '"': '&quot;', "'": '&#x27;' },
@@ -96,8 +100,9 @@ const QUOTES_IN_HTML: readonly Readonly<Record<string, string>>[] = [
 ];
 
 /**
- * The characters of Base64 text that depend on these bytes alone, wherever they stand in it: behind 0, 1 or 2 bytes of a group
- * of three, such as the user name of an `Authorization: Basic` header.
+ * Returns the Base64 characters that depend only on these bytes, at each of the three offsets in a group of three: in
+ * an
+ * `Authorization: Basic` header, for example, the user name precedes them.
  */
 function inBase64(bytes: Uint8Array): string[] {
   const padded = Buffer.alloc(2 + bytes.byteLength);
@@ -110,7 +115,7 @@ function inBase64(bytes: Uint8Array): string[] {
   });
 }
 
-/** What of a secret is masked for itself: the whole, and its long lines. */
+/** Returns the parts of a secret that are masked: the value itself and its long lines. */
 function partsOf(value: string): string[] {
   if (value.length < MIN_LENGTH) return [];
   if (PLAIN.test(value)) return [value];
@@ -123,13 +128,13 @@ type Parts = readonly (readonly [part: string, mark: string])[];
 
 interface Needles {
   readonly matcher: Matcher;
-  /** The mark of each needle. */
+  /** Replacement of each needle. */
   readonly marks: readonly string[];
 }
 
-/** Most runs have the keys of earlier ones. Key: a hash of the parts. The least recently used is the first. */
+/** LRU cache, least recently used first; most runs have the same secrets as earlier ones. Key: a hash of the parts. */
 const lately = new Map<string, Needles>();
-/** All of {@link lately} together: about 20 bytes of memory each. */
+/** Maximum size of {@link lately} in characters, at about 20 bytes of memory each. */
 const MAX_CHARACTERS = 2_000_000;
 let characters = 0;
 
@@ -147,7 +152,7 @@ function needlesOf(parts: Parts): Needles {
   lately.set(key, needles);
   characters += needles.matcher.size;
   for (const [oldest, { matcher }] of lately) {
-    // A whole vault may have more by itself.
+    // A single large vault may exceed the limit.
     if (characters <= MAX_CHARACTERS || lately.size === 1) break;
     lately.delete(oldest);
     characters -= matcher.size;
@@ -155,10 +160,10 @@ function needlesOf(parts: Parts): Needles {
   return needles;
 }
 
-/** Replaces the values of secrets by `[secret NAME]` in everything that is kept or shown of a run. */
+/** Replaces the values of secrets by `[secret NAME]` in everything that is stored or shown of a run. */
 export class SecretMask {
   readonly #parts: Parts;
-  /** No form of a part is shorter than the part. */
+  /** Length of the shortest part; no encoded form is shorter than its part. */
   readonly #shortest: number;
   #made: Needles | undefined;
 
@@ -169,7 +174,7 @@ export class SecretMask {
     this.#shortest = this.#parts.reduce((least, [part]) => Math.min(least, part.length), Number.POSITIVE_INFINITY);
   }
 
-  /** Made for the first text that is long enough: many runs have none. */
+  /** Built lazily for the first text that is long enough: many runs have none. */
   get #needles(): Needles {
     this.#made ??= needlesOf(this.#parts);
     return this.#made;
@@ -183,7 +188,7 @@ export class SecretMask {
     return settled + masking.end();
   }
 
-  /** Begins a text that arrives in pieces. */
+  /** Starts masking a text that arrives in pieces. */
   begin(): Masking {
     return this.#parts.length === 0 ? UNMASKED : new MatchedMasking(this.#needles);
   }
@@ -200,7 +205,7 @@ export class SecretMask {
     return Array.isArray(value) ? this.#list(value) : this.#object(value);
   }
 
-  /** The same list or object if it holds no secret, as nearly all hold none. */
+  /** Returns the same list or object if it contains no secret, as is usual. */
   #list(value: Json[]): Json[] {
     let masked: Json[] | undefined;
     for (const [index, element] of value.entries()) {
@@ -225,33 +230,36 @@ export class SecretMask {
   }
 }
 
-/** A text that arrives in pieces. Its masked form does not depend on where it is cut. */
+/** Masks a text that arrives in pieces. The result does not depend on where the text is split. */
 interface Masking {
-  /** Returns the text that can be shown now: all but what may be the beginning of a secret. */
+  /** Returns the text that can be shown now, holding back a possible beginning of a secret. */
   push(piece: string): string;
-  /** Returns the rest. */
+  /** Returns the remaining text. */
   end(): string;
 }
 
 const UNMASKED: Masking = { push: (piece) => piece, end: () => '' };
 
-/** Secrets that overlap have one mark, that of the longest. */
+/** Range of overlapping secrets. They share the mark of the longest one. */
 interface Region {
   start: number;
   end: number;
   mark: string;
-  /** Of the longest needle in it. */
+  /** Length of the longest needle in the region. */
   length: number;
 }
 
-/** The time for each piece is linear in its length. No more is held back than the longest form of a secret. */
+/** Takes linear time for each piece, and holds back at most the length of a secret's longest form. */
 class MatchedMasking implements Masking {
   readonly #needles: Needles;
   #state = 0;
-  /** Positions count from the beginning of the text. Of these characters, the first is at {@link #heldFrom}. */
+  /**
+   * Text held back. Positions count from the beginning of the text; the first of these characters is at {@link
+   * #heldFrom}.
+   */
   #held = '';
   #heldFrom = 0;
-  /** Secrets that are not shown yet, in order: a longer one that begins before them may still be found. */
+  /** Secrets found but not shown yet, in order: a longer match that starts earlier may still be found. */
   #regions: Region[] = [];
   #shown: string[] = [];
 
@@ -291,7 +299,7 @@ class MatchedMasking implements Masking {
     this.#regions.push(found);
   }
 
-  /** Shows all before a position, where no later secret can begin earlier. */
+  /** Emits everything before a position, since no later match can start before it. */
   #settle(position: number): void {
     const open = this.#regions.findIndex(({ end }) => end > position);
     const settled = this.#regions.splice(0, open < 0 ? this.#regions.length : open);
@@ -302,7 +310,7 @@ class MatchedMasking implements Masking {
     }
     const next = this.#regions[0]?.start ?? position;
     this.#showUntil(Math.min(next, position));
-    // The region may go on: what it covers so far is not needed.
+    // The region may still grow; the text that it covers so far can be dropped.
     this.#drop(position);
   }
 
@@ -324,10 +332,10 @@ class MatchedMasking implements Masking {
   }
 }
 
-/** Masks text that arrives in pieces, of bytes or characters. */
+/** Masks text that arrives in pieces of bytes or characters. */
 export class LiveMask {
   readonly #masking: Masking;
-  /** For bytes: most text comes as such. */
+  /** Created on the first bytes: most text arrives as strings. */
   #decoder: InstanceType<typeof TextDecoder> | undefined;
 
   constructor(mask: SecretMask) {
@@ -348,13 +356,13 @@ export class LiveMask {
   }
 }
 
-/** Of each stream of a run's log (`docs/interface/runs.md#records`). */
+/** Limit for each stream of a run's log (`docs/interface/runs.md#records`). */
 const MAX_LOG_BYTES = 10 * 1024;
 
-/** Shortens a log to the kept size: its beginning and its end, where errors are. */
+/** Truncates a log to its size limit, keeping its beginning and its end, where errors are. */
 export const shortenLog = (text: string): string => shortenTo(MAX_LOG_BYTES, text);
 
-/** Returns the whole text, or its beginning and end with a note about the bytes between them. */
+/** Returns the text unchanged if it fits, otherwise its beginning and end with a note about the bytes left out. */
 export function shortenTo(maxBytes: number, text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.byteLength <= maxBytes) return text;

@@ -1,27 +1,31 @@
 /**
- * Finds all needles in a text in one pass (Aho and Corasick, "Efficient string matching", 1975): the time for a text depends
- * on its length alone, whatever needles and text are. Positions are UTF-16 code units.
+ * Finds all needles in a text in one pass (Aho and Corasick, "Efficient string matching", 1975): the time depends only
+ * on
+ * the length of the text. Positions are UTF-16 code units.
  *
- * A state is the longest end of the text so far with which a needle begins. A state takes about 20 bytes, and there is at
- * most one for each character of the needles. Its fallback is found when a text first comes to it: most never do.
+ * A state is the longest suffix of the text so far that is a prefix of a needle. A state takes about 20 bytes, and
+ * there is
+ * at most one for each character of the needles. Fallbacks are computed when a text first reaches a state: most never
+ * are.
  */
 export class Matcher {
-  /** Which state each state's text extends by {@link #characters}. State 0 is the empty text. */
+  /** Parent of each state: the state of its text without the last of {@link #characters}. State 0 is the empty text. */
   readonly #parents: Int32Array;
   readonly #characters: Uint16Array;
   readonly #depths: Int32Array;
-  /** The state of the longest shorter end with which a needle begins; {@link UNKNOWN} until it is needed. */
+  /** State of the longest shorter suffix that is a prefix of a needle; {@link UNKNOWN} until it is needed. */
   readonly #fallbacks: Int32Array;
-  /** Index of the longest needle that ends here, plus one; 0 for none. Complete once the fallback is known. */
+  /** Index of the longest needle that ends in the state, plus one; 0 for none. Complete once the fallback is known. */
   readonly #ends: Int32Array;
   /**
-   * Parent and character -> state, for states that do not follow their parent directly: where a needle begins like another
-   * one and goes on differently.
+   * Parent and character -> state, for states that do not directly follow their parent because a needle diverges there
+   * from
+   * an earlier one.
    */
   readonly #branches = new Map<number, number>();
-  /** 1 for a state that the keys of {@link #branches} name. */
+  /** 1 for states that are parents in {@link #branches}. */
   readonly #hasBranches: Uint8Array;
-  /** The states after one ASCII character: most text never leaves the empty state for long. */
+  /** States after one ASCII character: in most text the matcher rarely leaves the empty state. */
   readonly #first = new Int32Array(128);
   readonly #lengths: Int32Array;
   #size = 1;
@@ -45,23 +49,23 @@ export class Matcher {
     return this.#size;
   }
 
-  /** How many characters of the text the state stands for. */
+  /** Returns the number of characters that the state stands for. */
   depthOf(state: number): number {
     return this.#depths[state]!;
   }
 
-  /** Length of the longest needle that ends in a state of {@link next}; 0 for none. */
+  /** Returns the length of the longest needle that ends in a state of {@link next}; 0 for none. */
   endOf(state: number): number {
     const needle = this.#ends[state]!;
     return needle === 0 ? 0 : this.#lengths[needle - 1]!;
   }
 
-  /** Index of that needle. */
+  /** Returns the index of that needle. */
   needleOf(state: number): number {
     return this.#ends[state]! - 1;
   }
 
-  /** The state after one more character. */
+  /** Returns the state after one more character. */
   next(state: number, code: number): number {
     let at = state;
     while (at !== 0) {
@@ -98,14 +102,14 @@ export class Matcher {
     this.#ends[state] ||= index + 1;
   }
 
-  /** 0: no needle begins with this. */
+  /** Returns the state that extends `parent` by a character; 0 if no needle has that prefix. */
   #childOf(parent: number, code: number): number {
     const next = parent + 1;
     if (this.#parents[next] === parent && this.#characters[next] === code && next < this.#size) return next;
     return this.#hasBranches[parent] === 0 ? 0 : (this.#branches.get(keyOf(parent, code)) ?? 0);
   }
 
-  /** Finds the fallback of a state, and of those above it. */
+  /** Computes the fallbacks of a state and its ancestors. */
   #link(state: number): void {
     const path: number[] = [];
     for (let at = state; this.#fallbacks[at] === UNKNOWN; at = this.#parents[at]!) path.push(at);

@@ -1,7 +1,7 @@
 import type { Run } from '../run.ts';
 import type { TraceEvent } from './trace.ts';
 
-/** A run in its chain, with its sub-calls (`docs/interface/runs.md#call-tree`). */
+/** A run in its chain with its sub-calls (`docs/interface/runs.md#call-tree`). */
 export interface RunNode {
   run_id: string;
   agent_name: string;
@@ -12,7 +12,7 @@ export interface RunNode {
   /** US dollars; models of unknown price count as 0. */
   self_cost_usd: number;
   subtree_cost_usd: number;
-  /** Percent of the whole chain. */
+  /** Percentage of the chain's total cost. */
   cost_pct: number;
   input_tokens: number;
   output_tokens: number;
@@ -29,8 +29,9 @@ export interface RunNode {
 }
 
 /**
- * Makes a tree of the runs of a chain, given oldest first. Only ids say which run called which: the clocks of hosts
- * disagree, so a run may seem older than its caller. A run whose caller's record has expired is attached to the root.
+ * Builds a tree of the runs of a chain, given oldest first. Only ids determine the caller of a run: host clocks differ,
+ * so
+ * a run may seem older than its caller. A run whose caller's record has expired is attached to the root.
  */
 export function buildDag(chain: readonly { readonly run: Run; readonly trace: readonly TraceEvent[] }[]) {
   const runs = chain.map(({ run }) => run);

@@ -32,7 +32,7 @@ test('each request has what no request before it had', () => {
   const tool = { role: 'tool', tool_name: 'bash', text: '[secret TOKEN]', bytes: 14, is_error: true };
   expect(contents.question(news).messages).toEqual([tool]);
   expect(contents.question(news).messages).toEqual([]);
-  // A model that takes no images gets its messages in another form.
+  // The message is converted for a model without image input.
   const other: LlmMessage = { role: 'tool', results: [result] };
   expect(contents.question({ ...news, messages: [first, answer.message, other] }).messages).toEqual([]);
 });
@@ -68,7 +68,7 @@ test('no size of a conversation is too large for a step, a run or those who watc
   const runBytes = Object.values(kept).reduce((bytes, { result }) => bytes + Buffer.byteLength(result.text), 0);
   expect(runBytes).toBeLessThanOrEqual(4 * 1024 * 1024 - textBytes);
   expect(kept[299]).toEqual({ result: { text: '', bytes: 300_000, is_cut: true } });
-  // A call of a tool without arguments, and one with a name that a model made up.
+  // One tool call has no arguments, one has a name that the model made up.
   expect(contentsOf().call({ id: '1', name: 'x', input: undefined })).toEqual({ arguments: { text: '', bytes: 0 } });
   const long = contentsOf().answer({ ...answerOf(''), toolCalls: [{ id: '1', name: 'n'.repeat(9000), input: {} }] });
   expect(long.messages![0]!.tool_name).toHaveLength(64);

@@ -2,51 +2,53 @@ import type { TraceContentSetting } from '#core/base/workspace.ts';
 import type { LlmAnswer, LlmFile, LlmMessage, LlmToolCall } from '#core/ports/llm.ts';
 import { type SecretMask, shortenTo } from '../masking/masking.ts';
 
-/** A text that was said in a run, masked. Cut texts keep a beginning and an end, with a note between them. */
+/** A masked text of a run. A truncated text keeps its beginning and end, with a note between them. */
 export interface ContentValue {
   readonly text: string;
-  /** Of the whole text in UTF-8. */
+  /** Size of the untruncated text in UTF-8. */
   readonly bytes: number;
   readonly is_cut?: true;
 }
 
 export interface ContentMessage extends ContentValue {
-  /** `tool_call` is a model's call of a tool, with its arguments as JSON; `tool` is what the tool answered. */
+  /** `tool_call` is a model's call of a tool, with its arguments as JSON; `tool` is the tool's result. */
   readonly role: 'system' | 'user' | 'assistant' | 'tool_call' | 'tool';
   readonly tool_name?: string;
   readonly is_error?: true;
-  /** Files beside the text: names, types and sizes. */
+  /** Attached files: names, types and sizes. */
   readonly files?: { readonly name: string; readonly media_type: string; readonly bytes: number }[];
 }
 
-/** What was said in one step of a run (`docs/interface/runs.md#content`). */
+/** Content of one step of a run (`docs/interface/runs.md#content`). */
 export interface TraceContent {
-  /** Of a request to a model what no request of the run has had before; of an answer what the model said. */
+  /**
+   * For a request to a model, the messages that no earlier request of the run had; for a response, the model's message.
+   */
   readonly messages?: ContentMessage[];
-  /** Messages that are left out: the oldest of a step with more than {@link MAX_MESSAGES}. */
+  /** Number of omitted messages: the oldest ones of a step with more than {@link MAX_MESSAGES}. */
   readonly left_out?: number;
-  /** Of a tool's call, as JSON. */
+  /** Arguments of a tool call, as JSON. */
   readonly arguments?: ContentValue;
-  /** What a tool answered. */
+  /** Result of a tool call. */
   readonly result?: ContentValue;
 }
 
 const MAX_VALUE_BYTES = 32 * 1024;
 const MAX_MESSAGES = 100;
-/** Of texts that those who watch are shown in one step. */
+/** Maximum text of one step in the event stream. */
 const MAX_SHOWN_BYTES = 32 * 1024;
-/** Of texts in one step, and in all of a run. */
+/** Maximum text stored for one step, and for an entire run. */
 const MAX_STEP_BYTES = 512 * 1024;
 const MAX_RUN_BYTES = 4 * 1024 * 1024;
 
 type Text = Omit<ContentMessage, keyof ContentValue> & { readonly text: string };
 
-/** What is kept of what was said in one run, by the setting of its workspace. */
+/** Collects the contents of one run's steps, as far as its workspace's setting allows. */
 export class TraceContents {
   readonly #mask: SecretMask;
   readonly #setting: Exclude<TraceContentSetting, 'off'>;
   readonly #byEvent = new Map<number, TraceContent>();
-  /** Messages and results of tools that a step has. */
+  /** Messages and tool results that are already in a step. */
   readonly #seen = new WeakSet<object>();
   #system: string | undefined;
   #room = MAX_RUN_BYTES;
@@ -56,17 +58,17 @@ export class TraceContents {
     this.#mask = mask;
   }
 
-  /** What of it is shown while the run goes on: nothing where only failed runs keep it. */
+  /** Returns the content for the event stream; undefined if only failed runs keep their contents. */
   shownOf(content: TraceContent): TraceContent | undefined {
     return this.#setting === 'all' ? shortenContent(MAX_SHOWN_BYTES, content) : undefined;
   }
 
-  /** Keeps the content of the event with this number in the trace. */
+  /** Stores the content of the trace event with this number. */
   keep(event: number, content: TraceContent): void {
     this.#byEvent.set(event, content);
   }
 
-  /** What the record of a run that ended keeps, as JSON; `undefined` if it keeps nothing. */
+  /** Returns the contents to store with an ended run, as JSON; `undefined` if there are none. */
   textFor({ isFailed }: { readonly isFailed: boolean }): string | undefined {
     if (this.#byEvent.size === 0 || (this.#setting === 'errors' && !isFailed)) return undefined;
     return JSON.stringify(Object.fromEntries(this.#byEvent));
@@ -81,7 +83,7 @@ export class TraceContents {
   }
 
   answer({ message, text, toolCalls }: LlmAnswer): TraceContent {
-    // The next request has it, too.
+    // The next request will repeat the message.
     this.#seen.add(message);
     return this.#messages([
       ...(text === '' ? [] : [{ role: 'assistant', text } as const]),
@@ -132,7 +134,7 @@ export class TraceContents {
     const messages = texts.slice(-MAX_MESSAGES).map(({ text, tool_name, ...message }) => {
       const value = this.#value(text, Math.min(MAX_VALUE_BYTES, room));
       room -= Buffer.byteLength(value.text);
-      // A model may make up a name of any length.
+      // The model may make up a tool name of any length.
       return { ...message, ...(tool_name !== undefined && { tool_name: this.#name(tool_name) }), ...value };
     });
     const left_out = texts.length - messages.length;
@@ -143,7 +145,7 @@ export class TraceContents {
     return this.#mask.text(name).slice(0, 64);
   }
 
-  /** Masked before it is cut: a part of a secret is one. */
+  /** Masked before truncation, which could otherwise split a secret and expose a part of it. */
   #value(text: string, maxBytes: number): ContentValue {
     const value = cutTo(Math.min(maxBytes, this.#room), this.#mask.text(text));
     this.#room -= Buffer.byteLength(value.text);
@@ -151,7 +153,7 @@ export class TraceContents {
   }
 }
 
-/** Room for the note that says what was cut, and for something beside it. */
+/** Space for the truncation note and some text around it. */
 const MIN_CUT_BYTES = 200;
 
 function cutTo(maxBytes: number, text: string): ContentValue {
@@ -162,7 +164,7 @@ function cutTo(maxBytes: number, text: string): ContentValue {
 
 const argumentsOf = ({ input }: LlmToolCall): string => (input === undefined ? '' : JSON.stringify(input));
 
-/** Files have names that the platform made of what users gave: they are short. */
+/** File names are short: the platform derives them from the names that users give. */
 const filesOf = (files: readonly LlmFile[] = []): Pick<ContentMessage, 'files'> =>
   files.length === 0
     ? {}
@@ -173,7 +175,7 @@ const filesOf = (files: readonly LlmFile[] = []): Pick<ContentMessage, 'files'> 
 const valuesOf = ({ messages = [], arguments: given, result }: TraceContent): readonly ContentValue[] =>
   [...messages, given, result].filter((value) => value !== undefined);
 
-/** The content with texts that are cut further, so that all together have about `maxBytes` at most. */
+/** Truncates the texts further, to about `maxBytes` in total. */
 function shortenContent(maxBytes: number, content: TraceContent): TraceContent {
   const values = valuesOf(content);
   if (values.reduce((bytes, { text }) => bytes + Buffer.byteLength(text), 0) <= maxBytes) return content;
@@ -191,5 +193,5 @@ function shortenContent(maxBytes: number, content: TraceContent): TraceContent {
   };
 }
 
-/** The contents that {@link TraceContents.textFor} made, by the numbers of their events. */
+/** Contents as stored by {@link TraceContents.textFor}, by event number. */
 export type ContentByEvent = { readonly [event: string]: TraceContent };

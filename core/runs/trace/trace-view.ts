@@ -5,15 +5,15 @@ import type { LiveTraceEvent, TraceEvent } from './trace.ts';
 import type { ContentByEvent } from './trace-content.ts';
 
 /**
- * The id of a span, in the form of OpenTelemetry: 16 hexadecimal digits. Span 0 is the run itself, whose digits begin those
- * of its id.
+ * Returns the id of a span in OpenTelemetry's form: 16 hexadecimal digits. Span 0 is the run itself; its digits are the
+ * first ones of the run's id.
  */
 export function spanIdOf(runId: string, span: number): string {
   const digits = hexOf(runId).slice(0, 16);
   return span === 0 ? digits : (BigInt(`0x${digits}`) ^ BigInt(span)).toString(16).padStart(16, '0');
 }
 
-/** An event as the API shows it. */
+/** View of an event in the API. */
 export function traceEventView(runId: string, { at, span, parent = 0, payload, ...rest }: LiveTraceEvent) {
   const isEnd = /_(succeeded|failed)$/.test(rest.event_type);
   return {
@@ -32,9 +32,10 @@ export function traceEventView(runId: string, { at, span, parent = 0, payload, .
 type TraceStep = ReturnType<typeof traceEventView>;
 
 /**
- * The steps of a run with the calls that it made of other agents, in the order of their times. The caller's process knows
- * nothing of them, so they are read from their own records. A call's span is the called run's own; it is a part of the tool
- * or sandbox that was at work when it began.
+ * Merges the calls that a run made of other agents into its steps, by time. The caller's process does not see these
+ * calls,
+ * so they come from the called runs' records. The span of a call is that of the called run; its parent is the tool or
+ * sandbox that was active when it began.
  */
 export function withSubCalls(
   runId: string,
@@ -69,9 +70,10 @@ function subCallStep(call: Run, parent_span_id: string) {
 }
 
 /**
- * The span that a called run is a part of: the tool that was at work when it began, the last one to begin if there were
- * several, or else the sandbox. The kind comes before the time, as a sandbox and its first tool may begin in one millisecond.
- * Times are ISO 8601 in UTC, which sort as text.
+ * Finds the parent span of a called run: the tool that was active when it began (with several, the last one to begin),
+ * or
+ * else the sandbox. The kind takes precedence over the time, as a sandbox and its first tool may begin in the same
+ * millisecond. Times are ISO 8601 in UTC, which sort as text.
  */
 export function parentOf({ startedAt }: Run, steps: readonly TraceStep[]): string | undefined {
   const lastAtWork = (end: RegExp) =>

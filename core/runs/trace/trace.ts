@@ -2,7 +2,7 @@ import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { TraceContent, TraceContents } from './trace-content.ts';
 
-/** A part of a run that takes time. Its beginning and its end are events of the trace. */
+/** Kind of a part of a run that takes time. Its beginning and end are events of the trace. */
 type SpanKind = 'llm_call' | 'tool_call' | 'queue' | 'setup_step' | 'sandbox';
 
 /** See `docs/interface/runs.md#trace`. */
@@ -16,14 +16,14 @@ export type TraceEventType =
   | 'interrupted'
   | 'error';
 
-/** One step of a run: names, counts and times. What was said in it is kept apart, see {@link TraceContents}. */
+/** One step of a run: names, counts and times. Its content is stored separately, see {@link TraceContents}. */
 export interface TraceEvent {
   readonly event_type: TraceEventType;
   /** Epoch milliseconds. */
   readonly at: number;
-  /** Number of the span in its run, from 1, on its beginning and its end. */
+  /** Number of the span in its run, from 1; on its start and end events. */
   readonly span?: number;
-  /** Number of the span that this one is a part of. @default - 0, the run itself */
+  /** Number of the parent span. @default - 0, the run itself */
   readonly parent?: number;
   readonly payload?: { readonly [member: string]: Json };
   readonly provider?: string;
@@ -38,17 +38,17 @@ export interface TraceEvent {
   readonly error_message?: string;
 }
 
-/** An event as those see it who watch. */
+/** An event in the event stream. */
 export interface LiveTraceEvent extends TraceEvent {
   readonly content?: TraceContent;
 }
 
 type Said = (contents: TraceContents) => TraceContent;
 
-/** A run may take 50 turns with several calls each. Later events are dropped; the run's record still counts its tokens. */
+/** A run may have 50 turns with several calls each. Later events are dropped, but their tokens are still counted. */
 const MAX_EVENTS = 1000;
 
-/** Spans that a run's own record shows by their ends alone, which have their durations. */
+/** Spans that a run's record shows only by their end events, which have durations. */
 const SHOWN_BY_END = ['queue', 'setup_step', 'sandbox'] as const satisfies readonly SpanKind[];
 
 interface OpenSpan {
@@ -58,7 +58,7 @@ interface OpenSpan {
   readonly startedAt: number;
 }
 
-/** Collects the events of one run for its record, and tells them to `onAdd` at once. */
+/** Collects the events of one run for its record, and passes each to `onAdd` at once. */
 export class Trace {
   readonly #clock: Clock;
   readonly #onAdd: (type: 'trace', event: LiveTraceEvent) => void;
@@ -67,7 +67,7 @@ export class Trace {
   readonly #open = new Map<number, OpenSpan>();
   #spans = 0;
 
-  /** @param contents Absent where nothing that is said is kept. */
+  /** @param contents Absent if no contents are stored. */
   constructor(
     clock: Clock,
     onAdd: (type: 'trace', event: LiveTraceEvent) => void = () => {},
@@ -78,7 +78,7 @@ export class Trace {
     this.#contents = contents;
   }
 
-  /** `said`: what was said in it, asked for only if it is kept. */
+  /** Adds an event. `said` returns its content, and is called only if contents are stored. */
   add(event: Omit<TraceEvent, 'at'>, said?: Said): void {
     const timed = { at: this.#clock.now(), ...event };
     const isKept = this.#events.length < MAX_EVENTS;
@@ -89,14 +89,17 @@ export class Trace {
     this.#onAdd('trace', shown === undefined ? timed : { ...timed, content: shown });
   }
 
-  /** Adds the beginning of a span. Returns its number, for the event that ends it. */
+  /** Adds the start event of a span. Returns its number, for the end event. */
   begin(event: Omit<TraceEvent, 'at' | 'span'>, said?: Said): number {
     const span = ++this.#spans;
     this.add({ ...event, span }, said);
     return span;
   }
 
-  /** Opens a span of which the record keeps the end alone. It ends with {@link Trace.close}, at the latest with the run. */
+  /**
+   * Opens a span of which the record keeps only the end. {@link Trace.close} ends it, or at the latest {@link
+   * Trace.end}.
+   */
   open(kind: OpenSpan['kind'], { parent, payload }: Pick<OpenSpan, 'parent' | 'payload'> = {}): number {
     const span = ++this.#spans;
     const at = this.#clock.now();
@@ -114,8 +117,9 @@ export class Trace {
   }
 
   /**
-   * Closes all that is open: the run has ended, or an attempt that was interrupted. What it was waiting for has failed; its sandbox
-   * ends with it.
+   * Closes all open spans when the run or an interrupted attempt has ended. Open waits and setup steps have failed; an
+   * open
+   * sandbox succeeded unless the attempt was interrupted.
    */
   end({ isInterrupted = false }: { readonly isInterrupted?: boolean } = {}): void {
     for (const [span, { kind }] of [...this.#open].reverse()) {
@@ -127,14 +131,15 @@ export class Trace {
     return this.#events;
   }
 
-  /** What was said, as JSON for the record; `undefined` if nothing of it is kept. */
+  /** Returns the contents as JSON for the record; `undefined` if none are stored. */
   contentFor(end: { readonly isFailed: boolean }): string | undefined {
     return this.#contents?.textFor(end);
   }
 }
 
 /**
- * The events that a record has, of those that were told: the trace of a run whose process died. What was open then failed at the
+ * Rebuilds the recorded events from the streamed ones, for a run whose process died. Open spans failed at the time of
+ * the
  * last event.
  */
 export function recordedEvents(told: readonly TraceEvent[]): TraceEvent[] {

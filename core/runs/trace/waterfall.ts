@@ -5,15 +5,17 @@ import type { RunStore } from '../store.ts';
 import type { TraceEvent } from './trace.ts';
 import { parentOf, spanIdOf, traceEventView } from './trace-view.ts';
 
-/** Bodies that are read at a time: each may be large. */
+/** Number of bodies read concurrently: each may be large. */
 const AT_ONCE = 8;
 
 type View = ReturnType<typeof traceEventView>;
 
 /**
- * The runs of a whole chain with their steps, oldest first, from the run with number `from` on: at least one, and further ones
- * until there are `limit` steps. A run that still runs has the steps that it has written so far. Of the called runs, the
- * parent is the step of the caller during which it began.
+ * Returns the runs of a chain with their steps, oldest first, starting with run number `from`: at least one run, and
+ * more
+ * until there are `limit` steps. A running run has the steps that it has written so far. The parent of a called run is
+ * the
+ * caller's step that was active when it began.
  */
 export async function waterfallOf(
   deps: Pick<Deps, 'runs'>,
@@ -36,7 +38,7 @@ export async function waterfallOf(
     const [{ views, hasContent }, callerTrace] = await Promise.all([traceOf(run), caller && traceOf(caller)]);
     return {
       ...runView(run),
-      // A run whose caller's record has expired is a part of the chain all the same.
+      // A run whose caller's record has expired still belongs to the chain.
       parent_span_id:
         run.id === rootRunId
           ? null
@@ -68,7 +70,7 @@ export async function waterfallOf(
   }
 }
 
-/** Times are ISO 8601 in UTC, which sort as text. The root comes first, whatever the clocks of hosts say. */
+/** Orders runs by start, the root first, as host clocks differ. Times are ISO 8601 in UTC, which sort as text. */
 function beginsBefore(a: Run, b: Run, rootRunId: string): boolean {
   if (a.id === rootRunId || b.id === rootRunId) return a.id === rootRunId;
   return a.startedAt === b.startedAt ? a.id < b.id : a.startedAt < b.startedAt;
@@ -114,7 +116,9 @@ const runView = (run: Run) => ({
   error_message: run.errorMessage,
 });
 
-/** One step for the beginning and the end of a span, in the order in which they began; others stand for themselves. */
+/**
+ * Merges the start and end events of each span into one step, ordered by start; other events are steps by themselves.
+ */
 function stepsOf(run: Run, views: readonly View[]) {
   const begun = new Map<string, View>();
   const ended = new Set<string>();
@@ -132,7 +136,7 @@ function stepsOf(run: Run, views: readonly View[]) {
 function stepOf(run: Run, view: View, begin: View | undefined) {
   const { event_type, created_at, started_at = created_at, ended_at, payload, parent_span_id, ...rest } = view;
   const [, kind = event_type, state] = /^(.+)_(started|succeeded|failed)$/.exec(event_type) ?? [];
-  // The end of a run's process is the end of all its steps.
+  // When the run has ended, so have all its steps.
   const open = run.status === 'running' ? 'running' : 'failed';
   const status = state === 'started' ? open : (state ?? 'event');
   return {

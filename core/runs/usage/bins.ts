@@ -1,6 +1,7 @@
 /**
- * Amounts as numbers of runs in bins that grow by a constant factor: a roll-up adds them up, and a percentile of any number of
- * roll-ups follows from the sums.
+ * Histograms with bins that grow by a constant factor: roll-ups add them up, and a percentile over any number of
+ * roll-ups
+ * follows from the sums.
  *
  * Bin 0 is less than 1; bin `i` begins at `2^((i - 1) / perOctave)`.
  */
@@ -8,8 +9,8 @@ export const binOf = (amount: number, perOctave: number): number =>
   amount < 1 ? 0 : 1 + Math.floor(perOctave * Math.log2(amount));
 
 /**
- * The amount that a part of the runs does not exceed, `share` from 0 to 1: the middle of the bin that has the run of this
- * rank, which is at most a factor of `2^(1 / (2 * perOctave))` away from that run. 0 without runs.
+ * Returns a percentile, with `share` from 0 to 1: the midpoint of the bin that contains the run of this rank, at most a
+ * factor of `2^(1 / (2 * perOctave))` away from that run. 0 without runs.
  */
 export function percentile(bins: ReadonlyMap<number, number>, share: number, perOctave: number): number {
   const runs = bins.values().reduce((sum, count) => sum + count, 0);

@@ -4,29 +4,29 @@ import type { RunResult } from '../run.ts';
 import * as bins from './bins.ts';
 
 /**
- * What runs cost at the providers of models, as numbers that a roll-up adds up, in millionths of a US dollar. Names are
- * short: DynamoDB bills each write by the started kilobyte of its item. With the letter of a provider
- * (`costLetter`), here `a`:
+ * Costs of runs at model providers as numbers that a roll-up can add up, in millionths of a US dollar. Names are short:
+ * DynamoDB bills each write per started kilobyte of its item. With the letter of a provider (`costLetter`), here `a`:
  *
- * - `na:<model>` runs that this model answered, `ca:<model>` what it cost: every run counts for each of its models;
- * - `ba<bin>` number of runs by their whole cost ({@link binOf}), `sa` the sum of these costs: every run with a known
- *   cost counts once, for the provider that answered last.
+ * - `na:<model>` number of runs that this model answered, `ca:<model>` their cost: a run counts for each of its models;
+ * - `ba<bin>` number of runs by total cost ({@link binOf}), `sa` the sum of these costs: every run with a known cost
+ * counts
+ *   once, for the provider that answered last.
  *
- * Callers choose models, and an item has a limit of size: only names that the table of models has a price for are kept,
- * without their editions.
+ * Callers choose models, and items have a maximum size: only names in the price table are stored, without their
+ * editions.
  */
 const letterOf = (provider: LlmProvider): string => PROVIDERS[provider].costLetter;
 
 const LETTERS = LLM_PROVIDERS.map(letterOf).join('');
 const SUM_NAME = new RegExp(`^([nc][${LETTERS}]:.|b[${LETTERS}]\\d|s[${LETTERS}]$)`);
 
-/** Models that are not named. */
+/** Name under which all other models are counted. */
 const OTHER = 'other';
 const MAX_NAME_LENGTH = 64;
-/** Bins to a doubling of the cost. */
+/** Number of bins per doubling of the cost. */
 const BINS_PER_OCTAVE = 4;
 
-/** The part of a run's result that says what its models cost. */
+/** Part of a run's result that describes model costs. */
 type RunCosts = Pick<RunResult, 'costs' | 'costUsd' | 'llmProvider'>;
 
 /** Costs of an agent's runs at one provider. */
@@ -42,7 +42,7 @@ export interface ProviderCosts {
 
 const microUsd = (usd: number): number => Math.round(usd * 1e6);
 
-/** For every roll-up: what is known of the cost, and whether a part of it is not. */
+/** Returns the totals for every roll-up: the known cost, and whether a part of the cost is unknown. */
 export function costTotals({ costs = [] }: RunCosts): { model_microusd: number; unpriced_runs: number } {
   const known = costs.flatMap(({ costUsd }) => costUsd ?? []);
   return {
@@ -51,7 +51,7 @@ export function costTotals({ costs = [] }: RunCosts): { model_microusd: number; 
   };
 }
 
-/** For the roll-up that estimates are made of. */
+/** Returns the details for the roll-up that estimates are based on. */
 export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Record<string, number> {
   const sums: Record<string, number> = {};
   const add = (name: string, amount: number): void => {
@@ -72,7 +72,7 @@ export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Rec
   return sums;
 }
 
-/** Reads what {@link costDetails} has added to these items, by provider. */
+/** Reads the sums of {@link costDetails} from these items, by provider. */
 export function readCosts(items: readonly { readonly [attribute: string]: unknown }[]): ProviderCosts[] {
   const sums = new Map<string, number>();
   for (const item of items) {
@@ -98,7 +98,7 @@ export function readCosts(items: readonly { readonly [attribute: string]: unknow
   });
 }
 
-/** A model of a local server has no price of its own, so that anything may stand in its name. */
+/** Name under which a model is counted. Models of a local server may have any name and have no price of their own. */
 function nameOf(provider: LlmProvider, model: string): string {
   const name = withoutEdition(model.replace(/^models\//, ''));
   return !PROVIDERS[provider].hasPrices || name.length > MAX_NAME_LENGTH ? OTHER : name;
@@ -107,8 +107,9 @@ function nameOf(provider: LlmProvider, model: string): string {
 const binOf = (cost: number): number => bins.binOf(cost, BINS_PER_OCTAVE);
 
 /**
- * The cost that a part of the runs does not exceed, `share` from 0 to 1, in millionths of a US dollar; at most 9.1 % (2^(1/8))
- * away from the cost of the run of this rank.
+ * Returns a cost percentile, with `share` from 0 to 1, in millionths of a US dollar; at most 9.1 % (2^(1/8)) away from
+ * the
+ * cost of the run of this rank.
  */
 export const costPercentile = (ofCosts: ReadonlyMap<number, number>, share: number): number =>
   bins.percentile(ofCosts, share, BINS_PER_OCTAVE);

@@ -7,7 +7,7 @@ import { durationPercentile, joined, outcomeDetails, readOutcomes, runsIn } from
 const START = Date.parse('2035-06-14T12:00:00Z');
 const HOUR_MS = 3600_000;
 
-/** What the runs of a quarter of a day add to its item. */
+/** Builds the roll-up item of these runs of a quarter of a day. */
 function itemOf(runs: readonly (readonly [startedAt: number, durationMs: number])[]): Item {
   const item: Record<string, number> = {};
   for (const [startedAt, durationMs] of runs) {

@@ -4,16 +4,20 @@ import type { NewRun, RunResult } from '../run.ts';
 import { binOf, percentile } from './bins.ts';
 
 /**
- * How runs began and ended and how long they took, as numbers that a roll-up adds up. A roll-up has the six hours of a quarter
- * of a day. Names are short: DynamoDB bills each write by the started kilobyte of its item.
+ * Triggers, outcomes and durations of runs as numbers that a roll-up can add up. A roll-up covers six hours, a quarter
+ * of a
+ * day. Names are short: DynamoDB bills each write per started kilobyte of its item.
  *
- * - `t<hour of the quarter><bin>` number of runs by duration in milliseconds, from start to end, what they waited included;
+ * - `t<hour of the quarter><bin>` number of runs by duration in milliseconds, from start to end, including waiting;
  * - `run_ms` the sum of these durations;
- * - `e:<code>` number of runs by the error that ended them, `g:<source>` by what began them.
+ * - `e:<code>` number of runs by the error that ended them, `g:<source>` by trigger.
  */
 export const QUARTERS = 'abcd';
 const HOURS = 6;
-/** So few that an hour of an agent takes some fifty bytes: a percentile is at most 19 % (2^(1/4)) away from a run. */
+/**
+ * Few bins, so that an hour of an agent takes about fifty bytes: a percentile is at most 19 % (2^(1/4)) away from a
+ * run.
+ */
 const BINS_PER_OCTAVE = 2;
 
 /** `endedAt` in epoch milliseconds. */
@@ -44,10 +48,10 @@ export interface Outcomes {
   readonly sources: ReadonlyMap<string, number>;
 }
 
-/** An item of a roll-up; items from before these numbers were written have none. */
+/** Item of a roll-up; items written by older releases lack these numbers. */
 type RollupItem = { readonly sk: string; readonly [attribute: string]: unknown };
 
-/** Reads what {@link outcomeDetails} has added to these items. */
+/** Reads the sums of {@link outcomeDetails} from these items. */
 export function readOutcomes(items: Iterable<RollupItem>): Outcomes {
   const durations = new Map<number, Map<number, number>>();
   const errors = new Map<ErrorCode, number>();
@@ -77,7 +81,7 @@ export function joined(all: Iterable<Durations>): Durations {
   return sums;
 }
 
-/** The duration that a part of the runs does not exceed, `share` from 0 to 1, in whole milliseconds. */
+/** Returns a duration percentile, with `share` from 0 to 1, in whole milliseconds. */
 export const durationPercentile = (durations: Durations, share: number): number =>
   Math.round(percentile(durations, share, BINS_PER_OCTAVE));
 

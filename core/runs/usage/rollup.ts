@@ -10,19 +10,23 @@ import { outcomeDetails, QUARTERS } from './outcomes.ts';
 /**
  * Usage in the runs table, written in the transaction that ends a run, so that the sums always agree with the runs:
  *
- * - `WS#<workspace id>#USAGE / <day>#<org>/<agent>#<shard><quarter of the day>`: what the workspace ran ({@link Totals});
+ * - `WS#<workspace id>#USAGE / <day>#<org>/<agent>#<shard><quarter of the day>`: runs of the workspace ({@link
+ * Totals});
  * - `WS#<workspace id>#TENANT#<tenant id> / <the same>`: the part of it that one tenant caused;
- * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, for listing tenants;
- * - `WS#<author's workspace id>#AUTHOR_USAGE / <the same>`: what other workspaces ran of the author's agents;
+ * - `WS#<workspace id>#TENANTS / <month>#<shard>#<tenant id>`: calls and errors of a tenant by day, for listing
+ * tenants;
+ * - `WS#<author's workspace id>#AUTHOR_USAGE / <the same>`: other workspaces' runs of the author's agents;
  * - log entries, `<started>#<run id>`, for runs that would be hard to find among all runs of a workspace:
- *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a tenant,
+ *   `WS#<workspace id>#FAILED_LOG` runs that did not complete, `WS#<workspace id>#TENANT_LOG#<tenant id>` runs of a
+ * tenant,
  *   `WS#<author's workspace id>#AUTHOR_LOG` other workspaces' runs of the author's agents, without their names.
  *
- * The first of an own agent, and the author's of another's, also say what the agent's runs cost (`costs.ts`). The first of
- * every agent says how its runs ended and how long they took (`outcomes.ts`).
+ * `USAGE` items of the workspace's own agents and all `AUTHOR_USAGE` items include the agent's model costs
+ * (`costs.ts`).
+ * All `USAGE` items include outcomes and durations of runs (`outcomes.ts`).
  *
- * A run counts in the UTC day and hour in which it started. An item has the six hours of a quarter of a day, `a` to `d`, so
- * that it stays below 1 KB: DynamoDB bills each write by the started kilobyte of its item.
+ * A run counts in the UTC day and hour in which it started. An item covers six hours, a quarter `a` to `d` of a day, so
+ * that it stays below 1 KB: DynamoDB bills each write per started kilobyte.
  */
 export const usagePartition = (workspaceId: string): string => `WS#${workspaceId}#USAGE`;
 export const tenantPartition = (workspaceId: string, tenantId: string): string =>
@@ -35,10 +39,11 @@ export const tenantLogPartition = (workspaceId: string, tenantId: string): strin
 export const authorLogPartition = (workspaceId: string): string => `WS#${workspaceId}#AUTHOR_LOG`;
 
 /**
- * The sums of an item; a missing sum is zero. `h07_calls`, `h07_errors` and `h07_credits_cents` beside them are the
- * parts of the hour from 07:00. `runs` and the statuses count all runs. `calls`, `errors` and `duration_ms` count calls
- * from outside: a sub-call is part of the call above it. For the author of an agent, other workspaces' sub-calls are
- * calls, too.
+ * Sums of an item; a missing sum is zero. `h07_calls`, `h07_errors` and `h07_credits_cents` beside them are the shares
+ * of
+ * the hour from 07:00. `runs` and the statuses count all runs. `calls`, `errors` and `duration_ms` count external calls
+ * only: a sub-call is part of the call above it. For the author of an agent, other workspaces' sub-calls are calls as
+ * well.
  */
 export interface Totals {
   readonly runs?: number;
@@ -49,7 +54,7 @@ export interface Totals {
   /** Number of calls that did not complete. */
   readonly errors?: number;
   readonly duration_ms?: number;
-  /** Runs of agents with a sandbox, and how long they ran. */
+  /** Runs of agents with a sandbox, and their running time. */
   readonly executions?: number;
   readonly compute_ms?: number;
   readonly input_tokens?: number;
@@ -57,24 +62,27 @@ export interface Totals {
   readonly cache_read_tokens?: number;
   readonly cache_write_tokens?: number;
   readonly credits_cents?: number;
-  /** What the providers of models charge, in millionths of a US dollar; without what has no known price. */
+  /** Model providers' charges in millionths of a US dollar, as far as prices are known. */
   readonly model_microusd?: number;
-  /** Runs that were answered by a model without a known price. */
+  /** Number of runs with an answer of a model without a known price. */
   readonly unpriced_runs?: number;
 }
 
-/** Longer than a year, so that the first day of the year is complete. */
+/** More than a year, so that the first day of the year is complete. */
 const KEPT_SECONDS = 400 * 24 * 3600;
 
-/** Items that the runs of a busy agent spread over: DynamoDB refuses one of two transactions that meet on an item. */
+/**
+ * Number of items that share the runs of a busy agent: DynamoDB rejects one of two concurrent transactions on an item.
+ */
 const SHARDS = 4;
 
 const shardOf = (runId: string): number => Number.parseInt(runId[0]!, 16) % SHARDS;
 
 /**
- * The operations that add an ended run to the roll-ups, for the transaction that records its end. One for a completed
- * run of an own agent without a tenant; at most seven. `endedAt` in epoch milliseconds; `logTtl`, in epoch seconds, is
- * when the run's record expires.
+ * Returns the operations that add an ended run to the roll-ups, for the transaction that records its end: one for a
+ * completed run of an own agent without a tenant, seven at most. `endedAt` in epoch milliseconds; `logTtl` is the
+ * expiry
+ * of the run's record in epoch seconds.
  */
 export function usageOperations(
   workspaceId: string,
@@ -130,7 +138,7 @@ const rollupKey = (pk: string, run: NewRun): Key => ({
   sk: `${rollupPrefix(dayOf(run.startedAt), `${run.agentOrg}/${run.agentName}`)}${shardOf(run.id)}${quarterOf(run.startedAt)}`,
 });
 
-/** The sort keys of all roll-ups of an agent (`org/agent`) on a day begin with this. */
+/** Common prefix of the sort keys of all roll-ups of an agent (`org/agent`) on a day. */
 export const rollupPrefix = (day: string, agent: string): string => `${day}#${agent}#`;
 
 function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
@@ -175,7 +183,7 @@ function addToTenant(workspaceId: string, tenantId: string, run: NewRun, { statu
     op: 'update',
     key: { pk: tenantsPartition(workspaceId), sk: `${startedAt.slice(0, 7)}#${shardOf(run.id)}#${tenantId}` },
     changes: {
-      // Start of the call that ended last; another call may have started later.
+      // Start of the call that ended last; a call that started later may still be running.
       set: { tenant_id: tenantId, last_call_at: startedAt, ttl: expiryOf(run) },
       add: { [`${day}_calls`]: 1, ...(status !== 'completed' && { [`${day}_errors`]: 1 }) },
     },

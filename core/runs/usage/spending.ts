@@ -8,24 +8,24 @@ import type { ModelCost } from '../run.ts';
 export interface TokenUsage {
   readonly input_tokens: number;
   readonly output_tokens: number;
-  /** Part of `input_tokens`, as is the next; absent if none was. */
+  /** Part of `input_tokens`, like the next member; absent if none. */
   readonly cache_read_tokens?: number;
   readonly cache_write_tokens?: number;
 }
 
-/** What a run has spent: tokens, and US dollars where prices are known. */
+/** Spending of a run: tokens, and US dollars as far as prices are known. */
 export interface Spending {
-  /** Sum of all requests, also of a failed run. */
+  /** Sum of all requests, even if the run failed. */
   readonly usage: TokenUsage;
-  /** The model that was used last. */
+  /** Model of the last request. */
   readonly model: Pick<ModelChoice, 'provider' | 'model'>;
-  /** The providers' charge for each model that was used. */
+  /** Providers' charges, by model. */
   readonly costs: readonly ModelCost[];
   /** The sum of `costs`; absent if a price is unknown. */
   readonly costUsd?: number;
 }
 
-/** Before the first answer of `choice`. */
+/** Spending before the first answer of `choice`. */
 export const noSpending = ({ provider, model }: ModelChoice): Spending => ({
   usage: { input_tokens: 0, output_tokens: 0 },
   model: { provider, model },
@@ -50,7 +50,7 @@ export function spendingOf({ modelTable }: Pick<Deps, 'modelTable'>, choice: Mod
   };
 }
 
-/** What the record of a run says of it. */
+/** Spending members of a run's record. */
 export const spentMembers = ({ usage, model, costs, costUsd }: Partial<Spending>) => ({
   inputTokens: usage?.input_tokens,
   outputTokens: usage?.output_tokens,
@@ -62,7 +62,7 @@ export const spentMembers = ({ usage, model, costs, costUsd }: Partial<Spending>
   costUsd,
 });
 
-/** The sum has no cost if a part has none. */
+/** Adds up spending; the sum has no cost if a part has none. */
 export const addSpending = (before: Spending, added: Spending): Spending => ({
   usage: addUsage(before.usage, added.usage),
   model: added.model,
@@ -70,7 +70,7 @@ export const addSpending = (before: Spending, added: Spending): Spending => ({
   costUsd: sumOf(before.costUsd, added.costUsd),
 });
 
-/** What has a price stays apart from what has none: it is known what it cost. */
+/** Requests with and without a known price are separate entries, so that the known cost is not lost. */
 function addCost(costs: readonly ModelCost[], added: ModelCost): readonly ModelCost[] {
   const { provider, model, costUsd } = added;
   const index = costs.findIndex(
