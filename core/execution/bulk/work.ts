@@ -19,25 +19,29 @@ import { scanRuns } from '#core/runs/listing.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { startReplay } from '../calls/replay.ts';
 
-/** A process begins new runs of bulk actions for this long, and then leaves them to the next one. */
+/** A process starts new runs of bulk actions for this long, then leaves the rest to the next process. */
 const SLICE_MS = 50_000;
 const HEARTBEAT_MS = 20_000;
-/** Runs that are noted, and then worked on. A process that dies costs another one so many looks. */
+/**
+ * Number of runs recorded as a page before work on them starts; after a crash, another process checks this many again.
+ */
 const PAGE = 20;
-/** Runs of one bulk action that are under way at once: the workspace's other calls need room, too. */
+/** Concurrent runs of one bulk action, which leaves capacity for the workspace's other calls. */
 const AT_ONCE = 4;
-/** When there was no room for a run, the next look comes after this. */
+/** Delay before the next attempt if the concurrency limit is reached. */
 const NO_ROOM_MS = 10_000;
-/** A bulk action may wait for the next day's calls, not for ever. */
+/** A bulk action may wait for the next day's call quota, but not indefinitely. */
 const MAX_AGE_MS = 3 * 24 * 3600_000;
 
-/** What became of a run. `until`: there is no room for it before this time (epoch milliseconds). */
+/** Result for a run. `until`: limits block the run before this time (epoch milliseconds). */
 type Outcome = 'done' | 'skipped' | BulkFailure | { readonly until: number };
 
 /**
- * Goes on with bulk actions that no process works on. Each run is dealt with at most once, whichever process dies: a run's
- * replay has an id that follows from the action and the run, and is recorded only if there is none yet. Safe to run at any
- * time, on any host; ends when the runs that it began have ended.
+ * Continues bulk actions that no process holds. Each run is handled at most once, even if processes die: the id of a
+ * run's
+ * replay is derived from the action and the run, and is recorded only if it does not exist yet. Safe to run at any
+ * time, on
+ * any host; returns when the runs that it started have ended.
  */
 export async function continueBulks(deps: Deps, sliceMs = SLICE_MS): Promise<void> {
   const until = deps.clock.now() + sliceMs;
@@ -66,7 +70,7 @@ async function work(deps: Deps, due: DueBulk, until: number): Promise<void> {
         await store.end(bulk.id, { status: 'failed', message: problem }, token);
         return;
       }
-      // Another process may have aborted it, or taken it.
+      // Another process may have aborted or claimed the action.
       if (!(await store.hold(bulk.id, token))) return;
       if (bulk.page.length === 0) {
         const begun = await nextPage(deps, store, bulk);
@@ -99,7 +103,7 @@ async function work(deps: Deps, due: DueBulk, until: number): Promise<void> {
   }
 }
 
-/** Calls `beat` now and then until the result is called. */
+/** Calls `beat` periodically until the returned function is called. */
 function heartbeat({ clock }: Pick<Deps, 'clock'>, beat: () => Promise<unknown>): () => void {
   let isOver = false;
   let cancel = (): void => {};
@@ -134,7 +138,7 @@ function endMessage(bulk: Bulk): string | null {
   return `Ended at ${MAX_BULK_RUNS} runs: start another bulk action for the rest.`;
 }
 
-/** The runs after those that are done, none if the next records are others; `undefined` if there are no more. */
+/** Returns the next page of runs, empty if none of the next records match; `undefined` if there are no more. */
 async function nextPage(
   deps: Deps,
   store: BulkStore,
@@ -195,7 +199,7 @@ async function deal(deps: Deps, bulk: Bulk, runId: string): Promise<Outcome> {
   }
 }
 
-/** When there may be room again: in a moment, or when the day's calls are counted anew. */
+/** Returns when to try again: shortly, or when the daily quota resets. */
 function roomAt({ clock }: Pick<Deps, 'clock'>, error: PlatformError): number {
   const soon = clock.now() + NO_ROOM_MS;
   return isUsedUp(error) ? Math.max(soon, (error as LimitError).rateLimit.resetAt) : soon;
@@ -206,7 +210,7 @@ async function cancel(deps: Deps, { workspaceId }: Bulk, runId: string): Promise
   const run = await runs.find(runId);
   if (run !== undefined && isInstallation(run)) return 'skipped';
   if (await cancelRun(deps, workspaceId, runId)) return 'done';
-  // A process that died may have cancelled it before.
+  // A process that died may already have cancelled it.
   return (await runs.find(runId))?.status === 'cancelled' ? 'done' : 'skipped';
 }
 
@@ -224,12 +228,12 @@ async function replay(deps: Deps, bulk: Bulk, runId: string): Promise<Outcome> {
     if (!isPlatformError(error) && (await isBegun())) return { started: undefined };
     throw error;
   });
-  // Its end is in its record.
+  // The run's record has its end.
   await started?.finish().catch(ignore);
   return 'done';
 }
 
-/** The id of the run that repeats a run for a bulk action: the same one for every process. */
+/** Derives the id of the run that replays a run for a bulk action; every process derives the same id. */
 export function idOfReplay(bulkId: string, runId: string): string {
   const hex = createHash('sha256').update(`${bulkId}\n${runId}`).digest('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;

@@ -10,28 +10,29 @@ import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { PreparedCall } from './prepare.ts';
 
-/** What an admitted call holds until its run has ended: `finish.ts` gives it back. */
+/** Resources that an admitted call holds until its run has ended; `finish.ts` releases them. */
 export interface Admitted {
   /** The run, recorded as running. */
   readonly record: NewRun;
-  /** What is left of the plan's calls; absent for calls that do not count. */
+  /** Remaining calls of the plan; absent for calls that do not count. */
   readonly rateLimit?: RateLimit;
   readonly payment: Payment;
-  /** Releases the lease on one of the plan's concurrent calls. Safe to call twice. */
+  /** Releases the lease on one of the plan's concurrent calls. Safe to repeat. */
   releaseLease(): Promise<void>;
 }
 
 /**
- * Counts the call against the plan, takes a lease and the price in credits, and records the run as running. If a later
- * one of these fails, the earlier ones are undone, except the count, and the lease if the record may have been written.
+ * Counts the call against the plan, takes a lease, charges the price in credits, and records the run as running. If a
+ * later
+ * step fails, the earlier ones are undone, except the count, and the lease if the record may have been written.
  * Throws BUDGET_EXCEEDED, RATE_LIMITED, INSUFFICIENT_CREDITS.
  */
 export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
-  // Calls that no request asks for come here, too.
+  // Checked here because not every call comes from a request.
   await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
   const isTop = call.lineage.parentRunId === undefined;
-  // What a run has begun may go on: its sub-calls are not checked.
+  // Sub-calls of an admitted run are not checked, so that the run can complete.
   const priceCents = priceFor(agent, workspace);
   const budget = isTop ? await takeBudgetPlace(deps, workspace, { runId, agent, priceCents, deadline }) : undefined;
   const record = recordOf(call);
@@ -54,7 +55,7 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   try {
     await new RunStore(deps, workspace.id).start(record, { hasLease: isTop });
   } catch (error) {
-    // The record may have been written all the same. Then the lease leads the sweep to it.
+    // The record may have been written despite the error. The lease then leads the sweep to it.
     await payment.end(false);
     throw error;
   }

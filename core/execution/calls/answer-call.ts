@@ -13,15 +13,15 @@ import { type CallRoute, wantsNoWait } from './read-call.ts';
 type Answer = Outgoing<CallRoute>;
 
 /**
- * Makes a call, and answers as its client wants it: at the end, with events, or at once with the run's address; with an
- * `Idempotency-Key` only the first time. Throws what {@link startCall} throws, and the error of a run that failed.
+ * Makes a call and answers as the client requested: at the end, with events, or at once with the run's address. With an
+ * `Idempotency-Key`, the call is made only once. Throws what {@link startCall} throws, and the error of a failed run.
  */
 export async function answerCall(deps: Deps, incoming: AnswerableRequest, call: Call): Promise<Answer> {
   const key = incoming.headers['idempotency-key'];
   return key === undefined ? makeCall(deps, incoming, call) : answerOnce(deps, incoming, call, key);
 }
 
-/** Makes the call unless it was made with this key before: then its answer is sent again. */
+/** Makes the call unless it was made with this key before; in that case sends the earlier answer again. */
 async function answerOnce(deps: Deps, incoming: AnswerableRequest, call: Call, key: string): Promise<Answer> {
   const keyed = {
     workspaceId: call.workspace.id,
@@ -37,7 +37,7 @@ async function answerOnce(deps: Deps, incoming: AnswerableRequest, call: Call, k
   return rawAnswer(outcome.replayed, { isReplayed: true, asStream: wantsEvents(incoming) });
 }
 
-/** `keep` stores the answer for retries. */
+/** Makes the call. `keep` stores the answer for retries. */
 async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, keep?: Keep): Promise<Answer> {
   const started = await startAndCount(deps, incoming, call);
   const { responseHeaders } = incoming;
@@ -49,7 +49,10 @@ async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, kee
   return answerAtEnd(deps, incoming, call, { started, keep });
 }
 
-/** A refused call counts for the workspace of the caller, too, if it acts in another one: that may have no time left to count. */
+/**
+ * Charges a rejected call to the caller's workspace as well, if it acts in another one whose time budget may be used
+ * up.
+ */
 const startAndCount = (deps: Deps, { caller }: AnswerableRequest, call: Call): Promise<StartedCall> =>
   caller === undefined || caller.workspace.id === call.workspace.id
     ? startCall(deps, call)
@@ -71,7 +74,7 @@ async function answerAtEnd(
   call: Call,
   { started, keep }: { readonly started: StartedCall; readonly keep?: Keep },
 ): Promise<Answer> {
-  // Not tied to the request's signal: the call outlives its client's connection, and a stopping host waits for it.
+  // Independent of the request's signal: the call outlives the client's connection, and a stopping host waits for it.
   const work = started.finish();
   deps.background(work.then(ignore, ignore));
   const body = resultBody(deps, incoming, call, await work);

@@ -7,15 +7,15 @@ import type { CallAnswer } from './finish.ts';
 import type { Call } from './prepare.ts';
 import type { CallRequest } from './read-call.ts';
 
-/** What of a request decides how its call is answered. */
+/** Parts of a request that decide how its call is answered. */
 export interface AnswerableRequest
   extends Pick<CallRequest, 'request' | 'requestUuid' | 'receivedAt' | 'responseHeaders' | 'query'> {
   readonly headers: Pick<CallRequest['headers'], 'accept' | 'prefer' | 'idempotency-key'>;
-  /** Absent if the caller has no workspace of its own, such as the instance of a service. */
+  /** Absent if the caller has no workspace of its own, as a service instance. */
   readonly caller?: Pick<CallRequest['caller'], 'workspace'>;
 }
 
-/** The body of a call that succeeded. */
+/** Builds the response body of a successful call. */
 export function resultBody(
   deps: Pick<Deps, 'clock'>,
   { query, requestUuid, receivedAt }: Pick<AnswerableRequest, 'query' | 'requestUuid' | 'receivedAt'>,
@@ -36,7 +36,7 @@ export function resultBody(
   };
 }
 
-/** The answer to `Prefer: respond-async` (RFC 7240): the run goes on, and its record says how it ends. */
+/** Builds the answer to `Prefer: respond-async` (RFC 7240): the run continues, and its record will show its end. */
 export function acceptance({ agent, workspace, runId }: Call) {
   const url = `/workspaces/${workspace.id}/runs/${runId}`;
   return {
@@ -51,7 +51,7 @@ export function acceptance({ agent, workspace, runId }: Call) {
   };
 }
 
-/** A kept answer as JSON or, for a client that wants events, as a stream with one event. */
+/** Sends a stored answer as JSON, or as a stream with one event to a client that accepts events. */
 export function rawAnswer(
   { status, body, headers }: KeptAnswer,
   { isReplayed, asStream }: { readonly isReplayed: boolean; readonly asStream: boolean },

@@ -13,21 +13,24 @@ import { runAgent } from './run-agent.ts';
 
 /** A call whose run is recorded as running. Call `finish`, even if the client has disconnected. */
 export interface StartedCall {
-  /** What is left of the plan's calls; absent for calls that do not count. */
+  /** Remaining calls of the plan; absent for calls that do not count. */
   readonly rateLimit?: RateLimit;
   /**
-   * Runs the agent and records how the run ended. Throws the run's error if it failed. `onSuccess` is done once a success is
+   * Runs the agent and records how the run ended. Throws the run's error if it failed. Calls `onSuccess` once a success
+   * is
    * recorded, while the lease is released.
    */
   finish(emit?: (event: ProgressEvent) => void, onSuccess?: () => Promise<void>): Promise<CallAnswer>;
 }
 
 /**
- * Takes a call through its steps. The first one, `target.ts`, is the caller's: requests, schedules and replays find their
- * version in different ways.
+ * Takes a call through its steps. The caller does the first one (`target.ts`), since requests, schedules and replays
+ * find
+ * their version in different ways.
  *
- * Throws what {@link prepareCall} and {@link admitCall} throw, and RATE_LIMITED for a workspace that was refused too
- * often; then there is no run.
+ * Throws what {@link prepareCall} and {@link admitCall} throw, and RATE_LIMITED for a workspace with too many rejected
+ * calls;
+ * in these cases there is no run.
  */
 export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
   const [prepared, admitted] = await chargeIfRejected(deps, call.workspace, async () => {
@@ -49,16 +52,16 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
   };
 }
 
-/** Finishes a call that no client waits for: the run's record says how it ended. */
+/** Finishes a call without a waiting client: the run's record shows how it ended. */
 export function finishInBackground({ background }: Pick<Deps, 'background'>, started: StartedCall): void {
   background(started.finish().then(ignore, ignore));
 }
 
-/** What an author tells a model is not shown to those who only call the agent. */
+/** Contents are only recorded for agents of the calling workspace: other callers may not see an author's prompts. */
 async function contentsOf({ workspace, agent, mask }: PreparedCall): Promise<TraceContents | undefined> {
   const { traceContent = 'off' } = workspace;
   if (traceContent === 'off' || agent.workspaceId !== workspace.id) return undefined;
-  // Few workspaces keep it.
+  // Loaded lazily: few workspaces record contents.
   const { TraceContents } = await import('#core/runs/trace/trace-content.ts');
   return new TraceContents(traceContent, mask);
 }

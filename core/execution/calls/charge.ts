@@ -6,10 +6,10 @@ import type { EngineResult } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { deadlineOf, type PreparedCall } from './prepare.ts';
 
-/** Progress that has the agent's output in it. */
+/** Progress events that contain output of the agent. */
 const OUTPUT: readonly ProgressEvent['type'][] = ['stdout', 'text_delta'];
 
-/** Notes whether a run has shown output before its end: to the client that made the call, or to those who follow the run. */
+/** Tracks whether output of a run was shown before its end, to the calling client or to watchers of the run. */
 export class ShownOutput {
   #isShown = false;
 
@@ -17,15 +17,16 @@ export class ShownOutput {
     this.#isShown ||= OUTPUT.includes(type);
   }
 
-  /** What a program printed is in the run's record, also when it was cancelled. */
+  /** A program's output is in the run's record even if the run was cancelled. */
   isIn({ stdout }: Pick<EngineResult, 'stdout'>): boolean {
     return this.#isShown || stdout !== '';
   }
 }
 
 /**
- * Whether the caller, and not the agent or the platform, ended a run (`docs/interface/billing.md#paid-calls`): by cancelling
- * it or a run above or below it, or by a deadline that is shorter than what agent, plan and platform allow.
+ * Whether the caller, and not the agent or the platform, ended a run (`docs/interface/billing.md#paid-calls`): by
+ * cancelling
+ * it or a run above or below it, or by a deadline that is shorter than those of agent, plan and platform.
  */
 export async function isEndedByCaller(
   deps: Pick<Deps, 'config' | 'runs' | 'blobs' | 'clock'>,

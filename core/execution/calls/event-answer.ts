@@ -8,12 +8,12 @@ import { type AnswerableRequest, resultBody } from './answers.ts';
 import type { StartedCall } from './call.ts';
 import type { Call } from './prepare.ts';
 
-/** Shorter than the idle limits of common proxies. */
+/** Shorter than the idle timeouts of common proxies. */
 const HEARTBEAT_MS = 15_000;
 
 /**
- * Answers with a stream of events (`docs/interface/calls.md#streams`): `progress` while the run goes on, then `result`
- * or `error`. The run goes on if the client disconnects.
+ * Answers with a stream of events (`docs/interface/calls.md#streams`): `progress` while the run is in progress, then
+ * `result` or `error`. The run continues if the client disconnects.
  */
 export function answerWithEvents(
   deps: Deps,
@@ -42,7 +42,7 @@ export function answerWithEvents(
   };
 }
 
-/** Progress events, with a heartbeat whenever there was none for a while. */
+/** Stream of progress events, with a heartbeat after each idle interval. */
 class ProgressStream {
   readonly events = new EventStream();
   readonly #clock: Deps['clock'];

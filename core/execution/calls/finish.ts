@@ -42,7 +42,7 @@ export async function finishCall(
   }: {
     readonly result: EngineResult;
     readonly trace: Trace;
-    /** Whether somebody could see the run's output before its end. */
+    /** Whether any output was visible before the run's end. */
     readonly isShown: boolean;
     readonly onSuccess?: (() => Promise<void>) | undefined;
   },
@@ -52,10 +52,10 @@ export async function finishCall(
   const output = result.data ?? null;
   const { record, payment, releaseLease } = admitted;
   const isCompleted = result.error === undefined;
-  // Otherwise callers could read all of an answer and cancel before its end.
+  // Otherwise callers could read a complete answer and cancel before the end.
   const isCharged =
     isCompleted || (isShown && payment.cents > 0 && (await isEndedByCaller(deps, call, record, result.error)));
-  // Before the record: a process that dies in between has spent it all the same.
+  // Counted before the record is written: if the process dies in between, the money was still spent.
   await countSpend(deps, lineage.budgets, spentBy(deps, admitted, result, isCharged)).catch((error: unknown) =>
     deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
   );
@@ -70,7 +70,7 @@ export async function finishCall(
     cancelledCreditsCents: isShown ? payment.cents : 0,
   });
   const isSuccess = isCompleted && isRecorded;
-  // If the end could not be recorded, the lease leads the sweep to the run.
+  // If the end could not be recorded, the lease stays and leads the sweep to the run.
   try {
     await Promise.all([releaseLease(), isSuccess && onSuccess?.()]);
   } finally {
@@ -85,7 +85,7 @@ export async function finishCall(
   return { data: output, warnings, executionMs, stdout, stderr, usage };
 }
 
-/** Returns whether it is kept: a run does not fail for it. */
+/** Stores the trace contents. Returns false on failure, which does not fail the run. */
 async function keepContent(
   { log }: Pick<Deps, 'log'>,
   runs: RunStore,
@@ -102,7 +102,10 @@ async function keepContent(
   }
 }
 
-/** What a run has cost since its price was counted: less than nothing if that is refunded. Millionths of a US dollar. */
+/**
+ * Returns the cost of a run since its price was counted, in millionths of a US dollar; negative if the price is
+ * refunded.
+ */
 function spentBy(
   deps: Deps,
   { record, payment }: Admitted,
@@ -125,7 +128,7 @@ const endOf = (
   ...spentMembers(result),
 });
 
-/** The error of a run that another process has recorded as lost. */
+/** Returns the error of a run that another process has recorded as lost. */
 async function recordedError(runs: RunStore, runId: string): Promise<PlatformError> {
   const { errorCode, errorMessage } = (await runs.find(runId)) ?? {};
   return new PlatformError(errorCode ?? 'INTERNAL_ERROR', errorMessage ?? 'The run was lost.');

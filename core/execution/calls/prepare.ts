@@ -25,66 +25,66 @@ import { type IssuedContext, newContext } from '../sub-calls/run-context.ts';
 import { checkInput } from './schema-checks.ts';
 import { declaredSecrets, maskFor } from './secrets.ts';
 
-/** One call of a version that the caller may call (see `target.ts`). */
+/** A call of a version that the caller may call (see `target.ts`). */
 export interface Call {
   readonly agent: AgentVersion;
   readonly endpoint: string;
   readonly input: CallInput;
-  /** Owns the run, provides its secrets and pays for it. */
+  /** Workspace that owns the run, provides its secrets and pays for it. */
   readonly workspace: Workspace;
   /** A UUID. */
   readonly runId: string;
   readonly triggerSource: CallTrigger;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
-  /** The caller's wish in epoch milliseconds, see {@link deadlineOf}. */
+  /** Deadline requested by the caller in epoch milliseconds, see {@link deadlineOf}. */
   readonly wantedDeadline?: number;
   /**
-   * Epoch milliseconds until which the run begins again when there was no sandbox for it in time. Its own time begins
-   * with each try.
+   * Epoch milliseconds until which the run is retried if no sandbox was available in time. Each attempt has the full
+   * timeout.
    */
   readonly mayBeginUntil?: number;
-  /** Whether nobody waits for its end: then its sandbox may be one that costs less, and opens later. */
+  /** Whether no client waits for its end: the run may then use a cheaper sandbox that opens later. */
   readonly isUnattended?: boolean;
   readonly lineage: Lineage;
   readonly tenantId?: string;
   readonly skillHeaders: SkillHeaders;
-  /** The run that a replay repeats. */
+  /** Id of the original run of a replay. */
   readonly replayOf?: string;
-  /** The schedule that started the run. */
+  /** Id of the schedule that started the run. */
   readonly scheduleId?: string;
-  /** The moment that the schedule runs it for. */
+  /** Scheduled moment of the run. */
   readonly scheduled?: ScheduledMoment;
-  /** What the service at whose address the call arrived gives its sandbox, beside what the agent declares. */
+  /** Additional variables and secrets from the service that received the call. */
   readonly service?: {
     readonly env: Readonly<Record<string, string>>;
     readonly secrets: Readonly<Record<string, string>>;
   };
 }
 
-/** A call that passed every check except limits and credits, with what its run needs. */
+/** A call that passed every check except limits and credits, with the resources of its run. */
 export interface PreparedCall extends Call {
-  /** What the agent gets: the input with the schema's defaults. The run's record has the input as it was sent. */
+  /** Input for the agent, with the schema's defaults. The run's record has the input as it was sent. */
   readonly document: CallInput['document'];
-  /** Of a prompt. */
+  /** Files of a prompt's call; undefined for other agents. */
   readonly promptFiles: PromptFiles | undefined;
-  /** Epoch milliseconds. By then the run has ended, however late it began. */
+  /** Epoch milliseconds by which the run must have ended, even if it starts late. */
   readonly deadline: number;
-  /** The time that the run has from its beginning. */
+  /** Maximum duration of the run, from its start. */
   readonly timeoutMs: number;
-  /** About the input. */
+  /** Warnings about the input. */
   readonly inputWarnings: readonly Warning[];
   readonly skills: readonly Skill[];
   readonly secrets: Readonly<Record<string, string>>;
   /** Empty for programs, which call models themselves. */
   readonly models: readonly ModelChoice[];
-  /** Absent for prompts, which have no sandbox and so cannot call agents. */
+  /** Absent for prompts, which have no sandbox and cannot call agents. */
   readonly issued: IssuedContext | undefined;
   readonly mask: SecretMask;
 }
 
 /**
- * Checks a call and gathers what its run needs. Writes nothing.
+ * Checks a call and gathers the resources of its run. Writes nothing.
  *
  * Throws TIMEOUT, UNPROCESSABLE for a skill or for skills that cannot apply, UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE,
  * INVALID_INPUT, MISSING_INPUT_FIELDS, MISSING_SECRETS, LLM_KEY_REQUIRED.
@@ -119,7 +119,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
 }
 
-/** Checks the files of a call. Of a prompt, returns what it gets of them. Few calls have files, so this is loaded on use. */
+/** Checks the files of a call and returns the files for a prompt. Loaded lazily, as few calls have files. */
 async function readFiles({ agent, input }: Call) {
   const [{ checkFiles }, { readPromptFiles }] = await Promise.all([
     import('../input/check-files.ts'),
@@ -129,7 +129,7 @@ async function readFiles({ agent, input }: Call) {
   return givesFilesToModel(agent, input) ? readPromptFiles(agent.definition, input) : undefined;
 }
 
-/** Throws INVALID_INPUT for a setting that the author does not leave to callers. */
+/** Throws INVALID_INPUT for a setting that the author does not let callers change. */
 function checkCallerSettings({ agent, input }: Call): void {
   const allowed = agent.definition.model_settings?.callers_may_set ?? [];
   const refused = Object.keys(input.llmCredentials?.settings ?? {}).find(
@@ -152,8 +152,9 @@ function documentFor(call: Call, withTexts: CallInput['document'] | undefined): 
 }
 
 /**
- * The earliest of the limits of agent, plan and platform, and of the deadlines of the caller and the calling run. Epoch
- * milliseconds.
+ * Returns the earliest of the limits of agent, plan and platform and the deadlines of the caller and the calling run,
+ * in
+ * epoch milliseconds.
  */
 export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   const { timeout_seconds: own, manifest } = call.agent.definition;
@@ -168,7 +169,7 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
   return Math.min(call.receivedAt + Math.min(...limits), wantedDeadline, lineage.deadline ?? wantedDeadline);
 }
 
-/** Whether the files of a call go to the model: an agent without a sandbox has no other place for them. */
+/** Whether the files of a call go to the model, as an agent without a sandbox cannot receive them otherwise. */
 export const givesFilesToModel = (agent: AgentVersion, { isMultipart }: Pick<CallInput, 'isMultipart'>): boolean =>
   isMultipart && !engineTraits(agent).hasSandbox;
 
@@ -180,7 +181,7 @@ function checkIsNoSkill(agent: AgentVersion): void {
   );
 }
 
-/** Throws UNPROCESSABLE for an always-on agent, with the addresses of its services in the workspace that calls it. */
+/** Throws UNPROCESSABLE for an always-on agent, naming the addresses of its services in the calling workspace. */
 async function checkIsStartedByCalls(deps: Pick<Deps, 'main'>, { agent, workspace, service }: Call): Promise<void> {
   if (agent.definition.run_mode !== 'always_on' || service !== undefined) return;
   const { workspaceId: agentWorkspaceId, name: agentName } = agent;
@@ -208,8 +209,8 @@ async function modelsFor(deps: Deps, { agent, workspace, input }: Call): Promise
 }
 
 /**
- * The models that can be given these files, in their order. Throws UNSUPPORTED_TYPE if there is none, or DOCUMENT_TOO_LARGE
- * if the size is all that is wrong.
+ * Returns the models that accept these files, in order of preference. Throws UNSUPPORTED_TYPE if there are none, or
+ * DOCUMENT_TOO_LARGE if only the size is the problem.
  */
 async function withFiles(
   { modelTable }: Pick<Deps, 'modelTable'>,

@@ -12,7 +12,7 @@ export type CallRequest = Incoming<CallRoute>;
 
 /**
  * Finds the version that a request calls, checks that the caller may call it, and reads the input. Sets the response
- * headers of a deprecated version. Throws what the steps throw.
+ * headers for a deprecated version. Throws what these steps throw.
  */
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
@@ -22,7 +22,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     : topOfChain(agent, headers['x-platform-max-hops']);
   Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
   const given = await readCallInput(deps, caller.workspace.id, request);
-  // Few prompts have files.
+  // Loaded lazily: few prompts have files.
   const input = givesFilesToModel(agent, given) ? (await import('../input/prompt-input.ts')).forPrompt(given) : given;
   return {
     agent,
@@ -31,7 +31,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     workspace,
     runId: incoming.requestUuid,
     triggerSource: triggerSourceOf(incoming),
-    // A run waits for its sub-calls, whatever way they are answered.
+    // A run always waits for its sub-calls, even asynchronous ones.
     isUnattended: wantsNoWait(headers) && caller.agent === undefined,
     receivedAt: incoming.receivedAt,
     lineage,

@@ -15,23 +15,25 @@ import { actingWorkspace } from './target.ts';
 
 interface Replay {
   readonly caller: Caller;
-  /** Of the former run: its id, or the first digits of it. */
+  /** Id of the original run, or the first digits of it. */
   readonly name: string;
-  /** Of the new run. */
+  /** Id of the new run. */
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
-  /** In place of the recorded input. */
+  /** Replaces the recorded input. */
   readonly input?: { readonly [member: string]: Json } | undefined;
-  /** In place of the former run's version: `v3` or `latest`. */
+  /** Replaces the original run's version: `v3` or `latest`. */
   readonly agentVersion?: string | undefined;
 }
 
 /**
- * Starts a version once more, with the input of a former run, or with another version or input of its agent. Call `finish` of
- * what is started. No run is started twice with the same `runId`.
+ * Starts a run again with its original input and version, or with another version or input. The caller must call
+ * `finish`
+ * on the result. No run is started twice with the same `runId`.
  *
- * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be repeated (an installation, a run with files or secrets in its
+ * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be replayed (an installation, a run with files or secrets in
+ * its
  * input, a deleted version), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
  */
 export async function startReplay(deps: Deps, replay: Replay): Promise<{ original: string; started: StartedCall }> {
@@ -79,7 +81,10 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
   return { original: run.id, started };
 }
 
-/** The version that a replay runs: another one of the same agent, or the run's own; of a run of `dev` what the caller's own `dev` is now. */
+/**
+ * Finds the version to replay: the requested one of the same agent, or the run's own; for a run of `dev`, the caller's
+ * current `dev`.
+ */
 async function versionOf(
   deps: Deps,
   caller: Caller,
@@ -96,7 +101,7 @@ async function versionOf(
   return userId === undefined ? undefined : findDev(deps, { ...place, userId });
 }
 
-/** Whether the input lists files of its call, as those of programs and loops do, with their paths, and those of prompts. */
+/** Whether the input lists uploaded files, either with paths as for programs and loops, or as for prompts. */
 const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
   Array.isArray(files) &&
   files.some((file) => {
@@ -104,5 +109,5 @@ const hasFiles = ({ files }: { readonly [member: string]: Json }): boolean =>
     return typeof original_name === 'string' && typeof content_type === 'string' && Number.isInteger(size_bytes);
   });
 
-/** Whether `SecretMask` replaced a value: the agent would get the mask instead of it. */
+/** Whether `SecretMask` replaced a value, in which case the agent would receive the mask. */
 const holdsMasked = (input: Json): boolean => /\[secret [A-Z][A-Z0-9_]*\]/.test(JSON.stringify(input));

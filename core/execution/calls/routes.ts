@@ -17,7 +17,7 @@ const usage = z.object({
 
 /** Media type of a body that names an upload with the input. */
 export const UPLOADED_JSON = 'application/vnd.platform.upload+json';
-/** Generated clients name it by its title. */
+/** The title names the type in generated clients. */
 export const uploadedJson = z
   .strictObject({ upload_id: z.string().describe('As `POST /uploads` answers it.') })
   .meta({ title: 'UploadedInput' });

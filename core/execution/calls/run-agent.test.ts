@@ -3,7 +3,7 @@ import { type Sandbox, SandboxLostError, type SandboxSession } from '#core/ports
 import { SecretMask } from '#core/runs/masking/masking.ts';
 import { Trace } from '#core/runs/trace/trace.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
-// The engine is loaded with the first run, for which the manual clock would not wait.
+// Imported here because the engine is otherwise loaded during the first run, for which the manual clock does not wait.
 import '../engines/code-runtime.ts';
 import '../engines/readiness.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
@@ -13,7 +13,7 @@ import { runAgent } from './run-agent.ts';
 
 const MINUTE = 60_000;
 
-/** A program in a sandbox that has no place for the first `refused` tries, each of which waits for half a minute. */
+/** A program with a sandbox that rejects the first `refused` attempts, each after half a minute. */
 function world({
   refused = 0,
   mayBeginForMs,
@@ -23,9 +23,9 @@ function world({
 }: {
   refused?: number;
   mayBeginForMs?: number;
-  /** How many tries lose their sandbox. */
+  /** Number of attempts that lose their sandbox. */
   lost?: number;
-  /** How many lose it while it opens. */
+  /** Number of attempts that lose it while it opens. */
   lostEarly?: number;
   isRetried?: boolean;
   isUnattended?: boolean;

@@ -19,13 +19,15 @@ import type { PreparedCall } from './prepare.ts';
 import { ownerOfChecks } from './schema-checks.ts';
 import { secretEnvironment } from './secrets.ts';
 
-/** Pause before a run that found no sandbox begins again. */
+/** Delay before the next attempt of a run that found no sandbox. */
 const RETRY_MS = 1000;
 
 /**
- * Runs the agent of an admitted call, until it ends or is cancelled. A run that may begin late, and for which there was no
- * sandbox, begins again until then. A run whose sandbox went away begins again once, if its manifest says so: only here, in
- * memory, so a process that dies takes the second attempt with it. Never throws.
+ * Runs the agent of an admitted call until it ends or is cancelled. If no sandbox is available, the run is retried
+ * until
+ * `mayBeginUntil`. If the sandbox is lost and the manifest allows it, the run is retried once; only this process knows
+ * of
+ * the second attempt, so it dies with the process. Never throws.
  */
 export async function runAgent(
   deps: Deps,
@@ -39,7 +41,7 @@ export async function runAgent(
     readonly trace: Trace;
     readonly live?: Pick<LiveEvents, 'add'>;
     readonly shown?: Pick<ShownOutput, 'note'>;
-    /** Of the client that made the call. */
+    /** Sends progress to the calling client. */
     readonly emit?: (event: ProgressEvent) => void;
   },
 ): Promise<EngineResult> {
@@ -112,7 +114,7 @@ export async function runAgent(
   }
 }
 
-/** Nothing has run: a loop whose model has been asked has spent something. */
+/** Whether nothing has run: a loop that has asked its model has spent something. */
 const foundNoSandbox = ({ error, usage }: EngineResult): boolean =>
   error?.code === 'RATE_LIMITED' && usage === undefined;
 

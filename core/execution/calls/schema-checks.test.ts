@@ -4,7 +4,10 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import { newWorkspace, repeated, withLittleTime } from '#test/helpers/checks.ts';
 import { checkOutput, ownerOfChecks } from './schema-checks.ts';
 
-/** Its schema, which no thread knows yet, takes more than the 10 ms that workspaces have at once in this test. */
+/**
+ * An agent whose schema is new to every thread, and so takes more than the 10 ms that workspaces have at once in this
+ * test.
+ */
 function agentOf({ id, slug }: { readonly id: string; readonly slug: string }): AgentVersion {
   const properties = repeated(400, (i) => [`${slug}_${i}`, { pattern: `^[a-z]{${i}}$` }]);
   const definition = { output_schema: { properties: Object.fromEntries(properties) } };
@@ -18,7 +21,7 @@ test("an author's output schema takes time of its own in runs of others", async 
   await checkOutput(deps, caller, agent, {});
   for (const workspace of [author, caller]) expect(() => requireCheckTime(deps, workspace)).not.toThrow();
   expect(() => requireCheckTime(deps, ownerOfChecks(agent, caller))).toThrow('has used up its time');
-  // Callers of that author are told, and nothing else.
+  // Callers of this author's agents get only a warning.
   expect(await checkOutput(deps, newWorkspace('free'), agent, {})).toEqual([
     { code: 'VALIDATION_SKIPPED', message: expect.stringContaining(`"${author.slug}" has used up its time`) },
   ]);

@@ -8,8 +8,9 @@ import type { EngineResult, Warning } from '../engines/engine.ts';
 import type { CallInput } from '../input/call-input.ts';
 
 /**
- * Checks `document`, the input with the schema's defaults, against the agent's schema, in the time of `workspace`. Returns
- * warnings about deprecated fields that the caller sent. Throws INVALID_INPUT, RATE_LIMITED.
+ * Checks `document`, the input with the schema's defaults, against the agent's schema, in the time budget of
+ * `workspace`.
+ * Returns warnings about deprecated fields that the caller sent. Throws INVALID_INPUT, RATE_LIMITED.
  */
 export async function checkInput(
   deps: CheckDeps,
@@ -47,7 +48,7 @@ export async function checkInput(
     }));
 }
 
-/** Without the list of files, unless the schema describes it. */
+/** Drops `files` from the document unless the schema declares it. */
 function asDescribed(
   schema: Readonly<Record<string, unknown>>,
   document: CallInput['document'],
@@ -58,8 +59,9 @@ function asDescribed(
 }
 
 /**
- * Whose time checks of a run take: what the author wrote decides how long they last. In runs of other workspaces it is a time of
- * its own, so that strangers do not use up the author's (`docs/interface/limits.md#checks`).
+ * Returns whose time budget pays for the checks of a run, which take as long as the author's schemas require. Runs of
+ * other
+ * workspaces use a separate budget, so that they cannot use up the author's (`docs/interface/limits.md#checks`).
  */
 export const ownerOfChecks = (agent: AgentVersion, workspace: Workspace): TimeOwner =>
   agent.workspaceId === workspace.id ? workspace : { id: `${agent.workspaceId}#others`, slug: agent.orgSlug };

@@ -13,17 +13,17 @@ import type { LlmCredentials } from '../input/call-input.ts';
 
 type Secrets = Readonly<Record<string, string>>;
 
-/** Whose secrets a run gets. */
+/** Sources of a run's secrets. */
 interface SecretSource {
-  /** The workspace that pays. */
+  /** Workspace that pays for the run. */
   readonly workspaceId: string;
-  /** The agents of other workspaces in the run's chain, its own included. */
+  /** Agents of other workspaces in the run's chain, including its own agent. */
   readonly foreign: readonly ForeignAgent[];
 }
 
 /**
- * The names of the secrets that an agent declares, each once (`docs/interface/sandbox.md#variables`). A program that names
- * its providers also gets their keys; loops and prompts never do.
+ * Returns the names of the secrets that an agent declares, without duplicates (`docs/interface/sandbox.md#variables`).
+ * Programs also get the keys of the providers that they name; loops and prompts never do.
  */
 export function declaredNames({ definition }: AgentVersion): string[] {
   const { required_secrets: required, optional_secrets: optional, supported_providers: providers } = definition;
@@ -33,8 +33,8 @@ export function declaredNames({ definition }: AgentVersion): string[] {
 }
 
 /**
- * The secrets that the agent declares, by name, and no others of the workspace; for agents of other workspaces those that
- * were granted (`docs/interface/grants.md#secrets`). Throws MISSING_SECRETS if a required one is absent.
+ * Reads the secrets that the agent declares, by name; for agents of other workspaces, only granted ones
+ * (`docs/interface/grants.md#secrets`). Throws MISSING_SECRETS if a required one is absent.
  */
 export async function declaredSecrets(
   deps: Deps,
@@ -52,11 +52,11 @@ export async function declaredSecrets(
   return values;
 }
 
-/** The secrets with the addresses that provider keys of these names are for: a key goes nowhere else. */
+/** Returns the secrets that hold the base URLs for these provider keys: a key is only sent to its own base URL. */
 const addressNames = (names: readonly string[]): string[] =>
   Object.values(PROVIDERS).flatMap(({ key }) => (key !== null && names.includes(key.secret) ? key.addressSecret : []));
 
-/** Throws MISSING_SECRETS if a required secret was not granted, whether or not there is one. */
+/** Throws MISSING_SECRETS if a required secret was not granted, whether or not it exists. */
 export async function checkGranted(deps: Pick<Deps, 'main'>, agent: AgentVersion, source: SecretSource): Promise<void> {
   const required = agent.definition.required_secrets;
   const { lacking, requestsFor } = await grantedSecrets(deps, source.workspaceId, source.foreign, required);
@@ -64,10 +64,10 @@ export async function checkGranted(deps: Pick<Deps, 'main'>, agent: AgentVersion
 }
 
 /**
- * The error for required secrets that a program would lack.
+ * Builds the error for required secrets that a program would lack.
  *
- * @param requests Those that would grant what was not granted.
- * @param isAbsent Whether some were granted, or need no grant, and do not exist.
+ * @param requests Requests to grant the missing grants.
+ * @param isAbsent Whether some secrets are granted, or need no grant, but do not exist.
  */
 export function missingSecrets(
   names: readonly string[],
@@ -77,13 +77,16 @@ export function missingSecrets(
     ...(requests.length > 0 ? [`An owner of the workspace grants them: ${requests.join('; ')}`] : []),
     ...(isAbsent ? ['Add them with PUT /workspaces/{id}/secrets.'] : []),
   ];
-  // Clients read the names between "not found in workspace: " and the full stop (docs/interface/errors.md#codes).
+  // Clients parse the names between "not found in workspace: " and the period (docs/interface/errors.md#codes).
   return new PlatformError('MISSING_SECRETS', `Secrets not found in workspace: ${names.join(', ')}.`, {
     hint: hints.join(' '),
   });
 }
 
-/** Masks every secret that the run could print: its own, the caller's provider key, the models' keys, its service key. */
+/**
+ * Builds a mask for every secret that the run could print: its own, the caller's provider key, model keys and service
+ * key.
+ */
 export const maskFor = ({
   secrets,
   credentials,
@@ -103,8 +106,9 @@ export const maskFor = ({
   });
 
 /**
- * Variables of a sandbox with the secrets, and the caller's choice of provider and model, and the caller's key. The address
- * of the workspace's own key is none for the caller's.
+ * Returns the sandbox variables for secrets and for the caller's provider, model and key. If the caller brings a key,
+ * the
+ * base URL of the workspace's own key does not apply and is dropped.
  */
 export function secretEnvironment(secrets: Secrets, credentials: LlmCredentials | undefined): Secrets {
   const { api_key, provider, model } = credentials ?? {};

@@ -18,7 +18,7 @@ function agentOf(workspaceId: string, isPublic = false): AgentVersion {
   return { workspaceId, orgSlug: workspaceId, name: 'vault', version: 1, definition } as AgentVersion;
 }
 
-/** The app of a service of the workspace `payer`; its agent belongs to `author`. */
+/** Caller for a service app of the workspace `payer`; its agent belongs to `author`. */
 function serviceOf(author: string): Caller {
   const own: ForeignAgent = { workspaceId: author, org: author, name: 'app', version: 1, firstVersion: 1 };
   const foreign = author === PAYER.id ? [] : [own];
@@ -59,7 +59,7 @@ test('the refusal of a private agent takes the same reads for versions that exis
     const answer = await call(`/owner/vault/${version}/run`, stranger.key, {}, counter.count(deps.main));
     return { status: answer.status, reads: counter.operations.length, items: counter.items, stages: counter.stages };
   };
-  // What is known of the key and of the slug is read before.
+  // Warms the caches for the key and the slug.
   await refusal('v1');
   const existing = await refusal('v1');
   expect(existing.status).toBe(403);

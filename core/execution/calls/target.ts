@@ -10,15 +10,16 @@ import { type AgentVersion, sunsetOf } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** What a request calls, and the workspace that owns the run. */
+/** Called version, and the workspace that owns the run. */
 interface Target {
   readonly agent: AgentVersion;
   readonly workspace: Workspace;
 }
 
 /**
- * Finds the version that a path names; `dev` is the caller's. Throws NOT_FOUND, and FORBIDDEN for a private agent of others,
- * in the same words for all of its versions and for those that do not exist
+ * Finds the version that a path names; `dev` is the caller's own. Throws NOT_FOUND, and FORBIDDEN for a private agent
+ * of
+ * another workspace, with the same message for existing and absent versions
  * (`docs/interface/authentication.md#access-to-agents`).
  *
  * @param isNamed Whether the caller named `caller.workspace`.
@@ -35,11 +36,11 @@ export async function findTarget(
   try {
     workspace = known && (await actingWorkspace(deps, caller, known, isNamed));
   } catch (error) {
-    // The answer takes as many reads as that for a version that does not exist.
+    // Makes as many reads as for an absent version, so that timing reveals nothing.
     if (found !== undefined) await findNewest(deps, org, name);
     throw error;
   }
-  // If no version can run, the newest is called: the error says what it lacks.
+  // If no version can run, the newest is used: the error will say what it lacks.
   const agent = found ?? (version === 'latest' ? known : undefined);
   if (agent === undefined || workspace === undefined) {
     const hint = "Each user has a version dev of one's own, from `platform dev`; agents have none.";
@@ -50,9 +51,11 @@ export async function findTarget(
 }
 
 /**
- * The workspace that owns a call's run: the one that the caller named; otherwise the agent's, if the caller is a member;
- * otherwise the caller's. Throws FORBIDDEN if the agent is private to a workspace of which the caller is not a member, or, for
- * a calling agent, to another one than its own.
+ * Returns the workspace that owns a call's run: the one that the caller named; otherwise the agent's, if the caller is
+ * a
+ * member; otherwise the caller's. Throws FORBIDDEN if the agent is private and the caller is not a member of its
+ * workspace
+ * or, for a calling agent, belongs to another workspace.
  *
  * @param isNamed Whether the caller named `caller.workspace`.
  */
@@ -64,7 +67,7 @@ export async function actingWorkspace(
 ): Promise<Workspace> {
   if (caller.agent !== undefined) {
     if (!isOpenTo(agent, agentWorkspaceOf(caller.agent))) throw isPrivate(agent);
-    // Calls of an agent belong to the workspace that it runs for.
+    // Calls of an agent belong to the workspace for which it runs.
     return caller.workspace;
   }
   const isOwn = caller.workspace.id === agent.workspaceId;
@@ -77,7 +80,8 @@ const isPrivate = (agent: AgentVersion): PlatformError =>
   new PlatformError('FORBIDDEN', `You may not call ${fullNameOf(agent)}: it is private to its workspace.`);
 
 /**
- * The response headers for a deprecated version (`docs/interface/versions.md#deprecation`); none for others. Throws
+ * Returns the response headers for a deprecated version (`docs/interface/versions.md#deprecation`); none for others.
+ * Throws
  * NOT_FOUND once the deprecation period is over.
  */
 export async function checkDeprecation(

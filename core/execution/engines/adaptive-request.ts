@@ -7,9 +7,9 @@ import type { Effort, LlmAnswer, LlmFailure, LlmRequest } from '#core/ports/llm.
 import type { EngineRun } from './engine.ts';
 import type { AskDeps, AskedAt, ModelCalls } from './model-calls.ts';
 
-/** Output tokens of an answer, thoughts included (`docs/interface/prompts.md#output-limit`). */
+/** Maximum output tokens of an answer, including thinking (`docs/interface/prompts.md#output-limit`). */
 const DEFAULT_MAX_OUTPUT_TOKENS = 32_000;
-/** For a model that has thought all of {@link DEFAULT_MAX_OUTPUT_TOKENS} and said nothing. */
+/** Limit for a second attempt, after a model used all of {@link DEFAULT_MAX_OUTPUT_TOKENS} for thinking. */
 const RAISED_MAX_OUTPUT_TOKENS = 64_000;
 
 type Question = Pick<LlmRequest, 'system' | 'messages' | 'tools' | 'json' | 'outputSchema' | 'cache'>;
@@ -20,16 +20,16 @@ export interface AdaptiveAnswer {
   readonly answer: LlmAnswer;
 }
 
-/** The models of one run, asked with room for their thoughts: an answer is never empty without a word. */
+/** Asks the models of one run with enough tokens for thinking: an answer is never silently empty. */
 export class AdaptiveModels {
   readonly #deps: AskDeps;
   readonly #run: EngineRun;
   readonly #calls: ModelCalls;
-  /** The most output tokens that models of this run take, as their providers said when they refused more. */
+  /** Maximum output tokens of this run's models, learned from providers that rejected a higher limit. */
   readonly #learnedLimits = new Map<ModelChoice, number>();
-  /** Models whose providers refused a request that let them call only one tool. */
+  /** Models whose providers rejected a forced tool choice. */
   readonly #withoutForcedTool = new Set<ModelChoice>();
-  /** Models whose providers refused the settings, which the table said they take. */
+  /** Models whose providers rejected settings that they support according to the table. */
   readonly #withoutSettings = new Set<ModelChoice>();
 
   constructor(deps: AskDeps, run: EngineRun, calls: ModelCalls) {
@@ -39,8 +39,10 @@ export class AdaptiveModels {
   }
 
   /**
-   * Asks as {@link ModelCalls} does. A model that used up its tokens thinking is asked once more, with more of them and
-   * less effort. Throws LLM_ERROR if it does so again or declines to answer, UNPROCESSABLE if the window is full, and what
+   * Asks like {@link ModelCalls}. A model that used up its tokens for thinking is asked once more, with more tokens and
+   * less
+   * effort. Throws LLM_ERROR if it does so again or declines to answer, UNPROCESSABLE if the context window is full,
+   * and what
    * `ModelCalls` throws.
    */
   async ask(
@@ -66,7 +68,7 @@ export class AdaptiveModels {
     return unlessDeclined(unlessFull({ choice, answer: second.answer }, at));
   }
 
-  /** Asks once; if a provider refuses something that can be left out, or a schema's form, once more without it. */
+  /** Asks once. If a provider rejects an optional part or the form of a schema, asks once more without it. */
   async #ask(
     models: readonly ModelChoice[],
     question: (choice: ModelChoice) => Question,
@@ -94,12 +96,12 @@ export class AdaptiveModels {
     }
   }
 
-  /** Whether a failure says what the model's provider does not take, and it was not known. */
+  /** Whether a failure reveals a limitation of the model's provider that was not known yet. */
   #hasLearnt(
     choice: ModelChoice,
     { maxOutputTokens, refusesOnly = false, isSchemaRefusal = false, refusesSettings = false }: Partial<LlmFailure>,
   ): boolean {
-    // The port knows the weaker form, and has no failure like this for the weakest one.
+    // The port knows the weaker form, and reports no such failure for the weakest one.
     if (isSchemaRefusal) return true;
     if (maxOutputTokens !== undefined) {
       if (maxOutputTokens >= (this.#learnedLimits.get(choice) ?? Number.POSITIVE_INFINITY)) return false;
@@ -129,7 +131,7 @@ export class AdaptiveModels {
     return settingsFor(provider, agent.definition.model_settings, input.llmCredentials?.settings);
   }
 
-  /** The settings as the model takes them; without any, a prompt is thought about less than providers would. */
+  /** Adapts the settings to the model. Without any, prompts use less thinking than the provider's default. */
   #fitted(
     { tools = [] }: Question,
     choice: ModelChoice,
@@ -161,7 +163,7 @@ const isLow = (effort: Effort): boolean => effort === 'none' || effort === 'low'
 const isAllThought = ({ finishReason, text, toolCalls }: LlmAnswer): boolean =>
   finishReason === 'length' && text.trim() === '' && toolCalls.length === 0;
 
-/** Half an answer is one for a prompt; the turn of a loop is not. */
+/** Throws if the context window is full, except for a prompt with a partial answer. */
 function unlessFull(asked: AdaptiveAnswer, { turn }: AskedAt): AdaptiveAnswer {
   const { finishReason, text } = asked.answer;
   if (finishReason !== 'window' || (turn === undefined && text.trim() !== '')) return asked;

@@ -14,7 +14,7 @@ import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/s
 import { runPrompt } from './direct-llm.ts';
 
 const PROMPTS = 300;
-/** Of all answers. */
+/** Fraction of wrong answers. */
 const WRONG_RATE = 0.1;
 
 let server: ScriptedLlm;
@@ -26,7 +26,7 @@ afterAll(() => server.close());
 
 type Members = { readonly [name: string]: Json };
 
-/** A schema of an author, and an output that matches it. */
+/** An author's schema, and an output that matches it. */
 interface Sample {
   readonly name: string;
   readonly schema: JsonSchema;
@@ -192,16 +192,16 @@ const MODELS: readonly ModelChoice[] = [
   { provider: 'ollama', model: 'llama3.2', apiKey: undefined },
 ];
 
-/** The answer that the model was asked for: an object, with the output in it if that is none. */
+/** The answer requested from the model: an object, which contains the output if that is not an object itself. */
 const asked = ({ right }: Sample): Members => (Array.isArray(right) ? { result: right } : (right as Members));
 
-/** Wrong so that no reading of it is right. */
+/** Answers that are wrong however they are read. */
 const HARD: readonly ((sample: Sample) => string)[] = [
   (sample) => JSON.stringify(Object.fromEntries(Object.entries(asked(sample)).slice(1))),
   (sample) => JSON.stringify({ ...asked(sample), [Object.keys(asked(sample))[0]!]: [[]] }),
   () => 'I am sorry, I would rather describe it in words.',
 ];
-/** As models answer that were told a schema, but are not held to it. */
+/** Answers of models that were told a schema but not constrained to it. */
 const SOFT: readonly ((sample: Sample) => string)[] = [
   (sample) => `Here is the result:\n\n${JSON.stringify(asked(sample))}\n\nAnything else?`,
   (sample) =>
@@ -210,7 +210,7 @@ const SOFT: readonly ((sample: Sample) => string)[] = [
     ),
 ];
 
-/** The generator of Park and Miller, between 0 and 1. */
+/** Park-Miller random number generator, values between 0 and 1. */
 function randomOf(seed: number): () => number {
   let state = seed;
   return () => {
@@ -219,7 +219,7 @@ function randomOf(seed: number): () => number {
   };
 }
 
-/** Plays all prompts; each answer is wrong at random, in the next of these ways. */
+/** Runs all prompts; each answer is wrong at random, in the next of these ways. */
 async function played(ways: readonly ((sample: Sample) => string)[], seed: number) {
   const { url } = server;
   const urls = {
@@ -262,7 +262,7 @@ async function played(ways: readonly ((sample: Sample) => string)[], seed: numbe
       trace: new Trace(deps.clock),
     });
     expect(result.error).toBeUndefined();
-    // `checkOutput` makes a warning VALIDATION_SKIPPED of each.
+    // `checkOutput` turns each into a VALIDATION_SKIPPED warning.
     if (result.dataProblems!.length > 0) skipped++;
     else expect(result.data).toEqual(sample.right);
   }
@@ -274,7 +274,7 @@ describe(`${PROMPTS} prompts of ten authors, with providers whose answers are wr
     expect(validateAgainst(schema, right)).toEqual([]);
   });
 
-  /** By seed: a single 300 has so few wrong ones that luck would decide. */
+  /** Several seeds, because a single round of 300 has so few wrong answers that chance would decide. */
   const rounds = async (ways: typeof HARD, count: number) => {
     const runs: Awaited<ReturnType<typeof played>>[] = [];
     for (let seed = 1; seed <= count; seed++) {

@@ -10,31 +10,31 @@ import { failureLine } from './program/failure-line.ts';
 import { startProblem } from './program/start-problem.ts';
 import { emptyOutputWarning, isServer, runningHint, type Script } from './program/unanswered.ts';
 
-/** Length of the end of stderr in error messages. */
+/** Length of the tail of stderr in error messages. */
 const STDERR_TAIL_CHARACTERS = 500;
-/** Of stderr in an error's details (`docs/interface/errors.md#error-envelope`). */
+/** Maximum size of stderr in an error's details (`docs/interface/errors.md#error-envelope`). */
 const DETAILS_BYTES = 4 * 1024;
-/** Length of an error message that the program wrote itself. */
+/** Maximum length of an error message from the program. */
 const MAX_ERROR_CHARACTERS = 2000;
 
 type ProgramRun = Pick<EngineRun, 'mask' | 'deadline' | 'agent' | 'runId' | 'workspaceId'>;
 
-/** A command that has ended. */
+/** A finished command. */
 interface EndedCommand {
   /** The shell line. */
   readonly command: string;
   readonly outcome: ExecOutcome;
-  /** The file that it starts, where that explains the outcome. */
+  /** File that the command starts, if it explains the outcome. */
   readonly script: Script | undefined;
 }
 
-/** Its output as text, stderr masked. */
+/** Output of the command as text, stderr masked. */
 interface Printed {
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** What the exit of a program and its output mean, masked. */
+/** Interprets the exit and the output of a program. The result is masked. */
 export function resultOfProgram(
   config: Pick<Deps['config'], 'sandboxMemoryBytes'>,
   run: ProgramRun,
@@ -110,13 +110,13 @@ function detailsOf({ workspaceId, runId }: ProgramRun, { stderr }: Printed) {
   return stderr.trim() === '' ? { log } : { stderr: shortenTo(DETAILS_BYTES, stderr), log };
 }
 
-/** The member `error` of the JSON that the program printed. */
+/** Returns the member `error` of the program's JSON output. */
 function ownMessage(printed: string, mask: SecretMask): string | undefined {
   const { error } = (parseJsonValue(printed) ?? {}) as { error?: unknown };
   return typeof error === 'string' && error !== '' ? mask.text(error).slice(0, MAX_ERROR_CHARACTERS) : undefined;
 }
 
-/** The exit code with its cause: why the program did not start, or the exception that ended it. */
+/** Describes the exit code and its cause: why the program did not start, or the exception that ended it. */
 function exitMessage({ command, outcome, script }: EndedCommand, stderr: string): string {
   const { exitCode } = outcome.exit;
   const cause = startProblem({ command, exitCode, stderr, script: script?.text }) ?? failureLine(stderr);
@@ -124,13 +124,13 @@ function exitMessage({ command, outcome, script }: EndedCommand, stderr: string)
   return cause === undefined ? `${status}.` : `${status}: ${cause}`;
 }
 
-/** Shells report a signal as 128 and its number. */
+/** Returns the signal, which shells report as an exit code of 128 plus its number. */
 function signalOf(exitCode: number): string {
   const name = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
   return name === undefined ? '' : ` (${name})`;
 }
 
-/** The JSON value that a program printed. Other text becomes `{"result": text}`, nothing `{}`, each with a warning. */
+/** Parses a program's output as JSON. Other text becomes `{"result": text}`, empty output `{}`, each with a warning. */
 function readOutput(
   printed: string,
   { mask }: ProgramRun,

@@ -9,13 +9,15 @@ import { isInterruption } from './interruption.ts';
 import { scriptToExplain } from './program/script.ts';
 import { openRunSandbox } from './run-sandbox.ts';
 
-/** Limit of one run's live output. The run's log has its own limit. */
+/** Limit for one run's live output. The run's log has its own limit. */
 const MAX_LIVE_CHARACTERS = 1024 * 1024;
 
 /**
- * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout, the exit code
- * decides (`docs/interface/sandbox.md#program-protocol`). The version must be runnable. Throws TIMEOUT, SANDBOX_ERROR
- * without a sandbox, and the reason of `run.signal` once it is aborted; failures of the program are in the result.
+ * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout; the exit code
+ * decides about success (`docs/interface/sandbox.md#program-protocol`). The version must be runnable. Throws TIMEOUT,
+ * SANDBOX_ERROR without a sandbox, and the reason of `run.signal` once it is aborted; failures of the program are in
+ * the
+ * result.
  */
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent, input } = run;
@@ -39,17 +41,17 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
       run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
   } finally {
-    // The answer does not wait for the sandbox to close.
+    // The answer is sent without waiting for the sandbox to close.
     const closed = session.close().catch((error: unknown) => {
       deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
     });
     void deps.background(closed);
-    // Such a run may begin again: the platform may have lost a sandbox in which the program is still at work.
+    // Closed before a retry, since the program may still be running in the lost sandbox.
     if (wasInterrupted) await closed;
   }
 }
 
-/** Runs a command to its end, emits what it prints at once, and returns all of it. */
+/** Runs a command to its end, emits its output live, and returns the entire output. */
 async function execLive(session: SandboxSession, run: EngineRun, request: ExecRequest): Promise<ExecOutcome> {
   const printed = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const live = { stdout: new LiveMask(run.mask), stderr: new LiveMask(run.mask) };

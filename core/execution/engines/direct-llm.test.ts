@@ -117,7 +117,7 @@ describe('runPrompt', () => {
     expect(await ask({ prompt, output_schema: { type: 'object' } })).toBe('json_object');
     expect(await ask({ prompt })).toBeUndefined();
     expect(await ask({ prompt, output_schema: { type: 'array' } })).toBeUndefined();
-    // OpenAI would refuse it.
+    // OpenAI rejects this schema.
     expect(await ask({ prompt: 'Answer.', output_schema: { type: 'object' } })).toBeUndefined();
   });
 
@@ -182,7 +182,7 @@ describe('output tokens', () => {
     server.requests.map(({ body: { max_tokens, max_output_tokens, generationConfig } }) =>
       Number(max_tokens ?? max_output_tokens ?? generationConfig.maxOutputTokens),
     );
-  /** How much the model was told to think, in each provider's form. */
+  /** Requested thinking effort, in each provider's form. */
   const efforts = () =>
     server.requests.map(
       ({ body: { output_config, reasoning, generationConfig } }) =>
@@ -387,7 +387,7 @@ describe('a provider that fails', () => {
     server.script({ key: ANTHROPIC.apiKey, turns: [{ status: 529, times: 2 }] });
     server.script({ key: OPENAI.apiKey, turns: [{ status: 401 }] });
     const { error } = await runPrompt(deps, run);
-    // The first may be there again, so that a client may call again.
+    // The first provider may have recovered, so a client may retry.
     expect(error).toMatchObject({
       code: 'LLM_ERROR',
       message: expect.stringMatching(/Anthropic.*529.*OpenAI refused/),
@@ -499,7 +499,7 @@ describe('skills that many calls begin with', () => {
     expect(await ask()).toEqual([written, undefined]);
     await deps.clock.advance(5 * 60_000);
     expect(await ask()).toEqual([undefined, undefined]);
-    // Each has its own.
+    // Other workspaces and other skills have entries of their own.
     expect(await ask({ workspaceId: 'other' })).toEqual([undefined, undefined]);
     expect(await ask({ skills: [skill(20_001)] })).toEqual([undefined, undefined]);
     const other = { ...run.agent, id: 'other' } as AgentVersion;
@@ -616,7 +616,7 @@ describe('an output with a schema', () => {
     expect(repairs).toMatchObject([{ ok: false }]);
     expect(server.requests).toHaveLength(2);
     server.reset();
-    // Of two that are as wrong, the first: a client may have seen it.
+    // If both answers are equally wrong, the first counts: a client may have seen it.
     expect((await asking([wrong, { text: '{"n": "six", "y": 1}' }])).result.data).toEqual({ n: 'five', x: 1 });
     server.reset();
     expect((await asking([{ text: 'Five.' }, { text: 'Six.' }])).result.data).toEqual({ result: 'Five.' });
@@ -816,7 +816,7 @@ describe('settings', () => {
       'gpt-4o refused its settings: it is asked without them.',
     ]);
     expect(server.requests).toHaveLength(2);
-    // Other refusals are what they are.
+    // Other rejections are passed on unchanged.
     server.queue({ status: 400, message: 'No.' });
     expect((await ask({ temperature: 0.5 }, { models: [OPENAI] })).result.error).toMatchObject({ code: 'LLM_ERROR' });
     expect(server.requests).toHaveLength(3);

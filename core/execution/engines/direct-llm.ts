@@ -11,9 +11,11 @@ import { type ReadReply, readReply } from './reply.ts';
 import { stopSignal } from './stop-signal.ts';
 
 /**
- * Runs a prompt agent: one message to a model, its reply as JSON (`docs/interface/prompts.md`). An answer that does not match
- * the agent's schema is asked for once more. Throws MISSING_INPUT_FIELDS; other failures are in the result, with what was
- * spent until then.
+ * Runs a prompt agent: one message to a model, its reply as JSON (`docs/interface/prompts.md`). If the answer does not
+ * match
+ * the agent's schema, the model is asked once more. Throws MISSING_INPUT_FIELDS; other failures are in the result, with
+ * the
+ * spending so far.
  */
 export async function runPrompt(deps: AskDeps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
@@ -56,7 +58,7 @@ class Prompt {
   readonly #run: EngineRun;
   readonly #roomy: AdaptiveModels;
   readonly #message: PromptMessage;
-  /** The same in every request of the run. */
+  /** Parts that are the same in every request of the run. */
   readonly #asked: Asked;
 
   constructor(deps: AskDeps, run: EngineRun, calls: ModelCalls, message: PromptMessage) {
@@ -84,7 +86,7 @@ class Prompt {
     return second !== undefined && isBetter(second, first) ? second : first;
   }
 
-  /** The answer to a first one that does not match; `undefined` if the provider fails: then the first one stands. */
+  /** Asks for a corrected answer. Returns `undefined` if the provider fails, in which case the first answer is used. */
   async #corrected(
     { choice, answer }: AdaptiveAnswer,
     first: ReadReply,
@@ -94,7 +96,7 @@ class Prompt {
     emit({ type: 'retry', turn: 1, attempt: 2, reason: 'VALIDATION_SKIPPED', wait_ms: 0, discard_text: true });
     const messages: LlmMessage[] = [
       this.#message,
-      // Providers refuse an empty message.
+      // Providers reject empty messages.
       ...(answer.text === '' ? [] : [answer.message]),
       { role: 'user', text: correctionOf(first) },
     ];
@@ -113,7 +115,10 @@ class Prompt {
   }
 }
 
-/** A schema that says nothing of the form leaves it to the prompt. Then JSON mode is for objects, and needs the word. */
+/**
+ * Chooses the answer's form. A schema without constraints leaves it to the prompt: JSON mode then needs objects and the
+ * word "JSON".
+ */
 function formOf({ agent }: EngineRun, { shared = '', text }: PromptMessage): Omit<Asked, 'cache'> {
   const schema = agent.definition.output_schema;
   if (schema === null) return {};

@@ -11,54 +11,54 @@ import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
 import type { ProgressEvent } from './progress.ts';
 
-/** One run, checked and admitted, as engines get it. */
+/** A checked and admitted run, as passed to engines. */
 export interface EngineRun {
   readonly runId: string;
-  /** Owns the run, provides its secrets and pays for it. */
+  /** Workspace that owns the run, provides its secrets and pays for it. */
   readonly workspaceId: string;
   readonly agent: AgentVersion;
-  /** Places where a value does not match a schema of the agent, each as text for the model. */
+  /** Returns the places where a value does not match a schema of the agent, each as text for the model. */
   readonly validate: (schema: Readonly<Record<string, unknown>>, value: Json) => Promise<readonly FieldError[]>;
-  /** The command of a tool of the agent with a model's values; `problem` is for the model. */
+  /** Fills the command of one of the agent's tools with a model's values; `problem` is for the model. */
   readonly fillCommand: (
     command: string,
     values: Readonly<Record<string, Json>>,
   ) => Promise<{ readonly command: string } | { readonly problem: string }>;
   readonly input: CallInput;
-  /** What a prompt gets of the files of its call beside the input. */
+  /** Files of a prompt's call, in addition to the input. */
   readonly promptFiles?: PromptFiles;
-  /** In the order in which the model gets them. */
+  /** Skills in the order in which the model gets them. */
   readonly skills: readonly Skill[];
-  /** Models in order of preference; the next one is for the case that a provider fails. Empty for programs. */
+  /** Models in order of preference; if a provider fails, the next one is used. Empty for programs. */
   readonly models: readonly ModelChoice[];
-  /** Whether the agent, or one above it in the chain of calls, is in strict mode. */
+  /** Whether the agent, or an agent above it in the chain of calls, is in strict mode. */
   readonly isStrict: boolean;
   /** Files for the run's sandbox besides the uploads, such as skills, by absolute path. */
   readonly files: readonly { readonly path: string; readonly content: Uint8Array }[];
   /** Environment of the run's sandbox: secrets and the platform's variables. */
   readonly env: Readonly<Record<string, string>>;
   readonly mask: SecretMask;
-  /** Epoch milliseconds. Engines end with TIMEOUT by then. */
+  /** Epoch milliseconds by which engines end with TIMEOUT. */
   readonly deadline: number;
-  /** What runs must have in common beside their agent to use one sandbox after another (`SandboxSpec.kind`). */
+  /** Key that runs of an agent must share to reuse a sandbox (`SandboxSpec.kind`). */
   readonly kind?: () => Promise<unknown>;
-  /** Whether it may have a sandbox that the host takes away when it needs the place, and that costs less (`SandboxSpec`). */
+  /** Whether the run may use a cheaper sandbox that the host may reclaim (`SandboxSpec`). */
   readonly isInterruptible?: boolean;
-  /** Whether another run waits for this one: then its sandbox takes no turn. */
+  /** Whether another run waits for this one: its sandbox then bypasses the queue. */
   readonly isSubCall?: boolean;
-  /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it on to everything they wait for. */
+  /** Aborted with a RUN_CANCELLED error when the run is cancelled. Engines pass it to everything they wait for. */
   readonly signal: AbortSignal;
-  /** Sends an event to the client that watches the run. Secrets in it are masked on the way. */
+  /** Sends an event to clients that watch the run, with secrets masked. */
   readonly emit: (event: ProgressEvent) => void;
-  /** Whether a client watches: otherwise the model answers a prompt without streaming, which costs less. */
+  /** Whether a client watches the run: otherwise a prompt is answered without streaming, which costs less. */
   readonly isWatched?: boolean;
   readonly trace: Trace;
 }
 
-/** How a run ended: with `error` or with `data`. Secrets are masked. Programs spend nothing. */
+/** Result of a run, with either `error` or `data`. Secrets are masked. Programs have no spending. */
 export interface EngineResult extends Partial<Spending> {
   readonly data?: Json;
-  /** Places where `data` does not match the agent's schema, if the engine has checked it. */
+  /** Places where `data` does not match the agent's schema; absent if the engine did not check it. */
   readonly dataProblems?: readonly FieldError[];
   readonly warnings: Warning[];
   readonly error?: PlatformError;

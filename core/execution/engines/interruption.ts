@@ -1,8 +1,9 @@
 import { PlatformError } from '#core/base/errors.ts';
 
 /**
- * The sandbox of a run went away while the run was at work, or before (`docs/interface/sandbox.md#interruptions`): its host took
- * it away, or the program ended everything in it.
+ * Error of a run that lost its sandbox while it was opening or in use (`docs/interface/sandbox.md#interruptions`): the
+ * host
+ * reclaimed it, or the program killed all of its processes.
  */
 export const interruptedError = (): PlatformError =>
   new PlatformError('INTERNAL_ERROR', 'The sandbox went away while the run was at work.', {

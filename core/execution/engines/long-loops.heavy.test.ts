@@ -30,7 +30,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Each result is a different one. */
+/** Every result is different. */
 const work = (turn: number): ScriptedTurn => ({
   thinking: `Turn ${turn}.`,
   toolCalls: Array.from({ length: CALLS }, (_, call) => ({
@@ -56,7 +56,7 @@ test.skipIf(problem !== undefined)(
     };
     const { run, events } = loopRun({
       clock,
-      // The last one is for the result only.
+      // The last turn is only for the result.
       maxTurns: TURNS + 2,
       change: {
         models: [{ provider: 'anthropic', model: 'claude-sonnet-5-5', apiKey: 'key' }],
@@ -75,7 +75,7 @@ test.skipIf(problem !== undefined)(
     );
     expect(sent).toBeLessThanOrEqual(15 * MEGABYTE);
     expect(compactions).toHaveLength(3);
-    // What the last tool counted in the files: each may lack the line end that its cut left last.
+    // The last tool counted the lines in the files: truncation may have removed the final line end of each.
     const kept = Number(/^\d{7}$/m.exec(server.requests.at(-1)!.text)?.[0]);
     const all = TURNS * CALLS * RESULT_BYTES;
     expect(kept).toBeGreaterThan(all - TURNS * CALLS - 1);

@@ -32,12 +32,12 @@ afterAll(async () => {
 
 const WINDOW = 40_000;
 const modelOf = (provider: LlmProvider): ModelChoice => ({ provider, model: `m-window-${WINDOW}`, apiKey: 'key' });
-/** Of a request: sums of it are exact. */
+/** Cost of a request; a power of two, so that sums are exact. */
 const COST = 1 / 1024;
 const ANTHROPIC = modelOf('anthropic');
 
 interface Prepared {
-  /** What the platform knows of the model. */
+  /** The platform's facts about the model. */
   readonly facts?: ModelFacts;
   readonly maxTurns?: number;
   readonly change?: Partial<EngineRun>;
@@ -70,7 +70,7 @@ const reading = (turns: number): ScriptedTurn[] => [
   ...Array.from({ length: turns - 1 }, (_, index) => ({
     thinking: `Thought ${index}.`,
     text: `I read it for the ${index}th time.`,
-    // Each call is a different one.
+    // Every call is different.
     toolCalls: [call('read_file', { path: 'notes/long.txt', limit: 2000 + index })],
   })),
 ];
@@ -93,7 +93,7 @@ describe.skipIf(problem !== undefined)('a conversation longer than three fifths 
       const shared = before.prefixes.findIndex((hash, part) => hash !== prefixes[part]);
       if (shared === -1) continue;
       beginnings.push(index);
-      // All but the first message of the user.
+      // All messages but the user's first one.
       expect(shared).toBe(server.requests[0]!.prefixes.length - 1);
       expect(isNotesRequest(before)).toBe(true);
     }
@@ -122,7 +122,7 @@ describe.skipIf(problem !== undefined)('a conversation longer than three fifths 
       `turn ${turn}: the conversation began anew, ${before_tokens} tokens became ${after_tokens}\n`,
     );
     expect(costUsd).toBeCloseTo(COST * server.requests.length);
-    // No turn of the loop's own.
+    // The request for notes is not a turn of the loop.
     expect(events.filter(({ type }) => type === 'turn_start')).toHaveLength(server.requests.length - 1);
     const shown = events.flatMap((event) => (event.type === 'text_delta' ? event.text : [])).join('');
     expect(shown).toContain('I read it for the 0th time.');
@@ -189,7 +189,7 @@ describe.skipIf(problem !== undefined)('a conversation longer than three fifths 
 });
 
 describe.skipIf(problem !== undefined)('a window that is full', () => {
-  /** Of which the platform knows nothing. */
+  /** A model about which the platform knows nothing. */
   const unknown: ModelFacts = {};
   const filling: ScriptedTurn[] = [
     ...reading(10),

@@ -21,7 +21,7 @@ import type { ProgressEvent } from './progress.ts';
 
 const LOOPS = 1000;
 const TURNS = 20;
-/** Of all requests. */
+/** Fraction of requests that fail. */
 const FAULT_RATE = 0.01;
 
 const folder = mkdtempSync(join(tmpdir(), 'steady-loops-'));
@@ -39,7 +39,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Every third turn writes its number into a file, the last but one reads the file, the last one answers what is in it. */
+/**
+ * Every third turn writes its number into a file, the second to last reads the file, and the last answers with its
+ * content.
+ */
 const isNoted = (turn: number): boolean => turn % 3 === 0;
 const work = (turn: number): ScriptedTurn => ({
   thinking: `Turn ${turn}.`,
@@ -96,12 +99,12 @@ test.skipIf(problem !== undefined)(
 );
 
 describe.skipIf(problem !== undefined)('what the model read before is read from its cache', () => {
-  /** Twelve at once are shorter: otherwise the conversation would begin anew. */
+  /** Twelve concurrent calls are shorter, so that the conversation is not compacted. */
   const written = (calls: number) => ({
     name: 'bash',
     input: { command: `head -c ${calls === 1 ? 10_240 : 1536} /dev/zero | tr '\\0' x | tee page` },
   });
-  /** The only line of the file. No two turns ask for it in the same words: such a loop would be stuck. */
+  /** Reads the only line of the file. Every turn asks in different words, because repeats would count as stuck. */
   const page = (limit: number) => ({ name: 'read_file', input: { path: 'page', limit } });
 
   test.each([
@@ -128,7 +131,8 @@ describe.skipIf(problem !== undefined)('what the model read before is read from 
         provider === 'anthropic' ? input + cacheRead + cacheWrite : input,
       );
       const reads = billed.map(({ cacheRead }) => cacheRead);
-      // All that the turn before had sent, if that was enough to be kept; OpenAI counts in steps.
+      // A turn reads the previous turn's request from the cache if it has at least this many tokens. OpenAI counts in
+      // steps.
       const least = deps.modelTable.factsOf(model).cache_from!;
       for (let turn = 3; turn <= TURNS; turn++) {
         const before = totals[turn - 2]!;
@@ -189,7 +193,7 @@ function runOf(
         supported_providers: ['anthropic'],
         custom_tools: [],
         manifest: null,
-        // The last turns are told to the model, which here answers what it was told.
+        // Extra turns: near the limit the model gets notices, and this one would answer with them.
         loop: { max_turns: TURNS + 5 },
       },
     } as unknown as AgentVersion,

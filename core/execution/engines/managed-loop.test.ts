@@ -44,7 +44,7 @@ afterAll(async () => {
 
 type Definition = Partial<AgentVersion['definition']> & Partial<LoopLimits>;
 
-/** Sessions that are open. */
+/** Open sessions. */
 const open = new Set<SandboxSession>();
 const counted: Sandbox = {
   status: () => sandbox.status(),
@@ -106,10 +106,10 @@ const call = (name: string, input: Record<string, unknown> = {}): ScriptedToolCa
 const bash = (command: string): ScriptedToolCall => call('bash', { command });
 const submit = (result: unknown = 'done'): ScriptedTurn => ({ toolCalls: [call('submit_result', { result })] });
 
-/** The results of tools in the last request to the model. */
+/** Tool results in the last request to the model. */
 const lastResults = () => resultsIn(server.requests.length - 1);
 
-/** The results of tools in the last message of a request, counted from 0. */
+/** Tool results in the last message of a request, counted from 0. */
 function resultsIn(request: number): { text: string; isError: boolean }[] {
   const { content } = server.requests[request]!.body.messages.at(-1);
   return (
@@ -123,7 +123,7 @@ function resultsIn(request: number): { text: string; isError: boolean }[] {
   );
 }
 
-/** Runs the tools in one turn and submits in the next; returns the results that the model got. */
+/** Runs the tools in one turn and submits in the next; returns the results as the model got them. */
 async function resultsOf(calls: ScriptedToolCall[], change: Partial<EngineRun> = {}, definition: Definition = {}) {
   server.queue({ toolCalls: calls }, submit());
   const { deps, run } = prepare(change, definition);
@@ -265,7 +265,7 @@ test('a text without tool calls is the result, without a sandbox', async () => {
 });
 
 describe('the sandbox', () => {
-  /** The model begins to call `name`, and answers after `goOn`. */
+  /** Makes the model begin to call `name`, and answer after `goOn`. */
   const slowly = <D extends Pick<Deps, 'llm'>>(deps: D, name: string, goOn: () => Promise<unknown>): D => ({
     ...deps,
     llm: {
@@ -411,7 +411,7 @@ describe('submit_result', () => {
     const custom_tools = [{ name: 'count', description: 'count it', command: 'true' }] as Definition['custom_tools'];
     const OPENAI: ModelChoice = { provider: 'openai', model: 'gpt-6.2-sol', apiKey: 'key-of-openai' };
     for (const models of [[ANTHROPIC], [OPENAI]]) {
-      // The first one is refused by the platform: the tools stay as they were.
+      // The platform rejects the first submission: the tools stay as they were.
       server.queue({ toolCalls: [call('submit_result', { n: null, note: null })] });
       server.queue({ toolCalls: [call('submit_result', { n: 1, note: null })] });
       const { deps, run } = prepare({ models }, { output_schema: schema, custom_tools });
@@ -545,7 +545,7 @@ describe('a turn that fails', () => {
   });
 
   test('for good ends the run with what was spent', async () => {
-    // For the turn, then for its notes.
+    // One rejection for the turn, one for its notes.
     server.queue({ ...turn, usage: { input: 70, output: 7 } }, { refusal: 'overflow' }, { refusal: 'overflow' });
     const { deps, run } = prepare();
     const { error, usage } = await runLoop(deps, run);
@@ -808,7 +808,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
   });
 
   test('tools of one turn run at the same time, with results in the order of the calls', async () => {
-    // Each waits for a file of the other.
+    // Each tool waits for a file of the other.
     const meet = (own: string, other: string) =>
       bash(`touch ${own}; until [ -e ${other} ]; do sleep 0.01; done; echo ${own}`);
     expect(await textsOf([meet('a', 'b'), meet('b', 'a')])).toEqual(['a', 'b']);
@@ -846,7 +846,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
     });
     expect(result.stderr).toMatch(/^turn 1: bash ok, \d+ ms\nturn 1: submit_result ok, \d+ ms\n$/);
     const types = run.trace.events.map(({ event_type }) => event_type);
-    // The sandbox opens while the model still writes.
+    // The sandbox opens while the model is still writing.
     expect(types.filter((type) => type.includes('_call_'))).toEqual([
       'llm_call_started',
       'llm_call_succeeded',
@@ -895,7 +895,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       );
       const variables = (text = '') => text.split('\n').filter((line) => !line.startsWith('PLATFORM_TOOL_INPUT='));
       expect(variables(plain).sort()).toEqual(variables(shell).sort());
-      // A shell has an order of its own.
+      // A shell orders its variables differently.
       expect(plain).toMatch(/\nPLATFORM_TOOL_INPUT=\S+\nSHLVL=0\n_=\S+\/env$/);
       expect(shell).not.toMatch(/\nPLATFORM_TOOL_INPUT=\S+\nSHLVL=\d\n_=\S+$/);
     });
@@ -927,7 +927,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
 
     test('are stopped at the deadline, and the log keeps what they printed', async () => {
       server.queue({ toolCalls: [bash(HANG), bash('sleep 60')], usage: { input: 7, output: 2 } });
-      // Enough for the first to begin on a busy machine.
+      // Enough time for the first tool to begin on a busy machine.
       const { deps, run, events } = prepare({ deadline: Date.now() + 5000 });
       const result = await runLoop(deps, run);
       expect(result.error).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('still at work') });

@@ -27,9 +27,9 @@ import { withoutForbiddenNulls } from './output-schema.ts';
 import { type ReadReply, readReply } from './reply.ts';
 import { type StopSignal, stopSignal } from './stop-signal.ts';
 
-/** Length of an error in progress events (`docs/interface/calls.md#streams`). */
+/** Maximum length of an error in progress events (`docs/interface/calls.md#streams`). */
 const SHOWN_ERROR_CHARACTERS = 200;
-/** Tools of one turn that run at the same time (`docs/interface/loops.md#built-in-tools`). */
+/** Maximum number of concurrent tools in one turn (`docs/interface/loops.md#built-in-tools`). */
 const MAX_AT_ONCE = 8;
 
 type LoopDeps = Pick<
@@ -38,12 +38,13 @@ type LoopDeps = Pick<
 >;
 
 /**
- * Runs an agent as a loop of a model and its tools (`docs/interface/loops.md`): each turn, the model answers and the
- * tools that it called run, until it submits a result. The loop and the keys stay here; only the tools run in the
+ * Runs an agent as a loop of a model and its tools (`docs/interface/loops.md`): in each turn the model answers and the
+ * tools
+ * that it called run, until it submits a result. The loop and the keys stay in this process; only the tools run in the
  * sandbox.
  *
- * Failures are in the result, with the spending until then: UNPROCESSABLE if the turns, the money or the model's window are
- * used up or the model goes in circles, TIMEOUT, RUN_CANCELLED, LLM_ERROR, LLM_RATE_LIMITED, LLM_KEY_REQUIRED,
+ * Failures are in the result, with the spending so far: UNPROCESSABLE if the limit of turns, cost or context window is
+ * reached or the model goes in circles, TIMEOUT, RUN_CANCELLED, LLM_ERROR, LLM_RATE_LIMITED, LLM_KEY_REQUIRED,
  * SANDBOX_ERROR, INTERNAL_ERROR.
  */
 export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineResult> {
@@ -70,7 +71,7 @@ export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineRes
     return result({ warnings: [], error: new PlatformError(error.code, message, error.extra) });
   } finally {
     stop.release();
-    // The answer does not wait for the sandbox to close, nor for an unused one to open.
+    // The answer is sent without waiting for the sandbox to close, or for an unused one to open.
     const closed = loop.close().catch((error: unknown) => {
       deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
     });
@@ -92,11 +93,11 @@ class Loop {
   readonly #repeats = new LoopDetector();
   readonly #reporter: ToolReporter;
   readonly #roomy: AdaptiveModels;
-  /** Models without those that failed in an earlier turn. */
+  /** Remaining models, without those that failed in an earlier turn. */
   #models: readonly ModelChoice[];
   readonly #calls: ModelCalls;
   readonly #startedAt: number;
-  /** A text that does not match the schema of the output, and that the model was told to correct. */
+  /** A text that does not match the output schema and that the model was asked to correct. */
   #faulty: ReadReply | undefined;
 
   constructor(deps: LoopDeps, run: EngineRun, stop: StopSignal) {
@@ -122,7 +123,7 @@ class Loop {
     return [...this.#tools.log, ...this.#reporter.log].join('');
   }
 
-  /** A model that does not manage to correct its text has answered with it. */
+  /** If the model fails to correct its text, the faulty text is the output. */
   async run(): Promise<LoopOutput> {
     try {
       const output = await this.#converse();
@@ -182,7 +183,7 @@ class Loop {
     }
   }
 
-  /** Once in a run, if a turn and time are left for it. */
+  /** Whether a correction is allowed: once in a run, if a turn and enough time remain. */
   #mayCorrect(turn: number, reply: ReadReply): boolean {
     return (
       this.#faulty === undefined &&
@@ -204,7 +205,7 @@ class Loop {
     this.#run.trace.add({ event_type: 'output_repair', payload, provider, model });
   }
 
-  /** Closes the sandbox. Tools that still run are not reported any more. */
+  /** Closes the sandbox. Tools that are still running are no longer reported. */
   close(): Promise<void> {
     this.#reporter.close();
     return this.#tools.close();
@@ -224,7 +225,7 @@ class Loop {
     });
   }
 
-  /** As {@link #ask}; if the model's window is full, asks once more in a new beginning. */
+  /** Like {@link #ask}; if the model's context window is full, compacts the conversation and asks again. */
   async #askUnlessFull(turn: number, conversation: Conversation, compaction: Compaction): Promise<LlmAnswer> {
     try {
       return await this.#ask(turn, questionOf(conversation));
@@ -234,7 +235,7 @@ class Loop {
     }
   }
 
-  /** One answer of the model. Throws what {@link AdaptiveModels} throws. */
+  /** Asks the model once. Throws what {@link AdaptiveModels} throws. */
   async #ask(turn: number, question: Question, isUnseen = false): Promise<LlmAnswer> {
     const at = { signal: this.#stop.signal, turn, isUnseen, onTool: (name: string) => this.#tools.expect(name) };
     const cached = (choice: ModelChoice) => {
@@ -248,7 +249,7 @@ class Loop {
     return answer;
   }
 
-  /** Results in the order of the calls. A result is submitted after all other tools of the turn have ended. */
+  /** Returns results in the order of the calls. A result is submitted after all other tools of the turn have ended. */
   async #callTools(
     turn: number,
     calls: readonly LlmToolCall[],
@@ -288,7 +289,7 @@ class Loop {
     return { results, submitted };
   }
 
-  /** Why a submitted result is not accepted. */
+  /** Returns why a submitted result is rejected. */
   async #refusal(input: Json | undefined): Promise<string | undefined> {
     const { required } = this.#tools;
     if (required.length > 0) return `STRICT_MODE_DEPENDENCY_REQUIRED: ${dependencyRequired(required)}`;

@@ -11,24 +11,24 @@ import type { EngineRun } from './engine.ts';
 
 export type AskDeps = Pick<Deps, 'llm' | 'modelTable' | 'clock' | 'config'>;
 
-/** Where in a run a question is asked. */
+/** Position of a question in a run. */
 export interface AskedAt {
   readonly signal: AbortSignal;
-  /** Of a loop. */
+  /** Number of the loop's turn. */
   readonly turn?: number;
-  /** The answer is not for the client. */
+  /** Whether the answer is hidden from the client. */
   readonly isUnseen?: boolean;
   /** See {@link LlmRequest.onTool}. */
   readonly onTool?: LlmRequest['onTool'];
 }
 
-/** The questions of one run to its models: emits text as it comes, traces every request and counts what was spent. */
+/** Asks the models of one run: streams text, traces every request and sums the spending. */
 export class ModelCalls {
   readonly #deps: AskDeps;
   readonly #run: EngineRun;
   readonly #steady: RetryingLlm;
   #spending: Spending;
-  /** Warnings that the trace has, or gets with the next answer. */
+  /** Warnings that are in the trace, or will be with the next answer. */
   readonly #warned = new Set<string>();
   #toTrace: string[] = [];
 
@@ -39,12 +39,12 @@ export class ModelCalls {
     this.#spending = noSpending(run.models[0]!);
   }
 
-  /** Of all requests so far, with those that failed. */
+  /** Spending of all requests so far, including failed ones. */
   get spending(): Spending {
     return this.#spending;
   }
 
-  /** Has these in the trace of the next answer, each once in a run. */
+  /** Adds warnings to the trace of the next answer, each once in a run. */
   warn(texts: readonly string[]): void {
     for (const text of texts) {
       if (this.#warned.has(text)) continue;
@@ -54,9 +54,11 @@ export class ModelCalls {
   }
 
   /**
-   * Asks `models` in order until one answers ({@link RetryingLlm}). The answer of a `turn` of a loop is streamed in any
-   * case, to see whether the provider is alive, and may begin anew: the client is told to forget its text. Throws an
-   * error of the last kind that may pass, with the messages of all providers that failed, or the reason of `signal`.
+   * Asks `models` in order until one answers ({@link RetryingLlm}). Answers in a loop's `turn` are always streamed, to
+   * detect
+   * whether the provider is alive, and may restart: the client is then told to discard the text. Throws an error of the
+   * last
+   * retryable kind with the messages of all providers that failed, or the reason of `signal`.
    */
   async ask(
     models: readonly ModelChoice[],
@@ -108,8 +110,9 @@ export class ModelCalls {
       return answered;
     } catch (error) {
       signal.throwIfAborted();
-      // It is asked again: with fewer tokens, with all tools, without its settings, with the schema in another form or, in a
-      // loop, with a shorter conversation.
+      // The model is asked again: with fewer tokens, with all tools, without its settings, with the schema in another
+      // form or, in
+      // a loop, with a shorter conversation.
       const isAskedAgain =
         isLlmFailure(error) &&
         (error.maxOutputTokens !== undefined || error.refusesOnly || error.refusesSettings || error.isSchemaRefusal);
@@ -188,7 +191,10 @@ export class ModelCalls {
     this.#run.emit({ type: 'retry', ...at, reason, wait_ms, discard_text: true });
   }
 
-  /** One error for all providers that failed, with the others that the caller could use if they limit their rates. */
+  /**
+   * Combines the errors of all failed providers into one. If they are rate limits, names the other providers the caller
+   * could use.
+   */
   #sumOf(failures: readonly PlatformError[]): PlatformError {
     const mayPass = ({ code, extra }: PlatformError): boolean => isRetryable(code) && extra.is_retryable !== false;
     const { code, extra } = failures.findLast(mayPass) ?? failures.at(-1)!;
@@ -212,7 +218,7 @@ export class ModelCalls {
   }
 }
 
-/** A request in the trace: the number of its span, and how long it took. */
+/** A request in the trace: its span number and duration. */
 interface TimedSpan {
   readonly span: number;
   readonly durationMs: number;
@@ -220,13 +226,13 @@ interface TimedSpan {
 
 const isSameModel = (next: NextTry): next is { readonly waitMs: number } => next !== undefined && 'waitMs' in next;
 
-/** The text or the thoughts of one answer on their way to a client, masked. */
+/** Masks the text or thinking of one answer on the way to a client. */
 class ShownText {
   readonly #run: EngineRun;
   readonly #live: LiveMask;
   readonly #type: 'text_delta' | 'reasoning_delta';
   readonly #isWanted: boolean;
-  /** Whether a client has got any of it. */
+  /** Whether the client has received any of it. */
   hasBegun = false;
 
   constructor(run: EngineRun, type: 'text_delta' | 'reasoning_delta', isUnseen: boolean) {

@@ -4,7 +4,7 @@ import { repairDeadline } from './output-repair.ts';
 test.each([
   [60_000, 40_000, true],
   [60_000, 45_000, false],
-  // A third of the time is left.
+  // A third of the time remains.
   [24_000, 12_000, true],
   [24_000, 17_000, false],
   [300_000, 280_000, true],

@@ -2,12 +2,12 @@ import type { Json } from '#core/base/json.ts';
 import type { JsonSchema } from '#core/ports/llm.ts';
 
 /**
- * How the output of an agent is asked for: models are asked for an object, so that of any other schema is its member
- * `result` (`docs/interface/prompts.md#schema`).
+ * Schema for the model's answer. Models are asked for an object, so any other output is its member `result`
+ * (`docs/interface/prompts.md#schema`).
  */
 export function objectSchema(schema: JsonSchema): JsonSchema {
   if (isObjectSchema(schema)) return { ...schema, type: 'object' };
-  // References start at the root, so definitions stay there.
+  // References start at the root, so definitions must stay there.
   const { $schema, $defs, definitions, ...root } = schema;
   const dialect = $schema === undefined ? {} : { $schema };
   const wrapped = (result: unknown) => ({ type: 'object', properties: { result }, required: ['result'] });
@@ -33,17 +33,18 @@ export function objectSchema(schema: JsonSchema): JsonSchema {
   };
 }
 
-/** In JSON text: to the root itself or into it, not to a definition. */
+/** Matches references in JSON text to the root or into it, except to definitions. */
 const REFERENCE_TO_ROOT = /"\$ref":"#((?!\/(?:\$defs|definitions)\/)[^"]*)"/;
 
-/** Providers accept only objects, without alternatives at the top. */
+/** Providers accept only objects without alternatives at the top level. */
 export const isObjectSchema = (schema: JsonSchema): boolean =>
   (schema.type === 'object' || (schema.type === undefined && 'properties' in schema)) &&
   !ALTERNATIVES.some((keyword) => keyword in schema);
 
 /**
- * Whether the model is told the schema: it says something about the members of an object or the elements of an array.
- * Others leave the form of the answer to the prompt.
+ * Whether the model is given the schema: it constrains the members of an object or the elements of an array. Other
+ * schemas
+ * leave the form of the answer to the prompt.
  */
 export const constrainsShape = (schema: JsonSchema): boolean =>
   isFilled(schema.properties) || isFilled(schema.items) || ALTERNATIVES.some((keyword) => keyword in schema);
@@ -53,12 +54,13 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const ALTERNATIVES = ['anyOf', 'oneOf', 'allOf', '$ref'] as const;
-/** Steps that one clean-up may take: many times what an answer of the longest kind needs. */
+/** Maximum steps of one clean-up, far more than the longest answer needs. */
 const MAX_STEPS = 200_000;
 
 /**
- * The value without the nulls that stand for members left out: models write them, and strict modes of providers have them
- * do so. A null that the schema allows stays, and so does one of a required member.
+ * Removes nulls that stand for omitted members: models write them, and providers' strict modes require them. Keeps
+ * nulls
+ * that the schema allows, and those of required members.
  */
 export const withoutForbiddenNulls = (schema: JsonSchema, value: Json): Json =>
   new NullRemover(schema).clean([schema], value);
@@ -71,7 +73,7 @@ class NullRemover {
     this.#root = root;
   }
 
-  /** @param schemas Those of which some or all hold at this place. */
+  /** @param schemas Schemas of which some or all apply at this position. */
   clean(schemas: readonly unknown[], value: Json): Json {
     if (typeof value !== 'object' || value === null || this.#steps > MAX_STEPS) return value;
     const here = this.#expanded(schemas);
@@ -109,7 +111,7 @@ class NullRemover {
     return Object.fromEntries(members);
   }
 
-  /** The schemas with those that they refer to or choose from. */
+  /** Adds the schemas that these refer to or choose from. */
   #expanded(schemas: readonly unknown[]): Record<string, unknown>[] {
     const found = new Set<Record<string, unknown>>();
     const open = [...schemas];

@@ -1,15 +1,16 @@
 import type { TokenUsage } from '#core/runs/usage/spending.ts';
 
 /**
- * The progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta`, `retry` and
- * `context_compacted` are this platform's additions.
+ * Progress events of a streamed call (`docs/interface/calls.md#streams`). `text_delta`, `retry` and `context_compacted`
+ * are
+ * additions of this platform.
  */
 export type ProgressEvent =
   | { readonly type: 'sandbox_start' }
   | { readonly type: 'setup_step'; readonly name: string; readonly status: 'started' | 'completed' | 'failed' }
   | { readonly type: 'stdout' | 'stderr'; readonly text: string }
   | { readonly type: 'heartbeat' }
-  /** The sandbox went away: what was printed is void, the program begins again. */
+  /** The sandbox was lost: the output so far is void, and the program starts again. */
   | { readonly type: 'interrupted'; readonly attempt: number }
   | { readonly type: 'output_truncated' }
   | { readonly type: 'text_delta' | 'reasoning_delta'; readonly text: string }
@@ -20,13 +21,13 @@ export type ProgressEvent =
       readonly attempt: number;
       readonly reason: string;
       readonly wait_ms: number;
-      /** The text of the turn so far is void: it comes again. */
+      /** The text of the turn so far is void and will be sent again. */
       readonly discard_text: true;
     }
   | {
       readonly type: 'context_compacted';
       readonly turn: number;
-      /** Input tokens of a request, by estimate. */
+      /** Estimated input tokens of a request. */
       readonly before_tokens: number;
       readonly after_tokens: number;
       readonly cost_usd?: number;

@@ -11,7 +11,7 @@ export type PromptMessage = Extract<LlmMessage, { role: 'user' }>;
 
 type Input = { readonly [member: string]: Json };
 
-/** Throws MISSING_INPUT_FIELDS, naming every placeholder of the prompt without a value in the input. */
+/** Throws MISSING_INPUT_FIELDS, naming every placeholder of the prompt that has no value in the input. */
 export function checkPlaceholders(prompt: string, input: Input): void {
   const missing = placeholdersOf(prompt).filter((name) => textFor(input, name) === '');
   if (missing.length === 0) return;
@@ -22,10 +22,12 @@ export function checkPlaceholders(prompt: string, input: Input): void {
 }
 
 /**
- * The message to a prompt agent's model (`docs/interface/prompts.md#message`). `shared`, the same in each call: skills,
- * each followed by a rule. `text`: the author's prompt with the input's values in place of its `{{placeholders}}`; the
- * whole input as a JSON block that nothing in it can end, unless it is empty; each text file that is not in the input, as
- * such a block. Placeholders inside values are not replaced.
+ * Builds the message to a prompt agent's model (`docs/interface/prompts.md#message`). `shared` is the same in each
+ * call:
+ * skills, each followed by a rule. `text` has the author's prompt with the input's values in place of its
+ * `{{placeholders}}`; the entire input, unless it is empty, as a JSON block that no input can terminate; and each text
+ * file
+ * that is not in the input, as another such block. Placeholders inside values are not replaced.
  *
  * Throws MISSING_INPUT_FIELDS.
  */
@@ -49,11 +51,11 @@ export function renderPrompt(
 
 const NO_FILES: PromptFiles = { files: [], texts: [] };
 
-/** As JSON, a name has no line ends and no quotes of its own. */
+/** JSON escapes line ends and quotes in the name. */
 const fileBlock = ({ name, text }: PromptFiles['texts'][number]): string =>
   `File ${JSON.stringify(name)}:\n${markdownCodeBlock('', text)}`;
 
-/** Empty if the input has no such member. */
+/** Returns the text of a member; empty if the input does not have it. */
 function textFor(input: Input, name: string): string {
   const value = Object.hasOwn(input, name) ? input[name] : undefined;
   if (value === undefined || value === null) return '';

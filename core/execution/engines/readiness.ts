@@ -8,9 +8,10 @@ import type { EngineRun } from './engine.ts';
 const INSTALL_POLL_MS = 250;
 
 /**
- * Waits until the dependencies of a program are installed, and returns the version as it is then. Throws UNPROCESSABLE
- * without a bundle, SANDBOX_ERROR if the installation failed, TIMEOUT if it does not end before the deadline, NOT_FOUND if
- * the version was deleted meanwhile, and the reason of `signal`.
+ * Waits until the dependencies of a program are installed, and returns the updated version. Throws UNPROCESSABLE
+ * without a
+ * bundle, SANDBOX_ERROR if the installation failed, TIMEOUT if it does not end before the deadline, NOT_FOUND if the
+ * version was deleted in the meantime, and the reason of `signal`.
  */
 export async function readyToRun(
   deps: Deps,
@@ -18,7 +19,7 @@ export async function readyToRun(
   { deadline, signal, trace }: Pick<EngineRun, 'deadline' | 'signal' | 'trace'>,
 ): Promise<AgentVersion> {
   let agent = version;
-  // A wait that fails ends the run, and with it the step.
+  // A failed wait ends the run, which also closes the step.
   const step = agent.install?.status === 'building' ? trace.open('setup_step', { payload: { name: 'install' } }) : 0;
   while (agent.install?.status === 'building') {
     if (deps.clock.now() + INSTALL_POLL_MS >= deadline) {

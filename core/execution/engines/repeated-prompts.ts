@@ -4,21 +4,24 @@ import type { LlmCache } from '#core/ports/llm.ts';
 import type { EngineRun } from './engine.ts';
 import type { PromptMessage } from './prompt.ts';
 
-/** A shared part shorter than this, in tokens, is not worth its place in a cache (`docs/models.md#caching`). */
+/** A shared part with fewer tokens is not worth caching (`docs/models.md#caching`). */
 const FROM_TOKENS = 4096;
-/** Rough size of a token. */
+/** Approximate characters of a token. */
 const TOKEN_CHARACTERS = 3.5;
-/** How long providers keep what was read. */
+/** Lifetime of providers' cache entries. */
 const KEPT_MS = 5 * 60_000;
-/** Callers choose skills: what is remembered of them is bounded. */
+/** Maximum number of remembered parts: callers choose skills, so the number is otherwise unbounded. */
 const MAX_REMEMBERED = 1000;
 
-/** Hash of a shared part, with who asked it -> when it was asked last, in epoch milliseconds; those asked last stand last. */
+/**
+ * Hash of a shared part and its caller -> time of the last request, in epoch milliseconds; the most recent entries are
+ * last.
+ */
 const asked = new WeakMap<Clock, Map<string, number>>();
 
 /**
- * What a provider is told about a prompt: its shared part comes again if this process asked the same within the last
- * minutes. The first call writes nothing to the cache, which has a price, as long as no second one follows.
+ * Returns the cache hint for a prompt: its shared part is cacheable if this process sent the same one within the last
+ * minutes. Cache writes cost money, so the first call writes nothing in case no second one follows.
  */
 export function promptCacheOf(clock: Clock, run: EngineRun, { shared = '' }: PromptMessage): LlmCache {
   const key = run.agent.id;

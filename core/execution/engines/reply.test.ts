@@ -61,7 +61,7 @@ describe('jsonIn', () => {
 });
 
 test('reads a reply in time that is proportional to its length', () => {
-  // For a tenth of it, a pattern that looks for the end of each block took a minute.
+  // With a pattern that searches for the end of each block, a tenth of this size took a minute.
   const reply = '```json\n'.repeat(500_000);
   expect(jsonIn(reply, OBJECT)).toBeUndefined();
 });

@@ -8,20 +8,21 @@ const FENCED = /^```(?:json)?[ \t]*\r?\n([\s\S]*?)\r?\n?```$/i;
 const BLOCK_START = /^```json[ \t]*\r?$/i;
 const BLOCK_END = /^```[ \t]*\r?$/;
 
-/** A model's reply as the output of a run. */
+/** A model's reply, read as the output of a run. */
 export interface ReadReply {
   /** Masked. */
   readonly data: Json;
   readonly warnings: Warning[];
-  /** Otherwise `data` is `{"result": text}`. */
+  /** Whether the reply is JSON; otherwise `data` is `{"result": text}`. */
   readonly isJson: boolean;
-  /** Places where `data` does not match the schema that the model was told; absent if it was told none. */
+  /** Places where `data` does not match the schema given to the model; absent if none was given. */
   readonly dataProblems?: readonly FieldError[];
 }
 
 /**
- * A model's text as the output of a run, with a warning if the text is cut, or if there is none. Of what can be read in the
- * reply of a model that was told a schema, the output is the first that matches.
+ * Reads a model's text as the output of a run, with a warning if the text is truncated or empty. If the model was given
+ * a
+ * schema and the reply can be read in several ways, the first reading that matches is the output.
  */
 export async function readReply(
   { agent, mask, validate }: Pick<EngineRun, 'agent' | 'mask' | 'validate'>,
@@ -50,7 +51,10 @@ export async function readReply(
   return readings.find(({ dataProblems }) => dataProblems.length === 0) ?? readings[0]!;
 }
 
-/** An output that is no object was asked for as the member `result` of one; a model may have answered it as it is. */
+/**
+ * An output that is not an object was requested as the member `result` of one; a model may have answered without the
+ * object.
+ */
 function readingsOf(schema: JsonSchema, value: Json): [Json, ...Json[]] {
   if (isObjectSchema(schema) || typeof value !== 'object' || value === null || Array.isArray(value)) return [value];
   const { result, ...others } = value;
@@ -58,8 +62,9 @@ function readingsOf(schema: JsonSchema, value: Json): [Json, ...Json[]] {
 }
 
 /**
- * The JSON value of a model's reply: the whole text, also inside a code fence. With the schema of the output, also the only
- * JSON block among other text, or the only object or array (`docs/interface/prompts.md#reply`).
+ * Extracts the JSON value of a model's reply: the entire text, also inside a code fence. If there is an output schema,
+ * also
+ * the only JSON block among other text, or the only object or array (`docs/interface/prompts.md#reply`).
  */
 export function jsonIn(reply: string, schema: JsonSchema | null): Json | undefined {
   const text = reply.trim();
@@ -72,7 +77,7 @@ export function jsonIn(reply: string, schema: JsonSchema | null): Json | undefin
   return schema === null ? undefined : onlyValueIn(text, schema.type === 'object' ? '{' : '{[');
 }
 
-/** The content of the JSON blocks of a Markdown text. Line by line: one pattern would search for every end anew. */
+/** Returns the contents of JSON blocks in Markdown. Works line by line: a single pattern would take quadratic time. */
 function blocksIn(text: string): string[] {
   const blocks: string[] = [];
   let open: string[] | undefined;
@@ -89,12 +94,12 @@ function blocksIn(text: string): string[] {
   return blocks;
 }
 
-/** How JSON goes on after its first bracket: other brackets are punctuation. */
+/** Characters that follow the first bracket of JSON; other brackets are punctuation. */
 const JSON_START = /\{\s*["}]|\[\s*["{[\]\-\dtfn]/y;
 
 /**
- * The only JSON value of a text that begins with one of `brackets`. A value that is cut, or looks like JSON and is none,
- * leaves the text without one: its parts are not what was asked for. Each character is read once.
+ * Returns the only JSON value in a text that begins with one of `brackets`. If a value is truncated or invalid, returns
+ * undefined: its parts are not the requested output. Reads each character once.
  */
 function onlyValueIn(text: string, brackets: string): Json | undefined {
   let found: Json | undefined;
@@ -110,7 +115,7 @@ function onlyValueIn(text: string, brackets: string): Json | undefined {
   return found;
 }
 
-/** Where the bracket at `start` is closed, texts in quotes left out. */
+/** Returns the position at which the bracket at `start` is closed, ignoring brackets in strings. */
 function endOfValue(text: string, start: number): number | undefined {
   let depth = 0;
   let inText = false;

@@ -6,7 +6,7 @@ import type { EngineResult, EngineRun } from './engine.ts';
 
 type Engine = (deps: Deps, run: EngineRun) => Promise<EngineResult>;
 
-/** An engine is loaded when it is needed: the cold start of other agents need not wait for it. */
+/** Engines are loaded on first use, so that they do not delay the cold start of other agents. */
 const ENGINES: { readonly [Name in ExecutionEngine]: () => Promise<Engine> } = {
   direct_llm: lazy(async () => (await import('./direct-llm.ts')).runPrompt),
   code_runtime: lazy(async () => {
@@ -16,7 +16,7 @@ const ENGINES: { readonly [Name in ExecutionEngine]: () => Promise<Engine> } = {
   managed_loop: lazy(async () => (await import('./managed-loop.ts')).runLoop),
 };
 
-/** Runs an agent with its engine. Never throws: every failure is in the result, so that the run gets recorded. */
+/** Runs an agent with its engine. Never throws: every failure is in the result, so that the run is recorded. */
 export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
   try {

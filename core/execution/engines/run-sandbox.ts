@@ -8,9 +8,8 @@ import type { EngineRun } from './engine.ts';
 import { interruptedError } from './interruption.ts';
 
 /**
- * Opens the sandbox of a run and writes the run's uploads and further files into it. The caller closes it. Throws
- * SANDBOX_ERROR if this host has no sandbox, or
- * the agent's layer is broken.
+ * Opens the sandbox of a run and writes the run's uploads and other files into it. The caller closes it. Throws
+ * SANDBOX_ERROR if this host has no sandbox or the agent's layer is broken.
  */
 export async function openRunSandbox(
   { sandbox, config, clock }: Pick<Deps, 'sandbox' | 'config' | 'clock'>,
@@ -19,7 +18,7 @@ export async function openRunSandbox(
 ): Promise<SandboxSession> {
   const { agent, input, trace } = run;
   run.emit({ type: 'sandbox_start' });
-  // It ends with the run, which uses it until then.
+  // The span ends with the run, which uses the sandbox until then.
   const parent = trace.open('sandbox');
   let step = trace.open('setup_step', { parent, payload: { name: 'start' } });
   let queued: number | undefined;

@@ -4,12 +4,12 @@ import type { EngineRun } from './engine.ts';
 
 export interface StopSignal {
   readonly signal: AbortSignal;
-  /** Stops the timer and the listener. */
+  /** Removes the timer and the listener. */
   release(): void;
 }
 
 /**
- * A signal that is aborted with TIMEOUT at the deadline of a run, or with the run's own reason if it is cancelled.
+ * Returns a signal that aborts with TIMEOUT at the deadline of a run, or with the run's own reason if it is cancelled.
  *
  * @param whatHung Begins the message of TIMEOUT, such as `The model had not answered`.
  */

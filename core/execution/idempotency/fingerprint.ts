@@ -3,8 +3,9 @@ import { targetOf } from '#core/http/message.ts';
 import type { CallInput } from '../input/call-input.ts';
 
 /**
- * Hash of what a call asks for: path, query, input, model and its settings. Equal for equal requests. The host and the caller's provider
- * key are not part of it.
+ * Hash of a call's request: path, query, input, model and its settings. Equal for equal requests. It excludes the host
+ * and
+ * the caller's provider key.
  */
 export function fingerprintOf(url: string, { document, uploads, isMultipart, llmCredentials }: CallInput): string {
   const { path, query } = targetOf(url)!;

@@ -56,7 +56,7 @@ const failed = (errorCode: 'SANDBOX_ERROR' | 'INTERNAL_ERROR'): RunResult => ({
   errorMessage: 'It failed.',
 });
 
-/** Makes a call as the platform does: begins its run, ends it, keeps its answer. */
+/** Makes a call as the platform does: begins its run, ends it, and stores its answer. */
 async function answer(deps: MemoryDeps, call: KeyedCall, output = 'done') {
   const runs = new RunStore(deps, WORKSPACE);
   return idempotent(deps, call, async (keep) => {
@@ -183,7 +183,7 @@ describe('a call with a key', () => {
 });
 
 describe('a call whose host died', () => {
-  /** A call whose host dies after `upTo`: it claims the key and never ends. */
+  /** Claims a key for a call whose host dies after `upTo`, so that it never ends. */
   async function abandoned(deps: MemoryDeps, upTo?: (run: NewRun, runs: RunStore) => Promise<unknown>) {
     const call = keyed(deps);
     await new Promise<void>((reached, failed) => {
@@ -238,7 +238,7 @@ describe('a call whose host died', () => {
     });
     const impatient = idempotent(deps, keyed(deps, { deadline: deps.clock.now() + 3000 }), neverCalled);
     await expect(settled(deps, impatient)).rejects.toMatchObject({ code: 'CONFLICT' });
-    // As the sweep does it at the next start.
+    // The sweep does this after the next start.
     await new RunStore(deps, WORKSPACE).finish(lost, failed('INTERNAL_ERROR'));
     const answers = await settled(
       deps,
@@ -292,7 +292,7 @@ describe('a call whose host died', () => {
         idempotent(deps, again, async () => 'made again'),
       ),
     ).toEqual({ result: 'made again' });
-    // The first attempt to prevent the run failed, as if it had begun.
+    // The first attempt to prevent the run failed, as for a run that has begun.
     expect(prevented).toEqual([first.runId, first.runId]);
     expect(deps.clock.now() - start).toBeGreaterThan(10_000);
     expect(deps.clock.now() - start).toBeLessThan(12_000);

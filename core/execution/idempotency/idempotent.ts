@@ -5,20 +5,20 @@ import { outcomeOfAbandonedCall, type Recovery } from './abandoned-call.ts';
 import { type ClaimedKey, KeyStore } from './key-store.ts';
 import { errorAnswer, type KeptAnswer } from './stored-answer.ts';
 
-/** A call that its sender may retry. */
+/** A call that its client may retry. */
 export interface KeyedCall extends Recovery {
   readonly workspaceId: string;
-  /** The sender's, 1 to 255 characters. */
+  /** The client's idempotency key, 1 to 255 characters. */
   readonly key: string;
   /** See `fingerprintOf`. Equal for retries of the same request. */
   readonly fingerprint: string;
-  /** The run that this call would begin; also the UUID of its request. */
+  /** Id of the run that this call would begin; also the UUID of its request. */
   readonly runId: string;
-  /** When this call is answered at the latest, in epoch milliseconds. */
+  /** Epoch milliseconds by which this call must be answered. */
   readonly deadline: number;
 }
 
-/** Stores the answer before it is sent, and returns the answer to send: the one that the key has. */
+/** Stores the answer before it is sent. Returns the answer to send, which is the one stored under the key. */
 export type Keep = (answer: KeptAnswer) => Promise<KeptAnswer>;
 
 const MIN_PAUSE_MS = 25;
@@ -28,13 +28,14 @@ type IdempotencyDeps = Pick<Deps, 'counters' | 'runs' | 'blobs' | 'clock' | 'con
 
 /**
  * Makes a call once, however often it is sent with its key within 24 hours: one request runs `execute`, and the others
- * wait for its answer, returned as `replayed`. `execute` calls `keep` with the answer of the run that it began. An error
- * is kept too once the run is recorded; a call that was refused before that leaves the key free.
+ * wait for its answer, returned as `replayed`. `execute` calls `keep` with the answer of the run that it began. Errors
+ * are
+ * stored as well once the run is recorded; a call that was rejected before that leaves the key free.
  *
- * If the host of the first call dies, the answer is made from the record of its run. If the run was lost as well, the
- * next retry makes the call again.
+ * If the host of the first call dies, the answer is built from the record of its run. If the run was lost as well, the
+ * next retry repeats the call.
  *
- * Throws CONFLICT if the key came with another request before, and if the first call is not done by this one's deadline.
+ * Throws CONFLICT if the key was used for another request, or if the first call has not ended by this one's deadline.
  */
 export async function idempotent<T>(
   deps: IdempotencyDeps,
@@ -49,7 +50,7 @@ export async function idempotent<T>(
     if (claimed !== undefined) {
       checkFingerprint(claimed, call);
       if (claimed.answered) return { replayed: await keys.readAnswer(claimed.answered) };
-      // Most calls are answered during the short pauses: only later is it worth a look at the run.
+      // Most calls are answered during the first, short pauses, so the run is read only later.
       const fate =
         pauseMs < MAX_PAUSE_MS ? 'pending' : await outcomeOfAbandonedCall(deps, call.workspaceId, claimed, call);
       if (fate === 'lost' && (await keys.takeOver(claimed.runId))) {
@@ -62,7 +63,7 @@ export async function idempotent<T>(
   }
 }
 
-/** Executes a call that holds its key. Throws CONFLICT if it failed and another call has taken the key over meanwhile. */
+/** Executes a call that holds its key. Throws CONFLICT if it failed and another call has taken over the key. */
 async function executeOnce<T>(
   deps: IdempotencyDeps,
   keys: KeyStore,
@@ -80,7 +81,7 @@ async function executeOnce<T>(
   }
 }
 
-/** Frees the key if no run began; otherwise keeps the error. Returns false if another call has taken the key over. */
+/** Frees the key if no run began; otherwise stores the error. Returns false if another call has taken over the key. */
 async function settleFailure(
   deps: IdempotencyDeps,
   keys: KeyStore,
@@ -89,7 +90,7 @@ async function settleFailure(
 ): Promise<boolean> {
   const run = await new RunStore(deps, workspaceId).find(runId);
   if (run === undefined) return keys.free();
-  // With `answerFrom`, the record of the run is the answer once it has ended.
+  // With `answerFrom`, the record of the ended run is the answer.
   if (answerFrom === undefined) await keys.keep(runId, errorAnswer(error, runId));
   return true;
 }

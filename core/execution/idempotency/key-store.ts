@@ -5,15 +5,15 @@ import { getLarge, putIfLarge } from '#core/ports/large-value.ts';
 import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } from '#core/ports/table.ts';
 import type { KeptAnswer } from './stored-answer.ts';
 
-/** What is stored under a key of a workspace: the call that claimed it, and its answer once there is one. */
+/** State of a workspace's key: the call that claimed it, and its answer once there is one. */
 export interface ClaimedKey {
   readonly fingerprint: string;
-  /** The run of the call. */
+  /** Id of the call's run. */
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly deadline: number;
   readonly claimedAt: number;
-  /** The item, if it holds an answer: see {@link KeyStore.readAnswer}. */
+  /** The item if it has an answer: see {@link KeyStore.readAnswer}. */
   readonly answered?: Item;
 }
 
@@ -27,12 +27,13 @@ interface Claim {
 }
 
 const KEPT_SECONDS = 24 * 3600;
-/** An item holds at most 400 KB. */
+/** Stays below DynamoDB's item limit of 400 KB. */
 const MAX_INLINE_BODY_BYTES = 300 * 1024;
 
 /**
- * Counters table: `IDEM#<workspace id>#<hash of the key> / ANSWER` holds the call that came with an `Idempotency-Key`. Its
- * state is `running` with the id of its run, then `done` with its answer, which lies in a blob if it is large.
+ * Counters table: `IDEM#<workspace id>#<hash of the key> / ANSWER` holds the call that came with an `Idempotency-Key`.
+ * Its
+ * state is `running` with the id of its run, then `done` with its answer, which is in a blob if it is large.
  */
 export class KeyStore {
   readonly #deps: Pick<Deps, 'counters' | 'blobs' | 'clock' | 'log'>;
@@ -75,8 +76,9 @@ export class KeyStore {
   }
 
   /**
-   * Stores the answer of the run `runId` and returns the answer to send: the stored one if there was one already. Never
-   * throws: if the answer cannot be stored, retries get one that is made from the run's record.
+   * Stores the answer of the run `runId` and returns the answer to send, which is an earlier stored one if it exists.
+   * Never
+   * throws: if the answer cannot be stored, retries get one that is built from the run's record.
    */
   async keep(runId: string, given: KeptAnswer): Promise<KeptAnswer> {
     const { counters, log } = this.#deps;

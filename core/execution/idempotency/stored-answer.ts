@@ -3,22 +3,22 @@ import { errorEnvelope } from '#core/http/envelope.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Run } from '#core/runs/run.ts';
 
-/** The stored answer to a call, sent again on every retry. */
+/** Stored answer to a call, sent again on every retry. */
 export interface KeptAnswer {
   readonly status: number;
   /** JSON text. */
   readonly body: string;
-  /** @default - only those that name the run */
+  /** @default - only the headers that name the run */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The answer to a call that threw `error`. */
+/** Builds the answer to a call that threw `error`. */
 export function errorAnswer(error: unknown, runId: string): KeptAnswer {
   const { status, body } = errorEnvelope(error, runId);
   return { status, body: JSON.stringify(body) };
 }
 
-/** The answer to a call whose host died, made from its run's record: the original answer without its warnings. */
+/** Builds the answer to a call whose host died from its run's record: the original answer without its warnings. */
 export const answerFromRecord = (run: Run, output: unknown): KeptAnswer =>
   run.errorCode === null
     ? resultAnswer(run, output)

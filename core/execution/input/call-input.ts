@@ -7,28 +7,28 @@ export interface LlmCredentials {
   readonly api_key?: string;
   readonly provider?: LlmProvider;
   readonly model?: string;
-  /** Of the settings that the agent's author leaves to callers. */
+  /** Values of the settings that the agent's author lets callers change. */
   readonly settings?: ModelSettings;
 }
 
-/** A file of the call, with its path in the agent's sandbox. */
+/** An uploaded file of the call, with its path in the agent's sandbox. */
 export interface Upload {
   readonly path: string;
-  /** The client's name for it. */
+  /** File name sent by the client. */
   readonly name: string;
-  /** As the client said. */
+  /** Content type sent by the client. */
   readonly contentType: string;
   readonly content: Uint8Array;
 }
 
 /** The input of a call (`docs/interface/calls.md#input`). */
 export interface CallInput {
-  /** The agent's stdin, also shown in the run's record. Without the reserved member `llm_credentials`. */
+  /** The agent's stdin, also shown in the run's record, without the reserved member `llm_credentials`. */
   readonly document: { readonly [member: string]: Json };
   readonly uploads: readonly Upload[];
   readonly isMultipart: boolean;
   readonly llmCredentials?: LlmCredentials;
 }
 
-/** Where the agent finds its uploads. */
+/** Folder with the uploads in the agent's sandbox. */
 export const UPLOAD_FOLDER = '/tmp/uploads';

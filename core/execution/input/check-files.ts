@@ -10,7 +10,9 @@ import type { CallInput, Upload } from './call-input.ts';
 
 const MAX_SHOWN_MEMBERS = 10;
 
-/** Extensions of types that are told by content. Those of `application/zip` name the many formats that are archives. */
+/**
+ * Extensions of types that are detected by content. Those of `application/zip` name the many formats that are archives.
+ */
 const EXTENSIONS: { readonly [mediaType: string]: readonly string[] } = {
   'image/png': ['.png'],
   'image/jpeg': ['.jpg', '.jpeg', '.jpe'],
@@ -28,7 +30,7 @@ const EXTENSIONS: { readonly [mediaType: string]: readonly string[] } = {
   'application/zip': ['.zip', '.docx', '.xlsx', '.pptx', '.odt', '.ods', '.odp', '.epub', '.jar'],
   'application/gzip': ['.gz', '.tgz'],
 };
-/** Other names of these types. */
+/** Aliases of these types. */
 const ALIASES: { readonly [name: string]: string } = {
   'image/jpg': 'image/jpeg',
   'image/heif': 'image/heic',
@@ -39,8 +41,8 @@ const ALIASES: { readonly [name: string]: string } = {
 };
 
 /**
- * Throws UNSUPPORTED_TYPE for files that the agent does not accept, told by their content, and INVALID_INPUT for more
- * files than it accepts.
+ * Throws UNSUPPORTED_TYPE for files whose content the agent does not accept, and INVALID_INPUT for more files than it
+ * accepts.
  */
 export function checkFiles(agent: AgentVersion, { uploads }: CallInput): void {
   if (uploads.length === 0) return;
@@ -52,7 +54,7 @@ export function checkFiles(agent: AgentVersion, { uploads }: CallInput): void {
       `${refOf(agent)} takes ${rules.max === 1 ? 'one file' : `${rules.max} files`} at most (max_files); this call has ${uploads.length}.`,
     );
   }
-  // Without a list, nothing of the content is looked at.
+  // Without a list, the content is not inspected.
   if (rules.accept.length === 0) return;
   for (const upload of uploads) {
     const type = fileTypeOf(upload.content);
@@ -78,7 +80,9 @@ function takesNone(agent: AgentVersion): PlatformError {
 const isAccepted = ({ accept }: FileRules, upload: Upload, type: FileType): boolean =>
   accept.some((entry) => (entry.startsWith('.') ? hasExtension : hasMediaType)(entry, upload, type));
 
-/** By its content if that tells; else by its name, unless the content is something else that is known. */
+/**
+ * Compares by content if its type is known. Otherwise compares by name, unless the content is of another known type.
+ */
 function hasExtension(extension: string, { name }: Upload, { mediaType, kind }: FileType): boolean {
   const isNamed = name.toLowerCase().endsWith(extension);
   const [promised] = Object.entries(EXTENSIONS).find(([, extensions]) => extensions.includes(extension)) ?? [];
@@ -86,11 +90,11 @@ function hasExtension(extension: string, { name }: Upload, { mediaType, kind }: 
   return promised === mediaType && (isNamed || promised !== 'application/zip');
 }
 
-/** All texts have one type by content: which of them it is, only their sender knows. */
+/** All texts have the same type by content, so the client's type decides. */
 function hasMediaType(entry: string, upload: Upload, { mediaType, kind }: FileType): boolean {
   if (entry === '*/*') return true;
   if (kind === 'text') return [mediaType, textTypeOf(upload)].some((type) => matches(entry, type));
-  // Such a format is an archive by its content.
+  // By its content, a format based on ZIP is only an archive.
   if (mediaType === 'application/zip') return matches(entry, mediaType) || matches(entry, plainType(upload));
   return matches(ALIASES[entry] ?? entry, mediaType);
 }
@@ -100,7 +104,7 @@ const matches = (entry: string, mediaType: string): boolean =>
 
 const plainType = ({ contentType }: Upload): string => contentType.split(';')[0]!.trim().toLowerCase();
 
-/** What the sender says that a text is, where it may be: not an image. */
+/** Returns the client's type of a text file if it is plausible for text, unlike an image type. */
 export function textTypeOf(upload: Upload): string {
   const said = plainType(upload);
   const isText =

@@ -6,7 +6,7 @@ import type { ModelSettings } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { LlmCredentials } from './call-input.ts';
 
-/** Returns the value as the schema says. Throws INVALID_INPUT, which names it `what`. */
+/** Returns the parsed value. Throws INVALID_INPUT, naming the value `what`, if it does not match the schema. */
 export function checkShape<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
   const { data, error } = schema.safeParse(value);
   if (error === undefined) return data;
@@ -17,14 +17,14 @@ export function checkShape<T>(schema: z.ZodType<T>, value: unknown, what: string
   );
 }
 
-/** Throws INVALID_INPUT, which names it `what`, if the value is not a JSON object. */
+/** Throws INVALID_INPUT, naming the value `what`, if it is not a JSON object. */
 export function asObject(value: unknown, what: string): Record<string, Json> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, Json>;
   const kind = value === null ? 'null' : Array.isArray(value) ? 'an array' : `a ${typeof value}`;
   throw new PlatformError('INVALID_INPUT', `${what} must be a JSON object, but it is ${kind}.`);
 }
 
-/** Takes `llm_credentials`, the member that is named `field` in errors, out of a document. Throws INVALID_INPUT. */
+/** Removes `llm_credentials` from a document and returns it; errors call it `field`. Throws INVALID_INPUT. */
 export function splitCredentials(document: Record<string, Json>, field: string) {
   const { llm_credentials: given, ...rest } = document;
   if (given === undefined) return { rest, llmCredentials: undefined };
@@ -44,7 +44,7 @@ export function splitCredentials(document: Record<string, Json>, field: string) 
   return { rest, llmCredentials: { api_key, provider, model, ...checked } as LlmCredentials };
 }
 
-/** Throws INVALID_INPUT, which names the setting that is wrong. `what` begins with a quotation mark. */
+/** Throws INVALID_INPUT, naming the invalid setting. `what` begins with a quotation mark. */
 function checkSettings(value: Json, what: string): ModelSettings {
   const { data, error } = callerSettingsShape.safeParse(value);
   if (error === undefined) return data;

@@ -3,10 +3,10 @@ import type { Json } from '#core/base/json.ts';
 import { countText, sizeText } from '#core/base/size-text.ts';
 import { isSurelyWithin } from '#core/ports/large-value.ts';
 
-/** More than models read, and what a function of 512 MB on AWS has room for (docs/costs.md). */
+/** More than models can read, and what a 512 MB function on AWS has memory for (docs/costs.md). */
 const MAX_BYTES = 10 * 1024 ** 2;
 
-/** Checks the input of an agent whose model is given it. Throws DOCUMENT_TOO_LARGE. */
+/** Checks the size of an input that goes to a model. Throws DOCUMENT_TOO_LARGE. */
 export function checkModelInput(document: { readonly [member: string]: Json }): void {
   if (isSurelyWithin(MAX_BYTES, document as Json)) return;
   const bytes = Buffer.byteLength(JSON.stringify(document));

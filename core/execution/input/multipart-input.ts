@@ -10,7 +10,7 @@ import { asObject, checkShape, splitCredentials } from './members.ts';
 
 export type InputDeps = Pick<Deps, 'config' | 'blobs' | 'clock'>;
 
-/** File systems allow 255 bytes; the number in front of the name needs a few. */
+/** File systems allow 255 bytes; the number that is prepended to the name needs a few. */
 const MAX_FILE_NAME_BYTES = 200;
 
 const PARTS = ['file', 'files', 'files[]', 'uploads', 'metadata'];
@@ -25,7 +25,7 @@ const uploadedFiles = z
   )
   .max(100);
 
-/** The input in a multipart body: its files, the uploads that it names, and its metadata. */
+/** Reads the input from a multipart body: its files, the uploads that it names, and its metadata. */
 export async function fromMultipart(deps: InputDeps, workspaceId: string, form: Multipart): Promise<CallInput> {
   checkParts(form);
   const { metadata } = form.fields;
@@ -58,7 +58,7 @@ function checkParts({ files, fields }: Multipart): void {
   );
 }
 
-/** The files in the body, then the uploads that the part "uploads" names. */
+/** Reads the files in the body, then the uploads that the part "uploads" names. */
 async function readFiles(deps: InputDeps, workspaceId: string, { files, fields }: Multipart) {
   const direct = files.filter((file) => file.field !== 'metadata' && file.field !== 'uploads');
   const named =
@@ -83,7 +83,7 @@ function parseMetadata(text: string | undefined): Record<string, Json> {
 
 const parsePart = (name: string, text: string): Json => parseJson(Buffer.from(text), `The part "${name}"`);
 
-/** The client's file name with only letters, digits, dot, dash and underscore. The document has the original name. */
+/** Reduces the client's file name to letters, digits, dot, dash and underscore. The document has the original name. */
 function safeName(name: string): string {
   const base = name.split(/[/\\]/).at(-1)!.normalize('NFKD');
   const safe = base.replaceAll(/[^A-Za-z0-9._-]+/g, '_').slice(-MAX_FILE_NAME_BYTES);

@@ -6,8 +6,9 @@ import type { HttpRequest } from '#core/http/message.ts';
 type JsonObject = { readonly [member: string]: Json };
 
 /**
- * Reads the payload of a webhook; `undefined` without a body. Senders need no header: a JSON body is accepted with any
- * content type.
+ * Reads the payload of a webhook; `undefined` without a body. A JSON body is accepted with any content type, so senders
+ * need
+ * no header.
  *
  * Throws INVALID_INPUT for a body that is not JSON, UNSUPPORTED_TYPE if its content type is not JSON either,
  * DOCUMENT_TOO_LARGE.
@@ -32,8 +33,9 @@ export async function readPayload(
 }
 
 /**
- * The input of the run: members of the payload override stored ones; a payload that is not an object becomes `data`. A sender
- * chooses no model: `llm_credentials` is left out, so that no record keeps a key that was sent by mistake.
+ * Builds the input of the run: members of the payload override stored ones; a payload that is not an object becomes
+ * `data`.
+ * Senders cannot choose a model: `llm_credentials` is dropped, so that no record keeps a key that was sent by mistake.
  */
 export function mergeInput(input: JsonObject, payload: Json | undefined): JsonObject {
   if (payload === undefined) return input;

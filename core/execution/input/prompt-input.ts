@@ -10,20 +10,20 @@ import { type ModelFile, modelFileOf, shownName } from '#core/models/file-limits
 import type { CallInput, Upload } from './call-input.ts';
 import { textTypeOf } from './check-files.ts';
 
-/** Of all files of a call that a model gets. In base64, providers take them in one request. */
+/** Limit for all files of a call that a model gets. Providers accept this size, in base64, in one request. */
 export const MAX_FILE_BYTES = 20 * 1024 ** 2;
-/** Of all texts among them: more than any model reads. */
+/** Limit for all text files among them: more than any model can read. */
 const MAX_TEXT_BYTES = 5 * 1024 ** 2;
-/** Where clients put the text of a file, in this order (`docs/interface/files.md#text`). */
+/** Fields that clients use for the text of a file, in order of preference (`docs/interface/files.md#text`). */
 const TEXT_FIELDS = ['code', 'content', 'text', 'source', 'input', 'file_content', 'body'];
 
-/** The files of a prompt's call that are not in its input. */
+/** Uploaded files that are passed to a prompt's model separately from the input. */
 export interface PromptFiles {
   readonly texts: readonly { readonly name: string; readonly text: string }[];
   readonly files: readonly ModelFile[];
 }
 
-/** A call's input for a prompt: the members of `metadata` beside a list of the files, by name, type and size. */
+/** Builds a prompt's input from a call: the members of `metadata`, and a list of the files by name, type and size. */
 export function forPrompt({ document, uploads, ...input }: CallInput): CallInput {
   if (!input.isMultipart) return { ...input, document, uploads };
   const members = (document.metadata ?? {}) as CallInput['document'];
@@ -46,9 +46,10 @@ export function forPrompt({ document, uploads, ...input }: CallInput): CallInput
 }
 
 /**
- * What a prompt gets of the files of its call: a text fills the field that clients use for it, if the input lacks that
- * field; everything else is beside the input. Throws INVALID_INPUT for an empty file, DOCUMENT_TOO_LARGE, and
- * UNSUPPORTED_TYPE for what no model reads.
+ * Reads the files of a prompt's call: a text fills the field that clients use for it, if the input lacks that field;
+ * all
+ * others are passed separately from the input. Throws INVALID_INPUT for an empty file, DOCUMENT_TOO_LARGE, and
+ * UNSUPPORTED_TYPE for types that no model reads.
  */
 export function readPromptFiles(
   definition: Pick<AgentDefinition, 'input_schema' | 'prompt'>,
@@ -107,7 +108,7 @@ const bytes = (count: number): string => `${countText(count)} bytes`;
 
 const isEmpty = (value: Json | undefined): boolean => value === undefined || value === null || value === '';
 
-/** The field for the text of a file. Without a schema, the placeholders of the prompt are the fields. */
+/** Returns the field for the text of a file. Without a schema, the placeholders of the prompt are the fields. */
 function textField(definition: Pick<AgentDefinition, 'input_schema' | 'prompt'>): string | undefined {
   const own = fileProperty(definition.input_schema);
   if (own !== undefined && own.schema.type !== 'array') return own.name;

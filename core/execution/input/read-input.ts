@@ -9,7 +9,7 @@ import { asObject, checkShape, splitCredentials } from './members.ts';
 import { fromMultipart, type InputDeps } from './multipart-input.ts';
 
 /**
- * Reads the body of a call, and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,
+ * Reads the body of a call and the uploads of `workspaceId` that it names. Throws INVALID_INPUT, NOT_FOUND,
  * UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE.
  */
 export async function readCallInput(deps: InputDeps, workspaceId: string, request: HttpRequest): Promise<CallInput> {

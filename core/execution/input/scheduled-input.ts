@@ -4,7 +4,7 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
 import type { CallInput } from './call-input.ts';
 
-/** The moment of a scheduled run stands for input that a prompt's placeholders ask for and that was not sent. */
+/** Fills input members that a prompt's placeholders name and that were not sent with the moment of a scheduled run. */
 export function withMoment(
   agent: AgentVersion,
   scheduled: ScheduledMoment | undefined,
@@ -12,7 +12,7 @@ export function withMoment(
 ): CallInput['document'] {
   if (scheduled === undefined || !engineTraits(agent).hasPlaceholders) return document;
   const asked = placeholdersOf(agent.definition.prompt ?? '');
-  // Few prompts ask for it.
+  // Few prompts use the moment.
   if (!asked.some((name) => name.startsWith('scheduled_'))) return document;
   const members = Object.entries(momentView(scheduled)).filter(([name]) => asked.includes(name));
   return { ...Object.fromEntries(members), ...document };

@@ -11,15 +11,16 @@ import type { InstallLog } from './install-log.ts';
 
 const INSTALL_MEMORY_BYTES = 2 * 1024 ** 3;
 const INSTALL_DISK_BYTES = 1536 * 1024 ** 2;
-/** Of a packed layer. */
+/** Maximum size of a packed layer. */
 const MAX_ARCHIVE_BYTES = 512 * 1024 ** 2;
 const MAX_PROBLEM_CHARACTERS = 500;
 
 type BuildDeps = Pick<Deps, 'config' | 'main' | 'blobs' | 'sandbox' | 'clock'>;
 
 /**
- * Installs dependencies in a sandbox with network and stores the result as the announced blob that the version's
- * installation names. Returns it, or the reason if the installation failed. Throws if the sandbox cannot be opened.
+ * Installs dependencies in a sandbox with network access and stores the result as the announced blob that the version's
+ * installation names. Returns the blob, or the reason if the installation failed. Throws if the sandbox cannot be
+ * opened.
  *
  * @param deadline Epoch milliseconds.
  */
@@ -46,7 +47,7 @@ export async function buildLayer(
   }
 }
 
-/** No secret enters this sandbox. */
+/** Opens a sandbox without any secrets. */
 function openInstallSandbox(
   { sandbox, config }: BuildDeps,
   version: AgentVersion,
@@ -71,8 +72,8 @@ function openInstallSandbox(
 }
 
 /**
- * Packs what was installed and stores it, checked as it is read: nothing of the installation runs any more, and nothing is
- * stored that no layer may hold. Returns the blob, or the reason for a failure.
+ * Packs the installed files and stores them, checking them while reading: no process of the installation is running any
+ * more, and content that a layer may not have is never stored. Returns the blob, or the reason for a failure.
  */
 async function storeLayer(
   { blobs, clock }: BuildDeps,
@@ -111,7 +112,7 @@ async function* packedLayer(session: SandboxSession, timeoutMs: number): AsyncGe
   }
 }
 
-/** Returns the reason if the command failed. */
+/** Runs a command. Returns the reason if it failed. */
 async function runCommand(
   { clock, config }: BuildDeps,
   session: SandboxSession,

@@ -4,10 +4,10 @@ import { emptyBody, type RunBody } from '#core/runs/run.ts';
 import type { RunStore } from '#core/runs/store.ts';
 import { installerError } from './installer-error.ts';
 
-/** Minimum time between two writes of a running installation's output. */
+/** Minimum interval between writes of a running installation's output. */
 const PROGRESS_INTERVAL_MS = 1000;
 
-/** Collects what an installation prints, and writes it to the run's record while it runs. */
+/** Collects the output of an installation, and writes it to the run's record while it runs. */
 export class InstallLog {
   readonly #clock: Clock;
   readonly #runs: RunStore;
@@ -31,7 +31,7 @@ export class InstallLog {
     await this.#runs.saveProgress(this.#run.id, this.#run.startedAt, this.body());
   }
 
-  /** Adds a line of the platform's own to stdout. */
+  /** Adds a line from the platform to stdout. */
   note(line: string): void {
     this.#text.stdout += `${line}\n`;
   }
@@ -41,7 +41,7 @@ export class InstallLog {
     return { ...emptyBody(null), stdout: shortenLog(stdout), stderr: shortenLog(stderr) };
   }
 
-  /** What the installer gives as its reason, by stderr, where pip and npm write errors, or by stdout if stderr is empty. */
+  /** Returns the installer's reason, from stderr, where pip and npm write errors, or from stdout if stderr is empty. */
   problem(): string {
     return installerError(this.#text.stderr.trim() || this.#text.stdout);
   }

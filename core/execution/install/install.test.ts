@@ -12,7 +12,7 @@ import { runInstall } from './install.ts';
 
 const BUNDLE = zipOf({ 'main.py': 'print("{}")', 'requirements.txt': 'six==1.17.0\n' });
 
-/** A platform that hands its installation jobs to `take`. */
+/** Creates a platform that passes its installation jobs to `take`. */
 async function setUp(take: (job: InstallJob) => Promise<void>) {
   const deps = memoryDeps();
   const host = { ...deps, startInstall: take };
@@ -23,7 +23,7 @@ async function setUp(take: (job: InstallJob) => Promise<void>) {
     return (await app(new Request(`http://platform.test${path}`, { ...init, headers }))).json();
   };
   const post = (path: string, body: string | FormData, headers = {}) => ask(path, { method: 'POST', body, headers });
-  /** Returns the answer to the upload of the code. */
+  /** Publishes a program and returns the answer to the upload of its code. */
   const publish = async (name: string) => {
     const agent = { name, type: 'tool', description: 'x', required_secrets: [] };
     const made = await post('/agents', JSON.stringify(agent), { 'content-type': 'application/json' });
@@ -94,7 +94,7 @@ test('an installation whose process died has failed once its time is up, and may
   expect(call).toMatchObject({
     error: { code: 'SANDBOX_ERROR', message: expect.stringContaining('The installation was interrupted') },
   });
-  // Late work of the dead process changes nothing.
+  // Late writes of the dead process change nothing.
   await runInstall({ ...deps, listeners: agentListeners(deps) }, jobs[0]!);
   expect(await ask(`/agents/${versionId}`)).toMatchObject(failed);
 

@@ -21,9 +21,11 @@ type InstallDeps = Pick<
 };
 
 /**
- * Installs the dependencies of the version that a job names. Does nothing if the version's record no longer waits for
- * this job, or if the job's run exists already: a job may be delivered twice. Then the workspace has its place for another
- * installation again. Throws if a record cannot be read or written.
+ * Installs the dependencies of the version that a job names, then releases the workspace's installation slot. A no-op
+ * if the
+ * version's record no longer waits for this job, or if the job's run already exists, since a job may be delivered
+ * twice.
+ * Throws if a record cannot be read or written.
  */
 export async function runInstall(deps: InstallDeps, { versionId, runId }: InstallJob): Promise<void> {
   const version = await findAnyVersion(deps, versionId, ANYONE);
@@ -45,7 +47,7 @@ async function installVersion(deps: InstallDeps, version: AgentVersion, runId: s
   if (failure === undefined) await makeCurrent(deps, version);
 }
 
-/** Installs, recorded as the run `runId` and in the version. Returns the reason for a failure. */
+/** Installs, and records the result in the run `runId` and in the version. Returns the reason for a failure. */
 async function recordInstall(
   deps: InstallDeps,
   version: AgentVersion,
@@ -84,7 +86,7 @@ async function recordInstall(
   return failure;
 }
 
-/** Returns the reason for a failure. */
+/** Builds the layer and attaches it to the version. Returns the reason for a failure. */
 async function buildAndAttach(
   deps: InstallDeps,
   version: AgentVersion,

@@ -1,25 +1,26 @@
 import { shortenTo } from '#core/runs/masking/masking.ts';
 import { failureLine } from '../engines/program/failure-line.ts';
 
-/** Of the output that the error of an installation quotes. */
+/** Maximum length of the output quoted in an installation's error. */
 const QUOTED_BYTES = 4 * 1024;
-/** The installer's own line stands near the end. */
+/** Length of the tail that is searched: the installer's own line is near the end. */
 const SEARCHED_CHARACTERS = 64 * 1024;
 const MAX_LINE_CHARACTERS = 500;
 
-/** The lines between pip's "[12 lines of output]" and its end are those of a build. */
+/** pip prints the output of a build between "[12 lines of output]" and its end mark. */
 const BUILD_OUTPUT = /^ *╰─> \[\d+ lines? of output\]$/;
 const BUILD_OUTPUT_ENDS = /^ *\[end of output\]$/;
 const PIP_ERROR = /^ERROR: /;
-/** These follow the line that names the cause. */
+/** Summary lines, which follow the line with the cause. */
 const PIP_SUMMARY = /^ERROR: (ResolutionImpossible|Failed to build|Failed building|Could not build wheels)/;
 const NPM_ERROR = /^npm (?:error|ERR!) ?/;
-/** Lines of npm that say where, not why. */
+/** Lines of npm that give a location instead of a cause. */
 const NPM_PLACE = /^(?:code|errno|syscall|path|dest|file|signal|command|cwd) |^A complete log of this run|^\s*$/;
 
 /**
- * Why pip or npm failed, by its output: first its decisive line (the requirement that pip did not find, npm's own reason,
- * the exception of a build), then the beginning and the end of the output, 4 KB.
+ * Describes why pip or npm failed, from its output: first the decisive line (the requirement that pip did not find,
+ * npm's
+ * own reason, the exception of a build), then the beginning and the end of the output, 4 KB.
  */
 export function installerError(output: string): string {
   const text = output.trim();
@@ -42,7 +43,7 @@ function decisiveLine(text: string): string | undefined {
 
 const failureOf = (lines: readonly string[]): string | undefined => failureLine(lines.join('\n'));
 
-/** The exception of a package's own build. pip indents what the build printed. */
+/** Finds the exception of a package's own build. pip indents the build's output. */
 function failedBuild(lines: readonly string[]): string | undefined {
   const end = lines.findLastIndex((line) => BUILD_OUTPUT_ENDS.test(line));
   const start = lines.findLastIndex((line, index) => index < end && BUILD_OUTPUT.test(line));

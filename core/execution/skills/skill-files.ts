@@ -4,7 +4,8 @@ import type { Skill } from './skills.ts';
 const SKILLS_FOLDER = '/home/user/platform/skills';
 
 /**
- * The files of a run's skills in its sandbox (`docs/interface/skills.md#files`): a `manifest.json`, each text as
+ * Builds the files of a run's skills for its sandbox (`docs/interface/skills.md#files`): a `manifest.json`, each text
+ * as
  * `<org>_<name>_<version>.md`, and the skill's other files in a folder of that name.
  */
 export function skillFiles(skills: readonly Skill[]): { path: string; content: Uint8Array }[] {
@@ -23,6 +24,6 @@ export function skillFiles(skills: readonly Skill[]): { path: string; content: U
   );
 }
 
-/** Variables of a sandbox with {@link skillFiles}. */
+/** Environment variables for {@link skillFiles}. */
 export const skillEnvironment = (skills: readonly Skill[]): Record<string, string> =>
   skills.length === 0 ? {} : { PLATFORM_SKILLS_DIR: SKILLS_FOLDER };

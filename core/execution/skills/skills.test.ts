@@ -16,7 +16,7 @@ type Manifest = Readonly<Record<string, unknown>>;
 const SKILL = { type: 'skill', description: 'How we write.', prompt: 'Be brief.' };
 const PUBLIC = { ...SKILL, is_public: true, allow_local_download: true };
 
-/** Two organizations: `acme` has the agents, `bolt` calls them. */
+/** Creates two organizations: `acme` has the agents, `bolt` calls them. */
 async function setUp() {
   const deps = memoryDeps();
   const [acme, bolt] = [await addUser(deps, 'acme'), await addUser(deps, 'bolt')];
@@ -216,7 +216,7 @@ describe('in a sandbox', () => {
         const files = skillFiles([skill({ files: paths.map((each) => ({ path: each, content: '' })) })]);
         for (const file of files) {
           expect(file.path).toMatch(/^\/home\/user\/platform\/skills\/./);
-          // `..` only as part of a name leads nowhere else.
+          // `..` is only part of a name, not a parent folder.
           expect(posix.normalize(file.path)).toBe(file.path);
         }
         expect(new Set(files.map((file) => file.path)).size).toBe(files.length);

@@ -15,11 +15,11 @@ export interface Skill {
   readonly description: string;
   /** The Markdown of SKILL.md without its front matter. */
   readonly text: string;
-  /** The files beside SKILL.md. */
+  /** Other files of the skill besides SKILL.md. */
   readonly files: readonly { readonly path: string; readonly content: string }[];
 }
 
-/** The values of the headers with which a caller chooses skills. */
+/** Header values with which a caller chooses skills. */
 export interface SkillHeaders {
   /** `X-Platform-Skills`: references to add, separated by commas. */
   readonly skills?: string;
@@ -33,22 +33,24 @@ export interface SkillHeaders {
 const MAX_SKILLS = 20;
 const MAX_BYTES = 1024 * 1024;
 
-/** A reference to a skill, and who gave it. */
+/** A reference to a skill and its origin. */
 interface Wanted {
   readonly reference: string;
   readonly home: SkillHome;
-  /** Makes the error for a reference that cannot be used. */
+  /** Builds the error for a reference that cannot be used. */
   readonly refuse: (problem: string) => PlatformError;
 }
 
 /**
- * The skills of a run, in the order in which they apply: the agent's `default_skills`, then those of the caller's
+ * Returns the skills of a run, in the order in which they apply: the agent's `default_skills`, then those of the
+ * caller's
  * headers (`docs/interface/skills.md#headers`), each version once. Headers are ignored if the agent's skills are
  * locked. Reads nothing if there is no reference.
  *
  * References in headers are resolved from `caller`, the workspace that owns the run; `default_skills` from the agent's.
  *
- * Throws INVALID_INPUT for a reference in a header that the caller may not use, UNPROCESSABLE for one in `default_skills`,
+ * Throws INVALID_INPUT for a reference in a header that the caller may not use, UNPROCESSABLE for one in
+ * `default_skills`,
  * and INVALID_INPUT for more than 20 skills or 1 MB of them.
  */
 export async function resolveSkills(
@@ -106,7 +108,7 @@ function fromHeader(name: string, value: string, home: SkillHome): Wanted[] {
     }));
 }
 
-/** Throws INVALID_INPUT for other words: with a mistyped `true`, a run would get skills that its caller did not want. */
+/** Throws INVALID_INPUT for other words: a mistyped `true` would otherwise silently apply unwanted skills. */
 function isTrue(value: string | undefined): boolean {
   const word = value?.trim().toLowerCase() ?? '';
   if (!['', 'true', 'false'].includes(word)) {
@@ -126,7 +128,7 @@ async function lookUp(
   const result = await findSkill(deps, reference, home);
   if ('problem' in result) throw refuse(result.problem);
   const { skill } = result;
-  // Programs and tools can read the skill's files; of a prompt, only the model sees the text.
+  // In a sandbox, the skill's files could be read; a prompt shows its text only to the model.
   const inSandbox = engineTraits(agent).hasSandbox;
   const isOffered = skill.definition.allow_local_download && !isPaid(skill);
   if (inSandbox && !isOffered && skill.workspaceId !== home.workspaceId) {

@@ -9,24 +9,24 @@ import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, anyOf, type Condition, lessThan } from '#core/ports/table.ts';
 
 /**
- * Counters table: `BUDGET#<budget id> / USED` has the calls counted against a {@link Budget}, and in `spent_microusd` what they
- * cost: the price of a paid call when it is made, the rest at its end.
+ * Counters table: `BUDGET#<budget id> / USED` has the calls counted against a {@link Budget}, and their cost in
+ * `spent_microusd`: the price of a paid call when it is made, the rest when it ends.
  */
 const budgetKey = (id: string) => ({ pk: `BUDGET#${id}`, sk: 'USED' });
 const BUDGET_KEPT_SECONDS = 24 * 3600;
 
 type CounterDeps = Pick<Deps, 'counters' | 'clock'>;
 
-/** The budgets of a run's own calls, with the limit of what they may cost if its agent has one. */
+/** Returns the budgets for a run's own calls, adding its agent's spend cap if it has one. */
 export function withSpendCap(budgets: readonly Budget[], agent: AgentVersion, runId: string): readonly Budget[] {
   const cents = agent.definition.manifest?.downstream_spend_cap;
   if (cents === undefined) return budgets;
-  // The agent at the top has no budget of calls.
+  // The top agent has no budget of calls.
   const own = budgets.at(-1) ?? { id: runId, ref: refOf(agent), cap: Number.MAX_SAFE_INTEGER };
   return [...budgets.slice(0, -1), { ...own, spendCap: cents * MICRO_PER_CENT }];
 }
 
-/** Throws BUDGET_EXCEEDED if the agent wants a greater budget (`recommended_min_caller_budget`) than a call gives it. */
+/** Throws BUDGET_EXCEEDED if the call's budget is smaller than the agent's `recommended_min_caller_budget`. */
 export function checkCallerBudget(agent: AgentVersion, budget: number, callerRef: string): void {
   const wanted = agent.definition.manifest?.recommended_min_caller_budget ?? 0;
   if (budget >= wanted) return;
@@ -38,10 +38,11 @@ export function checkCallerBudget(agent: AgentVersion, budget: number, callerRef
 }
 
 /**
- * Counts one call against all of the budgets. Throws BUDGET_EXCEEDED if one is used up, or cannot pay for the call; then none
- * is counted.
+ * Counts one call against all of the budgets. Throws BUDGET_EXCEEDED, counting none, if one is used up or cannot pay
+ * for the
+ * call.
  *
- * @param call `deadline` in epoch milliseconds: the budgets are kept for a day longer; `priceCents` in credits.
+ * @param call `deadline` in epoch milliseconds: the budgets are stored for a day longer; `priceCents` in credits.
  */
 export async function countCall(
   { counters, clock }: CounterDeps,
@@ -59,7 +60,7 @@ export async function countCall(
   };
   const unpaid = budgets.find((budget) => spendLimit(budget, price) <= 0);
   if (unpaid) await refuse(unpaid);
-  // Sibling runs write budgets at the same time: DynamoDB refuses one of two transactions on the same item.
+  // Sibling runs write budgets concurrently: DynamoDB rejects one of two transactions on the same item.
   await retryOnConflict(clock, 'a budget of a sub-call', async () => {
     const result = await counters.transact(
       budgets.map((budget) => ({
@@ -76,7 +77,7 @@ export async function countCall(
 }
 
 /**
- * Adds what a call has cost, in millionths of a US dollar, to the budgets that limit it; less than nothing if its price was
+ * Adds the cost of a call, in millionths of a US dollar, to the budgets that limit it; negative if its price was
  * refunded.
  */
 export async function countSpend(
@@ -104,7 +105,10 @@ const hasRoom = (budget: Budget, price: number): Condition => {
   return allOf(calls, anyOf(absent('spent_microusd'), lessThan('spent_microusd', spendLimit(budget, price))));
 };
 
-/** A call is made while less than this is spent: it may cost no more than what is left, and something must be left. */
+/**
+ * A call is allowed while the spend is below this limit: its price must fit into the rest, and the rest must be
+ * positive.
+ */
 const spendLimit = ({ spendCap = Number.POSITIVE_INFINITY }: Budget, price: number): number =>
   Math.min(spendCap, spendCap - price + 1);
 

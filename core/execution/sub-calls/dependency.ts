@@ -6,9 +6,9 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 
 /** The agent that a sub-call names. */
 export interface Callee {
-  /** As the path has it. */
+  /** Version as written in the path. */
   readonly version: string;
-  /** What was found there. */
+  /** Agent version found at the path. */
   readonly agent: AgentVersion;
 }
 
@@ -35,13 +35,13 @@ export function checkDependency(caller: CallingAgent, { version, agent }: Callee
       }.`,
     );
   }
-  // Not the paying workspace's: a foreign agent must not reach what is private there.
+  // Checked for the agent's own workspace, not the paying one, whose private agents a foreign agent must not reach.
   if (!isOpenTo(agent, caller.agentWorkspaceId))
     throw new PlatformError('FORBIDDEN', `${own} may not call ${ref}: it is private to its workspace.`);
   if (!agent.definition.callable) {
     throw new PlatformError('AGENT_NOT_CALLABLE', `${ref} may not be called by agents: its "callable" is false.`);
   }
-  // Another version of an agent above is a cycle too, as in dependency-graph.ts.
+  // Another version of an agent above is a cycle as well, as in dependency-graph.ts.
   if (caller.chain.some((above) => above.startsWith(`${fullNameOf(agent)}@`))) {
     throw new PlatformError(
       'DEPENDENCY_CYCLE',

@@ -7,11 +7,12 @@ import { dependencyRef, refOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 
 /**
- * The place of a call in its chain of calls. A user's call is the top of a new chain ({@link topOfChain}); `checkSubCall`
- * makes the lineage of an agent's call.
+ * Position of a call in its chain of calls. A user's call starts a new chain ({@link topOfChain}); `checkSubCall`
+ * builds the
+ * lineage of an agent's call.
  */
 export interface Lineage {
-  /** The agents above, top first: `org/agent@v1`. */
+  /** Agents above, top first: `org/agent@v1`. */
   readonly chain: readonly string[];
   /** Absent at the top of a chain. */
   readonly parentRunId?: string;
@@ -20,21 +21,21 @@ export interface Lineage {
   readonly maxHops: number;
   /** Budgets that count the calls of the called agent and those below it; empty at the top of a chain. */
   readonly budgets: readonly Budget[];
-  /** Whether an agent above orchestrates strictly. */
+  /** Whether an agent above is in strict mode. */
   readonly isStrict: boolean;
-  /** The agents above that belong to other workspaces than the one that pays. */
+  /** Agents above that do not belong to the paying workspace. */
   readonly foreign: readonly ForeignAgent[];
-  /** The workspace of the calling agent, from which it names skills; absent at the top of a chain. */
+  /** Workspace of the calling agent, for resolving its skill references; absent at the top of a chain. */
   readonly skillHome?: SkillHome;
-  /** The caller waits until then, in epoch milliseconds. */
+  /** Epoch milliseconds until which the caller waits. */
   readonly deadline?: number;
 }
 
-/** The default of `manifest.per_call_downstream_cap` (`docs/interface/manifest.md#orchestration-section`). */
+/** Default of `manifest.per_call_downstream_cap` (`docs/interface/manifest.md#orchestration-section`). */
 const DEFAULT_CAP = 50;
 
 /**
- * The lineage of a call that no agent makes. Throws MAX_HOPS_TOO_LOW if the agent needs more levels.
+ * Builds the lineage of a call by a user. Throws MAX_HOPS_TOO_LOW if the agent needs more levels.
  *
  * @param maxHops The header `X-Platform-Max-Hops`.
  */
@@ -61,7 +62,7 @@ export function checkRequiredHops(agent: AgentVersion, maxHops: number): void {
   );
 }
 
-/** The agent as a caller of other agents. `workspace` owns the run and pays for it. */
+/** Describes the agent as a caller of other agents. `workspace` owns the run and pays for it. */
 export function callingAgent(agent: AgentVersion, workspace: Workspace, lineage: Lineage): CallingAgent {
   const { manifest } = agent.definition;
   return {
@@ -77,7 +78,7 @@ export function callingAgent(agent: AgentVersion, workspace: Workspace, lineage:
   };
 }
 
-/** The foreign agents of a run's chain, the called agent included. `workspace` pays for the run. */
+/** Returns the foreign agents of a run's chain, including the called agent. `workspace` pays for the run. */
 export function foreignAgents(
   {
     workspaceId,

@@ -9,14 +9,14 @@ import type { Deps } from '#core/ports/deps.ts';
 import { withSpendCap } from './budget.ts';
 import { callingAgent, type Lineage } from './lineage.ts';
 
-/** A run's context, and the service key that enters its sandbox and is stored nowhere. */
+/** A run's context, with the service key that is passed to its sandbox and never stored. */
 export interface IssuedContext {
   readonly runId: string;
   readonly context: RunContext;
   readonly serviceKey: string;
 }
 
-/** The context of a run with a sandbox. Prompts call no agents and need none. */
+/** Builds the context of a run with a sandbox. Prompts call no agents and need none. */
 export function newContext(
   { ids }: Pick<Deps, 'ids'>,
   {
@@ -45,7 +45,7 @@ export function newContext(
 }
 
 /**
- * The variables with which a program, or the SDK in it, calls the agent's dependencies
+ * Returns the environment variables with which a program, or the SDK in it, calls the agent's dependencies
  * (`docs/interface/sandbox.md#variables`).
  */
 export function contextEnvironment(
@@ -68,9 +68,9 @@ export function contextEnvironment(
   };
 }
 
-/** The value of `PLATFORM_CALL_CHAIN_SIG`. */
+/** Computes the value of `PLATFORM_CALL_CHAIN_SIG`. */
 export const signChain = (context: RunContext): string => sign(context, `chain\n${context.chain.join(',')}`);
-/** The value of `PLATFORM_BILLING_ORG_SIG`. */
+/** Computes the value of `PLATFORM_BILLING_ORG_SIG`. */
 export const signBillingOrg = (context: RunContext): string => sign(context, `billing-org\n${context.workspace.id}`);
 
 const sign = ({ signingSecret }: RunContext, text: string): string =>

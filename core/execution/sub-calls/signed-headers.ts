@@ -7,9 +7,10 @@ const CHAIN = ['X-Platform-Call-Chain', 'X-Platform-Call-Chain-Sig'] as const;
 const BILLING_ORG = ['X-Platform-Billing-Org-Id', 'X-Platform-Billing-Org-Sig'] as const;
 
 /**
- * Throws FORBIDDEN if a signature is wrong or cannot be verified, because its sender relies on it, and MISSING_BILLING_ORG
- * if chain headers come without the billing organization. A request without any of these headers passes: its key leads to
- * the run's record.
+ * Throws FORBIDDEN if a signature is wrong or cannot be verified, because its sender relies on it, and
+ * MISSING_BILLING_ORG
+ * if chain headers come without the billing organization. Accepts a request without any of these headers: its key
+ * identifies the run.
  */
 export function checkSignatures(caller: AgentCaller, headers: RequestHeaders): void {
   if (![...CHAIN, ...BILLING_ORG].some((name) => headers.has(name))) return;

@@ -23,7 +23,7 @@ const WORKSPACE: Workspace = {
 };
 const ELSEWHERE = '22222222-2222-4222-8222-222222222222';
 
-/** `ann/<name>@v1`, with the agents in `calls` as its dependencies. */
+/** Builds `ann/<name>@v1`, with the agents in `calls` as its dependencies. */
 function agent(
   name: string,
   calls: readonly string[] = [],
@@ -100,7 +100,7 @@ const call = (
   version = 'v1',
 ) => checkSubCall(deps, from.caller, new Headers(headers), { version, agent: to });
 
-/** What the SDK sends (`docs/interface/orchestration.md#chain-headers`). */
+/** Headers that the SDK sends (`docs/interface/orchestration.md#chain-headers`). */
 const sdkHeaders = (env: Record<string, string>): Record<string, string> => ({
   'X-Platform-Call-Chain': env.PLATFORM_CALL_CHAIN!,
   'X-Platform-Call-Chain-Sig': env.PLATFORM_CALL_CHAIN_SIG!,
@@ -169,7 +169,7 @@ describe('the lineage of a called run', () => {
     const lineage = await call(deps, below, stranger('b', []));
     const b = await start(deps, stranger('b', []), lineage);
     expect(b.issued.context.foreign).toEqual([entry('a'), entry('b')]);
-    // Skills in headers are named from where the calling agent is at home.
+    // Skills in headers are resolved from the calling agent's workspace.
     expect(lineage.skillHome?.workspaceId).toBe(WORKSPACE.id);
     expect((await call(deps, a, own)).skillHome?.workspaceId).toBe(ELSEWHERE);
   });
@@ -278,10 +278,10 @@ describe('signed headers', () => {
       }
     }
     await expect(call(deps, top, agent('mid'), sdkHeaders(same.env))).rejects.toMatchObject({ code: 'FORBIDDEN' });
-    // One run's signatures with the other's, the texts being equal.
+    // Signature of another run for the same text.
     const mixed = { ...good, 'X-Platform-Call-Chain-Sig': same.env.PLATFORM_CALL_CHAIN_SIG! };
     await expect(call(deps, top, agent('mid'), mixed)).rejects.toMatchObject({ code: 'FORBIDDEN' });
-    // A chain's signature is no billing organization's.
+    // Signature of a chain instead of a billing organization.
     const swapped = { ...good, 'X-Platform-Billing-Org-Sig': top.env.PLATFORM_CALL_CHAIN_SIG! };
     await expect(call(deps, top, agent('mid'), swapped)).rejects.toMatchObject({ code: 'FORBIDDEN' });
   });
@@ -386,7 +386,7 @@ describe('budgets', () => {
     const low = await start(deps, agent('low', ['leaf']), await call(deps, mid, agent('low')));
     await call(deps, low, agent('leaf'));
     await call(deps, low, agent('leaf'));
-    // Three are used up: one by mid itself, two by low.
+    // Three calls are used up: one by mid itself, two by low.
     for (const [from, to] of [
       [low, 'leaf'],
       [mid, 'low'],
@@ -396,7 +396,7 @@ describe('budgets', () => {
         message: expect.stringContaining('ann/mid@v1'),
       });
     }
-    // Its sister has a budget of its own.
+    // A sibling run has a budget of its own.
     const sister = await start(deps, agent('mid', ['low']), await call(deps, top, agent('mid')));
     await call(deps, sister, agent('low'));
   });
@@ -453,7 +453,7 @@ describe('money', () => {
         extra: { hint: expect.stringContaining('downstream_spend_cap') },
       });
     }
-    // Another run of the agent begins anew.
+    // Another run of the agent starts with a full budget.
     await call(deps, await start(deps, capped('top', ['mid'], 50)), agent('mid'));
   });
 
@@ -506,12 +506,12 @@ test('an agent that wants a budget is called with no smaller one', async () => {
     ),
     extra: { hint: 'Publish ann/top with a manifest.per_call_downstream_cap of at least 5.' },
   });
-  // What is above gives no more than it has.
+  // An agent cannot pass on a greater budget than its own.
   const outer = await start(deps, agent('outer', ['top'], { per_call_downstream_cap: 4 }));
   const inner = agent('top', ['mid'], { per_call_downstream_cap: 50 });
   const below = await start(deps, inner, await call(deps, outer, inner));
   await expect(call(deps, below, needy)).rejects.toMatchObject({ code: 'BUDGET_EXCEEDED' });
-  // A call that no agent makes has no budget.
+  // A user's call has no budget.
   topOfChain(needy);
 });
 

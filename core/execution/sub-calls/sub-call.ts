@@ -15,11 +15,13 @@ import { checkSignatures } from './signed-headers.ts';
 
 /**
  * Checks that an agent may make this call, and returns the lineage of the called run
- * (`docs/interface/orchestration.md`). The record of the calling run decides. Of the headers that the agent sends,
- * signed ones must be genuine, and numbers can only lower the limits.
+ * (`docs/interface/orchestration.md`). The record of the calling run is authoritative. In the headers that the agent
+ * sends,
+ * signatures must be valid, and numbers can only lower the limits.
  *
- * Throws FORBIDDEN for a chain or billing organization that the platform did not sign and for another workspace's private
- * agent, MISSING_BILLING_ORG, INVALID_INPUT for headers that are no numbers, TIMEOUT, DEPENDENCY_NOT_ALLOWED,
+ * Throws FORBIDDEN for a chain or billing organization that the platform did not sign and for another workspace's
+ * private
+ * agent, MISSING_BILLING_ORG, INVALID_INPUT for headers that are not numbers, TIMEOUT, DEPENDENCY_NOT_ALLOWED,
  * AGENT_NOT_CALLABLE, DEPENDENCY_CYCLE, MAX_HOPS_EXCEEDED, MAX_HOPS_TOO_LOW, BUDGET_EXCEEDED. The last check counts the
  * call against the budgets above it.
  */
@@ -60,7 +62,7 @@ export async function checkSubCall(
   };
 }
 
-/** The agent of a key that belongs to no run, at the top of a chain. */
+/** Returns the agent of a key that belongs to no run, as the top of a chain. */
 async function topCaller(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
   caller: Exclude<AgentCaller, { readonly kind: 'run' }>,
@@ -72,7 +74,7 @@ async function topCaller(
   return callingAgent(agent, workspace, { chain: [], maxHops: MAX_HOPS, budgets: [], isStrict: false, foreign: [] });
 }
 
-/** A static key acts as the agent's current version or, while no version can run, as the newest. */
+/** Returns the version for which a static key acts: the current one or, while no version can run, the newest. */
 async function currentVersion(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
   { workspace, agentName }: AgentCaller & { readonly kind: 'static' },
@@ -81,7 +83,7 @@ async function currentVersion(
   return (await agents.findVersion(agentName, 'latest')) ?? (await agents.listVersions(agentName)).at(-1);
 }
 
-/** Maximum number of levels below the called agent: one less than the caller's, or what the SDK's header asks for. */
+/** Maximum number of levels below the called agent: one less than the caller's, or less if the SDK's header says so. */
 function hopsBelow(caller: CallingAgent, headers: RequestHeaders, agent: AgentVersion): number {
   if (caller.maxHops < 1) {
     throw new PlatformError(
@@ -102,7 +104,7 @@ function minDefined(...numbers: (number | undefined)[]): number | undefined {
   return given.length === 0 ? undefined : Math.min(...given);
 }
 
-/** The header as a whole number, `undefined` without it. Throws INVALID_INPUT. */
+/** Parses the header as a whole number; `undefined` if it is absent. Throws INVALID_INPUT. */
 function numberIn(headers: RequestHeaders, name: string): number | undefined {
   const text = headers.get(name);
   if (text === null) return undefined;

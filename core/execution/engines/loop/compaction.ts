@@ -10,25 +10,25 @@ import type { LoopTools } from './tools.ts';
 
 /** See `docs/interface/loops.md#compaction`. */
 const MAX_COMPACTIONS = 3;
-/** Input tokens of a request from which the conversation begins anew: the smallest of these. */
+/** A conversation is compacted at the smallest of these limits, in input tokens of a request. */
 const MAX_TOKENS = 150_000;
 const WINDOW_PART = 0.6;
-/** The same in text, whose tokens may be long ones: all of it is sent in each turn. */
+/** Limit in bytes of text, for text with long tokens: each turn sends all of it. */
 const MAX_TEXT_BYTES = 400 * 1024;
-/** Distance from the size at which the price of the whole request is higher. */
+/** Margin below the size from which a request has a higher price. */
 const BELOW_DEARER_TOKENS = 20_000;
-/** Notes take a request of their own: they are not worth it at the end of a run. */
+/** Notes cost an extra request, which is not worthwhile at the end of a run. */
 const MIN_TURNS_AFTER = 2;
 const MIN_TIME_LEFT_MS = 60_000;
-/** Of the results of a turn, however little room is left. */
+/** Minimum size for the results of a turn. */
 const MIN_TURN_BYTES = 4 * 1024;
-/** A call's parameters, as they stand beside its result in the new beginning. */
+/** Maximum length of a call's parameters next to its result in the compacted conversation. */
 const MAX_CALL_CHARACTERS = 300;
 const MAX_FILE_NAMES = 100;
-/** Results that are not worth a file of their own. */
+/** Shorter results get no file of their own. */
 const SHORT_RESULT_BYTES = 400;
 
-/** In place of an image or PDF that a tool read: it is in the sandbox already. */
+/** Replaces an image or PDF that a tool read: it is still in the sandbox. */
 const NOT_SHOWN = '[It is not shown, because the conversation was full.]';
 
 const NOTES_WANTED = `This conversation has become long. It is replaced by your notes: what you do not write down now is lost, except the
@@ -40,11 +40,11 @@ interface CompactionOptions {
   readonly run: EngineRun;
   readonly conversation: Conversation;
   readonly tools: LoopTools;
-  /** How many turns can follow a turn. */
+  /** Returns the number of turns that can follow a turn. */
   readonly turnsAfter: (turn: number) => number;
-  /** The model that is asked next. */
+  /** Returns the model that is asked next. */
   readonly model: () => string;
-  /** Asks for notes, which the client does not see. */
+  /** Asks for notes, which are hidden from the client. */
   readonly ask: (turn: number, messages: readonly LlmMessage[]) => Promise<LlmAnswer>;
   readonly spending: () => Spending;
   /** The run's log. */
@@ -52,12 +52,12 @@ interface CompactionOptions {
 }
 
 /**
- * Lets a long conversation begin anew, with the model's own notes instead of what was said. No turn of the model survives:
- * what is signed never follows something that was changed.
+ * Compacts a long conversation: restarts it with the model's own notes in place of its history. No turn of the model is
+ * carried over, because signed content must never follow changed content.
  */
 export class Compaction {
   readonly #options: CompactionOptions;
-  /** The first message as it was at the beginning of the run. */
+  /** The first message as it was at the start of the run. */
   readonly #first: Extract<LlmMessage, { role: 'user' }>;
   #left = MAX_COMPACTIONS;
 
@@ -66,24 +66,25 @@ export class Compaction {
     this.#first = options.conversation.messages[0] as Extract<LlmMessage, { role: 'user' }>;
   }
 
-  /** Begins anew before a turn whose request would be too long, if enough of the run is left. */
+  /** Compacts before a turn whose request would be too long, if enough turns remain. */
   async compactIfLong(turn: number): Promise<void> {
     const { conversation, deps, run, turnsAfter } = this.#options;
-    // A new beginning that is hardly shorter is not worth its price.
+    // Compaction is not worth its price if it hardly shortens the conversation.
     const isLong = this.#isOver(conversation) && conversation.tokens > 2 * conversation.firstTokens;
     const isEnding = turnsAfter(turn) < MIN_TURNS_AFTER || deps.clock.now() > run.deadline - MIN_TIME_LEFT_MS;
     if (!isLong || isEnding || this.#left === 0) return;
     try {
       await this.#compact(turn);
     } catch (error) {
-      // The conversation can go on as it is: a failure that stays ends its next request, too.
+      // The conversation can continue uncompacted; a persistent failure also ends its next request.
       if (!isPlatformError(error)) throw error;
     }
   }
 
   /**
-   * Begins anew after a provider said that the conversation is longer than its model reads. The results of the last turn,
-   * which no answer has followed, are replaced by the names of their files. Returns false if that did not help.
+   * Compacts after a provider rejected the conversation as longer than the model's context window. The results of the
+   * last
+   * turn, which have no answer yet, are replaced by their file names. Returns false if that did not help.
    */
   async compactFull(turn: number): Promise<boolean> {
     const { conversation, tools } = this.#options;
@@ -107,8 +108,9 @@ export class Compaction {
   }
 
   /**
-   * Size limit of the results of a turn. Once a run has proven to be long, the turns that are left share the room that this
-   * conversation and those that may follow it have.
+   * Returns the size limit for the results of a turn. Once a run has proven to be long, the remaining turns share the
+   * space
+   * of this conversation and of those that may follow it.
    */
   resultBytes(turn: number): number {
     if (this.#left === MAX_COMPACTIONS) return MAX_TURN_BYTES;
@@ -127,13 +129,13 @@ export class Compaction {
     return limitOf(this.#options.deps.modelTable.factsOf(this.#options.model()));
   }
 
-  /** Returns false if the model wrote no notes: then the conversation stays as it is. */
+  /** Returns false, leaving the conversation unchanged, if the model wrote no notes. */
   async #compact(turn: number): Promise<boolean> {
     const { conversation, run, log, spending, ask } = this.#options;
     this.#left--;
     const costBefore = spending().costUsd;
     const before_tokens = conversation.tokens;
-    // The newest may be that only one tool may be called from here on, which still holds afterwards.
+    // The latest messages may restrict the model to one tool, which must still hold afterwards.
     const { restrictions, results } = conversation.newest;
     const said = conversation.messages.filter((message) => !restrictions.includes(message));
     const { text } = await ask(turn, [...said, { role: 'user', text: NOTES_WANTED }]);
@@ -169,7 +171,7 @@ export class Compaction {
   }
 }
 
-/** One line each. */
+/** Returns one line for each result. */
 function lastResults(calls: readonly LlmToolCall[], results: readonly LlmToolResult[]): string {
   const lines = results.map(({ id, name, text }) => {
     const input = calls.find((call) => call.id === id)?.input;
@@ -179,7 +181,7 @@ function lastResults(calls: readonly LlmToolCall[], results: readonly LlmToolRes
   return lines.join('\n');
 }
 
-/** Input tokens from which a conversation with this model begins anew. */
+/** Number of input tokens at which a conversation with this model is compacted. */
 function limitOf({ window = Number.POSITIVE_INFINITY, price = [] }: ModelFacts): number {
   const bands = price.flatMap(({ above }) => (above === undefined ? [] : above - BELOW_DEARER_TOKENS));
   return Math.min(MAX_TOKENS, WINDOW_PART * window, ...bands);

@@ -7,27 +7,28 @@ import {
   toolJson,
 } from '#core/ports/llm.ts';
 
-/** Smaller than the tokens of most texts, so that estimates are high rather than low. */
+/** Fewer bytes than the tokens of most texts have, so that estimates are too high rather than too low. */
 export const TOKEN_BYTES = 3;
 
-/** About those of an image, until the provider has counted them. */
+/** Approximate tokens of an image, until the provider has counted them. */
 const FILE_TOKENS = 1600;
 
 type UserMessage = Extract<LlmMessage, { role: 'user' }>;
 
-/** What follows the model's last answer. */
+/** Messages after the model's last answer. */
 interface Newest {
   readonly calls: readonly LlmToolCall[];
   readonly results: readonly LlmToolResult[];
-  /** What the platform said. */
+  /** Texts from the platform. */
   readonly texts: readonly string[];
-  /** That only one tool may be called from here on. */
+  /** Messages that restrict the model to one tool from here on. */
   readonly restrictions: readonly LlmMessage[];
 }
 
 /**
- * The messages of a loop. They are only appended to, because providers bind a model's thoughts to everything before them;
- * only what follows the last answer may change, and all of it may begin anew (`docs/interface/loops.md#compaction`).
+ * The messages of a loop. They are append-only, because providers bind a model's thinking to everything before it. Only
+ * messages after the last answer may change, and the conversation may be compacted
+ * (`docs/interface/loops.md#compaction`).
  */
 export class Conversation {
   readonly system: string;
@@ -55,28 +56,28 @@ export class Conversation {
     return this.#messages;
   }
 
-  /** Input tokens of the next request: as the provider counted them last, and by estimate what was added since. */
+  /** Input tokens of the next request: the provider's last count plus an estimate for what was added since. */
   get tokens(): number {
     return Math.round(this.#tokens);
   }
 
-  /** Of all messages, without files. */
+  /** Size of all messages, without files. */
   get textBytes(): number {
     return this.#textBytes;
   }
 
-  /** Of the request that it began with, by estimate. */
+  /** Estimated tokens of the first request. */
   get firstTokens(): number {
     return this.#firstTokens;
   }
 
-  /** Whether there is an answer to make notes of, and the model may still write them. */
+  /** Whether there is an answer to take notes from, and the model may still write them. */
   get canBeginAnew(): boolean {
     const at = this.#messages.findLastIndex(({ role }) => role === 'assistant');
     return at >= 0 && !this.#messages.slice(0, at).some(({ role }) => role === 'only');
   }
 
-  /** What follows the model's last answer, with the calls in that answer. */
+  /** Messages after the model's last answer, with the calls in that answer. */
   get newest(): Newest {
     const at = this.#messages.findLastIndex(({ role }) => role === 'assistant');
     const answer = this.#messages[at];
@@ -96,17 +97,17 @@ export class Conversation {
   }
 
   addAnswer({ message, usage, text, toolCalls }: LlmAnswer): void {
-    // Local servers need not count.
+    // Local servers may not count tokens.
     const isCounted = usage.inputTokens > 0;
     const bytes = Buffer.byteLength(text + JSON.stringify(toolCalls));
     this.#textBytes += bytes;
     const written = bytes / TOKEN_BYTES;
     this.#tokens = isCounted ? usage.inputTokens + usage.outputTokens : this.#tokens + written;
-    // Providers refuse an empty message.
+    // Providers reject empty messages.
     if (text !== '' || toolCalls.length > 0) this.#messages.push(message);
   }
 
-  /** Changes results that no answer has followed yet. */
+  /** Replaces results that have no answer yet. */
   replaceNewest(change: ReadonlyMap<LlmToolResult, LlmToolResult>): void {
     this.#messages = this.#messages.map((message) => {
       if (message.role !== 'tool' || !message.results.some((result) => change.has(result))) return message;

@@ -6,18 +6,18 @@ import type { EngineRun } from '../engine.ts';
 import { commandOutcome, errorOutcome, type ToolOutcome } from './tool-outcome.ts';
 import { runToolCommand } from './tool-sandbox.ts';
 
-/** The file with a tool's parameters, for commands that name it. Other commands find theirs by {@link INPUT_VARIABLE}. */
+/** File with a tool's parameters, for commands that name it. Other commands find theirs by {@link INPUT_VARIABLE}. */
 const SHARED_INPUT = '/tmp/__tool_input.json';
 const INPUT_VARIABLE = 'PLATFORM_TOOL_INPUT';
-/** Longer parameters come by stdin: Linux takes 128 KB in one argument of a program (MAX_ARG_STRLEN). */
+/** Longer parameters are passed by stdin: Linux limits one argument of a program to 128 KB (MAX_ARG_STRLEN). */
 const MAX_WRITTEN_BYTES = 32 * 1024;
 
-/** Runs the author's tools: commands with placeholders, whose parameters also lie in a file. */
+/** Runs the author's tools: commands with placeholders, whose parameters are also in a file. */
 export class CustomTools {
   readonly #session: () => Promise<SandboxSession>;
   readonly #signal: AbortSignal;
   readonly #fill: EngineRun['fillCommand'];
-  /** The last command that uses {@link SHARED_INPUT}: the next one waits for it. */
+  /** The last command that uses {@link SHARED_INPUT}; the next one waits for it. */
   #lastShared: Promise<unknown> = Promise.resolve();
   #inputs = 0;
   #hasCalledDependency = false;
@@ -42,7 +42,7 @@ export class CustomTools {
     if ('problem' in filled) return errorOutcome(filled.problem);
     const session = await this.#session();
     const json = JSON.stringify(parameters);
-    // Commands that name the shared file run one after another: each must find its own parameters in it.
+    // Commands that name the shared file run one at a time, so that each finds its own parameters in it.
     const outcome = tool.command.includes('__tool_input')
       ? await this.#runInTurn(session, filled.command, json)
       : await this.#run(session, filled.command, json, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
@@ -59,8 +59,9 @@ export class CustomTools {
 
   #run(session: SandboxSession, command: string, json: string, file: string): Promise<ExecOutcome> {
     const isShort = Buffer.byteLength(json) <= MAX_WRITTEN_BYTES;
-    // Bash saves them without starting a program, which would take as long as many tools do. A sandbox knows this line and
-    // starts no bash for it if the command needs none (runner/perl/init.pl).
+    // Bash writes the file itself: starting a program would take as long as many tools do. The sandbox recognizes this
+    // line and
+    // starts no bash if the command needs none (runner/perl/init.pl).
     const input = isShort ? quoted(json) : '"$(< /dev/stdin)"';
     const save = `export ${INPUT_VARIABLE}="${file}"; printf %s ${input} > "${file}" || exit; exec < /dev/null`;
     const stdin = isShort ? undefined : Buffer.from(json);
@@ -68,5 +69,5 @@ export class CustomTools {
   }
 }
 
-/** As one word of a shell line. JSON has no NUL character. */
+/** Quotes a text as one word of a shell line. JSON has no NUL character. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -12,11 +12,11 @@ import type { EngineRun } from '../engine.ts';
 import { runLoop } from '../managed-loop.ts';
 import type { ProgressEvent } from '../progress.ts';
 
-/** Takes a forced choice. */
+/** Supports a forced tool choice. */
 const HAIKU: ModelChoice = { provider: 'anthropic', model: 'claude-haiku-4-5', apiKey: 'key-of-anthropic' };
-/** Takes none, but removals of tools. */
+/** Supports no forced choice, but removal of tools. */
 const SONNET: ModelChoice = { ...HAIKU, model: 'claude-sonnet-5-5' };
-/** In no table: it takes neither. */
+/** Not in the model table, so it supports neither. */
 const UNKNOWN: ModelChoice = { ...HAIKU, model: 'claude-of-tomorrow' };
 const OPENAI: ModelChoice = { provider: 'openai', model: 'gpt-4o', apiKey: 'key-of-openai' };
 const OPENAI_UNFORCED: ModelChoice = { ...OPENAI, model: 'gpt-unforced' };
@@ -24,7 +24,7 @@ const GEMINI: ModelChoice = { provider: 'gemini', model: 'gemini-3.8-flash', api
 const OLLAMA: ModelChoice = { provider: 'ollama', model: 'llama3.2' };
 
 const SUBMIT: ScriptedTurn = { toolCalls: [{ name: 'submit_result', input: { result: 'done' } }] };
-/** What the model is told behind its calls when only a result is taken. */
+/** Result of other tool calls in a turn that accepts only a result. */
 const REFUSED = '[ERROR] This was the last turn; only submit_result is taken.';
 
 let server: ScriptedLlm;
@@ -34,7 +34,7 @@ beforeAll(async () => {
 afterEach(() => server.reset());
 afterAll(() => server.close());
 
-/** Runs a loop whose tools need no sandbox: there are none of the name that its model calls. */
+/** Runs a loop whose tools need no sandbox: the model calls tools that do not exist. */
 function play(model: ModelChoice, limits: Partial<LoopLimits>, change: Partial<EngineRun> = {}) {
   const deps = memoryDeps({
     anthropicUrl: `${server.url}/anthropic/v1`,
@@ -74,13 +74,13 @@ function play(model: ModelChoice, limits: Partial<LoopLimits>, change: Partial<E
   return { deps, run, events, result: () => runLoop(deps, run) };
 }
 
-/** What each request after the first added to the conversation's text. */
+/** Text that each request after the first added to the conversation. */
 function added(): string[] {
   const texts = server.requests.map(({ text }) => text);
   return texts.slice(1).map((text, index) => text.slice(texts[index]!.length));
 }
 
-/** That each request begins with the last one before it that was answered. */
+/** Expects that each request begins with the last answered request before it. */
 function expectAppendOnly(): void {
   const all = server.requests.filter(({ outcome }) => outcome === 'answered').map(({ prefixes }) => prefixes);
   for (const [index, prefixes] of all.slice(1).entries()) {
@@ -211,7 +211,7 @@ describe('the model is told', () => {
       '[turn 4 of 5, 100 s left] The next turn is the last one. Call submit_result now; no other tool is taken.',
       '[turn 5 of 5, 100 s left] One turn more, for the result only: call submit_result now.',
     ]);
-    // As a text behind the results, in the same message.
+    // The notice is a text after the results, in the same message.
     const types = server.requests[3]!.body.messages.at(-1).content.map(({ type }: { type: string }) => type);
     expect(types).toEqual(['tool_result', 'text']);
   });
@@ -262,7 +262,7 @@ describe('strict mode with a tool that must still succeed', () => {
 });
 
 describe('the limit of cost', () => {
-  /** A cent at the price of Claude Haiku 4.5. */
+  /** Tokens for one cent at the price of Claude Haiku 4.5. */
   const CENT = { input: 10_000, output: 0 };
 
   test('makes the next turn the last one before it is reached', async () => {
@@ -287,7 +287,7 @@ describe('the limit of cost', () => {
       message: 'The agent reached its limit of cost ($0.05) and had not submitted a result.',
       extra: { cause: 'max_cost_usd', hint: expect.stringContaining('loop.max_cost_usd') },
     });
-    // Two cents a turn: the second one is the last, and one more.
+    // At two cents a turn, the third turn is the last one, followed by one more that may submit.
     expect(server.requests).toHaveLength(4);
     expect(costUsd).toBeCloseTo(0.08, 6);
   });

@@ -3,21 +3,23 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { EngineRun } from '../engine.ts';
 import { SUBMIT } from './submit.ts';
 
-/** From this many turns before the last one, the model is told after each turn how many are left. */
+/** Number of remaining turns from which the model is told the number after each turn. */
 const TOLD_TURNS = 2;
-/** The same from this part of the run's time. */
+/** Remaining fraction of the run's time from which the model is told. */
 const TOLD_TIME = 0.2;
 
-/** Why another tool is not called. */
+/** Result of any other tool call in the last turn. */
 export const LAST_TURN = `This was the last turn; only ${SUBMIT} is taken.`;
 
 export const dependencyRequired = (tools: readonly string[]): string =>
   `Before a result is accepted, a call of one of these tools must succeed: ${tools.join(', ')}.`;
 
 /**
- * The end of a loop by its limits (`docs/interface/loops.md#the-last-turn`): which turn is the last one, what the model is
- * told before it, and the error after it. `required` are the tools of which one must still succeed before a result is
- * accepted: while there are any, the last turn is an ordinary one.
+ * Ends a loop at its limits (`docs/interface/loops.md#the-last-turn`): determines the last turn, the notices to the
+ * model
+ * before it, and the error after it. One of the `required` tools must succeed before a result is accepted; until then,
+ * the
+ * last turn is an ordinary one.
  */
 export class LoopEnding {
   readonly #clock: Clock;
@@ -39,25 +41,28 @@ export class LoopEnding {
     this.#last = { turn: max_turns, limit: 'max_turns' };
   }
 
-  /** Whether this turn is for the result only. */
+  /** Whether this turn accepts only a result. */
   takesOnlyResult(turn: number, required: readonly string[]): boolean {
     return turn >= this.#last.turn && required.length === 0;
   }
 
-  /** How many turns can follow this one, without the one that is for the result only. */
+  /** Number of turns that can follow this one, not counting the turn that accepts only a result. */
   turnsAfter(turn: number): number {
     return this.#last.turn - turn;
   }
 
-  /** Whether no turn follows this one, which had no result. One more than the last one does, if a result would be accepted. */
+  /**
+   * Whether no turn follows this one, which had no result. The last turn is followed by one more if a result would be
+   * accepted.
+   */
   isOver(turn: number, required: readonly string[]): boolean {
     return turn > this.#last.turn || (turn === this.#last.turn && required.length > 0);
   }
 
   /**
-   * The next turn becomes the last one if another like this one would reach the limit.
+   * Makes the next turn the last one if another turn like this one would reach the cost limit.
    *
-   * @param costUsd Of the run so far; `undefined` if a price is not known.
+   * @param costUsd Cost of the run so far; `undefined` if a price is not known.
    */
   countCost(turn: number, costUsd: number | undefined): void {
     if (this.#maxCostUsd === undefined || turn >= this.#last.turn) return;
@@ -75,7 +80,7 @@ export class LoopEnding {
     trace.add({ event_type: 'decision', payload: { description: 'limit of cost', last_turn: this.#last.turn } });
   }
 
-  /** What the model is told after this turn, or before the first one (0). */
+  /** Notice to the model after this turn, or before the first one (0). */
   noticeAfter(turn: number, required: readonly string[]): string | undefined {
     const say = this.#advice(turn, required);
     if (say === undefined) return undefined;

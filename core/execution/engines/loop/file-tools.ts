@@ -6,25 +6,25 @@ import { MAX_SHOWN_BYTES } from './loop-files.ts';
 import { ERROR } from './tool-outcome.ts';
 import { MAX_RESULT_BYTES } from './tool-output.ts';
 
-/** Length of a file's beginning that is searched for a NUL byte, the sign of a binary file. */
+/** Length of the prefix of a file that is searched for a NUL byte, which indicates a binary file. */
 const SNIFFED_BYTES = 8192;
 
-/** Length of a file that is searched for a line. The files of results are shorter (`docs/interface/loops.md#bounds`). */
+/** Length of the prefix that is searched for a line. Result files are shorter (`docs/interface/loops.md#bounds`). */
 const MAX_READ_BYTES = 16 * 1024 * 1024;
 const NEWLINE = 0x0a;
-/** Room for the line about how to go on. */
+/** Space for the line about how to continue. */
 const NOTE_BYTES = 100;
 
 export interface ReadPlace {
-  /** Line that is read first, from 1. */
+  /** First line to read, from 1. */
   readonly offset?: number;
-  /** Character of that line that is read first, from 1. */
+  /** First character of that line to read, from 1. */
   readonly column?: number;
-  /** Lines that are read at most. */
+  /** Maximum number of lines to read. */
   readonly limit?: number;
 }
 
-/** The text of a file, or an image or PDF itself. */
+/** Reads the text of a file, or an image or PDF as a file for the model. */
 export async function readFile(session: SandboxSession, path: string, place: ReadPlace): Promise<string | ModelFile> {
   const { beginning, chunks } = await peek(await session.readFile(path));
   const type = signedTypeOf(beginning);
@@ -32,7 +32,7 @@ export async function readFile(session: SandboxSession, path: string, place: Rea
   return isShown ? readWhole(chunks, type, path) : readText(chunks, path, place);
 }
 
-/** The chunks of a file, and the beginning of it, which has all bytes of a signature if the file has. */
+/** Returns the chunks of a file, and a prefix that is long enough to detect any file signature. */
 async function peek(file: AsyncIterable<Uint8Array>) {
   const rest = file[Symbol.asyncIterator]();
   let beginning = Buffer.alloc(0);
@@ -52,7 +52,7 @@ async function peek(file: AsyncIterable<Uint8Array>) {
   return { beginning, chunks: chunks() };
 }
 
-/** A file that is shown as it is; a sentence for one that is too large. */
+/** Reads a file for display by the model; returns a sentence instead if it is too large. */
 async function readWhole(chunks: AsyncIterable<Uint8Array>, type: FileType, path: string): Promise<string | ModelFile> {
   const parts: Uint8Array[] = [];
   let size = 0;
@@ -65,14 +65,14 @@ async function readWhole(chunks: AsyncIterable<Uint8Array>, type: FileType, path
   return modelFileOf(Buffer.concat(parts), type, { title: path, path })!;
 }
 
-/** Reads at most the size limit of a result, even from endless files, and says where to go on. */
+/** Reads at most the size limit of a result, even from endless files, and says where to continue. */
 async function readText(chunks: AsyncIterable<Uint8Array>, path: string, place: ReadPlace): Promise<string> {
   const { offset = 1, column = 1, limit = Number.POSITIVE_INFINITY } = place;
   const decoder = new TextDecoder();
   let size = 0;
   let line = 1;
   let endsLine = false;
-  /** From the beginning of line `offset`. */
+  /** Text from the start of line `offset`. */
   let found = '';
   for await (const chunk of chunks) {
     if (size < SNIFFED_BYTES && chunk.subarray(0, SNIFFED_BYTES - size).includes(0)) {
@@ -99,7 +99,7 @@ async function readText(chunks: AsyncIterable<Uint8Array>, path: string, place: 
   return shownFrom(found, { offset, column, limit });
 }
 
-/** @param text From the beginning of line `offset`. */
+/** @param text Text from the start of line `offset`. */
 function shownFrom(text: string, { offset, column, limit }: Required<ReadPlace>): string {
   const lineEnd = text.indexOf('\n');
   const length = lineEnd < 0 ? text.length : lineEnd;
@@ -126,7 +126,7 @@ function firstLines(text: string, count: number): string {
   return text.slice(0, end);
 }
 
-/** Without the beginning of a line at the end, unless there is no other. */
+/** Drops an incomplete last line unless it is the only one. */
 const wholeLines = (text: string): string => text.slice(0, text.lastIndexOf('\n') + 1) || text;
 
 export async function writeFile(session: SandboxSession, path: string, content: string): Promise<string> {

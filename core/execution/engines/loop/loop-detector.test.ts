@@ -8,7 +8,7 @@ import type { BoundOutcome } from './tool-output.ts';
 let ids = 0;
 const call = (name: string, input: Json = {}): LlmToolCall => ({ id: String(ids++), name, input });
 
-/** Plays turns of one call each, as `name result`; returns what was told after each. */
+/** Plays turns of one call each, given as `name result`; returns the warning after each. */
 function play(...turns: string[]): (string | undefined)[] {
   const repeats = new LoopDetector();
   return turns.map((turn) => {

@@ -4,23 +4,23 @@ import type { Json } from '#core/base/json.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
 import type { BoundOutcome } from './tool-output.ts';
 
-/** From this time on, the model is told that it repeats itself (`docs/interface/loops.md#repeats`). */
+/** Number of repeats from which the model is warned (`docs/interface/loops.md#repeats`). */
 const TOLD_AT = 3;
-/** At this time, the run ends. */
+/** Number of repeats at which the run ends. */
 const STUCK_AT = 5;
 
 /**
- * Notices that a model goes in circles: the same calls with the same results, and nothing new between them. A test that
- * fails in the same way after each change of a file is no repeat, for the change is new.
+ * Detects that a model goes in circles: the same calls with the same results, and nothing new between them. A test that
+ * fails in the same way after each change of a file is not a repeat, since the change is new.
  */
 export class LoopDetector {
   readonly #known = new Set<string>();
-  /** How often each was called since something new was. */
+  /** Number of occurrences of each call since the last new call. */
   readonly #times = new Map<string, number>();
 
   /**
-   * Counts the calls of one turn; equal ones in it count once. Returns what to tell the model after each result. Throws
-   * UNPROCESSABLE when it is stuck.
+   * Counts the calls of one turn; identical ones count once. Returns the warning to the model for each result. Throws
+   * UNPROCESSABLE if the model is stuck.
    */
   count(calls: readonly LlmToolCall[], outcomes: readonly BoundOutcome[]): (string | undefined)[] {
     const keys = calls.map((call, index) => keyOf(call, outcomes[index]!));
@@ -49,14 +49,14 @@ const stuck = (name: string): PlatformError =>
 
 function keyOf({ name, input }: LlmToolCall, { text, isError, cut, files = [] }: BoundOutcome): string {
   const hash = createHash('sha256').update(JSON.stringify([name, sorted(input), isError]));
-  // The text of a result that is cut has the name of its file.
+  // The text of a truncated result contains its file name, which differs each time.
   if (cut === undefined) hash.update(text);
   else hash.update(cut.head).update(cut.tail).update(String(cut.totalBytes));
   for (const { bytes } of files) hash.update(bytes);
   return hash.digest('base64');
 }
 
-/** The value with the members of its objects in one order. */
+/** Sorts the members of all objects in a value. */
 function sorted(value: Json | undefined): Json | undefined {
   if (Array.isArray(value)) return value.map((element) => sorted(element)!);
   if (typeof value !== 'object' || value === null) return value;

@@ -7,14 +7,14 @@ import type { LlmFile, LlmMessage } from '#core/ports/llm.ts';
 import { MAX_FILE_BYTES } from '../../input/prompt-input.ts';
 import type { EngineRun } from '../engine.ts';
 
-/** Of one file that a model is shown: 5 MB in base64. */
+/** Maximum size of one file that a model is shown: 5 MB in base64. */
 export const MAX_SHOWN_BYTES = 3.75 * 1024 ** 2;
-/** Of one run: they stay in the conversation, and every request has all of them. */
+/** Maximum number of files in one run: they stay in the conversation, so every request contains all of them. */
 const MAX_SHOWN_FILES = 20;
 
 const NOT_SHOWN = '[It is not shown: this model cannot look at it.]';
 
-/** The images and PDFs that the model of one run is shown (`docs/interface/files.md#loops`). */
+/** Images and PDFs that one run's model is shown (`docs/interface/files.md#loops`). */
 export class LoopFiles {
   readonly #deps: Pick<Deps, 'modelTable'>;
   readonly #models: readonly ModelChoice[];
@@ -26,7 +26,7 @@ export class LoopFiles {
     this.#models = models;
   }
 
-  /** The images that came with the call, as far as they can be shown. */
+  /** Returns the uploaded images of the call that can be shown. */
   uploaded({ uploads }: EngineRun['input']): LlmFile[] {
     return uploads.flatMap(({ content, name, path }) => {
       const file =
@@ -37,7 +37,7 @@ export class LoopFiles {
     });
   }
 
-  /** A file of the sandbox as the result of a tool: what it is, and itself if it can be shown. */
+  /** Returns a file of the sandbox as a tool's result: its description, and the file itself if it can be shown. */
   show(file: ModelFile): { readonly text: string; readonly files?: readonly LlmFile[] } {
     const text = descriptionOf(file);
     const problem = this.#problem(file);
@@ -46,7 +46,7 @@ export class LoopFiles {
       : { text: `${text}\n[It is not shown: ${problem}]` };
   }
 
-  /** The conversation for one model, without the files that it does not take. */
+  /** Returns the conversation for one model, without the files that it does not accept. */
   messagesFor(choice: ModelChoice, messages: readonly LlmMessage[]): readonly LlmMessage[] {
     if ([...this.#shown.values()].every((file) => this.#takes(choice, file))) return messages;
     const taken = (files: readonly LlmFile[]) => files.filter((file) => this.#takes(choice, this.#shown.get(file)!));
@@ -68,7 +68,7 @@ export class LoopFiles {
     return file;
   }
 
-  /** Why no model of the run can be shown one more file; with a full stop. */
+  /** Returns a sentence why no model of the run can be shown another file; undefined if one can. */
   #problem(file: ModelFile): string | undefined {
     if (this.#shown.size >= MAX_SHOWN_FILES) return `a run shows ${MAX_SHOWN_FILES} files at most.`;
     if (this.#bytes + file.bytes.byteLength > MAX_FILE_BYTES) {
@@ -86,7 +86,7 @@ export class LoopFiles {
 
 const KINDS = { image: 'An image', pdf: 'A PDF', audio: 'A recording' };
 
-/** `An image (image/png), 812x400, 90 KB`. */
+/** Describes a file, for example `An image (image/png), 812x400, 90 KB`. */
 function descriptionOf({ kind, mediaType, size, pages, bytes }: ModelFile): string {
   return [
     kind === 'pdf' ? KINDS.pdf : `${KINDS[kind]} (${mediaType})`,

@@ -3,7 +3,7 @@ import { mapWithConcurrency } from './map-with-concurrency.ts';
 
 const { signal } = new AbortController();
 
-/** Pieces of work that end when they are told to. */
+/** Tasks that end when the test says so. */
 function scripted(count: number) {
   const items = Array.from({ length: count }, (_, index) => ({ index, end: Promise.withResolvers<void>() }));
   const begun: number[] = [];

@@ -1,5 +1,6 @@
 /**
- * Does `work` for each item, in their order and for at most `limit` at once. Begins no more of it once one has failed or
+ * Calls `work` for each item in order, with at most `limit` calls at a time. Starts no further calls once one has
+ * failed or
  * `signal` is aborted. Rejects with the first failure.
  */
 export async function mapWithConcurrency<T>(

@@ -21,14 +21,14 @@ import type { EngineRun } from '../engine.ts';
 import { type LoopFiles, MAX_SHOWN_BYTES } from './loop-files.ts';
 import { COMMAND_SECONDS, ERROR, errorOutcome, type ToolOutcome, withoutNul } from './tool-outcome.ts';
 
-/** For one attempt to open a server. */
+/** Timeout of one attempt to open a server. */
 const OPEN_SECONDS = 10;
-/** A server that could not be opened is tried once more, after this. */
+/** Delay before the second and last attempt to open a server. */
 const RETRY_MS = 500;
 const MAX_DESCRIPTION_CHARACTERS = 2000;
 const MAX_PROBLEM_CHARACTERS = 2000;
 const MAX_SCHEMA_BYTES = 16 * 1024;
-/** Descriptions and schemas of all tools together: the model reads them in every turn. */
+/** Total size of the descriptions and schemas of all tools, which the model reads in every turn. */
 const MAX_DEFINITIONS_BYTES = 128 * 1024;
 
 export type McpDeps = Pick<Deps, 'toolServers' | 'config' | 'clock'>;
@@ -51,7 +51,7 @@ export class McpTools {
   readonly #files: LoopFiles;
   readonly #sessions: ToolServerSession[] = [];
   #tools: ReadonlyMap<string, OfferedTool> = new Map();
-  /** A line for each server, for the run's log. */
+  /** One line per server, for the run's log. */
   readonly log: string[] = [];
 
   constructor(deps: McpDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
@@ -66,8 +66,9 @@ export class McpTools {
   }
 
   /**
-   * Opens the servers, all at the same time, and reads their tools: these stay the same until the run ends. Throws
-   * SANDBOX_ERROR if a server that is not optional cannot be used, and the signal's reason once it is aborted.
+   * Opens all servers concurrently and reads their tools, which stay the same until the run ends. Throws SANDBOX_ERROR
+   * if a
+   * server that is not optional cannot be used, and the signal's reason once it is aborted.
    */
   async open(): Promise<void> {
     const { isStrict, agent } = this.#run;
@@ -98,7 +99,7 @@ export class McpTools {
     this.#tools = new Map(offered.map((tool) => [tool.definition.name, tool]));
   }
 
-  /** The result for the model, whatever the server did. `undefined` if no server has this tool. */
+  /** Returns the result for the model, even if the server fails; `undefined` if no server has this tool. */
   async call({ name, input }: LlmToolCall): Promise<ToolOutcome | undefined> {
     const offered = this.#tools.get(name);
     if (offered === undefined) return undefined;
@@ -138,7 +139,7 @@ export class McpTools {
     return this.#offered(server, session);
   }
 
-  /** Without those whose secret the run does not have. */
+  /** Leaves out headers whose secret the run does not have. */
   #headersOf({ headers }: McpServer): Record<string, string> {
     const filled: [name: string, value: string][] = [];
     for (const [name, template] of Object.entries(headers)) {
@@ -179,7 +180,9 @@ export class McpTools {
     this.log.push(`mcp ${server.name}: left out. ${message}\n`);
   }
 
-  /** One line without control characters: the server may have chosen it, and it stands in the run's log. */
+  /**
+   * Returns one line without control characters: the server may have chosen the text, and the run's log contains it.
+   */
   #problemIn(failure: unknown): string {
     return asPrintableLine(this.#run.mask.text((failure as Error).message), MAX_PROBLEM_CHARACTERS);
   }
@@ -187,17 +190,17 @@ export class McpTools {
   #outcome(tool: string, { isError, parts }: ServerResult): ToolOutcome {
     const shown = parts.map((part) => this.#shown(tool, part));
     const text = shown.map((part) => part.text).join('\n');
-    // The server may repeat what it got in its headers.
+    // The server may echo the secrets of its headers.
     const masked = this.#run.mask.text(withoutNul(text === '' ? '(no output)' : text.toWellFormed()));
     const files = shown.flatMap((part) => part.files ?? []);
     return { text: isError ? `${ERROR} ${masked}` : masked, isError, ...(files.length > 0 && { files }) };
   }
 
-  /** A text; of a file what it is, and itself where the model can look at it. */
+  /** Converts a part of a result: a text, or for a file its description and, if the model can view it, the file. */
   #shown(tool: string, part: ServerResultPart): Pick<ToolOutcome, 'text' | 'files'> {
     if (part.type === 'text') return { text: part.text };
     const { mediaType, bytes } = part;
-    // What the server says that it is decides nothing.
+    // The server's stated type is ignored.
     const named = { title: tool, path: tool };
     const file = bytes.byteLength > MAX_SHOWN_BYTES ? undefined : modelFileOf(bytes, fileTypeOf(bytes), named);
     if (file !== undefined) return this.#files.show(file);
@@ -206,7 +209,7 @@ export class McpTools {
   }
 }
 
-/** Runs `work` for at most so many seconds, and until `signal` is aborted. */
+/** Runs `work` with a timeout in seconds, or until `signal` is aborted. */
 async function within<T>(
   clock: Clock,
   seconds: number,
@@ -234,7 +237,7 @@ function missing(wanted: string, tools: readonly ServerTool[]): string {
   return `it has no tool "${wanted}"; it has ${names.length === 0 ? 'none' : names.join(', ')}${others}`;
 }
 
-/** Keywords that providers refuse at the top of a tool's schema. */
+/** Keywords that providers reject at the top level of a tool's schema. */
 const NOT_AT_TOP = ['$schema', 'anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', '$ref', 'enum', 'const'];
 
 function definitionOf(name: string, { name: server }: McpServer, { description, inputSchema }: ServerTool): LlmTool {
@@ -246,7 +249,7 @@ function definitionOf(name: string, { name: server }: McpServer, { description, 
   if (REFUSED_IN_JSON.test(json)) {
     throw new ToolServerFailure(`the schema of its tool "${name}" has characters that models do not take`);
   }
-  // Not before it is cut, which may cut a pair of surrogates in two.
+  // Made well-formed after the cut, which may split a surrogate pair.
   const text = withoutNul(description.slice(0, MAX_DESCRIPTION_CHARACTERS).toWellFormed());
   return {
     name,
@@ -255,10 +258,10 @@ function definitionOf(name: string, { name: server }: McpServer, { description, 
   };
 }
 
-/** NUL and halves of surrogate pairs, as JSON has them: behind an even number of backslashes. */
+/** NUL and lone surrogates as JSON escapes, after an even number of backslashes. */
 const REFUSED_IN_JSON = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
 
-/** `undefined` for what is too deep to be written. */
+/** Returns `undefined` for a schema that is nested too deeply to serialize. */
 function asJson(schema: ServerTool['inputSchema']): string | undefined {
   try {
     return JSON.stringify(schema);

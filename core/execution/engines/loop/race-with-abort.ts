@@ -1,9 +1,9 @@
 import type { Clock } from '#core/ports/clock.ts';
 
-/** Grace period in which stopped tools may still return what they had printed. */
+/** Grace period in which stopped tools may still return their output. */
 const STOP_GRACE_MS = 300;
 
-/** The result of `work`. Once `signal` is aborted, throws its reason, at the latest after a grace period. */
+/** Returns the result of `work`. Once `signal` is aborted, throws its reason, at the latest after a grace period. */
 export async function raceWithAbort<T>(clock: Clock, signal: AbortSignal, work: Promise<T>): Promise<T> {
   const stopped = Promise.withResolvers<never>();
   let forget = (): void => {};

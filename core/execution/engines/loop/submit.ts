@@ -7,7 +7,10 @@ export const SUBMIT = 'submit_result';
 
 const TEXT: JsonSchema = { type: 'string' };
 
-/** The tool that ends a loop. Its parameters are the result if that is an object; otherwise `result` is. */
+/**
+ * Builds the tool that ends a loop. Its parameters are the result if that is an object; otherwise its member `result`
+ * is.
+ */
 export const submitTool = (outputSchema: JsonSchema | null): LlmTool => toolFor(outputSchema ?? TEXT);
 
 const toolFor = memoizeWeak(
@@ -19,6 +22,6 @@ const toolFor = memoizeWeak(
   }),
 );
 
-/** The result in the parameters of {@link submitTool}, which were checked. */
+/** Returns the result from the validated parameters of {@link submitTool}. */
 export const submittedResult = (outputSchema: JsonSchema | null, input: Json): Json =>
   outputSchema === null || isObjectSchema(outputSchema) ? input : (input as { result: Json }).result;

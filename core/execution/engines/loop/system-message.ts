@@ -5,7 +5,8 @@ import { COMMAND_SECONDS } from './tool-outcome.ts';
 import { MAX_RESULT_BYTES } from './tool-output.ts';
 
 /**
- * The system message of a loop (`docs/interface/loops.md#messages`): the platform's own part, the skills that apply,
+ * Builds the system message of a loop (`docs/interface/loops.md#messages`): the platform's own part, the skills that
+ * apply,
  * the author's prompt. One of the tools in `required` must succeed before a result is accepted.
  */
 export function systemMessage(
@@ -18,7 +19,7 @@ export function systemMessage(
 ): string {
   const { output_schema, prompt, custom_tools } = agent.definition;
   const custom = tools.filter(({ name }) => custom_tools.some((tool) => tool.name === name));
-  // What servers say of their tools is for the definitions, not for a message of the platform.
+  // Descriptions by MCP servers appear only in the tool definitions, not in a message of the platform.
   const ofServers = tools.filter((tool) => !custom.includes(tool) && tool.name.startsWith('mcp__'));
   const builtIn = tools.filter((tool) => ![...custom, ...ofServers].includes(tool) && tool.name !== SUBMIT);
   const preamble = [

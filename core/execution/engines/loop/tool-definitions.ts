@@ -59,7 +59,7 @@ export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] 
 
 const NO_PARAMETERS = { type: 'object', properties: {} };
 
-/** A tool of the author as the model gets it. */
+/** Definition of an author's tool for the model. */
 export const customToolDefinition = memoizeWeak(
   ({ name, description, input_schema }: CustomTool): LlmTool => ({
     name,
@@ -68,7 +68,7 @@ export const customToolDefinition = memoizeWeak(
   }),
 );
 
-/** Why the tool does not accept these parameters; `undefined` if it does. */
+/** Returns why the tool rejects these parameters; `undefined` if it accepts them. */
 export async function parameterProblem(
   { validate }: Pick<EngineRun, 'validate'>,
   { name, inputSchema }: LlmTool,

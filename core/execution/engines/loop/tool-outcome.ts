@@ -5,13 +5,13 @@ import { interruptedError } from '../interruption.ts';
 
 /** Time limit of one command of a tool (`docs/interface/loops.md#built-in-tools`). */
 export const COMMAND_SECONDS = 120;
-/** A result that begins with this is an error to the model (`docs/interface/loops.md#built-in-tools`). */
+/** Prefix that marks a result as an error for the model (`docs/interface/loops.md#built-in-tools`). */
 export const ERROR = '[ERROR]';
 
 export interface ToolOutcome {
   readonly text: string;
   readonly isError: boolean;
-  /** What the model is shown beside the text. */
+  /** Files that the model is shown with the text. */
   readonly files?: readonly LlmFile[];
 }
 
@@ -19,8 +19,9 @@ export const outcomeOf = (text: string): ToolOutcome => ({ text, isError: text.s
 export const errorOutcome = (message: string): ToolOutcome => outcomeOf(`${ERROR} ${message}`);
 
 /**
- * The result of a command for the model: what it printed, and why it ended. Throws SANDBOX_ERROR if the sandbox ran out
- * of memory, INTERNAL_ERROR if it was lost.
+ * Returns a command's result for the model: its output, and why it ended. Throws SANDBOX_ERROR if the sandbox ran out
+ * of
+ * memory, INTERNAL_ERROR if it was lost.
  */
 export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutcome {
   const [out, err] = [readable(stdout), readable(stderr)];
@@ -54,5 +55,5 @@ export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutco
 
 const readable = (bytes: Uint8Array): string => withoutNul(Buffer.from(bytes).toString()).trimEnd();
 
-/** Replaces NUL characters, which providers refuse. */
+/** Replaces NUL characters, which providers reject. */
 export const withoutNul = (text: string): string => text.replaceAll('\0', '\uFFFD');

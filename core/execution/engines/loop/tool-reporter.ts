@@ -5,13 +5,13 @@ import type { EngineRun } from '../engine.ts';
 import { SUBMIT } from './submit.ts';
 import type { ToolOutcome } from './tool-outcome.ts';
 
-/** Length of a tool's output that the run's log keeps if the run was stopped meanwhile. */
+/** Length of a tool's output that the run's log keeps if the run was stopped before the tool ended. */
 const STOPPED_OUTPUT_CHARACTERS = 4000;
 
 interface EndedCall {
   readonly turn: number;
   readonly tool: string;
-  /** Its number in the trace. */
+  /** Number of the span in the trace. */
   readonly span: number;
   readonly durationMs: number;
 }
@@ -22,7 +22,7 @@ export class ToolReporter {
   readonly #run: EngineRun;
   readonly #signal: AbortSignal;
   #isClosed = false;
-  /** One line for each tool call. */
+  /** One line per tool call. */
   readonly log: string[] = [];
 
   constructor(clock: Clock, run: EngineRun, signal: AbortSignal) {
@@ -31,7 +31,7 @@ export class ToolReporter {
     this.#signal = signal;
   }
 
-  /** Ignores later results: those of tools that could not be stopped in time. */
+  /** Ignores later results, from tools that could not be stopped in time. */
   close(): void {
     this.#isClosed = true;
   }
@@ -78,8 +78,9 @@ export class ToolReporter {
 }
 
 /**
- * A call's parameters in short, for progress events (`docs/interface/calls.md#streams`). Masked before they are cut:
- * part of a secret is one.
+ * Summarizes a call's parameters for progress events (`docs/interface/calls.md#streams`). They are masked before they
+ * are
+ * truncated, which could split a secret and expose a part of it.
  */
 function briefOf({ name, input }: LlmToolCall, mask: (text: string) => string): string {
   if (name === SUBMIT) return '';

@@ -10,25 +10,27 @@ export const HOME = '/home/user';
 
 export type ToolSandboxDeps = Pick<Deps, 'sandbox' | 'config' | 'clock'>;
 
-/** Opens the sandbox that the tools of a run share. Throws what {@link openRunSandbox} throws. */
+/** Opens the sandbox that a run's tools share. Throws what {@link openRunSandbox} throws. */
 export async function openToolSandbox(deps: ToolSandboxDeps, run: EngineRun): Promise<SandboxSession> {
   const session = await openRunSandbox(deps, run, toolEnvironment(run));
-  // Commands of tools find the helpers for sub-calls in their home (docs/interface/loops.md#dependencies).
+  // Tools find the helpers for sub-calls in their home directory (docs/interface/loops.md#dependencies).
   const hasDependencies = (run.agent.definition.manifest?.dependencies.length ?? 0) > 0;
   if (hasDependencies) await runToolCommand(session, { command: 'ln -s /runtime/helpers "$HOME/helpers"' });
   return session;
 }
 
-/** Runs a command to its end, or to the time limit of tools. */
+/** Runs a command until it ends or reaches the time limit of tools. */
 export const runToolCommand = (
   session: SandboxSession,
   request: { readonly command: string; readonly stdin?: Uint8Array; readonly signal?: AbortSignal },
 ): Promise<ExecOutcome> => execToEnd(session, { ...request, cwd: HOME, timeoutMs: COMMAND_SECONDS * 1000 });
 
 /**
- * The environment of the tools, without the keys of the models that this loop uses and their addresses, even if the author
- * declared them as secrets: only the platform calls those models. It also calls the MCP servers, so their headers' secrets
- * stay out, too.
+ * Returns the tools' environment without the keys and base URLs of this loop's models, even if the author declared them
+ * as
+ * secrets: only the platform calls those models. The platform also calls the MCP servers, so the secrets of their
+ * headers
+ * are left out as well.
  */
 function toolEnvironment({ agent, env, models }: EngineRun): Record<string, string> {
   const names = models.flatMap(({ provider }) => {

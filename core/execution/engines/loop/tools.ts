@@ -15,18 +15,20 @@ import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './too
 import { type BoundOutcome, type CallPlace, ToolOutput } from './tool-output.ts';
 import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sandbox.ts';
 
-/** Results that are kept in files may use up an eighth of the sandbox's disk, and so of its memory. */
+/** Results stored in files may use an eighth of the sandbox's disk, and so of its memory. */
 const KEPT_PART = 8;
 
 type Parameters = { readonly [name: string]: Json };
 
 /**
- * The tools of one run (`docs/interface/loops.md`): all but `submit_result`. Those of the platform and the author work in its
- * sandbox. It is opened while the model still writes the first call of one of them; a loop without such a call has none.
+ * The tools of one run (`docs/interface/loops.md`), except `submit_result`. Tools of the platform and the author run in
+ * its
+ * sandbox, which is opened while the model is still writing their first call; a loop without such a call has no
+ * sandbox.
  */
 export class LoopTools {
   readonly output: ToolOutput;
-  /** Paths that `write_file` wrote, as the model named them. */
+  /** Paths written by `write_file`, as the model named them. */
   readonly writtenFiles = new Set<string>();
   readonly #inSandbox: readonly LlmTool[];
   readonly #ofServers: McpTools;
@@ -59,30 +61,31 @@ export class LoopTools {
     });
   }
 
-  /** Without `submit_result`. They are complete, and then stay the same, once the servers are open. */
+  /** Definitions without `submit_result`. They are complete and fixed once the servers are open. */
   get definitions(): LlmTool[] {
     return [...this.#inSandbox, ...this.#ofServers.definitions];
   }
 
-  /** Makes ready for a call of `name`, which the model has begun to write. */
+  /** Prepares for a call of `name`, which the model has begun to write. */
   expect(name: string): void {
     const isInSandbox = this.#inSandbox.some((tool) => tool.name === name);
     if (isInSandbox && !this.#isClosed) this.#sandbox().catch(() => {});
   }
 
-  /** Opens the MCP servers of the agent. Throws what {@link McpTools.open} throws. */
+  /** Opens the agent's MCP servers. Throws what {@link McpTools.open} throws. */
   openServers(): Promise<void> {
     return this.#ofServers.open();
   }
 
-  /** A line for each MCP server. */
+  /** One line per MCP server. */
   get log(): readonly string[] {
     return this.#ofServers.log;
   }
 
   /**
-   * In strict mode, the tools that call other agents: one of them must succeed before a result is accepted. Empty once
-   * one did.
+   * In strict mode, returns the tools that call other agents, one of which must succeed before a result is accepted.
+   * Empty
+   * once one has succeeded.
    */
   get required(): string[] {
     const { manifest, custom_tools } = this.#run.agent.definition;
@@ -92,10 +95,12 @@ export class LoopTools {
   }
 
   /**
-   * Calls any tool but `submit_result` and returns the result for the model, with its middle left out if it is long. Throws
-   * what ends the run: SANDBOX_ERROR if there is no sandbox or it ran out of memory, INTERNAL_ERROR if it was lost.
+   * Calls any tool except `submit_result` and returns the result for the model, truncated in the middle if it is long.
+   * Throws
+   * errors that end the run: SANDBOX_ERROR if there is no sandbox or it ran out of memory, INTERNAL_ERROR if it was
+   * lost.
    *
-   * @param at Turn, and number of the call in it.
+   * @param at Turn of the call, and its number in the turn.
    */
   async call(call: LlmToolCall, at: CallPlace): Promise<BoundOutcome> {
     return this.output.bound(await this.#call(call), at);
@@ -120,7 +125,7 @@ export class LoopTools {
     }
   }
 
-  /** Ends the sandbox and everything that still runs in it, and the sessions with servers. */
+  /** Closes the sandbox with everything that still runs in it, and the sessions with servers. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const closed = this.#ofServers.close();

@@ -132,7 +132,7 @@ describe('failureLine', () => {
     (part) => {
       expectLinear((size) => {
         const text = part.repeat(size / part.length);
-        // Only its end is searched.
+        // Only the end of the text is searched.
         for (let count = 0; count < 10; count++) {
           failureLine(text);
           failureLine(`${text}\nNode.js v24`);

@@ -1,15 +1,15 @@
 /** Only the end of stderr is searched. */
 const SEARCHED_CHARACTERS = 64 * 1024;
 const MAX_CHARACTERS = 500;
-/** A traceback with more lines of other text behind it is not what ended the program. */
+/** A traceback followed by more lines of other text did not end the program. */
 const MAX_LINES_BEHIND = 20;
 
 type Finder = (lines: readonly string[]) => string | undefined;
 
 /**
- * The one line of a failed program's stderr that says why it ended, at most 500 characters: the exception, where the
- * stack or traceback of Node, Python, Java, Go, Rust or Ruby shows one, with its cause; else the last line with text.
- * `undefined` if there is none. A message of several lines is joined.
+ * Extracts the line of a failed program's stderr that says why it ended, at most 500 characters: the exception with its
+ * cause if there is a stack or traceback of Node, Python, Java, Go, Rust or Ruby, otherwise the last nonempty line.
+ * `undefined` if there is none. Messages of several lines are joined.
  */
 export function failureLine(stderr: string): string | undefined {
   const lines = stderr
@@ -30,19 +30,19 @@ const ANSI_STYLE = /\u001b\[[0-9;]*m/g;
 
 const lastLine: Finder = (lines) => lines.at(-1);
 
-/** Node ends with its version; the exception follows a line of carets, and its stack follows the exception. */
+/** Node prints its version last; the exception follows a line of carets, and its stack follows the exception. */
 const uncaughtInNode: Finder = (lines) => {
   if (!/^Node\.js v\d/.test(lines.at(-1) ?? '')) return undefined;
   const carets = lines.findLastIndex((line) => /^\s*\^+$/.test(line));
   if (carets < 0) return headOfStack(lines.slice(0, -1));
   const message = linesUntil(lines, carets + 1, /^\s+at |^Require stack:|^\(Use `node |^ *\[cause\]|^Node\.js v/);
-  // An error without a stack is printed as `[Error: message] {`.
+  // Node prints an error without a stack as `[Error: message] {`.
   const text = message.join('\n').trim();
   const bare = /^\[(.*)\](?: \{)?$/s.exec(text)?.[1] ?? text;
   return withCause(bare, lines.slice(carets));
 };
 
-/** The last traceback is that of the exception that ended the program, also in a chain of `raise ... from ...`. */
+/** The last traceback is from the exception that ended the program, even in a chain of `raise ... from ...`. */
 const pythonException: Finder = (lines) => {
   const start = lines.findLastIndex((line) =>
     /^(?: *\+ Exception Group )?Traceback \(most recent call last\):/.test(line),
@@ -63,10 +63,10 @@ const panic: Finder = (lines) => {
 
 const FRAME = /^\s+(?:at|from) \S/;
 const EXCEPTION = /(?:^|[\s"])[\w$.]*(?:Error|Exception)\b[^:]*: /;
-/** Longer lines are searched up to here: the pattern is quadratic. */
+/** Longest prefix of a line that is searched: the pattern is quadratic. */
 const MAX_SEARCHED_LINE = 1000;
 
-/** Of a stack at the end of stderr: the line above it, and the lines above that one back to the exception's name. */
+/** For a stack at the end of stderr, finds the line above it and the preceding lines back to the exception's name. */
 const headOfStack: Finder = (lines) => {
   const head = lines.findLastIndex(
     (line, index) => /^[^\s}\]]/.test(line) && !line.startsWith('Caused by: ') && FRAME.test(lines[index + 1] ?? ''),
@@ -80,14 +80,14 @@ const headOfStack: Finder = (lines) => {
   return withCause(lines.slice(from ? first : head, head + 1).join('\n'), lines.slice(head));
 };
 
-/** The deepest cause, as Node (`[cause]: ...`) and Java (`Caused by: ...`) print it below the stack. */
+/** Appends the root cause, which Node (`[cause]: ...`) and Java (`Caused by: ...`) print below the stack. */
 function withCause(text: string, lines: readonly string[]): string {
   const line = lines.findLast((each) => /^\s*\[cause\]: |^Caused by: /.test(each));
   const cause = line?.replace(/^\s*\[cause\]: |^Caused by: /, '').replace(/ \{$/, '');
   return cause ? `${text} (cause: ${cause})` : text;
 }
 
-/** The lines from `start` to before the first that matches `end`. */
+/** Returns the lines from `start` up to the first that matches `end`, exclusive. */
 function linesUntil(lines: readonly string[], start: number, end: RegExp): readonly string[] {
   const length = lines.slice(start).findIndex((line) => end.test(line));
   return length < 0 ? lines.slice(start) : lines.slice(start, start + length);

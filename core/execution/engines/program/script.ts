@@ -6,7 +6,7 @@ const BUNDLE_FOLDER = '/home/user/agent';
 const MAX_BYTES = 64 * 1024;
 
 /**
- * The beginning of the file of the bundle that `command` starts, if it helps to explain the outcome: the program printed
+ * Reads the beginning of the bundle's file that `command` starts, if it can explain the outcome: the program printed
  * nothing, or did not start. `undefined` otherwise, and for a file that cannot be read.
  */
 export async function scriptToExplain(

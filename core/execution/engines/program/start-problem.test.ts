@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { expectLinear } from '#test/helpers/linear.ts';
 import { scriptOf, startProblem } from './start-problem.ts';
 
-/** The words of the shells and interpreters of this machine, not those that somebody remembers. */
+/** Uses the actual messages of the shells and interpreters on this machine. */
 const folder = mkdtempSync(join(tmpdir(), 'start-problem-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 const FILES: Readonly<Record<string, readonly [text: string, mode?: number]>> = {
@@ -97,7 +97,7 @@ test.each([
 test.each(['x: 1: a', "can't open file '", "Cannot find module '/a'\n", '‘', 'env: ', 'bash: a', './', 'a.'])(
   'takes linear time for %j',
   (part) => {
-    // Some patterns are quadratic, and search a part that is always the same size.
+    // Some patterns are quadratic, but search a part of constant size.
     expectLinear((size) => {
       const text = part.repeat(size / part.length);
       startProblem({ command: text.slice(0, size / 10), exitCode: 127, stderr: text, script: text });

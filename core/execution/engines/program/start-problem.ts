@@ -1,27 +1,28 @@
 import type { ExecOutcome } from '#core/ports/sandbox.ts';
 
-/** What is known about a command that failed. */
+/** Known facts about a failed command. */
 export interface FailedCommand {
   /** The shell line. */
   readonly command: string;
   readonly exitCode: number;
-  /** Its last lines are enough. */
+  /** At least its last lines. */
   readonly stderr: string;
-  /** Text of the file of the bundle that the command names first, if there is one. */
+  /** Text of the bundle's file that the command names first, if any. */
   readonly script?: string;
 }
 
-/** Of stderr. The shell's own words are its last. */
+/** Length of the tail of stderr that is searched. The shell's own message comes last. */
 const SEARCHED_CHARACTERS = 8 * 1024;
 
 const PROGRAMS = 'python3, pip, node, npm, bash and sh, and those that requirements.txt or package.json install';
 
-/** Statuses with which shells say that they could not start a program, or not read a script. */
+/** Exit codes of shells that could not start a program or read a script. */
 const SHELL_STATUSES = [2, 126, 127];
 
 /**
- * The cause, and what to do about it, if a program failed because it could not be started or lacks a module; else
- * `undefined`. Follows `The agent ended with status 127: `.
+ * Returns the cause and the fix if a program could not be started or lacks a module; otherwise `undefined`. The text
+ * follows
+ * `The agent ended with status 127: `.
  */
 export function startProblem(failed: FailedCommand): string | undefined {
   const tail = failed.stderr.slice(-SEARCHED_CHARACTERS);
@@ -30,11 +31,11 @@ export function startProblem(failed: FailedCommand): string | undefined {
   );
 }
 
-/** Whether the text of the script can tell more than stderr. */
+/** Whether the text of the script may explain more than stderr. */
 export const mayBeStartProblem = ({ exit }: ExecOutcome): boolean =>
   exit.reason === 'exited' && SHELL_STATUSES.includes(exit.exitCode);
 
-/** The first word of a command that looks like a file of the bundle with code in it. */
+/** Returns the first word of a command that looks like a code file of the bundle. */
 export const scriptOf = (command: string): string | undefined =>
   /(?:^|[\s'"=])((?:\.\/)?[\w@+-][\w@+./-]*\.(?:sh|bash|py|[cm]?[jt]s)|\.\/[\w@+./-]+)(?=$|[\s'";|&)])/.exec(
     command,
@@ -76,7 +77,7 @@ const inBundle = (path: string): string => (path.startsWith(AGENT_FOLDER) ? path
 const noFile = (path: string): string =>
   `there is no ${inBundle(path)} in the bundle. Paths begin at its root; a zip of a folder has the folder's name in front.`;
 
-/** Files and modules that an interpreter did not find. */
+/** Describes files and modules that an interpreter did not find. */
 function missing({ exitCode }: FailedCommand, tail: string): string | undefined {
   const file =
     /can't open file '([^'\n]+)': \[Errno 2\]/.exec(tail)?.[1] ??
@@ -95,7 +96,7 @@ function missing({ exitCode }: FailedCommand, tail: string): string | undefined 
   return undefined;
 }
 
-/** What the shell said itself: bash (`bash: line 1: x: ...`), dash (`sh: 1: x: ...`), env and timeout. */
+/** Describes a message of the shell itself: bash (`bash: line 1: x: ...`), dash (`sh: 1: x: ...`), env and timeout. */
 function notStarted({ exitCode }: FailedCommand, tail: string): string | undefined {
   if (exitCode !== 126 && exitCode !== 127) return undefined;
   const said = [

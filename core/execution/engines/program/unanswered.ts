@@ -1,6 +1,6 @@
 import type { Warning } from '../engine.ts';
 
-/** The file of the bundle that a command starts. */
+/** The bundle's file that a command starts. */
 export interface Script {
   readonly name: string;
   readonly text: string;
@@ -13,13 +13,13 @@ const NODE_HANDLER =
 const RULE =
   'The agent printed nothing to stdout, so data is {}. A program reads its input as JSON from stdin, and prints its result to stdout as one JSON value.';
 
-/** The warning for a program that ended well and printed nothing (`docs/interface/sandbox.md#program-protocol`). */
+/** Warning for a program that succeeded but printed nothing (`docs/interface/sandbox.md#program-protocol`). */
 export function emptyOutputWarning(script: Script | undefined): Warning {
   const hint = script && handlerHint(script);
   return { code: 'VALIDATION_SKIPPED', message: hint === undefined ? RULE : `${RULE} ${hint}` };
 }
 
-/** For functions as AWS Lambda calls them. */
+/** Returns a hint for functions in the style of AWS Lambda handlers. */
 function handlerHint({ name, text }: Script): string | undefined {
   const python = PYTHON_HANDLER.exec(text)?.[1];
   const node = NODE_HANDLER.exec(text)?.slice(1).find(Boolean);
@@ -37,13 +37,13 @@ const SERVER = new RegExp(
   String.raw`\b(?:listening|running|serving|started|ready|available)\b[^\n]{0,80}?${PORT}|\blistening (?:on|at) :?\d{2,5}\b`,
   'i',
 );
-/** Servers say so when they start. */
+/** Servers print their message at startup. */
 const SEARCHED_CHARACTERS = 64 * 1024;
 
-/** Whether a program's output says that it waits for requests on a port. */
+/** Whether a program's output shows that it waits for requests on a port. */
 export const isServer = (printed: string): boolean => SERVER.test(printed.slice(0, SEARCHED_CHARACTERS));
 
-/** The hint for a program that was still running at its deadline. */
+/** Hint for a program that was still running at its deadline. */
 export const runningHint = (isServing: boolean): string =>
   `${
     isServing
