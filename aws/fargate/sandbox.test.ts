@@ -150,7 +150,7 @@ describe('when no task is idle', () => {
     const fargate = await start();
     await expect(fargate.sandbox.open(within(30))).rejects.toMatchObject({
       code: 'RATE_LIMITED',
-      message: expect.stringMatching(/^No sandbox is ready.* call again in about 60 s/),
+      message: expect.stringMatching(/^No sandbox became available in time: call again in about 60 s/),
       extra: { suggested_wait_time: 60 },
     });
     await fargate.idle(1);

@@ -7,8 +7,8 @@ import { withCommands } from './hints.ts';
 test.each([
   ['Add them with PUT /workspaces/{id}/secrets.', 'Add them with `platform secrets set NAME`.'],
   [
-    'An owner of the workspace grants them: PUT /workspaces/1f/grants/acme/triage with {"version":"v1","secrets":["A"],"scopes":[]}',
-    'An owner of the workspace grants them: `platform grants put acme/triage --body \'{"version":"v1","secrets":["A"],"scopes":[]}\'`',
+    'An owner of the workspace can grant them: PUT /workspaces/1f/grants/acme/triage with {"version":"v1","secrets":["A"],"scopes":[]}',
+    'An owner of the workspace can grant them: `platform grants put acme/triage --body \'{"version":"v1","secrets":["A"],"scopes":[]}\'`',
   ],
   [
     'move the service with POST /workspaces/1f/services/2e/update-version.',

@@ -30,7 +30,8 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
     const workspaceId = await ownWorkspace(deps, caller, query.workspace_id);
     const { name, latest = false, limit, cursor } = query;
     if (latest) {
-      if (name !== undefined) throw new PlatformError('INVALID_INPUT', 'query.name: does not go with latest=true.');
+      if (name !== undefined)
+        throw new PlatformError('INVALID_INPUT', 'query.name: cannot be combined with latest=true.');
       const page = await listLatest(deps, workspaceId, { limit, cursor });
       return { status: 200, body: page.map(latestView) };
     }
@@ -38,7 +39,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       const given = limit === undefined ? 'cursor' : 'limit';
       throw new PlatformError(
         'INVALID_INPUT',
-        `query.${given}: goes with latest=true; without it the list has no pages.`,
+        `query.${given}: requires latest=true; without it the list has no pages.`,
       );
     }
     if (name !== undefined) {

@@ -202,8 +202,7 @@ export const installItem = ({ runId, heldLayer, layerSha256, ...install }: Insta
 });
 
 /** Error of an installation whose process died. */
-const INTERRUPTED =
-  'The installation was interrupted: the process that ran it ended before its time was up. Upload the bundle again.';
+const INTERRUPTED = 'The installation was interrupted: its process ended unexpectedly. Upload the bundle again.';
 
 const readInstall = ({ run_id, held_layer, layer_sha256, ...install }: InstallItem, now: number): Install => ({
   ...install,

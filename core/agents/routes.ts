@@ -21,10 +21,12 @@ const published = newAgent.extend({
 const publishing = z.object({
   dev: flag
     .optional()
-    .describe("Publish into the caller's own version `dev`, which only that user's keys call; no number is given out."),
+    .describe(
+      "Publish to the caller's own version `dev`, which only that user's keys can call; no version number is assigned.",
+    ),
   unless_unchanged: flag
     .optional()
-    .describe('Publish nothing if the newest version has this manifest and code already.'),
+    .describe('Do not publish if the newest version already has this manifest and code.'),
   bundle_sha256: z
     .string()
     .regex(/^[0-9a-f]{64}$/)
@@ -58,7 +60,7 @@ export const agentRoutes = defineRoutes([
           .string()
           .max(400)
           .optional()
-          .describe('With `latest`: `next_cursor` of the last agent of the page before.'),
+          .describe('With `latest`: `next_cursor` of the last agent of the previous page.'),
       }),
     },
     response: { 200: z.array(listedAgent) },
@@ -98,7 +100,7 @@ export const agentRoutes = defineRoutes([
     method: 'POST',
     storesNothing: true,
     path: '/agents/validate',
-    summary: 'Check a manifest as publishing would; nothing is stored',
+    summary: 'Validate a manifest without publishing it',
     fn: 'agents',
     auth: 'key',
     changes: 'nothing',
@@ -122,7 +124,7 @@ export const agentRoutes = defineRoutes([
     audit: { request: ['is_public'], response: { name: 'name', version: 'version' } },
     method: 'PATCH',
     path: '/agents/{id}',
-    summary: 'Change what may be changed of a published version',
+    summary: 'Update the changeable members of a published version',
     fn: 'agents',
     auth: 'key',
     role: 'owner',
@@ -135,7 +137,7 @@ export const agentRoutes = defineRoutes([
     audit: { request: ['mode'], response: { name: 'agent_name', versions: 'version_count' } },
     method: 'DELETE',
     path: '/agents/{id}',
-    summary: 'Delete a version, or every version; what is deleted is kept for 30 days',
+    summary: 'Delete a version or all versions of an agent; deleted data is purged after 30 days',
     fn: 'agents',
     auth: 'key',
     role: 'owner',
@@ -154,7 +156,7 @@ export const agentRoutes = defineRoutes([
     operationId: 'checkAgentDeletion',
     method: 'GET',
     path: '/agents/{id}/delete-check',
-    summary: 'Tell what confirmation deleting an agent needs',
+    summary: 'Show the confirmation that deleting an agent requires',
     fn: 'agents',
     auth: 'key',
     request: { query: allVersions },
@@ -190,7 +192,7 @@ export const agentRoutes = defineRoutes([
     method: 'GET',
     // API Gateway requires the same parameter name after /agents/ in every path.
     path: '/agents/{id}/{agent}/{version}/tree',
-    summary: 'Show an agent with all that it calls and the skills of each; the first parameter is the organization',
+    summary: 'Show the dependency tree of an agent with all skills; the first parameter is the organization',
     fn: 'agents',
     auth: 'key',
     response: { 200: agentTree },

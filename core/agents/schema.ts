@@ -32,7 +32,7 @@ export const publicAgent = z.object({
   supported_providers: strings,
   default_endpoint: z.string(),
   timeout_seconds: z.number().describe('Seconds.'),
-  retry_on_interruption: z.boolean().describe('Whether a run that loses its sandbox begins again, once.'),
+  retry_on_interruption: z.boolean().describe('Whether a run that loses its sandbox is retried once.'),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),
@@ -60,7 +60,7 @@ const environment_error = z
   .string()
   .nullable()
   .describe(
-    'For a failed installation: the line of pip or npm that says why, then the beginning and the end of their output.',
+    'For a failed installation: the line of pip or npm with the cause, then the beginning and the end of the output.',
   );
 
 /** The view for the agent's own workspace (`docs/interface/agents.md#records`). */
@@ -75,9 +75,15 @@ export const agentRecord = publicAgent.extend({
   environment: anyObject.nullable(),
   pip_package: z.string().nullable(),
   entrypoint: z.string().nullable(),
-  code_bundle_url: z.string().nullable().describe('Where the owners download the code bundle; null without one.'),
+  code_bundle_url: z
+    .string()
+    .nullable()
+    .describe('URL where the owners can download the code bundle; null without one.'),
   runnable: z.boolean().describe('False while the code bundle or its dependencies are missing.'),
-  environment_status: z.enum(['building', 'ready', 'failed']).nullable().describe('Of the installed dependencies.'),
+  environment_status: z
+    .enum(['building', 'ready', 'failed'])
+    .nullable()
+    .describe('Status of the dependencies; null if there are none.'),
   environment_error,
   forked_from: z.string().nullable(),
 });
@@ -104,16 +110,12 @@ export const listedAgent = agentRecord.extend({
     .nullable()
     .optional()
     .describe('When a superseded version stops being called; null for others. With `name`.'),
-  last_run: lastRun.describe(
-    'Of all versions and all callers, the newest that has ended; null if none is kept. With `latest`.',
-  ),
+  last_run: lastRun.describe('The newest ended run of all versions and callers; null if there is none. With `latest`.'),
   next_cursor: z
     .string()
     .nullable()
     .optional()
-    .describe(
-      'The `cursor` that goes on after this agent: on the last one of a page, for the page after it. Null: no more.',
-    ),
+    .describe('The `cursor` of the next page, on the last agent of a page; null if there are no more agents.'),
 });
 
 /** `POST /agents/{id}/upload`. */
@@ -128,7 +130,7 @@ export const uploadedBundle = z.object({
   status: z.enum(['processing', 'active', 'error']),
   environment_status: z.enum(['building', 'ready', 'failed']).nullable(),
   environment_error,
-  warnings: strings.describe('Sentences about what looks like a mistake.'),
+  warnings: strings.describe('Sentences about likely mistakes.'),
   uploaded_at: z.iso.datetime(),
   services_updated: z.int(),
 });
@@ -165,7 +167,7 @@ export const download = z.object({
 });
 
 const treeMembers = {
-  type: publicAgent.shape.type.nullable().describe('Null for what the caller may not see.'),
+  type: publicAgent.shape.type.nullable().describe('Null if the caller may not see the agent.'),
   skills: strings.describe('Its default_skills, as `org/skill` or `org/skill@v1`.'),
   skills_locked: z.boolean(),
 };
@@ -177,14 +179,14 @@ export const agentTree = z.object({
   dependencies: z.array(
     z.object({
       agent: z.string(),
-      accessible: z.boolean().describe('False for what does not exist or is private to another workspace.'),
+      accessible: z.boolean().describe('False if the agent does not exist or is private to another workspace.'),
       ...treeMembers,
       dependencies: z.array(anyObject).describe('Entries of the same shape.'),
       repeated: z.literal(true).optional().describe('Its own dependencies are shown where it occurs first.'),
     }),
   ),
   summary: z.object({
-    total_agents: z.int().describe('Versions, each counted once, this one included.'),
+    total_agents: z.int().describe('Number of distinct versions in the tree, including this one.'),
     total_skills: z.int(),
     max_depth: z.int().describe('Levels of dependencies.'),
     has_locked_skills: z.boolean(),

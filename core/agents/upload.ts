@@ -74,7 +74,7 @@ export function checkTakesBundle({ definition: { execution_engine: engine } }: A
   if (traitsOf(engine).hasProgram) return;
   throw new PlatformError(
     'INVALID_INPUT',
-    `Only code_runtime agents have a code bundle, and this one is run by ${engine ?? 'nothing: it is a skill'}.`,
+    `Only code_runtime agents have a code bundle; this one is ${engine === null ? 'a skill' : `run by ${engine}`}.`,
   );
 }
 
@@ -157,7 +157,7 @@ function checkSameCode(version: AgentVersion, { sha256 }: BundleContents, isBuil
   if (version.bundle === undefined || version.bundle.sha256 === sha256) return;
   const name = `${version.name} ${versionName(version.version)}`;
   if (version.runnable) {
-    throw new PlatformError('CONFLICT', `${name} has other code already: publish a new version for this one.`);
+    throw new PlatformError('CONFLICT', `${name} already has different code: publish a new version for this code.`);
   }
   if (isBuilding) {
     throw new PlatformError('CONFLICT', `The dependencies of ${name} are being installed: upload again afterwards.`);

@@ -58,7 +58,9 @@ async function modelWarnings(
   return [
     ...(loop?.max_cost_usd == null
       ? []
-      : unpriced.map(({ model }) => `loop.max_cost_usd does not hold with ${model}: no price is known of that model.`)),
+      : unpriced.map(
+          ({ model }) => `loop.max_cost_usd has no effect with ${model}: the price of that model is not known.`,
+        )),
     // With several providers, a setting may be meant for only one of them.
     ...(unfit.every((warnings) => warnings.length > 0) ? unfit.flat().map((text) => `model_settings: ${text}`) : []),
   ];

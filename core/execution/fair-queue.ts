@@ -68,7 +68,7 @@ export function noPlaceError(waitMs: number): PlatformError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   return new PlatformError(
     'RATE_LIMITED',
-    `No sandbox is ready, and this call cannot wait any longer: call again in about ${seconds} s, or with more time.`,
+    `No sandbox became available in time: call again in about ${seconds} s, or with a later deadline.`,
     { suggested_wait_time: seconds },
   );
 }

@@ -47,7 +47,7 @@ function recordHandlers(
       const filter = filterOf(query);
       if (prefix === undefined) {
         if (cursor !== undefined && offset > 0) {
-          throw new PlatformError('INVALID_INPUT', 'query.offset: cannot stand beside a cursor, which has its place.');
+          throw new PlatformError('INVALID_INPUT', 'query.offset: cannot be combined with a cursor.');
         }
         const page = await listRuns(deps, caller.workspace.id, filter, { limit, offset, cursor });
         return {
@@ -61,7 +61,7 @@ function recordHandlers(
         };
       }
       if (cursor !== undefined) {
-        throw new PlatformError('INVALID_INPUT', 'query.cursor: cannot stand beside run_id_prefix; use offset.');
+        throw new PlatformError('INVALID_INPUT', 'query.cursor: cannot be combined with run_id_prefix; use offset.');
       }
       const found = await runsWithPrefix(deps, caller.workspace.id, prefix, filter);
       const runs = found.slice(offset, offset + limit).map(runSummaryOf);

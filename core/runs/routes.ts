@@ -46,7 +46,7 @@ const run = runSummary.extend({
   root_run_id: z.uuid(),
   replay_of_run_id: z.uuid().nullable(),
   tenant_id: z.string().nullable(),
-  deadline: time.describe('When it is ended as `timeout`, unless it ends before.'),
+  deadline: time.describe('When the run is ended as `timeout` if it is still running.'),
   schedule_id: z.uuid().nullable(),
   scheduled_at: time.nullable().describe('The moment that a schedule ran it for, in UTC.'),
   scheduled_local: z.string().nullable().describe("The same as local time of the schedule's zone, with its offset."),
@@ -94,11 +94,8 @@ node.register(z.globalRegistry, { id: 'RunNode' });
 /** A step of a run, in its trace and in the event stream. */
 export const traceStep = z.object({
   event_type: z.string(),
-  span_id: z.string().optional().describe('Of a step that takes time: on its beginning and its end.'),
-  parent_span_id: z
-    .string()
-    .optional()
-    .describe("The step that it is a part of; the run's own is `span_id` of its trace."),
+  span_id: z.string().optional().describe('Id of the step, on the start and end events of steps that take time.'),
+  parent_span_id: z.string().optional().describe('The parent step; the run itself has the `span_id` of the trace.'),
   started_at: time.optional(),
   ended_at: time.optional(),
   payload: z.record(z.string(), z.unknown()),
@@ -117,8 +114,8 @@ export const traceStep = z.object({
 
 const text = z.object({
   text: z.string(),
-  bytes: z.int().describe('Of the whole text in UTF-8.'),
-  is_cut: z.literal(true).optional().describe('The text has a beginning and an end of the whole only.'),
+  bytes: z.int().describe('Size of the full text in UTF-8.'),
+  is_cut: z.literal(true).optional().describe('True if the text is truncated to its beginning and end.'),
 });
 const content = z
   .object({
@@ -132,11 +129,11 @@ const content = z
         }),
       )
       .optional(),
-    left_out: z.int().optional().describe('How many older messages of this step are not kept.'),
+    left_out: z.int().optional().describe('Number of older messages of this step that are not stored.'),
     arguments: text.optional(),
     result: text.optional(),
   })
-  .describe('What was said in the step, if the workspace keeps it (`trace_content`) and the query asks for it.');
+  .describe('Content of the step, if the workspace stores it (`trace_content`) and the query requests it.');
 
 const event = traceStep.extend({
   id: z.string(),
@@ -149,7 +146,7 @@ const waterfallRun = z.object({
   run_id: z.uuid(),
   parent_run_id: z.uuid().nullable(),
   span_id: z.string(),
-  parent_span_id: z.string().nullable().describe('The step of the calling run during which it began.'),
+  parent_span_id: z.string().nullable().describe('The step of the calling run that was active when it began.'),
   agent_name: z.string(),
   agent_version: z.string(),
   engine: z.string().nullable(),
@@ -163,11 +160,11 @@ const waterfallRun = z.object({
   llm_model: z.string().nullable(),
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
-  has_content: z.boolean().describe('Whether the events of its trace have what was said.'),
+  has_content: z.boolean().describe('Whether content is stored for the events of its trace.'),
   steps: z.array(
     traceStep.omit({ event_type: true, created_at: true }).extend({
       kind: z.string().describe('`llm_call`, `tool_call`, `sandbox`, `setup_step`, `queue`, or another type of event.'),
-      status: z.enum(['running', 'succeeded', 'failed', 'event']).describe('`event`: it takes no time.'),
+      status: z.enum(['running', 'succeeded', 'failed', 'event']).describe('`event` if the step takes no time.'),
       parent_span_id: z.string(),
       started_at: time,
       ended_at: time.nullable(),
@@ -203,7 +200,7 @@ export const runRoutes = defineRoutes([
           .min(0)
           .default(0)
           .describe('Skips runs among the newest 1,000. `cursor` reaches all of them.'),
-        cursor: z.string().max(400).optional().describe('`next_cursor` of the page before, with the same filters.'),
+        cursor: z.string().max(400).optional().describe('`next_cursor` of the previous page, with the same filters.'),
       }),
     },
     response: {
@@ -211,14 +208,12 @@ export const runRoutes = defineRoutes([
         runs: z.array(runSummary),
         total: z
           .int()
-          .describe(
-            'Number of matching runs among the newest 1,000 and the pages up to this one: at least so many match.',
-          ),
+          .describe('Number of matching runs among the newest 1,000 and the pages up to this one: a lower bound.'),
         total_is_exact: z.boolean().describe('Whether `total` counts all matching runs.'),
         next_cursor: z
           .string()
           .nullable()
-          .describe('For the page after this one, which may have fewer runs than `limit`. Null: there are no more.'),
+          .describe('Cursor of the next page, which may have fewer runs than `limit`; null if there are no more.'),
       }),
     },
   },
@@ -230,7 +225,7 @@ export const runRoutes = defineRoutes([
     summary: 'Show a run, with its input and output',
     request: {
       query: z.object({
-        body: flag.default(true).describe('False: without input and output, which may be large; they are null.'),
+        body: flag.default(true).describe('False omits input and output, which may be large; they are null.'),
       }),
     },
     response: { 200: run },
@@ -303,7 +298,7 @@ export const runRoutes = defineRoutes([
     operationId: 'getRunWaterfall',
     method: 'GET',
     path: `${RUN}/waterfall`,
-    summary: 'Show all runs of a chain with their steps, also while they run',
+    summary: 'Show all runs of a chain with their steps, even while they run',
     request: {
       query: z.object({
         limit: z.coerce
@@ -312,8 +307,8 @@ export const runRoutes = defineRoutes([
           .min(1)
           .max(4000)
           .default(2000)
-          .describe('Steps on a page. The steps of one run are always on the same page, also if they are more.'),
-        cursor: z.coerce.number().int().min(0).default(0).describe('`next_cursor` of the page before.'),
+          .describe('Maximum steps on a page. All steps of a run are on the same page, even if they exceed it.'),
+        cursor: z.coerce.number().int().min(0).default(0).describe('`next_cursor` of the previous page.'),
       }),
     },
     response: {
@@ -358,13 +353,15 @@ export const runRoutes = defineRoutes([
       query: z.object({
         limit: z.coerce.number().int().min(1).max(1000).default(500),
         offset: z.coerce.number().int().min(0).default(0),
-        cursor: z.coerce.number().int().min(0).optional().describe('`next_cursor` of the page before.'),
+        cursor: z.coerce.number().int().min(0).optional().describe('`next_cursor` of the previous page.'),
         span_id: z
           .string()
           .regex(/^[0-9a-f]{16}$/, 'must be 16 hexadecimal digits')
           .optional()
           .describe('Only the beginning and the end of this step.'),
-        content: flag.default(false).describe('True: with what was said. A page may then have fewer events.'),
+        content: flag
+          .default(false)
+          .describe('True includes the content of the steps. A page may then have fewer events.'),
       }),
     },
     response: {

@@ -174,7 +174,7 @@ export const CANCELLED = endedWith(cancelledError());
 
 /** End of a run whose host died. */
 export const LOST = endedWith(
-  new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was under way.'),
+  new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was in progress.'),
 );
 
 /**

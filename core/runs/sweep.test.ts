@@ -52,7 +52,7 @@ test('a run whose host died is finished after the grace period, and counted once
   expect(await runs.find(run.id)).toMatchObject({
     status: 'failed',
     errorCode: 'INTERNAL_ERROR',
-    errorMessage: 'The platform stopped while this run was under way.',
+    errorMessage: 'The platform stopped while this run was in progress.',
   });
   expect(await runs.body(run.id)).toMatchObject({ input: { question: 'why?' }, output: null });
   expect(await counted(deps)).toEqual({ runs: 1, failed: 1, cancelled: 0 });

@@ -190,7 +190,7 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
     await pass(1);
     expect(waiting.error).toMatchObject({
       code: 'RATE_LIMITED',
-      message: expect.stringMatching(/^No sandbox is ready, .* call again in about 30 s/),
+      message: expect.stringMatching(/^No sandbox became available in time: call again in about 30 s/),
       extra: { suggested_wait_time: 30 },
     });
     await close(held!);

@@ -86,7 +86,7 @@ export function interruptionsSuite(target: () => Target): void {
     test('fails when it happens a second time', async () => {
       const { lose, run, interruptions } = await publish('12', { retry_on_interruption: true });
       const [answer] = await Promise.all([run(), lose().then(lose)]);
-      expect(expectError(answer, 500, 'INTERNAL_ERROR', 'The sandbox went away')).toMatchObject({
+      expect(expectError(answer, 500, 'INTERNAL_ERROR', 'The sandbox was lost')).toMatchObject({
         cause: 'interrupted',
       });
       expect(await interruptions(answer)).toEqual([
@@ -98,7 +98,7 @@ export function interruptionsSuite(target: () => Target): void {
     test('fails at once where its manifest does not say so', async () => {
       const { lose, run, interruptions } = await publish('1');
       const [answer] = await Promise.all([run(), lose()]);
-      const error = expectError(answer, 500, 'INTERNAL_ERROR', 'The sandbox went away');
+      const error = expectError(answer, 500, 'INTERNAL_ERROR', 'The sandbox was lost');
       expect(error).toMatchObject({ cause: 'interrupted', is_retryable: true, hint: expect.stringContaining('retry') });
       expect(await interruptions(answer)).toEqual([{ attempt: 1, begins_again: false }]);
     });

@@ -96,7 +96,7 @@ test('after kill -9 an interrupted delivery is answered as failed, never run aga
       status: 'error',
       duration_ms: expect.any(Number),
       output: null,
-      error: 'The platform stopped while this run was under way.',
+      error: 'The platform stopped while this run was in progress.',
       deduplicated: true,
     });
   }

@@ -123,7 +123,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       };
       await expect.poll(left, { timeout: 60_000, interval: 500 }).toBe(0);
       const refused = await call({ n: 4 }, 'survivor-brief');
-      const error = expectError(refused, 429, 'RATE_LIMITED', 'No sandbox is ready');
+      const error = expectError(refused, 429, 'RATE_LIMITED', 'No sandbox became available');
       expect(error).toMatchObject({ is_retryable: true, suggested_wait_time: expect.any(Number) });
       expect(commands).toEqual([]);
       target().ecs.stopRefusing();

@@ -56,7 +56,7 @@ export async function publishDev(
   if (engine === null) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `${name} is a skill, which has no version dev: agents name published ones.`,
+      `${name} is a skill, and skills have no dev version: agents use published skills.`,
     );
   }
   const id = ids.uuid();
@@ -93,8 +93,10 @@ export async function publishDev(
     if (slot.revision === 0 && (await slotsOf(deps, place)) >= MAX_SLOTS) {
       throw new PlatformError(
         'FORBIDDEN',
-        `You have ${MAX_SLOTS} agents with a version dev in "${workspace.slug}", which is as many as there may be.`,
-        { hint: `Delete one with DELETE /agents/{id}, or wait: each ends ${SLOT_DAYS} days after its last publish.` },
+        `You have ${MAX_SLOTS} agents with a dev version in the workspace "${workspace.slug}", which is the maximum.`,
+        {
+          hint: `Delete one with DELETE /agents/{id}, or wait: each expires ${SLOT_DAYS} days after its last publish.`,
+        },
       );
     }
     return undefined;

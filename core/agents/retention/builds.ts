@@ -34,7 +34,7 @@ export async function attachBundle(
       throw new PlatformError('NOT_FOUND', `${name} was deleted.`);
     const [old, before] = [item.bundle as BundleItem | undefined, item.install as InstallItem | undefined];
     if (item.runnable && old !== undefined && old.sha256 !== bundle.sha256) {
-      throw new PlatformError('CONFLICT', `${name} has other code already: publish a new version for this one.`);
+      throw new PlatformError('CONFLICT', `${name} already has different code: publish a new version for this code.`);
     }
     const isNew = old?.key !== bundle.key;
     const layer =

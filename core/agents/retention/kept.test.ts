@@ -159,7 +159,7 @@ async function play(deps: KeptDeps, versions: readonly AgentVersion[], todo: Ste
 }
 
 /** Whether a step may fail with this error. */
-const isExpected = (error: unknown): boolean => /died|was deleted|has other code/.test(String(error));
+const isExpected = (error: unknown): boolean => /died|was deleted|already has different code/.test(String(error));
 
 /** Ports of a process that dies at call number `calls`, before or after that call takes effect. */
 function mortal(deps: KeptDeps, calls: number, isAfter: boolean): KeptDeps {

@@ -24,7 +24,7 @@ export async function findSkill(
 ): Promise<{ readonly skill: AgentVersion } | { readonly problem: string }> {
   const parts = REFERENCE.test(reference) ? splitReference(reference) : undefined;
   if (parts === undefined) {
-    return { problem: 'is no reference to a skill: those are "skill", "org/skill" or "org/skill@v1"' };
+    return { problem: 'is not a skill reference: use "skill", "org/skill" or "org/skill@v1"' };
   }
   const { org = home.slug, name, version = 'latest' } = parts;
   const found =

@@ -6,7 +6,7 @@ export const uploadRoutes = defineRoutes([
     operationId: 'createUpload',
     method: 'POST',
     path: '/uploads',
-    summary: 'Get a form for uploading what is too large for a request, ahead of the request that names it',
+    summary: 'Create an upload form for content that is too large for a request',
     fn: 'uploads',
     auth: 'key',
     agents: true,
@@ -19,11 +19,11 @@ export const uploadRoutes = defineRoutes([
     },
     response: {
       201: z.object({
-        upload_id: z.string().describe('What the call or the bundle upload names it by.'),
+        upload_id: z.string().describe('Id by which a call or a bundle upload refers to the content.'),
         url: z.url().describe('POST the form here, without a key.'),
         fields: z.record(z.string(), z.string()).describe('Parts of the form; the part `file` comes after them.'),
         max_bytes: z.int(),
-        expires_at: z.iso.datetime().describe('Until then it can be uploaded and named.'),
+        expires_at: z.iso.datetime().describe('The content must be uploaded and used by then.'),
       }),
     },
   },

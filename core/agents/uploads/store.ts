@@ -66,7 +66,10 @@ export async function readUploads(
     ids.map(async (id) => {
       const expires = ID.exec(id)?.[1];
       if (expires === undefined) {
-        throw new PlatformError('INVALID_INPUT', `"${id.slice(0, 80)}" is no upload_id: POST /uploads answers one.`);
+        throw new PlatformError(
+          'INVALID_INPUT',
+          `"${id.slice(0, 80)}" is not an upload_id: POST /uploads returns one.`,
+        );
       }
       const isOver = Number(expires) <= epochSeconds(clock.now());
       const content = isOver ? undefined : await blobs.stream(keyOf(workspaceId, purpose, id));
@@ -103,5 +106,5 @@ const notThere = (id: string, purpose: UploadPurpose, isOver: boolean): Platform
 const tooLarge = (limit: number): PlatformError =>
   new PlatformError(
     'DOCUMENT_TOO_LARGE',
-    `The request has more than ${Math.floor(limit / 1024 ** 2)} MB with its uploads, the maximum that is accepted here.`,
+    `The request has more than ${Math.floor(limit / 1024 ** 2)} MB with its uploads, which is the maximum.`,
   );

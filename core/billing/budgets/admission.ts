@@ -123,11 +123,11 @@ function endedAfter(
 }
 
 function exceeded(policy: BudgetPolicy, { spentMicro, window }: Progress, byRunsUnderWay = false): PlatformError {
-  const others = byRunsUnderWay ? ', and runs under way may cost the rest' : '';
+  const others = byRunsUnderWay ? ', and runs in progress may cost the rest' : '';
   const limit = usdText(limitOf(policy, 'hard_limit')!);
   return new PlatformError(
     'BUDGET_EXCEEDED',
-    `The ${policy.window} budget ${policy.id} of ${scopeText(policy)} blocks new runs: $${usdText(spentMicro)} of its hard limit of $${limit} are spent${others}. Its window ends at ${isoTime(window.end)}.`,
+    `The ${policy.window} budget ${policy.id} of ${scopeText(policy)} blocks new runs: $${usdText(spentMicro)} of its hard limit of $${limit} is spent${others}. Its window ends at ${isoTime(window.end)}.`,
     { hint: 'An owner of the workspace can raise hard_limit_usd, or set another action_on_hard_limit.' },
   );
 }

@@ -94,7 +94,7 @@ function newAlert(
   const unpriced =
     spend.unpricedRuns === 0
       ? ''
-      : ` Runs that asked models without a known price, which is not in it: ${spend.unpricedRuns}.`;
+      : ` Runs with unknown model prices, whose cost is not included: ${spend.unpricedRuns}.`;
   return {
     id: ids.uuid(),
     policyId: policy.id,

@@ -273,7 +273,7 @@ describe('admission', () => {
     const refused = await admit(own).catch((error: unknown) => error);
     expect(refused).toMatchObject({ code: 'BUDGET_EXCEEDED' });
     expect((refused as Error).message).toBe(
-      `The daily budget ${id} of this workspace blocks new runs: $5.00 of its hard limit of $5.00 are spent. Its window ends at 2035-06-16T00:00:00.000Z.`,
+      `The daily budget ${id} of this workspace blocks new runs: $5.00 of its hard limit of $5.00 is spent. Its window ends at 2035-06-16T00:00:00.000Z.`,
     );
     // A changed limit takes effect at once in the process that changes it.
     await own.send('PATCH', `${own.path}/${id}`, { hard_limit_usd: 6 });
@@ -598,7 +598,7 @@ describe('alerts', () => {
     const [alert] = await own.alerts();
     expect(alert).toMatchObject({
       threshold_pct: 50,
-      message: expect.stringContaining('Runs that asked models without a known price, which is not in it: 1.'),
+      message: expect.stringContaining('Runs with unknown model prices, whose cost is not included: 1.'),
     });
     // A threshold that is still reached sends no second alert; one that is reached again does.
     await own.send('PATCH', `${own.path}/${id}`, { hard_limit_usd: 11 });
@@ -636,7 +636,7 @@ describe('services', () => {
       current_state: 'paused',
       desired_state: 'stopped',
       auto_paused_at: expect.any(String),
-      last_error: `Paused: the daily spend of acme/bot in this workspace has met the hard limit of its budget ${id}, $3.00.`,
+      last_error: `Paused: the daily spend of acme/bot in this workspace has reached the hard limit of its budget ${id}, $3.00.`,
     });
     expect((await stateOf(service.id)).events[0]).toMatchObject({ event_type: 'budget_hard_limit_paused' });
     expect(own.host.orders).toContain('pause');

@@ -33,7 +33,7 @@ export const budgetHandlers = (deps: HandlerDeps): Handlers<typeof budgetRoutes>
       const same = policies.find(({ agent, window }) => agent === policy.agent && window === policy.window);
       if (same !== undefined) {
         const scope = policy.agent ?? 'the workspace';
-        throw new PlatformError('CONFLICT', `There is a ${policy.window} budget of ${scope} already: ${same.id}.`, {
+        throw new PlatformError('CONFLICT', `A ${policy.window} budget of ${scope} already exists: ${same.id}.`, {
           hint: 'Change it with PATCH, or delete it first.',
         });
       }
@@ -138,10 +138,9 @@ async function scopeOf(
 ): Promise<Pick<BudgetPolicy, 'scopeId' | 'agent'>> {
   if (type === 'workspace') {
     if (id == null || id === caller.workspace.id) return { scopeId: null, agent: null };
-    throw new PlatformError('INVALID_INPUT', 'body.scope_id: a budget of the workspace has none; leave it out.');
+    throw new PlatformError('INVALID_INPUT', 'body.scope_id: must be left out for a budget of the workspace.');
   }
-  if (!id)
-    throw new PlatformError('INVALID_INPUT', 'body.scope_id: is missing: give the id of a version of the agent.');
+  if (!id) throw new PlatformError('INVALID_INPUT', 'body.scope_id: is required: the id of a version of the agent.');
   const version = /^[0-9a-f-]{36}$/.test(id) ? await findAnyVersion(deps, id) : undefined;
   if (version === undefined || !(await maySee(deps, caller, version))) {
     throw new PlatformError('NOT_FOUND', `body.scope_id: there is no agent version with the id "${id}".`);

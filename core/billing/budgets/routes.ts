@@ -14,9 +14,7 @@ const limit = z
 const action = z
   .enum(ACTIONS)
   .describe('What happens besides alerts. `block_new_runs` and `pause_service` need a hard limit.');
-const webhookUrl = z
-  .string()
-  .describe('Where alerts are posted: an https:// address of the public internet, or an empty string for nowhere.');
+const webhookUrl = z.string().describe('Public https:// URL to which alerts are posted; an empty string for none.');
 
 const newBudget = z.object({
   scope_type: z.enum(['workspace', 'agent']),
@@ -24,9 +22,9 @@ const newBudget = z.object({
     .string()
     .max(64)
     .nullish()
-    .describe('Of an agent: the id of one of its versions; the budget is for all of them.'),
+    .describe('For an agent: the id of any of its versions; the budget covers all of them.'),
   window: z.enum(WINDOWS).describe('A day, an ISO week from Monday, or a month, in UTC.'),
-  soft_limit_usd: limit.nullish().describe('Below the hard limit. One of the two is needed.'),
+  soft_limit_usd: limit.nullish().describe('Must be below the hard limit. At least one of the two is required.'),
   hard_limit_usd: limit.nullish(),
   action_on_hard_limit: action.default('alert_only'),
   webhook_url: webhookUrl.nullish(),
@@ -58,26 +56,24 @@ export const budgetView = z.object({
   webhook_url: z.string().nullable(),
   window_start,
   window_end: z.iso.datetime(),
-  current_spend_usd: usd.describe('Of runs that have ended, and of services up to a minute ago.'),
+  current_spend_usd: usd.describe('Spend of ended runs, and of services up to a minute ago.'),
   spend: z.object({ models_usd: usd, credits_usd: usd, compute_usd: usd }),
   unpriced_runs: z
     .int()
-    .describe(
-      'Runs of the window that asked a model without a known price: what these models cost is not in the sums.',
-    ),
+    .describe('Number of runs in the window that used a model without a known price; the sums exclude its cost.'),
   soft_limit_pct: z.number().nullable(),
   hard_limit_pct: z.number().nullable(),
   thresholds: z.array(
     z.object({ threshold_kind: z.enum(LIMIT_KINDS), threshold_pct: percent, amount_usd: usd, alerted: z.boolean() }),
   ),
   breach_status: z.enum(['none', ...LIMIT_KINDS]),
-  burn_rate_usd_per_day: usd.describe('Of this window so far, at least of an hour.'),
-  projected_spend_usd: usd.describe('At the end of the window, at that rate.'),
+  burn_rate_usd_per_day: usd.describe('Average rate in this window so far, over at least an hour.'),
+  projected_spend_usd: usd.describe('Expected spend at the end of the window, at that rate.'),
   projected_breach_at: z.iso
     .datetime()
     .nullable()
     .describe(
-      'When the hard limit, or the soft one without a hard one, is met at that rate; null if not in this window.',
+      'When the hard limit (or the soft limit if there is no hard one) is reached at that rate; null if not in this window.',
     ),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
@@ -124,7 +120,7 @@ export const budgetRoutes = defineRoutes([
     },
     method: 'POST',
     path: BUDGETS,
-    summary: 'Cap what a workspace, or one agent in it, spends in a day, a week or a month',
+    summary: 'Create a budget for the daily, weekly or monthly spend of a workspace or one of its agents',
     role: 'owner',
     request: { body: newBudget },
     response: { 201: one },
@@ -135,7 +131,7 @@ export const budgetRoutes = defineRoutes([
     operationId: 'getBudget',
     method: 'GET',
     path: BUDGET,
-    summary: 'A budget with its spend',
+    summary: 'Show a budget with its spend',
     response: { 200: one },
     errors: ['NOT_FOUND'],
   },

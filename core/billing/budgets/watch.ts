@@ -86,7 +86,7 @@ async function watch(deps: BudgetDeps, workspaceId: string, listener: BudgetList
 }
 
 const pauseReason = (policy: BudgetPolicy): string =>
-  `Paused: the ${policy.window} spend of ${scopeText(policy)} has met the hard limit of its budget ${policy.id}, $${usdText(limitOf(policy, 'hard_limit')!)}.`;
+  `Paused: the ${policy.window} spend of ${scopeText(policy)} has reached the hard limit of its budget ${policy.id}, $${usdText(limitOf(policy, 'hard_limit')!)}.`;
 
 /** Random order, so that no workspace is always the last. */
 const shuffled = <T>(items: readonly T[]): T[] =>

@@ -211,7 +211,7 @@ export async function hold(deps: LedgerDeps, charge: Charge): Promise<void> {
     'INSUFFICIENT_CREDITS',
     `A call of ${agentRef} costs ${cents} cents, and the workspace "${workspace.slug}" ${has}.`,
     {
-      hint: 'An owner buys credits by POST /billing/checkout; GET /billing/transactions lists what they were spent on.',
+      hint: 'An owner can buy credits with POST /billing/checkout; GET /billing/transactions lists past charges.',
     },
   );
 }

@@ -8,8 +8,8 @@ const transaction = z.object({
   type: z.enum(['top_up', 'charge', 'refund']),
   transaction_type: z
     .enum(['top_up', 'charge', 'refund', 'top_up_refund', 'dispute', 'dispute_release'])
-    .describe('More exactly than `type`.'),
-  amount_cents: cents.describe('Negative where credits were taken.'),
+    .describe('Cause of the movement, more specific than `type`.'),
+  amount_cents: cents.describe('Negative if credits were deducted.'),
   balance_after_cents: cents,
   debt_after_cents: cents,
   description: z.string(),
@@ -24,7 +24,7 @@ const transaction = z.object({
 export const balance = {
   balance_cents: cents,
   debt_cents: cents.describe(
-    'What refunds to the payer and disputes took beyond the balance. It blocks paid calls until later credits cover it.',
+    'Amount by which refunds to the payer and disputes exceeded the balance. It blocks paid calls until later credits cover it.',
   ),
   currency,
 };

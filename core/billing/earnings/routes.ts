@@ -4,7 +4,7 @@ import { defineRoutes } from '#core/http/route.ts';
 const sums = {
   calls: z.int(),
   price_cents: z.int().describe('What callers paid.'),
-  fee_cents: z.int().describe('What the platform keeps of it.'),
+  fee_cents: z.int().describe("The platform's share of the price."),
   earned_cents: z.int(),
 };
 
@@ -14,7 +14,7 @@ export const earningRoutes = defineRoutes([
     operationId: 'getEarnings',
     method: 'GET',
     path: '/billing/earnings',
-    summary: "What the workspace earned with other workspaces' paid calls of its agents",
+    summary: "Show the earnings from other workspaces' paid calls of the workspace's agents",
     fn: 'billing',
     auth: 'key',
     role: 'owner',
@@ -33,7 +33,7 @@ export const earningRoutes = defineRoutes([
     response: {
       200: z.object({
         currency: z.literal('usd'),
-        total_cents: z.int().describe('Earned in all months.'),
+        total_cents: z.int().describe('Total of all months.'),
         by_month: z.array(z.object({ month: z.string(), agent: z.string(), ...sums })),
         entries: z.array(
           z.object({

@@ -13,7 +13,7 @@ export const estimateRoutes = defineRoutes([
     operationId: 'getCostEstimate',
     method: 'GET',
     path: '/public/agents/{org}/{agent}/{version}/cost-estimate',
-    summary: "What an agent's runs cost at the providers of models",
+    summary: "Estimate the model cost of an agent's runs",
     fn: 'usage',
     auth: 'optional',
     response: {
@@ -25,7 +25,7 @@ export const estimateRoutes = defineRoutes([
         estimate: z.object({
           sample_size: z
             .int()
-            .describe('Runs of all versions in the period; 0: no history, or too short a one to show.'),
+            .describe('Number of runs of all versions in the period; 0 if there are too few to show.'),
           period_days: z.int().optional(),
           avg_cost_usd: usd.optional(),
           p50_cost_usd: usd.optional(),
@@ -34,14 +34,14 @@ export const estimateRoutes = defineRoutes([
           avg_output_tokens: z.int().optional(),
           avg_duration_ms: z.int().optional(),
           success_rate: z.number().optional().describe('0 to 1.'),
-          unpriced_runs: z.int().optional().describe('Runs whose cost is not known, and not in the amounts.'),
+          unpriced_runs: z.int().optional().describe('Number of runs with unknown cost, which the amounts exclude.'),
           providers: z
             .array(z.object({ provider, runs, avg_cost_usd: usd, p50_cost_usd: usd, p95_cost_usd: usd }))
             .optional(),
           provider_breakdown: z
             .array(z.object({ provider, model: z.string(), runs, total_cost_usd: usd, avg_cost_usd: usd }))
             .optional(),
-          prices_of: z.iso.date().optional().describe("Day of the platform's table of prices."),
+          prices_of: z.iso.date().optional().describe("Date of the platform's price table."),
         }),
         metadata: z.object({ request_id: z.string() }),
       }),

@@ -30,7 +30,7 @@ export const operatorRoutes = defineRoutes([
     audit: { request: ['plan'] },
     method: 'PUT',
     path: '/operator/workspaces/{workspace}/plan',
-    summary: 'Give a workspace a plan',
+    summary: 'Set the plan of a workspace',
     fn: 'billing',
     auth: 'operator',
     request: { body: z.object({ plan: z.enum(PLAN_NAMES) }) },
@@ -42,7 +42,7 @@ export const operatorRoutes = defineRoutes([
     audit: { request: ['id', 'amount_cents'] },
     method: 'POST',
     path: '/operator/workspaces/{workspace}/credits',
-    summary: 'Give a workspace credits, once for each id',
+    summary: 'Grant credits to a workspace, once for each id',
     fn: 'billing',
     auth: 'operator',
     request: {
@@ -50,9 +50,9 @@ export const operatorRoutes = defineRoutes([
         id: z
           .string()
           .regex(/^[\w.:-]{1,100}$/, 'must be 1 to 100 letters, digits and ._:-')
-          .describe('Your own: the same id gives nothing again.'),
+          .describe('Idempotency key of the grant: repeating an id grants nothing.'),
         amount_cents: z.int().min(1).max(100_000_000),
-        note: z.string().trim().min(1).max(200).optional().describe('For the transactions of the workspace.'),
+        note: z.string().trim().min(1).max(200).optional().describe("Description in the workspace's transactions."),
       }),
     },
     response: { 200: workspace, 201: workspace },

@@ -2,7 +2,7 @@ import type { TopUp } from './store.ts';
 
 const SENTENCES: Readonly<Record<TopUp['status'], string>> = {
   paid: 'Paid. The credits are in your balance.',
-  processing: 'Ordered. The credits come once your payment has arrived.',
+  processing: 'Ordered. The credits are added once your payment arrives.',
   open: 'Not paid yet. Nothing was charged.',
   closed: 'Not paid. Nothing was charged.',
 };

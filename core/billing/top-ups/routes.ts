@@ -23,7 +23,7 @@ const order = z.object({
     .describe('The same in cents.'),
 });
 const checkout = z.object({
-  checkout_url: z.url().describe("The payment provider's page, for a browser. It can be paid for two hours."),
+  checkout_url: z.url().describe('URL of the payment page, for a browser; valid for two hours.'),
   session_id: z.string(),
 });
 
@@ -44,7 +44,7 @@ export const topUpRoutes = defineRoutes([
     operationId: 'createCheckout',
     audit: { request: ['amount_cents', 'amount_usd'] },
     path: '/billing/checkout',
-    summary: "Buy credits: answers the address of the payment provider's page",
+    summary: 'Buy credits: returns the URL of the payment page',
     ...buying,
   },
   {
@@ -58,13 +58,13 @@ export const topUpRoutes = defineRoutes([
     operationId: 'getCheckout',
     method: 'GET',
     path: '/billing/checkout/{session_id}',
-    summary: 'Where buyers return to from the payment provider: books the payment, if it was made',
+    summary: 'Return page after a payment: books the payment if it was made',
     fn: 'billing',
     auth: 'public',
     response: {
       200: z.object({
         session_id: z.string(),
-        status: z.enum(['open', 'processing', 'paid', 'closed']).describe('`paid`: the credits are there.'),
+        status: z.enum(['open', 'processing', 'paid', 'closed']).describe('`paid`: the credits are booked.'),
         amount_cents: z.int(),
       }),
     },
@@ -75,7 +75,7 @@ export const topUpRoutes = defineRoutes([
     operationId: 'receivePaymentEvent',
     method: 'POST',
     path: '/webhooks/stripe',
-    summary: 'Events of the payment provider',
+    summary: 'Receive events from the payment provider',
     fn: 'billing',
     auth: 'signature',
     request: { body: raw('application/json') },

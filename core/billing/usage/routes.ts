@@ -41,7 +41,7 @@ const agentSums = z.object({
 const models = z.object({
   input_tokens: z.int(),
   output_tokens: z.int(),
-  models_usd: z.number().describe('What models cost at the prices of the day.'),
+  models_usd: z.number().describe('Model cost at the prices of the day.'),
 });
 const logEntry = z.object({
   request_id: z.string(),
@@ -63,9 +63,7 @@ const ends = {
   timeout: z.int(),
   cancelled: z.int(),
 };
-const latency = z
-  .int()
-  .describe('From start to end, in milliseconds; at most 19 % from that of a run. 0: none is known.');
+const latency = z.int().describe('Duration percentiles in milliseconds, accurate to 19 %; 0 if there are none.');
 const counters = {
   ...ends,
   success_rate: z.number().describe('Percent of all runs; 0 without runs.'),
@@ -89,9 +87,11 @@ export const usageRoutes = defineRoutes([
     response: {
       200: z.object({
         ...sums,
-        calls_remaining: z.int().describe('Calls of prompt agents that are left of the plan today.'),
+        calls_remaining: z.int().describe('Remaining calls of prompt agents in the plan today.'),
         ...models.shape,
-        unpriced_runs: z.int().describe('Runs that asked a model without a known price, which `models_usd` lacks.'),
+        unpriced_runs: z
+          .int()
+          .describe('Number of runs that used a model without a known price, whose cost `models_usd` excludes.'),
         cache_read_tokens: z.int().describe("Part of the input that was read from providers' caches."),
         cache_write_tokens: z.int().describe("Part of the input that was written to providers' caches."),
         ...period,
@@ -108,7 +108,7 @@ export const usageRoutes = defineRoutes([
     request: { query: z.object({ days, tenant_id: tenantId, granularity }) },
     response: {
       200: z.object({
-        points: z.array(point.extend(models.partial().shape).describe('Tokens and cost are of days only.')),
+        points: z.array(point.extend(models.partial().shape).describe('Tokens and cost are only available by day.')),
         ...period,
       }),
     },
@@ -161,7 +161,7 @@ export const usageRoutes = defineRoutes([
     response: {
       200: z.object({
         total_executions: z.int(),
-        executions_remaining: z.int().describe('Calls of agents with a sandbox that are left of the plan today.'),
+        executions_remaining: z.int().describe('Remaining calls of agents with a sandbox in the plan today.'),
         total_compute_seconds: z.number(),
         ...period,
         by_agent: z.array(
@@ -188,7 +188,7 @@ export const usageRoutes = defineRoutes([
     operationId: 'getWorkspaceMetrics',
     method: 'GET',
     path: '/workspaces/{workspace_id}/metrics/dashboard',
-    summary: 'How the runs of a workspace ended and how long they took: over all, by agent, by day and by hour',
+    summary: "Outcomes and durations of the workspace's runs: in total, by agent, by day and by hour",
     fn: 'usage',
     auth: 'key',
     request: { query: z.object({ days, agent_name: z.string().min(1).max(100).optional() }) },
@@ -200,10 +200,13 @@ export const usageRoutes = defineRoutes([
             agent_name: z.string(),
             agent_id: z.uuid().describe('The version that was called last.'),
             org_slug: z.string(),
-            latest_version: z.string().nullable().describe('null: the agent was deleted, or is of another workspace.'),
+            latest_version: z
+              .string()
+              .nullable()
+              .describe('Null if the agent was deleted or belongs to another workspace.'),
             ...counters,
             top_error: z.string().nullable().describe('The code of the error that ended most runs.'),
-            trigger_sources: z.record(z.string(), z.int()).describe('Number of runs by what began them.'),
+            trigger_sources: z.record(z.string(), z.int()).describe('Number of runs by trigger.'),
           }),
         ),
         daily_series: z.array(z.object({ date: z.iso.date(), ...ends, ...percentiles })),

@@ -120,9 +120,9 @@ function heartbeat({ clock }: Pick<Deps, 'clock'>, beat: () => Promise<unknown>)
 const ignore = (): void => {};
 
 async function whyNot(deps: Deps, bulk: Bulk): Promise<string | undefined> {
-  if (deps.clock.now() - Date.parse(bulk.createdAt) > MAX_AGE_MS) return 'It was not done within three days.';
+  if (deps.clock.now() - Date.parse(bulk.createdAt) > MAX_AGE_MS) return 'It was not completed within three days.';
   if (await callerOf(deps, bulk)) return undefined;
-  return 'Who started it is no longer a member of the workspace.';
+  return 'The user who started it is no longer a member of the workspace.';
 }
 
 async function callerOf(deps: Deps, bulk: Bulk): Promise<Caller | undefined> {
@@ -193,7 +193,7 @@ async function deal(deps: Deps, bulk: Bulk, runId: string): Promise<Outcome> {
   } catch (error) {
     if (!isPlatformError(error)) {
       deps.log.error('run of a bulk action failed', { bulk_id: bulk.id, run_id: runId, error: String(error) });
-      return failure('INTERNAL_ERROR', 'The platform failed to repeat this run.');
+      return failure('INTERNAL_ERROR', 'The platform failed to replay this run.');
     }
     return error.code === 'RATE_LIMITED' ? { until: roomAt(deps, error) } : failure(error.code, error.message);
   }

@@ -96,7 +96,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   const timeoutMs = ownDeadline - call.receivedAt;
   const { mayBeginUntil = 0 } = call;
   const deadline = engine.hasSandbox ? Math.max(ownDeadline, mayBeginUntil + timeoutMs) : ownDeadline;
-  if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has passed already.');
+  if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has already passed.');
   checkIsNoSkill(agent);
   await checkIsStartedByCalls(deps, call);
   checkCallerSettings(call);
@@ -177,7 +177,7 @@ function checkIsNoSkill(agent: AgentVersion): void {
   if (engineTraits(agent).isRun) return;
   throw new PlatformError(
     'UNPROCESSABLE',
-    `${refOf(agent)} is a skill: it is given to other agents, with the header X-Platform-Skills or in their default_skills, and not called itself.`,
+    `${refOf(agent)} is a skill and cannot be called: give it to an agent with the header X-Platform-Skills or in its default_skills.`,
   );
 }
 
@@ -186,13 +186,15 @@ async function checkIsStartedByCalls(deps: Pick<Deps, 'main'>, { agent, workspac
   if (agent.definition.run_mode !== 'always_on' || service !== undefined) return;
   const { workspaceId: agentWorkspaceId, name: agentName } = agent;
   const served = await listServed(deps, { workspaceId: workspace.id, agentWorkspaceId, agentName });
-  const places = served.map(({ serviceName, address }) => `${serviceName} at ${address ?? 'an address to come'}`);
+  const places = served.map(
+    ({ serviceName, address }) => `${serviceName} at ${address ?? 'an address that is not assigned yet'}`,
+  );
   throw new PlatformError(
     'UNPROCESSABLE',
-    `${refOf(agent)} is always on: no call starts it. ${
+    `${refOf(agent)} is always on and is not started by calls. ${
       places.length > 0
         ? `It runs as a service of the workspace "${workspace.slug}": ${places.slice(0, 5).join(', ')}.`
-        : `It runs as no service of the workspace "${workspace.slug}".`
+        : `It has no service in the workspace "${workspace.slug}".`
     }`,
     {
       hint:

@@ -41,7 +41,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
   const runs = new RunStore(deps, caller.workspace.id);
   const run = await runs.findByName(name);
   const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
-  if (isInstallation(run)) throw cannot('it was an installation, which uploading the bundle again repeats');
+  if (isInstallation(run)) throw cannot('it was an installation; upload the bundle again instead');
   const [agent, body] = await Promise.all([
     versionOf(deps, caller, run, replay.agentVersion),
     replay.input === undefined ? runs.body(run.id) : undefined,
@@ -52,13 +52,14 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
     throw cannot(`${run.agentOrg}/${run.agentName} ${lacks}`);
   }
   const input = replay.input ?? body?.input;
-  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw cannot('its input is no longer kept');
-  if (hasFiles(input)) throw cannot('it was given files, which are not kept');
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw cannot('its input is no longer stored');
+  if (hasFiles(input)) throw cannot('its input had files, which are not stored');
   if (holdsMasked(input)) {
     throw cannot(
       replay.input === undefined
-        ? 'its input had the value of a secret in it, which is not kept'
-        : 'body.input has a masked secret in it, which the agent would get as it stands there',
+        ? 'its input contained the value of a secret, which is not stored'
+        : 'body.input contains a masked secret, which the agent would receive as is',
     );
   }
   await actingWorkspace(deps, caller, agent, true);

@@ -19,7 +19,7 @@ const usage = z.object({
 export const UPLOADED_JSON = 'application/vnd.platform.upload+json';
 /** The title names the type in generated clients. */
 export const uploadedJson = z
-  .strictObject({ upload_id: z.string().describe('As `POST /uploads` answers it.') })
+  .strictObject({ upload_id: z.string().describe('The `upload_id` from `POST /uploads`.') })
   .meta({ title: 'UploadedInput' });
 
 export const callRoutes = defineRoutes([
@@ -27,7 +27,7 @@ export const callRoutes = defineRoutes([
     operationId: 'replayRun',
     method: 'POST',
     path: '/workspaces/{workspace_id}/runs/{run_id}/replay',
-    summary: 'Run a version once more, with the input of a former run or another one',
+    summary: 'Replay a run with its own or another input and version',
     fn: 'calls',
     auth: 'key',
     keyScope: 'run',
@@ -35,12 +35,12 @@ export const callRoutes = defineRoutes([
     request: {
       body: z.looseObject({
         reason: z.string().optional(),
-        input: z.record(z.string(), z.unknown()).optional().describe('In place of the input of the former run.'),
+        input: z.record(z.string(), z.unknown()).optional().describe('Replaces the input of the original run.'),
         agent_version: z
           .string()
           .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
           .optional()
-          .describe("In place of the former run's version."),
+          .describe('Replaces the version of the original run.'),
       }),
     },
     response: {
@@ -72,20 +72,20 @@ export const callRoutes = defineRoutes([
     admits: true,
     stream: true,
     request: {
-      query: z.object({ verbose: flag.default(false).describe('Also answer what the agent printed.') }),
+      query: z.object({ verbose: flag.default(false).describe('Also return the output that the agent printed.') }),
       headers: z.object({
         'x-platform-deadline-ms': z.coerce
           .number()
           .int()
           .positive()
           .optional()
-          .describe('Answer by then, in epoch milliseconds.'),
+          .describe('Deadline for the answer, in epoch milliseconds.'),
         'x-platform-max-hops': z.coerce
           .number()
           .int()
           .min(0)
           .optional()
-          .describe('How many levels of calls there may be below this one.'),
+          .describe('Maximum number of levels of calls below this one.'),
         'x-platform-tenant': z
           .string()
           .regex(/^[\w.:@-]{1,128}$/, 'must be 1-128 letters, digits or . : @ _ -')
@@ -133,7 +133,7 @@ export const callRoutes = defineRoutes([
       202: z.object({
         run_id: z.uuid(),
         status: z.literal('running'),
-        url: z.string().describe('Where the run is: GET it until its status is another; DELETE it to cancel it.'),
+        url: z.string().describe('Address of the run: GET it until its status changes; DELETE it to cancel the run.'),
         metadata: z.object({ request_id: z.string(), version: z.string() }),
       }),
     },

@@ -74,7 +74,7 @@ export function missingSecrets(
   { requests, isAbsent }: { readonly requests: readonly string[]; readonly isAbsent: boolean },
 ): PlatformError {
   const hints = [
-    ...(requests.length > 0 ? [`An owner of the workspace grants them: ${requests.join('; ')}`] : []),
+    ...(requests.length > 0 ? [`An owner of the workspace can grant them: ${requests.join('; ')}`] : []),
     ...(isAbsent ? ['Add them with PUT /workspaces/{id}/secrets.'] : []),
   ];
   // Clients parse the names between "not found in workspace: " and the period (docs/interface/errors.md#codes).

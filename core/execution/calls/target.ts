@@ -43,7 +43,7 @@ export async function findTarget(
   // If no version can run, the newest is used: the error will say what it lacks.
   const agent = found ?? (version === 'latest' ? known : undefined);
   if (agent === undefined || workspace === undefined) {
-    const hint = "Each user has a version dev of one's own, from `platform dev`; agents have none.";
+    const hint = 'Each user has their own dev version, created by `platform dev`; agents have none.';
     const text = `There is no agent ${org}/${name} with a version ${version}.`;
     throw new PlatformError('NOT_FOUND', text, version === DEV ? { hint } : {});
   }

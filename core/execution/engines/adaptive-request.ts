@@ -110,7 +110,7 @@ export class AdaptiveModels {
     }
     if (refusesSettings && !this.#withoutSettings.has(choice)) {
       this.#withoutSettings.add(choice);
-      this.#calls.warn([`${choice.model} refused its settings: it is asked without them.`]);
+      this.#calls.warn([`${choice.model} rejected its settings and is asked without them.`]);
       return true;
     }
     if (!refusesOnly || this.#withoutForcedTool.has(choice)) return false;

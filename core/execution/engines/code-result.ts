@@ -82,7 +82,7 @@ function errorOf(
 function timeoutError(run: ProgramRun, printed: Printed): PlatformError {
   const { timeout_seconds: own } = run.agent.definition;
   const limit =
-    own > 0 ? ` (timeout_seconds is ${own}; the caller's deadline and the platform's limit count, too)` : '';
+    own > 0 ? ` (timeout_seconds is ${own}; the caller's deadline and the platform's limit also apply)` : '';
   const isServing = isServer(printed.stderr) || isServer(printed.stdout);
   return new PlatformError(
     'TIMEOUT',

@@ -813,7 +813,7 @@ describe('settings', () => {
     expect(body.temperature).toBeUndefined();
     expect(warnings).toEqual([
       'gpt-4o takes no effort: it is left out.',
-      'gpt-4o refused its settings: it is asked without them.',
+      'gpt-4o rejected its settings and is asked without them.',
     ]);
     expect(server.requests).toHaveLength(2);
     // Other rejections are passed on unchanged.

@@ -119,7 +119,7 @@ describe.skipIf(problem !== undefined)('a conversation longer than three fifths 
     const { type: _, ...payload } = compacted!;
     expect(run.trace.events).toContainEqual(expect.objectContaining({ event_type: 'context_compacted', payload }));
     expect(stderr).toContain(
-      `turn ${turn}: the conversation began anew, ${before_tokens} tokens became ${after_tokens}\n`,
+      `turn ${turn}: the conversation was compacted from ${before_tokens} to ${after_tokens} tokens\n`,
     );
     expect(costUsd).toBeCloseTo(COST * server.requests.length);
     // The request for notes is not a turn of the loop.

@@ -930,7 +930,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
       // Enough time for the first tool to begin on a busy machine.
       const { deps, run, events } = prepare({ deadline: Date.now() + 5000 });
       const result = await runLoop(deps, run);
-      expect(result.error).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('still at work') });
+      expect(result.error).toMatchObject({ code: 'TIMEOUT', message: expect.stringContaining('still running') });
       expect(result.stderr).toMatch(
         /turn 1: bash error, \d+ ms\n\[ERROR\] The command was stopped[\s\S]*begun\nSTDERR:\nit is \[secret TOKEN\]\n/,
       );

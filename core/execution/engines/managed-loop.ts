@@ -49,7 +49,7 @@ type LoopDeps = Pick<
  */
 export async function runLoop(deps: LoopDeps, run: EngineRun): Promise<EngineResult> {
   const startedAt = deps.clock.now();
-  const stop = stopSignal(deps.clock, run, 'The agent was still at work');
+  const stop = stopSignal(deps.clock, run, 'The agent was still running');
   const loop = new Loop(deps, run, stop);
   const result = (outcome: Pick<EngineResult, 'data' | 'dataProblems' | 'warnings' | 'error'>): EngineResult => ({
     ...outcome,

@@ -214,7 +214,7 @@ export class ModelCalls {
     if (others.length === 0) return '';
     const names = keySecrets(others);
     const orSecret = names.length > 0 ? `, or add ${either(names)} to the secrets of the workspace` : '';
-    return ` The agent runs on ${either(others.map((provider) => PROVIDERS[provider].title))}, too: send llm_credentials for it${orSecret}.`;
+    return ` The agent also supports ${either(others.map((provider) => PROVIDERS[provider].title))}: send llm_credentials for it${orSecret}.`;
   }
 }
 

@@ -37,7 +37,7 @@ export async function readyToRun(
     });
   }
   if (!agent.runnable) {
-    const error = agent.install?.error ?? 'nothing is known of an installation';
+    const error = agent.install?.error ?? 'there is no record of an installation';
     const [reason] = error.split('\n', 1);
     throw new PlatformError('SANDBOX_ERROR', `The dependencies of ${refOf(agent)} could not be installed: ${reason}`, {
       category: 'setup_error',

@@ -32,10 +32,10 @@ export async function readReply(
   if (finishReason === 'length' || finishReason === 'window') {
     warnings.push({
       code: 'TRUNCATED',
-      message: 'The answer was longer than the model may write at once, and is cut.',
+      message: "The answer exceeded the model's output limit and is truncated.",
     });
   } else if (text.trim() === '') {
-    warnings.push({ code: 'VALIDATION_SKIPPED', message: 'The model answered nothing: its text is empty.' });
+    warnings.push({ code: 'VALIDATION_SKIPPED', message: 'The model returned an empty answer.' });
   }
   const { output_schema: schema } = agent.definition;
   const value = jsonIn(text, schema);

@@ -61,7 +61,7 @@ export async function openRunSandbox(
         `The installed dependencies of ${refOf(agent)} cannot be used: ${message}.`,
         {
           category: 'setup_error',
-          hint: 'Publish a new version with other dependencies: the same ones would be the same layer.',
+          hint: 'Publish a new version with other dependencies: the same dependencies would use the same layer.',
         },
       );
     });

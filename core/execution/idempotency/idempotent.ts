@@ -99,14 +99,14 @@ function checkFingerprint(claimed: ClaimedKey, { fingerprint }: KeyedCall): void
   if (claimed.fingerprint === fingerprint) return;
   throw new PlatformError(
     'CONFLICT',
-    'This Idempotency-Key came with another request before: its path, query or body was different.',
-    { hint: 'Send a new key with every new request, and the same key only with the same request.' },
+    'This Idempotency-Key was already used for a request with a different path, query or body.',
+    { hint: 'Use a new key for each new request, and the same key only for retries of the same request.' },
   );
 }
 
 const stillRunning = (claimed: ClaimedKey | undefined): PlatformError =>
   new PlatformError(
     'CONFLICT',
-    `The first request with this Idempotency-Key is still under way${claimed ? `, as run ${claimed.runId}` : ''}.`,
+    `The first request with this Idempotency-Key is still in progress${claimed ? `, as run ${claimed.runId}` : ''}.`,
     { hint: 'Send it again later with the same key to get its answer.', suggested_wait_time: 5 },
   );

@@ -51,7 +51,7 @@ export function checkFiles(agent: AgentVersion, { uploads }: CallInput): void {
   if (rules.max !== null && uploads.length > rules.max) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `${refOf(agent)} takes ${rules.max === 1 ? 'one file' : `${rules.max} files`} at most (max_files); this call has ${uploads.length}.`,
+      `${refOf(agent)} accepts at most ${rules.max === 1 ? 'one file' : `${rules.max} files`} (max_files); this call has ${uploads.length}.`,
     );
   }
   // Without a list, the content is not inspected.
@@ -61,7 +61,7 @@ export function checkFiles(agent: AgentVersion, { uploads }: CallInput): void {
     if (isAccepted(rules, upload, type)) continue;
     throw new PlatformError(
       'UNSUPPORTED_TYPE',
-      `${shownName(upload.name)} is ${upload.content.byteLength === 0 ? 'empty' : type.mediaType} by its content; ${refOf(agent)} takes ${either(rules.accept)} (accept).`,
+      `${shownName(upload.name)} ${upload.content.byteLength === 0 ? 'is empty' : `is detected as ${type.mediaType}`}; ${refOf(agent)} accepts ${either(rules.accept)} (accept).`,
     );
   }
 }
@@ -72,9 +72,13 @@ function takesNone(agent: AgentVersion): PlatformError {
   const members = named.length > 0 ? named : Object.keys((input_schema?.properties as object | undefined) ?? {});
   const list = members.slice(0, MAX_SHOWN_MEMBERS).map((name) => `"${name.slice(0, 40)}"`);
   const example = members.length === 0 ? '' : ` with ${list.join(', ')}`;
-  return new PlatformError('UNSUPPORTED_TYPE', `${refOf(agent)} takes no files: it takes a JSON object${example}.`, {
-    hint: 'Send the text of the file in a member, with the content type application/json.',
-  });
+  return new PlatformError(
+    'UNSUPPORTED_TYPE',
+    `${refOf(agent)} accepts no files: it expects a JSON object${example}.`,
+    {
+      hint: 'Send the text of the file in a member, with the content type application/json.',
+    },
+  );
 }
 
 const isAccepted = ({ accept }: FileRules, upload: Upload, type: FileType): boolean =>

@@ -13,7 +13,7 @@ export function checkShape<T>(schema: z.ZodType<T>, value: unknown, what: string
   const { path, message } = error.issues[0]!;
   throw new PlatformError(
     'INVALID_INPUT',
-    `${what} is wrong${path.length > 0 ? ` at ${path.join('.')}` : ''}: ${message}.`,
+    `${what} is invalid${path.length > 0 ? ` at ${path.join('.')}` : ''}: ${message}.`,
   );
 }
 

@@ -90,7 +90,7 @@ function typeForModel({ name, content }: Upload): FileType {
   if (type.kind !== 'other') return type;
   throw new PlatformError(
     'UNSUPPORTED_TYPE',
-    `${shownName(name)} is ${type.mediaType} by its content, which no model reads: a prompt takes images, PDF, audio and text.`,
+    `${shownName(name)} is detected as ${type.mediaType}, which no model reads: a prompt accepts images, PDF, audio and text.`,
     { hint: 'An agent with tools or a program can read other files.' },
   );
 }

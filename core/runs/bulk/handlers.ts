@@ -34,10 +34,10 @@ export const bulkHandlers = (deps: BulkDeps): Handlers<typeof bulkRoutes> => {
       const workspaceId = caller.workspace.id;
       const { action, agent_version: version, dry_run: isDry } = body;
       if ((body.run_ids === undefined) === (body.filter === undefined)) {
-        throw new PlatformError('INVALID_INPUT', 'body: needs run_ids or filter, and only one of them.');
+        throw new PlatformError('INVALID_INPUT', 'body: exactly one of run_ids and filter is required.');
       }
       if (version !== undefined && action !== 'replay') {
-        throw new PlatformError('INVALID_INPUT', 'body.agent_version: only a replay has one.');
+        throw new PlatformError('INVALID_INPUT', 'body.agent_version: is only allowed for a replay.');
       }
       const runIds = body.run_ids && [...new Set(body.run_ids)];
       const filter = body.filter && bulkFilter(deps, action, body.filter);
@@ -72,7 +72,7 @@ export const bulkHandlers = (deps: BulkDeps): Handlers<typeof bulkRoutes> => {
         next: { index: 0 },
       };
       if (!(await storeOf(workspaceId).create(bulk, runIds))) {
-        const why = `The workspace has ${MAX_OPEN_BULKS} bulk actions under way`;
+        const why = `The workspace has ${MAX_OPEN_BULKS} bulk actions in progress`;
         throw new PlatformError('CONFLICT', `${why}: wait until one has ended, or DELETE one.`);
       }
       return { status: 202, body: viewOf(bulk) };

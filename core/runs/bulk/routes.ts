@@ -15,10 +15,12 @@ const bulk = z.object({
   id: z.uuid(),
   action,
   status: z.enum(['running', 'completed', 'aborted', 'failed']),
-  message: z.string().nullable().describe('Why it failed or ended early.'),
-  filter: storedFilter.nullable().describe('With the window that counts; null for runs that were named.'),
+  message: z.string().nullable().describe('Reason why it failed or ended early.'),
+  filter: storedFilter
+    .nullable()
+    .describe('Including the time window that applies; null if the runs are listed by id.'),
   agent_version: z.string().nullable(),
-  total: z.int().describe('How many runs were meant when it began.'),
+  total: z.int().describe('Number of selected runs at the start.'),
   total_is_exact: z.boolean(),
   done: z.int().describe('Runs that were cancelled, or that a new run was started for.'),
   skipped: z.int().describe('Runs that had ended before they could be cancelled.'),
@@ -42,7 +44,7 @@ export const bulkRoutes = defineRoutes([
     keyScope: 'run',
     method: 'POST',
     path: '/workspaces/{workspace_id}/bulk',
-    summary: 'Cancel or repeat many runs in the background, or show which they would be',
+    summary: 'Cancel or replay many runs in the background, or preview the selection',
     request: {
       body: z.strictObject({
         action,
@@ -53,7 +55,10 @@ export const bulkRoutes = defineRoutes([
           .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
           .optional()
           .describe("For a replay: the version to run in place of each run's own."),
-        dry_run: z.boolean().default(false).describe('Only shows how many runs are meant, and the newest of them.'),
+        dry_run: z
+          .boolean()
+          .default(false)
+          .describe('Only returns the number of selected runs and the newest of them.'),
       }),
     },
     response: {
@@ -62,7 +67,7 @@ export const bulkRoutes = defineRoutes([
         dry_run: z.literal(true),
         filter: storedFilter.nullable(),
         total: z.int(),
-        total_is_exact: z.boolean().describe('False: there are more.'),
+        total_is_exact: z.boolean().describe('False if there are more.'),
         sample: z.array(runSummary).describe('At most 10 of the runs.'),
       }),
       202: bulk,
@@ -73,7 +78,7 @@ export const bulkRoutes = defineRoutes([
     operationId: 'getBulk',
     method: 'GET',
     path: BULK,
-    summary: 'Show how far a bulk action is',
+    summary: 'Show the progress of a bulk action',
     response: { 200: bulk },
   },
   {
@@ -82,7 +87,7 @@ export const bulkRoutes = defineRoutes([
     keyScope: 'run',
     method: 'DELETE',
     path: BULK,
-    summary: 'End a bulk action; what it has done stays, and so do the runs that it has started',
+    summary: 'Abort a bulk action; completed work and the runs that it has started are kept',
     response: { 200: bulk },
   },
 ]);

@@ -265,7 +265,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
             return run({ mode: 'sleep', seconds: 600 }, { headers });
           });
         expectError(await call(6000), 504, 'TIMEOUT');
-        expectError(await call(-1), 504, 'TIMEOUT', 'passed already');
+        expectError(await call(-1), 504, 'TIMEOUT', 'already passed');
         const wrong = await run({}, { headers: { 'x-platform-deadline-ms': 'soon' } });
         expectError(wrong, 400, 'INVALID_INPUT', 'header.x-platform-deadline-ms');
       });
@@ -726,7 +726,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
 async function whenThereIsRoom(call: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     const answer = await call();
-    if (!/^(No sandbox is ready|The deadline passed before)/.test(answer.body.error.message)) return answer;
+    if (!/^(No sandbox became available|The deadline passed before)/.test(answer.body.error.message)) return answer;
     await setTimeout(500);
   }
 }

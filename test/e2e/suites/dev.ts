@@ -134,7 +134,7 @@ export function devSuite(target: () => Target, has: Languages): void {
       const skilled = { ...PROMPT, name: 'skilled', default_skills: ['dev-deps/part@dev'] };
       expectError(await call('POST', '/agents', { key, json: skilled }), 400, 'INVALID_INPUT');
       const skill = { name: 'how', type: 'skill', description: 'x', prompt: '# How' };
-      expectError(await call('POST', '/agents?dev=true', { key, json: skill }), 400, 'INVALID_INPUT', 'no version dev');
+      expectError(await call('POST', '/agents?dev=true', { key, json: skill }), 400, 'INVALID_INPUT', 'no dev version');
       for (const json of [{ agent_id: agent.id }, { agent: 'dev-deps/part@dev' }]) {
         const body = { service_name: 'app', ...json };
         expectError(await call('POST', `/workspaces/${workspaceId}/services`, { key, json: body }), 404, 'NOT_FOUND');

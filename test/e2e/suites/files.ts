@@ -155,7 +155,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           ['a.png', png()],
           ['b.png', png()],
         ];
-        expectError(await call('legacy', two), 400, 'INVALID_INPUT', 'takes one file at most (max_files)');
+        expectError(await call('legacy', two), 400, 'INVALID_INPUT', 'accepts at most one file (max_files)');
       });
 
       test('go to the first provider of the agent that takes them', async () => {
@@ -181,7 +181,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           [['a.pdf', executable(), 'application/pdf']],
           415,
           'UNSUPPORTED_TYPE',
-          '"a.pdf" is application/x-elf by its content',
+          '"a.pdf" is detected as application/x-elf',
         ],
         [
           'an archive',
@@ -298,7 +298,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           [['a.txt', 'x']],
           415,
           'UNSUPPORTED_TYPE',
-          'takes no files: it takes a JSON object with "a", "b"',
+          'accepts no files: it expects a JSON object with "a", "b"',
         ],
         [
           'other types',
@@ -309,7 +309,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           ],
           415,
           'UNSUPPORTED_TYPE',
-          '"b.csv" is text/plain by its content; files/limit-other-types',
+          '"b.csv" is detected as text/plain; files/limit-other-types',
         ],
         [
           'wrong content',
@@ -317,7 +317,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           [['a.png', jpeg(), 'image/png']],
           415,
           'UNSUPPORTED_TYPE',
-          '"a.png" is image/jpeg by its content',
+          '"a.png" is detected as image/jpeg',
         ],
         [
           'wrong text',
@@ -325,7 +325,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           [['a.csv', png(), 'text/csv']],
           415,
           'UNSUPPORTED_TYPE',
-          '"a.csv" is image/png by its content',
+          '"a.csv" is detected as image/png',
         ],
         [
           'too many',
@@ -337,7 +337,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           ],
           400,
           'INVALID_INPUT',
-          'takes 2 files at most (max_files); this call has 3',
+          'accepts at most 2 files (max_files); this call has 3',
         ],
       ])('%s', async (name, manifest, files, status, code, message) => {
         const agent = `limit-${name.replaceAll(' ', '-')}`;

@@ -89,11 +89,11 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       expect(expectError(await run('circles'), 422, 'UNPROCESSABLE', 'is stuck')).toMatchObject({ cause: 'stuck' });
       const turn = { ...ONLY_TOOLS, usage: { input: 500_000, output: 0 } };
       await publish('spends', [turn], { loop: { max_cost_usd: 3 } });
-      const error = expectError(await run('spends'), 422, 'UNPROCESSABLE', 'reached its limit of cost ($3)');
+      const error = expectError(await run('spends'), 422, 'UNPROCESSABLE', 'reached its cost limit ($3)');
       expect(error).toMatchObject({ cause: 'max_cost_usd' });
       const unpriced = { default_models: { anthropic: 'claude-of-tomorrow' }, loop: { max_cost_usd: 3 } };
       expect(expectOk(await publish('unpriced', [{}], unpriced), 201).warnings).toEqual([
-        'loop.max_cost_usd does not hold with claude-of-tomorrow: no price is known of that model.',
+        'loop.max_cost_usd has no effect with claude-of-tomorrow: the price of that model is not known.',
       ]);
     });
 

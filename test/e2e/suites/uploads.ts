@@ -219,7 +219,7 @@ export function uploadsSuite(target: () => Target, { python: hasPython }: Langua
         '',
         'x'.repeat(10_000),
       ]) {
-        expectError(await call('reads', naming([{ upload_id: id }])), 400, 'INVALID_INPUT', 'is no upload_id');
+        expectError(await call('reads', naming([{ upload_id: id }])), 400, 'INVALID_INPUT', 'is not an upload_id');
       }
     });
 

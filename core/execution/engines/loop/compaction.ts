@@ -152,7 +152,7 @@ export class Compaction {
     };
     run.emit({ type: 'context_compacted', ...facts });
     run.trace.add({ event_type: 'context_compacted', payload: facts });
-    log.push(`turn ${turn}: the conversation began anew, ${before_tokens} tokens became ${facts.after_tokens}\n`);
+    log.push(`turn ${turn}: the conversation was compacted from ${before_tokens} to ${facts.after_tokens} tokens\n`);
     return true;
   }
 

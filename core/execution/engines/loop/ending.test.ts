@@ -184,7 +184,7 @@ describe('a model that calls only tools', () => {
     const { error, usage } = await result();
     expect(error).toMatchObject({
       code: 'UNPROCESSABLE',
-      message: 'The agent reached maximum turns (3) and had not submitted a result.',
+      message: 'The agent reached maximum turns (3) without submitting a result.',
       extra: { cause: 'max_turns' },
     });
     expect(usage).toEqual({ input_tokens: 4, output_tokens: 4 });
@@ -284,7 +284,7 @@ describe('the limit of cost', () => {
     const { error, costUsd } = await play(SONNET, { max_cost_usd: 0.05 }).result();
     expect(error).toMatchObject({
       code: 'UNPROCESSABLE',
-      message: 'The agent reached its limit of cost ($0.05) and had not submitted a result.',
+      message: 'The agent reached its cost limit ($0.05) without submitting a result.',
       extra: { cause: 'max_cost_usd', hint: expect.stringContaining('loop.max_cost_usd') },
     });
     // At two cents a turn, the third turn is the last one, followed by one more that may submit.
@@ -297,6 +297,8 @@ describe('the limit of cost', () => {
     const { run, result } = play(UNKNOWN, { max_cost_usd: 0.000001 });
     expect((await result()).data).toEqual({ result: 'done' });
     const decisions = run.trace.events.filter(({ event_type }) => event_type === 'decision');
-    expect(decisions).toMatchObject([{ payload: { description: 'no price is known: no limit of cost' } }]);
+    expect(decisions).toMatchObject([
+      { payload: { description: 'the price is not known: max_cost_usd has no effect' } },
+    ]);
   });
 });

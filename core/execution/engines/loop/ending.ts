@@ -70,7 +70,10 @@ export class LoopEnding {
     if (costUsd === undefined) {
       if (this.#isUnpriced) return;
       this.#isUnpriced = true;
-      trace.add({ event_type: 'decision', payload: { description: 'no price is known: no limit of cost' } });
+      trace.add({
+        event_type: 'decision',
+        payload: { description: 'the price is not known: max_cost_usd has no effect' },
+      });
       return;
     }
     const next = costUsd + (costUsd - this.#costUsd);
@@ -90,9 +93,9 @@ export class LoopEnding {
 
   get error(): PlatformError {
     const isTurns = this.#last.limit === 'max_turns';
-    const limit = isTurns ? `maximum turns (${this.#maxTurns})` : `its limit of cost ($${this.#maxCostUsd})`;
+    const limit = isTurns ? `maximum turns (${this.#maxTurns})` : `its cost limit ($${this.#maxCostUsd})`;
     const raise = isTurns ? 'loop.max_turns, up to 50,' : 'loop.max_cost_usd';
-    return new PlatformError('UNPROCESSABLE', `The agent reached ${limit} and had not submitted a result.`, {
+    return new PlatformError('UNPROCESSABLE', `The agent reached ${limit} without submitting a result.`, {
       cause: this.#last.limit,
       hint: `Its author can raise ${raise} or give it less to do in one call.`,
     });

@@ -44,7 +44,10 @@ const stuck = (name: string): PlatformError =>
   new PlatformError(
     'UNPROCESSABLE',
     `The agent is stuck: it called ${name.slice(0, 64)} ${STUCK_AT} times with the same parameters and the same result.`,
-    { cause: 'stuck', hint: 'The trace of the run has its calls; the instructions or the tool may say too little.' },
+    {
+      cause: 'stuck',
+      hint: 'The trace of the run shows its calls; the instructions or the description of the tool may be incomplete.',
+    },
   );
 
 function keyOf({ name, input }: LlmToolCall, { text, isError, cut, files = [] }: BoundOutcome): string {

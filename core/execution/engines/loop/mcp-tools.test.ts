@@ -172,7 +172,7 @@ describe('in strict mode', () => {
     const server = await scripted({ tools: [{ ...SEARCH, annotations: { readOnlyHint: false } }] });
     const { error } = await start([entry(server, { read_only: true })]).result;
     expect(error?.message).toBe(
-      'The MCP server "docs" cannot be used: its tool "search" is not read-only, as it says itself.',
+      'The MCP server "docs" cannot be used: its tool "search" is not read-only according to the server.',
     );
   });
 });
@@ -274,7 +274,7 @@ describe('a server that cannot be used', () => {
       'has a secret with a line end in it',
       {},
       { headers: { 'X-Key': '${LINES}' } },
-      'the secret in its header X-Key has characters that a header must not have',
+      'the secret in its header X-Key has characters that are not allowed in a header',
     ],
     [
       'has a huge schema',
@@ -286,7 +286,7 @@ describe('a server that cannot be used', () => {
       'has half a character in a schema',
       { tools: [{ ...SEARCH, inputSchema: { type: 'object', properties: { '\ud83d': {} } } }] },
       {},
-      'the schema of its tool "mcp__docs__search" has characters that models do not take',
+      'the schema of its tool "mcp__docs__search" has characters that models do not accept',
     ],
   ])('because it %s ends the run before anything ran', async (_, options, change, problem) => {
     const server = await scripted(options as ScriptedMcpOptions);
@@ -310,7 +310,7 @@ describe('a server that cannot be used', () => {
     expect(offered()).toContain('mcp__there__search');
     expect(offered()).not.toContain('mcp__docs__search');
     expect(stderr).toContain(
-      'mcp docs: left out. The MCP server "docs" cannot be used: it has no tool "search"; it has none.',
+      'mcp docs: skipped. The MCP server "docs" cannot be used: it has no tool "search"; it has none.',
     );
   });
 

@@ -146,7 +146,7 @@ export class McpTools {
       const value = filledHeader(template, this.#run.env);
       if (value === undefined) continue;
       if (!/^[\x20-\x7e]*$/.test(value)) {
-        throw new ToolServerFailure(`the secret in its header ${name} has characters that a header must not have`);
+        throw new ToolServerFailure(`the secret in its header ${name} has characters that are not allowed in a header`);
       }
       filled.push([name, value]);
     }
@@ -161,7 +161,7 @@ export class McpTools {
       const tool = session.tools.find((each) => each.name === wanted);
       if (tool === undefined) throw new ToolServerFailure(missing(wanted, session.tools));
       if (server.read_only && tool.isReadOnly === false) {
-        throw new ToolServerFailure(`its tool "${wanted}" is not read-only, as it says itself`);
+        throw new ToolServerFailure(`its tool "${wanted}" is not read-only according to the server`);
       }
       return [{ server, tool, session, definition: definitionOf(name, server, tool) }];
     });
@@ -174,10 +174,10 @@ export class McpTools {
     if (!server.optional) {
       throw new PlatformError('SANDBOX_ERROR', message, {
         category: 'setup_error',
-        hint: 'No tool has run. With "optional": true in mcp_servers, runs go on without this server.',
+        hint: 'No tool has run. With "optional": true in mcp_servers, runs continue without this server.',
       });
     }
-    this.log.push(`mcp ${server.name}: left out. ${message}\n`);
+    this.log.push(`mcp ${server.name}: skipped. ${message}\n`);
   }
 
   /**
@@ -247,7 +247,7 @@ function definitionOf(name: string, { name: server }: McpServer, { description, 
     throw new ToolServerFailure(`the schema of its tool "${name}" has more than ${MAX_SCHEMA_BYTES / 1024} KB`);
   }
   if (REFUSED_IN_JSON.test(json)) {
-    throw new ToolServerFailure(`the schema of its tool "${name}" has characters that models do not take`);
+    throw new ToolServerFailure(`the schema of its tool "${name}" has characters that models do not accept`);
   }
   // Made well-formed after the cut, which may split a surrogate pair.
   const text = withoutNul(description.slice(0, MAX_DESCRIPTION_CHARACTERS).toWellFormed());

@@ -62,7 +62,7 @@ describe.each(['bash', 'sh'])('startProblem, of %s', (shell) => {
     ['bash crlf-words.sh', /^crlf-words\.sh has Windows line endings/],
     ['./env-crlf', /^\.\/env-crlf has Windows line endings/],
     ['./old.py', /^the interpreter "\/usr\/bin\/python1\.5" in the first line of \.\/old\.py is not in the sandbox/],
-    ['./garbage', /^\.\/garbage is no program for this machine/],
+    ['./garbage', /^\.\/garbage is not an executable for this machine/],
     ['node a.py', /^the command starts a\.py with node\. Start it with python3\./],
     ['bash a.py', /^the command starts a\.py with bash\. Start it with python3\./],
     ['node needs.js', /^the package "no-such-package" is neither in the bundle nor installed\. List it in the dep/],

@@ -107,7 +107,7 @@ function notStarted({ exitCode }: FailedCommand, tail: string): string | undefin
   const [, name, reason] = (said.at(-1) ?? []) as (string | undefined)[];
   if (name === undefined || reason === undefined) return undefined;
   if (/Exec format error/.test(reason)) {
-    return `${name} is no program for this machine, or lacks its first line, such as "#!/usr/bin/env python3".`;
+    return `${name} is not an executable for this machine, or lacks a first line such as "#!/usr/bin/env python3".`;
   }
   if (/Is a directory/.test(reason)) return `${name} is a folder. Name a file in it.`;
   if (exitCode === 126) {

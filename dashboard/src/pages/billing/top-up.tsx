@@ -15,7 +15,7 @@ const ASK_MS = 3_000;
 
 const STATES = {
   open: 'Not paid yet. Nothing was charged.',
-  processing: 'Ordered. The credits come once the payment has arrived.',
+  processing: 'Ordered. The credits are added once the payment arrives.',
   paid: 'Paid. The credits are in the balance.',
   closed: 'Not paid, and can no longer be paid. Nothing was charged.',
 };
