@@ -323,7 +323,7 @@ describe('admission', () => {
       const calls = () => Array.from({ length: 24 }, () => begin(own, { priceCents: 500 }));
       const [first, ...others] = await admitted(calls());
       expect([first !== undefined, others.length]).toEqual([true, 0]);
-      await expect(begin(own)).rejects.toThrow('and runs under way may cost the rest');
+      await expect(begin(own)).rejects.toThrow('and runs in progress may cost the rest');
       // The run failed: its price is available again once the sums that may lack it are a second old.
       await own.clock.advance(1);
       await first!.release();
