@@ -122,8 +122,8 @@ describe('a reference in a header', () => {
       'X-Platform-Skills-Only: "acme/private" does not',
     ],
     ['to an agent', { skills: 'acme/summary' }, '"acme/summary" is not a skill: its type is prompt'],
-    ['of a wrong form', { skills: 'tone,acme/../x' }, 'X-Platform-Skills: "acme/../x" is no reference'],
-    ['with a version of a wrong form', { skills: 'acme/tone@1' }, '"acme/tone@1" is no reference'],
+    ['of a wrong form', { skills: 'tone,acme/../x' }, 'X-Platform-Skills: "acme/../x" is not a skill reference'],
+    ['with a version of a wrong form', { skills: 'acme/tone@1' }, '"acme/tone@1" is not a skill reference'],
     ['that says no to skills in other words', { noSkills: 'yes' }, 'X-Platform-No-Skills is "yes"; it may be true or'],
     ['too many', { skills: Array(21).fill('acme/tone').join(',') }, 'names 21 skills'],
   ])('%s is refused', async (_, headers, message) => {
