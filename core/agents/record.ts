@@ -39,7 +39,7 @@ export const definitionKey = (id: string): string => `definitions/${id}.json`;
 export type Head = {
   readonly assigned: number;
   readonly current: number;
-  /** After all versions of an agent were deleted, the agent begins again with the next number. */
+  /** Number of the first version since all versions of the agent were last deleted. */
   readonly first_version: number;
   readonly revision: number;
   readonly fork_count: number;
