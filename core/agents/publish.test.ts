@@ -72,7 +72,7 @@ describe('publishing', () => {
     expect(await store.nextVersion('c')).toBe(1);
   });
 
-  test('50 publishes at once get 50 numbers without a gap', async () => {
+  test('50 concurrent publishes get 50 numbers without a gap', async () => {
     const { deps, store, publish } = setUp();
     const versions = await finish(deps, Promise.all(Array.from({ length: 50 }, () => publish())));
     const numbers = versions.map(({ version }) => version).sort((a, b) => a - b);
@@ -88,7 +88,7 @@ describe('publishing', () => {
     expect((await publish()).version).toBe(3);
   });
 
-  test('an agent whose versions were all deleted is another one when it is published again', async () => {
+  test('an agent starts anew when it is published after all its versions were deleted', async () => {
     const { deps, store, publish, remove } = setUp();
     const first = await publish();
     await remove(first);
@@ -101,7 +101,7 @@ describe('publishing', () => {
     expect((await publish()).firstVersion).toBe(5);
   });
 
-  test('a definition over 100 KB is read back whole', async () => {
+  test('a definition over 100 KB is read back completely', async () => {
     const { deps, store, publish } = setUp();
     const large = definition('big', { prompt: 'x'.repeat(900_000), is_public: true });
     const { id } = await publish('big', true, large);
@@ -158,7 +158,7 @@ test('nothing finds a deleted version, and deleting it again changes nothing', a
   expect(await Array.fromAsync(listPublicAgents(deps))).toEqual([]);
 });
 
-describe('the listeners are told', () => {
+describe('the listeners are notified', () => {
   test('of a version that is current at once', async () => {
     const { publish, told } = setUp();
     await publish('echo');
@@ -223,7 +223,7 @@ describe('the newest live runnable version is current and supersedes the others'
     await fc.assert(property, { numRuns: 100 });
   });
 
-  test('after any steps at once', async () => {
+  test('after any concurrent steps', async () => {
     const property = fc.asyncProperty(
       fc.array(step, { minLength: 1, maxLength: 6 }),
       fc.array(step, { minLength: 2, maxLength: 6 }),

@@ -5,7 +5,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 
-test('a version that is shown again and again shows each change, and to its own workspace alone', async () => {
+test('repeated reads of a version show each change, and owner members only to its own workspace', async () => {
   const deps = memoryDeps();
   const app = createWebApp(deps, routes, allHandlers(deps));
   const [ann, bob] = [await addUser(deps, 'ann'), await addUser(deps, 'bob')];
@@ -48,7 +48,7 @@ test('a version that is shown again and again shows each change, and to its own 
   expect((await send(ann.key, 'GET', path)).status).toBe(404);
 });
 
-test('an installation that its process did not end is shown as failed once its time is up', async () => {
+test('an installation whose process died is shown as failed after its deadline', async () => {
   const deps = memoryDeps();
   const app = createWebApp({ ...deps }, routes, allHandlers(deps));
   const { key, workspaceId } = await addUser(deps, 'ann');

@@ -98,7 +98,7 @@ test('the run of a lease whose place was given to another call is finished, too'
   expect(await running(deps)).toBe(1);
 });
 
-test('a lease is kept while its run goes on or cannot be finished, and released if its host died before the run began', async () => {
+test('a lease is kept while its run continues or cannot be finished, and released if its host died before the run began', async () => {
   const deps = memoryDeps();
   const { run: broken } = await admitAndStart(deps);
   const { run: resumed } = await admitAndStart(deps);

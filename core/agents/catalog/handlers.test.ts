@@ -38,7 +38,7 @@ async function catalogOf(count: number, versions: number) {
   return list;
 }
 
-test('a page reads what it needs, not the whole catalog', async () => {
+test('a page reads only the versions it needs, not the entire catalog', async () => {
   const list = await catalogOf(1200, 2);
   const first = await list({ limit: 3 });
   expect(first).toEqual({ names: ['a1199@v2', 'a1198@v2', 'a1197@v2'], read: 200 });

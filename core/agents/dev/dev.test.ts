@@ -98,7 +98,7 @@ test.each([
   }
 });
 
-test('blobs of a build that was replaced stay for runs that have begun', async () => {
+test('blobs of a replaced build stay for runs in flight', async () => {
   const { deps, blobs, advance } = setUp();
   const first = await publishProgram(deps, 'one');
   const second = await publishProgram(deps, 'two');
@@ -110,7 +110,7 @@ test('blobs of a build that was replaced stay for runs that have begun', async (
   expect(await blobs()).toEqual([second.bundle!.key]);
 });
 
-test('an upload for a build that another one has replaced is refused', async () => {
+test('an upload for a replaced build is rejected', async () => {
   const { deps, store } = setUp();
   const [slow, fast] = await Promise.all([
     publishDev(deps, ANN, definition('tool', PROGRAM)),
@@ -123,7 +123,7 @@ test('an upload for a build that another one has replaced is refused', async () 
   await expect(attachBundle(deps, gone, { bundle })).rejects.toMatchObject({ code: 'NOT_FOUND' });
 });
 
-test('a user has at most 20, however many are published at once; others have their own', async () => {
+test('a user has at most 20 slots, even with concurrent publishes; other users have their own', async () => {
   const { deps, store } = setUp();
   const names = Array.from({ length: 25 }, (_, index) => `agent-${index}`);
   const answers = await Promise.allSettled(names.map((name) => publishDev(deps, ANN, definition(name))));

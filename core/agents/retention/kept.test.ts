@@ -192,7 +192,7 @@ function scheduled(deps: KeptDeps, scheduler: fc.Scheduler): KeptDeps {
   return { ...deps, main };
 }
 
-describe('what is counted is what is kept, and nothing stays behind', () => {
+describe('counters match the stored data, and no blob is leaked', () => {
   test('after any steps of processes that die at any point', async () => {
     const death = fc.record({ calls: fc.integer({ min: 1, max: 30 }), isAfter: fc.boolean() });
     const steps = fc.array(fc.tuple(step, death), { maxLength: 20 });
@@ -219,7 +219,7 @@ describe('what is counted is what is kept, and nothing stays behind', () => {
     await fc.assert(property, { numRuns: 25 });
   });
 
-  test('after any steps at once', async () => {
+  test('after any concurrent steps', async () => {
     const property = fc.asyncProperty(
       fc.array(sameStep, { maxLength: 3 }),
       fc.array(sameStep, { minLength: 2, maxLength: 5 }),
@@ -254,7 +254,7 @@ describe('what is counted is what is kept, and nothing stays behind', () => {
   });
 });
 
-test('the plan bounds versions and bytes, however many are published at once', async () => {
+test('the plan limits versions and bytes, even with concurrent publishes', async () => {
   const { deps } = setUp({ agent_versions: 7, agent_bytes: 10_000 });
   const answers = await Promise.allSettled(Array.from({ length: 20 }, () => publishProgram(deps)));
   expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(7);
@@ -270,7 +270,7 @@ test('the plan bounds versions and bytes, however many are published at once', a
   await expect(uploadCode(deps, version!, 'small', hash)).rejects.toMatchObject({ code: 'STORAGE_QUOTA_EXCEEDED' });
 });
 
-test('a deleted version counts until it is removed for good, and a layer until its last version goes', async () => {
+test('a deleted version counts until it is purged, and a layer until its last version is', async () => {
   const { deps, advance, blobs } = setUp();
   const first = await uploadCode(deps, await publishProgram(deps), 'one', 'a');
   const second = await uploadCode(deps, await publishProgram(deps), 'two!', 'a');
@@ -303,7 +303,7 @@ test('a copy in another workspace keeps bundle and layer when the source is remo
   expect((await agentUse(deps, 'away')).bytes).toBeGreaterThan(100);
 });
 
-test('versions of before the count are counted at first, and a wrong count is corrected', async () => {
+test('versions older than the counter are counted on first use, and a wrong count is corrected', async () => {
   const { deps, advance } = setUp();
   const use = { pk: 'WS#home#RESOURCES', sk: 'AGENTS' };
   const version = await uploadCode(deps, await publishProgram(deps), 'code', 'a');

@@ -161,7 +161,7 @@ describe('the endpoints', () => {
     }
   });
 
-  test('of one window and scope there is one, however many are made at once', async () => {
+  test('each scope and window has one budget, even with concurrent requests', async () => {
     const own = await world();
     const made = await Promise.all(Array.from({ length: 5 }, () => own.budget({ hard_limit_usd: 5 })));
     expect(made.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
@@ -211,7 +211,7 @@ describe('the endpoints', () => {
     expect((await own.send('GET', own.path)).budgets).toEqual([]);
   });
 
-  test('refuse NaN and what JSON cannot say', async () => {
+  test('reject NaN and numbers that JSON cannot represent', async () => {
     const own = await world();
     const { body } = new Response('{"scope_type":"workspace","window":"daily","hard_limit_usd":NaN}');
     expect((await own.send('POST', own.path, body)).status).toBe(400);
@@ -310,14 +310,14 @@ describe('admission', () => {
     await admit(own);
   });
 
-  describe('runs under way', () => {
+  describe('runs in flight', () => {
     const LIMITS = { window: 'daily', hard_limit_usd: 5, action_on_hard_limit: 'block_new_runs' } as const;
     const admitted = async (begun: readonly Promise<BudgetPlace>[]) => {
       const results = await Promise.allSettled(begun);
       return results.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
     };
 
-    test('count with their prices: of 24 calls of $5 at once, one begins', async () => {
+    test('count with their prices: one of 24 concurrent calls of $5 begins', async () => {
       const own = await world();
       await own.create(LIMITS);
       const calls = () => Array.from({ length: 24 }, () => begin(own, { priceCents: 500 }));
@@ -429,7 +429,7 @@ describe('admission', () => {
     expect(budgets).toBe(false);
   });
 
-  test('budgets that are made and deleted at once leave what is true', async () => {
+  test('concurrent creation and deletion of budgets leaves the correct note', async () => {
     const own = await world();
     for (let round = 0; round < 10; round++) {
       const { id } = await own.create({ hard_limit_usd: 1 });
@@ -514,7 +514,7 @@ describe('alerts', () => {
     expect(await own.alerts()).toHaveLength(7);
   });
 
-  test('are written once, however many processes look at the same time', async () => {
+  test('are written once, even if several processes check at the same time', async () => {
     const own = await world();
     await own.create({ soft_limit_usd: 1, hard_limit_usd: 2 });
     await spend(own, { usd: 5 });
@@ -547,7 +547,7 @@ describe('alerts', () => {
     }
   });
 
-  test('of runs that end while a look is under way are found by one more look', async () => {
+  test('of runs that end during a check are found by another check', async () => {
     const own = await world();
     await own.create({ hard_limit_usd: 1 });
     await spend(own, { usd: 0.6 });
@@ -561,7 +561,7 @@ describe('alerts', () => {
     expect((await own.alerts()).map(({ threshold_pct }) => threshold_pct).sort()).toEqual([100, 50, 80]);
   });
 
-  test('without an address are kept, those to a dead one say so', async () => {
+  test('without an address are stored, and those to a failing one are marked', async () => {
     const own = await world();
     await own.create({ soft_limit_usd: 2, hard_limit_usd: 100, webhook_url: null });
     await own.create({
@@ -587,7 +587,7 @@ describe('alerts', () => {
     ]);
   });
 
-  test('follow a change of limits, and say that a sum is not whole', async () => {
+  test('follow a change of limits, and say that a sum is incomplete', async () => {
     const own = await world();
     const { id } = await own.create({ hard_limit_usd: 100 });
     await spend(own, { usd: 6, unpriced: true });
@@ -648,7 +648,7 @@ describe('services', () => {
   });
 });
 
-test('what two processes note of a workspace at once is what is true in the end', async () => {
+test('concurrent notes by two processes end with the correct value', async () => {
   const own = await world();
   const store = new BudgetStore(own.deps, own.owner.workspaceId);
   await own.create({ hard_limit_usd: 1 });

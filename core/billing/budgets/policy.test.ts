@@ -93,7 +93,7 @@ describe('thresholds', () => {
     expect(withDone(later, DAY_MS, 'hard_limit#50')).toEqual(later);
   });
 
-  test('are told of again after a change of limits only where the spend is below them', () => {
+  test('alert again after a change of limits only if the spend is below them', () => {
     const all = [
       'soft_limit#50',
       'soft_limit#80',

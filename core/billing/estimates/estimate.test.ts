@@ -124,7 +124,7 @@ test('averages and percentiles, by provider and model', async () => {
   });
 });
 
-test('without runs, or with runs that no model answered, there are no amounts', async () => {
+test('there are no amounts without runs that a model answered', async () => {
   const { ann, run, ask, estimate } = await setUp();
   expect((await ask(ann)).body).toEqual({
     agent: 'ann/echo@v1',
@@ -165,7 +165,7 @@ test("others see whole days only, with 20 runs at least; the agent's workspace s
   expect(await estimate(bob)).toEqual({ sample_size: 0 });
 });
 
-test('a private agent is not there for others; a wrong key is told', async () => {
+test('a private agent is hidden from others; a wrong key is rejected', async () => {
   const { ann, bob, ask } = await setUp({ isPublic: false });
   expect((await ask(ann)).status).toBe(200);
   for (const user of [bob, undefined]) {
@@ -179,7 +179,7 @@ test('a private agent is not there for others; a wrong key is told', async () =>
   expect(await ask(bob, elsewhere)).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN' } } });
 });
 
-test('reads its own keys only, however much the workspace runs', async () => {
+test('reads only the roll-ups of its agent, however much the workspace runs', async () => {
   const { ann, bob, run, estimate, counter } = await setUp();
   for (const agentName of ['other', 'echo2', 'echo']) await run(bob, opus(1), {}, { agentName });
   expect(await estimate(ann)).toMatchObject({ sample_size: 1 });

@@ -107,7 +107,7 @@ test('other keys are refused, and then limited by address; the right one is not'
   for (let count = 0; count < 5; count++) expect((await send('GET', 'ann')).status).toBe(200);
 });
 
-test('without an operator key, nothing is to be had', async () => {
+test('without an operator key, every request is rejected', async () => {
   const { send } = await setUp({ operatorKey: noOperatorKey as () => Promise<string> });
   for (const key of [KEY, '']) {
     expect(await send('POST', 'ann/credits', { id: 'a', amount_cents: 1 }, key)).toMatchObject({

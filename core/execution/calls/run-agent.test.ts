@@ -85,14 +85,14 @@ function world({
   return { after, ended, deadlines, opened, trace, shown };
 }
 
-test('a run that may begin late waits for a sandbox, and then has its whole time', async () => {
+test('a run that may begin late waits for a sandbox, and then has its full timeout', async () => {
   const { after, deadlines } = world({ refused: 3, mayBeginForMs: 5 * MINUTE });
   expect(await after(4)).toMatchObject({ stdout: '{"n":1}', exitCode: 0 });
   expect(deadlines).toHaveLength(4);
   for (const ms of deadlines) expect(ms).toBeGreaterThan(0.9 * MINUTE);
 });
 
-test('it ends when there is none until then', async () => {
+test('it fails if no sandbox is available until then', async () => {
   const { after, deadlines } = world({ refused: 100, mayBeginForMs: 5 * MINUTE });
   expect((await after(7)).error).toMatchObject({ code: 'RATE_LIMITED' });
   expect(deadlines.length).toBeGreaterThan(5);
@@ -108,7 +108,7 @@ test('any other run tries once: its caller decides', async () => {
 const interruptions = ({ events }: Trace) =>
   events.filter(({ event_type }) => event_type === 'interrupted').map(({ payload }) => payload);
 
-test('a run whose sandbox goes away begins again, if its manifest says so', async () => {
+test('a run that loses its sandbox is retried if its manifest says so', async () => {
   const { ended, opened, trace, shown } = world({ lost: 1, isRetried: true });
   // Both attempts count as used: 10 ms and 100 ms.
   expect(await ended).toMatchObject({ data: { n: 2 }, exitCode: 0, executionMs: 110 });
@@ -121,7 +121,7 @@ test('a run whose sandbox goes away begins again, if its manifest says so', asyn
   ]);
 });
 
-test('so does one that loses it while it opens', async () => {
+test('a run that loses its sandbox while it opens is retried as well', async () => {
   const { ended, trace } = world({ lostEarly: 1, isRetried: true });
   expect(await ended).toMatchObject({ data: { n: 1 }, exitCode: 0 });
   expect(interruptions(trace)).toEqual([{ attempt: 1, begins_again: true }]);

@@ -121,7 +121,7 @@ describe('runPrompt', () => {
     expect(await ask({ prompt: 'Answer.', output_schema: { type: 'object' } })).toBeUndefined();
   });
 
-  test('half an answer at the end of the window is one with a warning; none is an error', async () => {
+  test('a partial answer at the end of the context window has a warning; an empty one is an error', async () => {
     server.queue({ text: 'Half an', finish: 'window' }, { text: '', thinking: 'Hm.', finish: 'window' });
     const first = prepare();
     expect(await runPrompt(first.deps, first.run)).toMatchObject({
@@ -803,7 +803,7 @@ describe('settings', () => {
     expect(server.requests).toHaveLength(3);
   });
 
-  test('that a provider refuses all the same are left out, and the run goes on', async () => {
+  test('that a provider rejects unexpectedly are dropped, and the run continues', async () => {
     server.queue({ status: 400, message: 'temperature: not supported here' }, { text: 'Here.' });
     const { result, warnings, body } = await ask(
       { temperature: 0.5, effort: 'low' },

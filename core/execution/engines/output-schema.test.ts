@@ -122,7 +122,7 @@ describe('withoutForbiddenNulls', () => {
     expect(withoutForbiddenNulls(schema, value)).toEqual(clean);
   });
 
-  test('gives up on what takes too many steps', () => {
+  test('gives up on values that take too many steps', () => {
     const $defs = Object.fromEntries(
       Array.from({ length: 60 }, (_, index) => [
         `d${index}`,

@@ -14,7 +14,7 @@ const answerOf = (text: string, input?: object): LlmAnswer => {
   return { text, toolCalls, finishReason: 'stop', usage, message: { role: 'assistant', text, toolCalls } };
 };
 
-test('each request has what no request before it had', () => {
+test('each request has only messages that no earlier request had', () => {
   const contents = contentsOf();
   const first = user('why?');
   expect(contents.question({ system: 'Be brief.', messages: [first] }).messages).toMatchObject([
@@ -52,7 +52,7 @@ test.each([
   }
 });
 
-test('no size of a conversation is too large for a step, a run or those who watch', () => {
+test('contents of a step, a run and the event stream stay within their limits for any conversation', () => {
   const contents = contentsOf();
   const many = Array.from({ length: 5000 }, (_, index) => user(`\u0000€${index}`.repeat(20_000)));
   const step = contents.question({ messages: many });
@@ -74,7 +74,7 @@ test('no size of a conversation is too large for a step, a run or those who watc
   expect(long.messages![0]!.tool_name).toHaveLength(64);
 });
 
-test('what was said is asked for only if it is kept, and shown at once only where all runs keep it', () => {
+test('content is only built if it is stored, and only streamed if all runs store it', () => {
   const play = (contents?: TraceContents) => {
     const seen: object[] = [];
     let asked = 0;

@@ -34,7 +34,7 @@ test.each([0, 100])('the spans of a chain are a tree by ids alone, a tool %i ms 
   });
 });
 
-test('what a run still waited for at its end has failed; steps of older records have no span', () => {
+test('waits that are open at the end of a run have failed; steps of older records have no span', () => {
   const clock = new ManualClock();
   const trace = new Trace(clock);
   const sandbox = trace.open('sandbox');

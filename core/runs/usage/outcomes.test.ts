@@ -41,7 +41,7 @@ test('the clock of a host that was set back makes no negative duration', () => {
   expect(readOutcomes([itemOf([[START, -5000]])])).toMatchObject({ runMs: 0 });
 });
 
-test('errors and what began the runs are counted; items from before have neither', () => {
+test('errors and triggers are counted; older items have neither', () => {
   const run = { startedAt: START, triggerSource: 'api' };
   const failed = outcomeDetails(run, { errorCode: 'LLM_ERROR' }, START + 1);
   const old: Item = { pk: 'x', sk: '2035-06-14#acme/echo#0', runs: 3, tenant_id: 'e:x', h07_calls: 3 };

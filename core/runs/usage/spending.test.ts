@@ -28,7 +28,7 @@ test('the cost of a run is known by model, and as a sum', () => {
   });
 });
 
-test('what has a price stays known beside what has none', () => {
+test('known prices stay known beside unknown ones', () => {
   const { costs, costUsd } = spent(['openai', 'new', 5], ['openai', 'dear', 1], ['openai', 'new', 5]);
   expect(costs).toEqual([
     { provider: 'openai', model: 'new', costUsd: undefined },
