@@ -111,7 +111,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     const [plain, low] = server.requests.map(({ body }) => body);
     const { output_config, reasoning, reasoning_effort, generationConfig } = low;
     expect(output_config ?? reasoning ?? generationConfig?.thinkingConfig ?? { effort: reasoning_effort }).toEqual(
-      provider === 'gemini' ? { thinkingLevel: 'low' } : { effort: 'low' },
+      rowOf(provider) === 'gemini' ? { thinkingLevel: 'low' } : { effort: 'low' },
     );
     const members = (body: Record<string, unknown>) => Object.keys(body).toSorted().join();
     const added = { anthropic: ['output_config'], openai: ['reasoning'], gemini: [], ollama: ['reasoning_effort'] };
@@ -123,7 +123,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     const { usage } = await ask();
     // Anthropic counts cached tokens separately.
     expect(usage).toEqual({
-      inputTokens: provider === 'anthropic' ? 140 : 100,
+      inputTokens: rowOf(provider) === 'anthropic' ? 140 : 100,
       outputTokens: 7,
       cacheReadTokens: 40,
     });
@@ -191,15 +191,15 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     }
     const sent = server.requests.map(({ body }) => JSON.stringify(body));
     expect(sent.map((text) => text.split('"cache_control"').length - 1)).toEqual(
-      provider === 'anthropic' ? [2, 3, 3] : [0, 0, 0],
+      rowOf(provider) === 'anthropic' ? [2, 3, 3] : [0, 0, 0],
     );
     expect(server.requests.map(({ body }) => body.prompt_cache_key ?? '')).toEqual(
-      Array(3).fill(provider === 'openai' ? 'run-1' : ''),
+      Array(3).fill(rowOf(provider) === 'openai' ? 'run-1' : ''),
     );
     const [first, second, third] = server.requests.map(({ usage }) => usage!);
-    if (provider === 'ollama') return expect(third!.cacheRead).toBe(0);
+    if (rowOf(provider) === 'ollama') return expect(third!.cacheRead).toBe(0);
     const totalOf = (usage: NonNullable<typeof first>) =>
-      usage.input + (provider === 'anthropic' ? usage.cacheRead + usage.cacheWrite : 0);
+      usage.input + (rowOf(provider) === 'anthropic' ? usage.cacheRead + usage.cacheWrite : 0);
     expect(second!.cacheRead).toBeGreaterThan(0.98 * totalOf(first!));
     expect(third!.cacheRead).toBeGreaterThan(0.98 * totalOf(second!));
   });
@@ -211,17 +211,17 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     await ask({ messages, cache: { key: 'v1', again: 'shared' } });
     for (const { text } of server.requests) expect(text).toMatch(/^The rules, in JSON\.\n+The question\.$/);
     const marks = server.requests.map(({ body }) => JSON.stringify(body).split('"cache_control"').length - 1);
-    expect(marks).toEqual(provider === 'anthropic' ? [0, 0, 1] : [0, 0, 0]);
-    if (provider === 'anthropic')
+    expect(marks).toEqual(rowOf(provider) === 'anthropic' ? [0, 0, 1] : [0, 0, 0]);
+    if (rowOf(provider) === 'anthropic')
       expect(server.requests[2]!.body.messages[0].content[0]).toMatchObject({ cache_control: { type: 'ephemeral' } });
   });
 
   const IMAGE: LlmFile = { name: '0_a.png', mediaType: 'image/png', bytes: png() };
   const OTHER: LlmFile =
-    provider === 'ollama'
+    rowOf(provider) === 'ollama'
       ? { name: '1_b.wav', mediaType: 'audio/wav', bytes: wav() }
       : { name: '1_b.pdf', mediaType: 'application/pdf', bytes: pdf(3) };
-  const OTHER_SEEN = provider === 'ollama' ? 'audio/wav 100 bytes' : 'application/pdf 3 pages';
+  const OTHER_SEEN = rowOf(provider) === 'ollama' ? 'audio/wav 100 bytes' : 'application/pdf 3 pages';
 
   test('files come before the text of a message', async () => {
     server.queue({ look: true });
@@ -248,7 +248,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     const { text, body } = server.requests[1]!;
     expect(text).toMatch(/result 0[\s\S]*result 1/);
     const isApart = JSON.stringify(body).includes('The files of these results, in their order: 0_a.png, 1_b.wav.');
-    expect(isApart).toBe(provider === 'ollama');
+    expect(isApart).toBe(rowOf(provider) === 'ollama');
   });
 
   test('files of an answer that broke off are estimated, not counted byte by byte', async () => {
@@ -258,7 +258,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     const messages: LlmMessage[] = [{ role: 'user', text: 'JSON', files }];
     await ask({ messages, onBroken: (usage) => usages.push(usage) }).catch(() => {});
     expect(usages).toHaveLength(1);
-    const said = provider === 'anthropic' && stream;
+    const said = rowOf(provider) === 'anthropic' && stream;
     if (!said) expect(usages[0]!.inputTokens).toBeGreaterThan(1_600);
     expect(usages[0]!.inputTokens).toBeLessThan(1_800);
   });
@@ -278,27 +278,30 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(server.requests[0]!.text).toContain('Said.');
   });
 
-  testWhere(provider !== 'gemini' && (provider !== 'anthropic' || stream))('arguments that are no JSON', async () => {
-    server.queue({ toolCalls: [{ name: 'add', rawInput: '{"a": 1, "b"' }] });
-    const { toolCalls, message } = await ask({ tools: TOOLS });
-    expect(toolCalls).toMatchObject([{ name: 'add', input: undefined }]);
-    // The call can still be sent back.
-    const { id } = toolCalls[0]!;
-    const result = { id, name: 'add', text: '[ERROR] no JSON', isError: true };
-    const messages: LlmRequest['messages'] = [
-      { role: 'user', text: 'JSON' },
-      message,
-      { role: 'tool', results: [result] },
-    ];
-    expect((await ask({ tools: TOOLS, messages })).finishReason).toBe('stop');
-  });
+  testWhere(rowOf(provider) !== 'gemini' && (rowOf(provider) !== 'anthropic' || stream))(
+    'arguments that are no JSON',
+    async () => {
+      server.queue({ toolCalls: [{ name: 'add', rawInput: '{"a": 1, "b"' }] });
+      const { toolCalls, message } = await ask({ tools: TOOLS });
+      expect(toolCalls).toMatchObject([{ name: 'add', input: undefined }]);
+      // The call can still be sent back.
+      const { id } = toolCalls[0]!;
+      const result = { id, name: 'add', text: '[ERROR] no JSON', isError: true };
+      const messages: LlmRequest['messages'] = [
+        { role: 'user', text: 'JSON' },
+        message,
+        { role: 'tool', results: [result] },
+      ];
+      expect((await ask({ tools: TOOLS, messages })).finishReason).toBe('stop');
+    },
+  );
 
   test('cut at the limit, at the end of the window, or by a filter', async () => {
     server.queue({ text: 'Once upon', finish: 'length' }, { text: 'Once', finish: 'window' });
     server.queue({ text: 'I', finish: 'content_filter' });
     expect(await ask()).toMatchObject({ text: 'Once upon', finishReason: 'length' });
     // Only Anthropic distinguishes the two.
-    const full = provider === 'anthropic' ? 'window' : 'length';
+    const full = rowOf(provider) === 'anthropic' ? 'window' : 'length';
     expect(await ask()).toMatchObject({ text: 'Once', finishReason: full });
     expect(await ask()).toMatchObject({ finishReason: 'content_filter' });
   });
@@ -326,14 +329,14 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(server.requests).toHaveLength(1);
   });
 
-  testWhere(provider !== 'ollama')('a key that the provider refuses', async () => {
+  testWhere(rowOf(provider) !== 'ollama')('a key that the provider refuses', async () => {
     const error = await failure({}, { apiKey: 'sk-refused-0123456789' });
     expect(error).toMatchObject({ code: 'LLM_KEY_REQUIRED', kind: 'key', extra: { hint: expect.any(String) } });
     expect(error.message).toContain('refused the API key');
     expect(JSON.stringify(error) + error.message + error.stack).not.toContain('0123456789');
   });
 
-  test.each(['seconds', 'date', 'ms', ...(provider === 'gemini' ? (['body'] as const) : [])] as const)(
+  test.each(['seconds', 'date', 'ms', ...(rowOf(provider) === 'gemini' ? (['body'] as const) : [])] as const)(
     'a time to wait, said as %s',
     async (retryForm) => {
       expect(await failure({ status: 503, retryAfter: 3, retryForm })).toMatchObject({ retryAfterMs: 3000 });
@@ -350,7 +353,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(await failure({ refusal: 'overflow' })).toMatchObject({ code: 'UNPROCESSABLE', kind: 'overflow' });
   });
 
-  testWhere(provider !== 'ollama')('a quota that is used up, or credit', async () => {
+  testWhere(rowOf(provider) !== 'ollama')('a quota that is used up, or credit', async () => {
     for (const refusal of ['quota', 'spend'] as const) {
       const error = await failure({ refusal });
       expect(error).toMatchObject({ code: 'LLM_RATE_LIMITED', kind: 'quota', extra: { is_retryable: false } });
@@ -382,7 +385,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     expect(error.message).toContain('broke off');
     // Providers charge for partial answers. Only Anthropic reports the input tokens at the beginning.
     expect(spent).toHaveLength(1);
-    if (stream && provider === 'anthropic') expect(spent[0]!.inputTokens).toBe(400);
+    if (stream && rowOf(provider) === 'anthropic') expect(spent[0]!.inputTokens).toBe(400);
     else expect(spent[0]!.inputTokens).toBeGreaterThan(10);
     expect(spent[0]!.outputTokens).toBe(Math.ceil(pieces.join('').length / 4));
   });

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import models from '#core/models/models.json' with { type: 'json' };
+import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
 import { answer, statusOf } from './answer.ts';
 import { anthropic } from './anthropic.ts';
@@ -150,12 +151,12 @@ export async function startScriptedLlm({
   const url = `http://${host}:${(server.address() as AddressInfo).port}`;
   return {
     url,
-    settings: {
-      PLATFORM_ANTHROPIC_URL: `${url}/anthropic/v1`,
-      PLATFORM_OPENAI_URL: `${url}/openai/v1`,
-      PLATFORM_GEMINI_URL: `${url}/gemini/v1beta`,
-      PLATFORM_OLLAMA_URL: `${url}/ollama/v1`,
-    },
+    settings: Object.fromEntries(
+      LLM_PROVIDERS.map((provider) => [
+        `PLATFORM_${provider.toUpperCase()}_URL`,
+        `${url}/${provider}/${provider === 'gemini' ? 'v1beta' : 'v1'}`,
+      ]),
+    ),
     get requests() {
       return model.requests;
     },
