@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
 
-/** POSIX (pax) archives with regular files only: paths and contents, no other metadata. */
+/**
+ * POSIX (pax) archives with regular files only: paths and contents, no other metadata. Own code, because tar-stream accepts
+ * archives that a restore must refuse (`tar.test.ts`), and writes long paths and large sizes in forms that earlier versions of the
+ * platform misread.
+ */
 
 const BLOCK = 512;
 /** Largest value of eleven octal digits. */
