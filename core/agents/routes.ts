@@ -55,7 +55,13 @@ export const agentRoutes = defineRoutes([
         latest: flag
           .optional()
           .describe('Only the newest version of each agent, the last published agent first, in pages.'),
-        limit: z.coerce.number().int().min(1).max(100).optional().describe('With `latest`; by default 20.'),
+        limit: z.coerce
+          .number()
+          .int()
+          .min(1)
+          .max(100)
+          .optional()
+          .describe('Maximum number of agents on a page, only with `latest`. By default 20.'),
         cursor: z
           .string()
           .max(400)
@@ -89,7 +95,7 @@ export const agentRoutes = defineRoutes([
     response: {
       200: z.object({
         name: z.string(),
-        existing_versions: z.array(z.string()).describe('Oldest first.'),
+        existing_versions: z.array(z.string()).describe('Versions that the agent has, oldest first.'),
         next_version: z.string(),
         org_slug: z.string(),
       }),

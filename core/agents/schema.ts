@@ -21,23 +21,27 @@ export const publicAgent = z.object({
   org_id: z.uuid(),
   org_name: z.string(),
   org_slug: z.string(),
-  name: z.string(),
+  name: z.string().describe('Name of the agent, unique in its workspace.'),
   version: z.string().describe('`v` and a number, assigned by the server.'),
-  type: z.enum(['prompt', 'tool', 'agent', 'skill']),
+  type: z
+    .enum(['prompt', 'tool', 'agent', 'skill'])
+    .describe(
+      '`prompt`: one question to a model. `tool`: a program. `agent`: a model that uses tools. `skill`: a text for other agents.',
+    ),
   run_mode: z.enum(['on_demand', 'always_on']),
   execution_engine: z.enum(EXECUTION_ENGINES).nullable(),
   callable: z.boolean(),
-  description: z.string().nullable(),
+  description: z.string().nullable().describe('What it does, for people and for models that choose a tool.'),
   tags: strings,
   supported_providers: strings,
   default_endpoint: z.string(),
-  timeout_seconds: z.number().describe('Seconds.'),
+  timeout_seconds: z.number().describe('Maximum time of a run, in seconds.'),
   retry_on_interruption: z.boolean().describe('Whether a run that loses its sandbox is retried once.'),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),
   accept: strings.describe('Media types such as `image/*` and extensions such as `.pdf`; empty: all.'),
-  max_files: z.int().nullable().describe('Of one call.'),
+  max_files: z.int().nullable().describe('Maximum number of files of one call. null: the agent sets no limit.'),
   required_secrets: strings,
   optional_secrets: strings,
   default_skills: strings,
@@ -83,7 +87,7 @@ export const agentRecord = publicAgent.extend({
   environment_status: z
     .enum(['building', 'ready', 'failed'])
     .nullable()
-    .describe('Status of the dependencies; null if there are none.'),
+    .describe('How the installation of dependencies is. null: there is nothing to install.'),
   environment_error,
   forked_from: z.string().nullable(),
 });
@@ -99,7 +103,7 @@ const lastRun = z
 
 /** `GET /agents` (`docs/interface/agents.md#lists`). */
 export const listedAgent = agentRecord.extend({
-  versions: z.int().optional().describe('Number of versions. With `latest`.'),
+  versions: z.int().optional().describe('Number of versions that are not deleted. Only with `latest`.'),
   current_version: z
     .string()
     .nullable()
@@ -121,7 +125,7 @@ export const listedAgent = agentRecord.extend({
 /** `POST /agents/{id}/upload`. */
 export const uploadedBundle = z.object({
   success: z.literal(true),
-  code_hash: z.string().describe('SHA-256 of the zip, hex.'),
+  code_hash: z.string().describe('SHA-256 of the zip, hexadecimal.'),
   bundle_id: z.string(),
   bundle_size_bytes: z.int(),
   size_bytes: z.int(),
@@ -139,9 +143,9 @@ export const uploadedBundle = z.object({
 export const download = z.object({
   id: z.uuid(),
   type: publicAgent.shape.type,
-  name: z.string(),
-  version: z.string(),
-  description: z.string().nullable(),
+  name: publicAgent.shape.name,
+  version: publicAgent.shape.version,
+  description: publicAgent.shape.description,
   run_mode: publicAgent.shape.run_mode,
   execution_engine: publicAgent.shape.execution_engine,
   callable: z.boolean(),
@@ -181,14 +185,14 @@ export const agentTree = z.object({
       agent: z.string(),
       accessible: z.boolean().describe('False if the agent does not exist or is private to another workspace.'),
       ...treeMembers,
-      dependencies: z.array(anyObject).describe('Entries of the same shape.'),
+      dependencies: z.array(anyObject).describe('The agents that it calls, in entries of the same shape.'),
       repeated: z.literal(true).optional().describe('Its own dependencies are shown where it occurs first.'),
     }),
   ),
   summary: z.object({
     total_agents: z.int().describe('Number of distinct versions in the tree, including this one.'),
     total_skills: z.int(),
-    max_depth: z.int().describe('Levels of dependencies.'),
+    max_depth: z.int().describe('Number of levels of dependencies below the agent.'),
     has_locked_skills: z.boolean(),
   }),
 });

@@ -2,6 +2,8 @@ import * as z from 'zod';
 import { ERROR_CODES, type ErrorCode, httpStatusOf, isRetryable } from '#core/base/errors.ts';
 import { commonErrors, isRaw, pathParameters, type RawBody, type Route } from '#core/http/route.ts';
 import { API_VERSION } from './api-version.ts';
+import { describeMembers, textOf } from './describe-members.ts';
+import { exampleOf } from './examples.ts';
 import { operationText } from './operation-text.ts';
 import { routes } from './routes.ts';
 
@@ -11,31 +13,48 @@ type JsonObject = Record<string, unknown>;
 type Components = Record<string, unknown>;
 
 /**
- * The JSON Schema of a shape. References must resolve from the root of the document, so definitions go into `components`.
+ * The JSON Schema of a shape, each member with a description; `path` is its place in the document (`describe-members.ts`). References must resolve from the root of the document, so definitions go into `components`.
  * Throws if a recursive shape has no `id`, because its generated name would not be unique.
  */
-function schemaOf(schema: z.ZodType, io: 'input' | 'output', components: Components): JsonObject {
+function schemaOf(
+  schema: z.ZodType,
+  io: 'input' | 'output',
+  components: Components,
+  path: readonly string[],
+): JsonObject {
   const { $schema: _, $defs = {}, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
   for (const [name, { id: __, ...definition }] of Object.entries($defs)) {
     if (name.startsWith('__')) throw new Error('a recursive shape needs a name: register it in z.globalRegistry');
     components[name] = atRoot(definition);
+    describeMembers(components[name], [name]);
   }
-  return atRoot(rest);
+  const shape = atRoot(rest);
+  describeMembers(shape, path);
+  return shape;
 }
 
 const atRoot = <T extends object>(schema: T): T =>
   JSON.parse(JSON.stringify(schema).replaceAll('"#/$defs/', '"#/components/schemas/'));
 
-function content(body: z.ZodType | RawBody, io: 'input' | 'output', components: Components): JsonObject {
-  if (!isRaw(body)) return { 'application/json': { schema: schemaOf(body, io, components) } };
+interface Body {
+  readonly shape: z.ZodType | RawBody;
+  readonly io: 'input' | 'output';
+  readonly path: readonly string[];
+  readonly example: unknown;
+}
+
+function content({ shape: body, io, path, example }: Body, components: Components): JsonObject {
+  const shown = (schema: JsonObject): JsonObject => ({ schema, ...(example !== undefined && { example }) });
+  if (!isRaw(body)) return { 'application/json': shown(schemaOf(body, io, components, path)) };
   // Client generators leave out operations with a body that has no schema.
-  const schemaFor = (mediaType: string): JsonObject => {
-    if (mediaType === 'multipart/form-data') return { type: 'object' };
-    if (!mediaType.endsWith('json')) return { type: 'string', format: 'binary' };
+  const contentOf = (mediaType: string): JsonObject => {
+    if (mediaType === 'multipart/form-data') return { schema: { type: 'object' } };
+    if (!mediaType.endsWith('json')) return { schema: { type: 'string', format: 'binary' } };
     const shape = body.shapes?.[mediaType];
-    return shape ? schemaOf(shape, io, components) : {};
+    const schema = shape ? schemaOf(shape, io, components, path) : {};
+    return mediaType === 'application/json' ? shown(schema) : { schema };
   };
-  return Object.fromEntries(body.raw.map((type) => [type, { schema: schemaFor(type) }]));
+  return Object.fromEntries(body.raw.map((type) => [type, contentOf(type)]));
 }
 
 /** A missing JSON body counts as an empty object (`core/api/app.ts`). */
@@ -45,15 +64,17 @@ const isOptional = (body: z.ZodType | RawBody): boolean =>
 function parameters(route: Route, components: Components): JsonObject[] {
   const listed = (place: 'query' | 'header', schema: z.ZodObject | undefined): JsonObject[] =>
     Object.entries(schema?.shape ?? {}).map(([name, field]) => {
-      const { description, ...rest } = schemaOf(field as z.ZodType, 'input', components);
+      const at = [route.operationId, place, name];
+      const { description = textOf(at, 2), ...rest } = schemaOf(field as z.ZodType, 'input', components, at);
       const optional = (field as z.ZodType).safeParse(undefined).success;
-      return { name, in: place, required: !optional, ...(description !== undefined && { description }), schema: rest };
+      return { name, in: place, required: !optional, description, schema: rest };
     });
   return [
     ...pathParameters(route.path).map((name) => {
       const shape = route.request?.params?.shape[name] as z.ZodType | undefined;
-      const schema = shape ? schemaOf(shape, 'input', components) : { type: 'string' };
-      return { name, in: 'path', required: true, schema };
+      const at = [route.operationId, 'path', name];
+      const schema = shape ? schemaOf(shape, 'input', components, at) : { type: 'string' };
+      return { name, in: 'path', required: true, description: textOf(at, 2), schema };
     }),
     ...listed('query', route.request?.query),
     ...listed('header', route.request?.headers),
@@ -65,10 +86,14 @@ function responses(route: Route, components: Components): JsonObject {
   const others = Object.fromEntries(
     (route.alsoRaw ?? []).map((mediaType) => [mediaType, { schema: { type: 'string' } }]),
   );
-  const answers = Object.entries(route.response).map(([status, body]) => [
-    status,
-    { description: 'Success', content: { ...content(body, 'output', components), ...(status === '200' && others) } },
-  ]);
+  const answers = Object.entries(route.response).map(([status, shape]) => {
+    const example = exampleOf(route).responses?.[status];
+    const body: Body = { shape, io: 'output', path: [route.operationId], example };
+    return [
+      status,
+      { description: 'Success', content: { ...content(body, components), ...(status === '200' && others) } },
+    ];
+  });
   const errors = [...byStatus].map(([status, codes]) => [
     status,
     {
@@ -85,33 +110,58 @@ const errorSchema: JsonObject = {
   properties: {
     error: {
       type: 'object',
+      description: 'What went wrong.',
       required: ['code', 'message', 'is_retryable'],
       properties: {
         code: {
           enum: ERROR_CODES,
           description: `Retryable: ${ERROR_CODES.filter(isRetryable).join(', ')}.`,
         },
-        message: { type: 'string' },
-        is_retryable: { type: 'boolean' },
-        suggested_wait_time: { type: 'integer', description: 'Seconds.' },
-        hint: { type: 'string' },
-        category: { enum: ['code_error', 'setup_error'] },
-        cause: { enum: ['max_turns', 'max_cost_usd', 'stuck', 'interrupted'] },
-        user_message: { type: 'string' },
-        stderr_tail: { type: 'string', description: 'The last 500 characters.' },
+        message: { type: 'string', description: 'What is wrong, as a sentence for people. Secrets are masked.' },
+        is_retryable: { type: 'boolean', description: 'Whether the same request may succeed later.' },
+        suggested_wait_time: {
+          type: 'integer',
+          description: 'Seconds to wait before a retry; the header `Retry-After` has the same value.',
+        },
+        hint: { type: 'string', description: 'What to do about it.' },
+        category: {
+          enum: ['code_error', 'setup_error'],
+          description:
+            "Of `SANDBOX_ERROR`. `code_error`: the author's program failed. `setup_error`: starting it failed.",
+        },
+        cause: {
+          enum: ['max_turns', 'max_cost_usd', 'stuck', 'interrupted'],
+          description:
+            'Of `UNPROCESSABLE`: the limit at which a loop ended. Of `INTERNAL_ERROR`: `interrupted` if the sandbox went away.',
+        },
+        user_message: {
+          type: 'string',
+          description: 'Of `SANDBOX_ERROR`: an explanation that clients prefer to `message`.',
+        },
+        stderr_tail: { type: 'string', description: 'Of `SANDBOX_ERROR`: the last 500 characters of stderr.' },
         details: {
           type: 'object',
           description: 'What a program left behind.',
           required: ['log'],
           properties: {
-            exit_code: { type: 'integer' },
+            exit_code: { type: 'integer', description: 'Status that the program ended with.' },
             stderr: { type: 'string', description: 'Its beginning and its end, 4 KB.' },
             log: { type: 'string', description: "Path of the run's log." },
           },
         },
       },
     },
-    metadata: { type: 'object', required: ['request_id'], properties: { request_id: { type: 'string' } } },
+    metadata: {
+      type: 'object',
+      description: 'About the request itself.',
+      required: ['request_id'],
+      properties: {
+        request_id: {
+          type: 'string',
+          description: '`req_` and 32 hexadecimal digits; the header `X-Request-Id` has the same value.',
+        },
+      },
+    },
   },
 };
 
@@ -129,6 +179,7 @@ export function openApiDocument(): JsonObject {
   const components: Components = { Error: errorSchema };
   for (const route of routes as readonly Route[]) {
     const body = route.request?.body;
+    const example = exampleOf(route).request;
     paths[route.path] = {
       ...paths[route.path],
       [route.method.toLowerCase()]: {
@@ -141,7 +192,10 @@ export function openApiDocument(): JsonObject {
         ...(route.auth === 'instance' && { 'x-internal': true }),
         parameters: parameters(route, components),
         ...(body && {
-          requestBody: { required: !isOptional(body), content: content(body, 'input', components) },
+          requestBody: {
+            required: !isOptional(body),
+            content: content({ shape: body, io: 'input', path: [route.operationId, 'request'], example }, components),
+          },
         }),
         responses: responses(route, components),
       },

@@ -45,7 +45,7 @@ export const eventRoutes = defineRoutes([
     response: {
       200: z.object({
         events: z.array(event),
-        next: z.string().describe('`after` of the next page.'),
+        next: z.string().describe('Send it as `after` to get the next page.'),
         is_over: z.boolean().describe('Whether the run has ended, so that nothing more comes.'),
       }),
     },
@@ -77,7 +77,7 @@ export const eventRoutes = defineRoutes([
     response: {
       200: z.object({
         events: z.array(event),
-        next: z.string().describe('`after` of the next page.'),
+        next: z.string().describe('Send it as `after` to get the next page.'),
         is_over: z.boolean().describe('Always false: a workspace has no end.'),
       }),
     },

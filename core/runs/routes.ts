@@ -114,7 +114,7 @@ export const traceStep = z.object({
 
 const text = z.object({
   text: z.string(),
-  bytes: z.int().describe('Size of the full text in UTF-8.'),
+  bytes: z.int().describe('Size of the whole text in UTF-8, in bytes.'),
   is_cut: z.literal(true).optional().describe('True if the text is truncated to its beginning and end.'),
 });
 const content = z
@@ -164,7 +164,9 @@ const waterfallRun = z.object({
   steps: z.array(
     traceStep.omit({ event_type: true, created_at: true }).extend({
       kind: z.string().describe('`llm_call`, `tool_call`, `sandbox`, `setup_step`, `queue`, or another type of event.'),
-      status: z.enum(['running', 'succeeded', 'failed', 'event']).describe('`event` if the step takes no time.'),
+      status: z
+        .enum(['running', 'succeeded', 'failed', 'event'])
+        .describe('How the step is, or how it ended. `event`: a step that takes no time.'),
       parent_span_id: z.string(),
       started_at: time,
       ended_at: time.nullable(),
@@ -316,7 +318,7 @@ export const runRoutes = defineRoutes([
         root_run_id: z.uuid(),
         is_live: z.boolean(),
         total_runs: z.int(),
-        runs: z.array(waterfallRun).describe('Oldest first.'),
+        runs: z.array(waterfallRun).describe('Runs of the chain on this page, oldest first.'),
         next_cursor: z.string().nullable(),
       }),
     },

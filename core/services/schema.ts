@@ -41,7 +41,7 @@ export const serviceView = z.object({
   restart_count: z.int().describe('Restarts after crashes and on request.'),
   consecutive_restart_failures: z.int(),
   max_restart_failures: z.int(),
-  auto_paused_at: time.nullable().describe('When a crash loop paused it.'),
+  auto_paused_at: time.nullable().describe('When a crash loop or a budget paused it. null: neither has.'),
   last_restart_at: time.nullable(),
   last_deployed_at: time.nullable(),
   deployed_at: time.nullable().describe('The same as `last_deployed_at`.'),
@@ -73,7 +73,7 @@ const args = z
   .array(z.string().max(10_000))
   .max(100)
   .refine((words) => Buffer.byteLength(words.join('')) <= MAX_ARGS_BYTES, 'must have at most 64 KB together')
-  .describe('At most 64 KB together.');
+  .describe('Arguments of `command`, at most 64 KB together.');
 const name = z
   .string()
   .max(63)
@@ -102,8 +102,8 @@ export const newService = z.object({
     .describe('`v2` or `latest`. By default the version that is named, else `latest`.'),
   service_name: name.nullish().describe('By default the name of the agent.'),
   name: name.nullish().describe('The same as `service_name`.'),
-  min_instances: instances.nullish().describe('By default 1.'),
-  max_instances: instances.nullish().describe('By default as many as `min_instances`.'),
+  min_instances: instances.nullish().describe('Number of instances that always run. By default 1.'),
+  max_instances: instances.nullish().describe('Maximum number of instances. By default as many as `min_instances`.'),
   overlap: overlap.nullish(),
   command: command.nullish(),
   args: args.nullish(),
@@ -138,7 +138,11 @@ export const listQuery = z.object({
 });
 
 export const logsQuery = z.object({
-  limit: count.min(1).max(500).default(100).describe('Of more lines, the newest.'),
+  limit: count
+    .min(1)
+    .max(500)
+    .default(100)
+    .describe('Maximum number of lines; if there are more, the newest are answered.'),
   since: requestTime.optional().describe('Only lines of this time and later.'),
   severity: z
     .preprocess((given) => (typeof given === 'string' ? given.toUpperCase() : given), z.enum(LOG_SEVERITIES))

@@ -1,10 +1,12 @@
 import { afterAll, expect, test } from 'vitest';
 import { startLocalTarget } from '#test/helpers/platform.ts';
+import { watchExamples } from './examples.ts';
 import { record, recordedShapes, unrecorded, watchStoredShapes } from './stored-shapes.ts';
 import { platformSuite } from './suite.ts';
 
 const storedShapes = watchStoredShapes();
 const target = await startLocalTarget({ PLATFORM_SANDBOX_MEMORY_MB: '256', PLATFORM_SANDBOX_DISK_MB: '32' });
+const writeExamples = process.env.RECORD_EXAMPLES ? watchExamples(target.url) : undefined;
 const { python, node } = target.interpreters;
 
 platformSuite(() => target, { python: python !== undefined, node: node !== undefined });
@@ -16,4 +18,7 @@ test('nothing is stored in another form than the version of the data says: see c
   expect(unrecorded(shapes, recordedShapes())).toEqual([]);
 });
 
-afterAll(() => target.close());
+afterAll(async () => {
+  await writeExamples?.();
+  await target.close();
+});

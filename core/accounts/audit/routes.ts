@@ -32,11 +32,11 @@ export const auditRoutes = defineRoutes([
             user: z
               .object({ id: z.string(), name: z.string().nullable(), email: z.string().nullable() })
               .nullable()
-              .describe('null: the operator.'),
+              .describe('The user who made the change. null: the operator.'),
             key_id: z.string().nullable().describe('The API key of the request, or of its session.'),
             operation: z.string().describe('`operationId` of the request.'),
             target: z.record(z.string(), z.unknown()).describe('What was changed: ids and names, never contents.'),
-            address: z.string().nullable().describe('Where the request came from.'),
+            address: z.string().nullable().describe('IP address that the request came from. null: not known.'),
             outcome: z
               .enum(['done', 'refused', 'unknown'])
               .describe('`unknown`: the platform died or failed meanwhile; the change may have been made.'),
@@ -44,7 +44,7 @@ export const auditRoutes = defineRoutes([
             request_id: z.string(),
           }),
         ),
-        next_cursor: z.string().nullable().describe('null: there are no more.'),
+        next_cursor: z.string().nullable().describe('The `cursor` of the next page. null: there are no more.'),
       }),
     },
   },

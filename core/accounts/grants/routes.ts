@@ -8,7 +8,7 @@ const grant = z.object({
   version: z.string().describe('`v1`, or `all`.'),
   secrets: z.array(z.string()),
   scopes: z.array(scope),
-  granted_by: z.string().describe('The id of the user.'),
+  granted_by: z.string().describe('Id of the user who last granted or changed it.'),
   granted_at: z.iso.datetime(),
   revision: z.string().describe('Another one after each change; the header ETag has it, too.'),
 });

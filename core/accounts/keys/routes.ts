@@ -10,9 +10,9 @@ const keyRecord = z.object({
   prefix: z.string().describe('The first 12 characters of the key.'),
   scope: z.enum(KEY_SCOPES),
   workspace_id: z.uuid().nullable().describe('The only workspace that it acts in; null: all of yours.'),
-  expires_at: z.iso.datetime().nullable().describe('From then on it is refused.'),
+  expires_at: z.iso.datetime().nullable().describe('When the key expires: from then on it is refused. null: never.'),
   created_at: z.iso.datetime(),
-  last_used_at: z.iso.datetime().nullable().describe('Accurate to ten minutes.'),
+  last_used_at: z.iso.datetime().nullable().describe('When it was last used, to within ten minutes. null: never.'),
 });
 
 /** See `docs/interface/authentication.md#scopes`. */
@@ -39,11 +39,15 @@ export const keyRoutes = defineRoutes([
         name: printableLine(100),
         scope: z.enum(KEY_SCOPES).optional().describe('What it may do. Default: manage, which is everything.'),
         workspace_id: z.uuid().optional().describe('The only workspace that it acts in. Default: all of yours.'),
-        expires_at: requestTime.optional().describe('From then on it is refused. Default: never.'),
+        expires_at: requestTime
+          .optional()
+          .describe('When the key expires: from then on it is refused. Default: never.'),
       }),
     },
     response: {
-      201: keyRecord.omit({ last_used_at: true }).extend({ key: z.string().describe('Only shown here.') }),
+      201: keyRecord
+        .omit({ last_used_at: true })
+        .extend({ key: z.string().describe('The key itself. Only this answer shows it.') }),
     },
   },
   {

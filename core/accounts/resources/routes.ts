@@ -17,8 +17,13 @@ export const resourceRoutes = defineRoutes([
           .record(
             z.string(),
             z.object({
-              used: z.number().nullable().describe('`null` for a limit of one thing, of which nothing is used up.'),
-              limit: z.number().nullable().describe('`null` for no limit.'),
+              used: z
+                .number()
+                .nullable()
+                .describe(
+                  'How much of the limit is used. null: the limit is about a single thing, so nothing is used up.',
+                ),
+              limit: z.number().nullable().describe('The maximum that the plan allows. null: there is none.'),
             }),
           )
           .describe('By the member of the plan, such as `storage_bytes`.'),

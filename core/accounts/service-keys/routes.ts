@@ -20,7 +20,10 @@ export const serviceKeyRoutes = defineRoutes([
             id: z.uuid(),
             prefix,
             created_at: z.iso.datetime(),
-            last_used_at: z.iso.datetime().nullable().describe('Accurate to ten minutes.'),
+            last_used_at: z.iso
+              .datetime()
+              .nullable()
+              .describe('When it was last used, to within ten minutes. null: never.'),
           }),
         ),
       }),
@@ -35,7 +38,7 @@ export const serviceKeyRoutes = defineRoutes([
     fn: 'agents',
     auth: 'key',
     role: 'owner',
-    response: { 201: z.object({ key: z.string().describe('Only shown here.'), prefix }) },
+    response: { 201: z.object({ key: z.string().describe('The key itself. Only this answer shows it.'), prefix }) },
     errors: ['NOT_FOUND'],
   },
   {

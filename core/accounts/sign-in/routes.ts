@@ -7,9 +7,9 @@ const session = z.object({
   id: z.uuid(),
   key_id: z.uuid().describe('The API key that it was made with. It ends with the key.'),
   created_at: z.iso.datetime(),
-  last_seen_at: z.iso.datetime().describe('Accurate to ten minutes.'),
-  expires_at: z.iso.datetime().describe('It ends before, after 12 hours without use.'),
-  user_agent: z.string().nullable().describe('What the browser said it is.'),
+  last_seen_at: z.iso.datetime().describe('When the session was last used, to within ten minutes.'),
+  expires_at: z.iso.datetime().describe('When the session ends. It ends before that after 12 hours without use.'),
+  user_agent: z.string().nullable().describe('The `User-Agent` header of the browser. null: it sent none.'),
 });
 
 const who = z.object({
@@ -24,7 +24,7 @@ const page = { fn: 'keys', response: { 200: raw(HTML) }, alsoRaw: [HTML] } as co
 const form = { body: raw('application/x-www-form-urlencoded') } as const;
 
 const provider = z.object({
-  name: z.string().describe('Host of the provider.'),
+  name: z.string().describe('Host name of the OpenID provider.'),
   path: z.string().describe('Where browsers begin, `GET /auth/oidc/start` as they see it.'),
 });
 
@@ -46,7 +46,10 @@ export const signInRoutes = defineRoutes([
     response: {
       201: z.object({
         session,
-        show: z.string().nullable().describe('Of a code: the path below the dashboard that it was made for.'),
+        show: z
+          .string()
+          .nullable()
+          .describe('Path below the dashboard that the code was made for. null: none, or the sign-in was by key.'),
       }),
     },
     errors: ['UNAUTHORIZED', 'FORBIDDEN'],
@@ -80,12 +83,19 @@ export const signInRoutes = defineRoutes([
     changes: 'own sign-in',
     request: {
       body: z.object({
-        show: z.enum(['agent', 'run', 'schedule']).optional().describe('What the browser is to see.'),
-        id: z.string().min(1).max(200).optional().describe('The id of that.'),
+        show: z
+          .enum(['agent', 'run', 'schedule'])
+          .optional()
+          .describe('The kind of page that the browser opens after it has signed in.'),
+        id: z.string().min(1).max(200).optional().describe('Id of the agent, run or schedule that the page shows.'),
       }),
     },
     response: {
-      201: z.object({ code: z.string(), url: z.url().describe('Holds the code.'), expires_at: z.iso.datetime() }),
+      201: z.object({
+        code: z.string(),
+        url: z.url().describe('Address to open in the browser. It contains the code.'),
+        expires_at: z.iso.datetime(),
+      }),
     },
   },
   {
@@ -154,7 +164,7 @@ export const signInRoutes = defineRoutes([
         org_id: z.uuid(),
         org_slug: z.string(),
         org_name: z.string(),
-        api_key: z.string().describe('Only shown here.'),
+        api_key: z.string().describe('The key itself. Only this answer shows it.'),
         api_key_prefix: z.string(),
       }),
     },

@@ -199,7 +199,7 @@ export const workspaceRoutes = defineRoutes([
         workspace: joined,
         user: z.object({ id: z.uuid(), email: z.string(), display_name: z.string() }),
         personal_workspace: z.object({ id: z.uuid(), slug: z.string() }),
-        api_key: z.string().describe('Only shown here.'),
+        api_key: z.string().describe('The key itself. Only this answer shows it.'),
       }),
     },
     errors: ['NOT_FOUND', 'CONFLICT'],
@@ -225,7 +225,11 @@ export const workspaceRoutes = defineRoutes([
     request: {
       body: z.object({
         name: displayName.optional(),
-        timezone: z.string().max(50).optional().describe('`Europe/Berlin`.'),
+        timezone: z
+          .string()
+          .max(50)
+          .optional()
+          .describe('An IANA time zone such as `Europe/Berlin`, in which the days of the workspace begin.'),
         trace_content: z.enum(TRACE_CONTENT_SETTINGS).optional(),
       }),
     },

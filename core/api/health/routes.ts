@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { defineRoutes, raw } from '#core/http/route.ts';
 
-const bytes = z.int().describe('Bytes.');
-const ms = z.number().describe('Milliseconds.');
+const bytes = z.int();
+const ms = z.number();
 const system = z.object({
   version: z.string(),
   node: z.string(),

@@ -71,7 +71,12 @@ const settings = {
     .nullish()
     .describe('Whether a run begins while another one goes on. By default it does.'),
   alert_webhook_url: alertUrl.nullish(),
-  alert_on_failure_count: z.int().min(1).max(100).nullish().describe('By default 3.'),
+  alert_on_failure_count: z
+    .int()
+    .min(1)
+    .max(100)
+    .nullish()
+    .describe('Failures in a row at which an alert is sent. By default 3.'),
   max_consecutive_failures: z.int().min(1).max(100).nullish().describe('It is disabled then. By default 10.'),
 };
 
@@ -83,7 +88,9 @@ export const newSchedule = z.object({
     .describe('`org/agent`, or `org/agent@v2` for that version and no other; `org/agent@dev` for your own.'),
   agent_name: z.string().nullish().describe('Name of the agent, where there is no `agent_id`.'),
   agent_version: z.string().nullish().describe('`v2`, `latest` or `dev`, beside `agent_name`. By default `latest`.'),
-  schedule_type: scheduleType.nullish().describe('By default `cron`.'),
+  schedule_type: scheduleType
+    .nullish()
+    .describe('What starts its runs: a timetable (`cron`) or a webhook. By default `cron`.'),
   type: scheduleType.nullish().describe('The same as `schedule_type`.'),
   webhook: z.boolean().nullish().describe('`true` for the type `webhook`.'),
   ...settings,
@@ -154,7 +161,7 @@ export const scheduleEvent = z.object({
 const slot = z.object({
   at: time.nullable().describe('Null for a local time that clocks leave out: nothing runs.'),
   local: z.string().describe('In the time zone of the schedule, such as `2026-03-29T02:30`.'),
-  utc_offset: z.string().describe('Such as `+02:00`.'),
+  utc_offset: z.string().describe('Offset of the local time from UTC, such as `+02:00`.'),
   dst: z
     .enum(['skipped', 'repeated', 'changed'])
     .nullable()

@@ -30,14 +30,14 @@ const newBudget = z.object({
   webhook_url: webhookUrl.nullish(),
 });
 const changes = z.strictObject({
-  soft_limit_usd: limit.nullish().describe('null: none.'),
-  hard_limit_usd: limit.nullish().describe('null: none.'),
+  soft_limit_usd: limit.nullish().describe('Limit in US dollars. null removes it.'),
+  hard_limit_usd: limit.nullish().describe('Limit in US dollars. null removes it.'),
   action_on_hard_limit: action.optional(),
   webhook_url: webhookUrl.nullish(),
 });
 
 const usd = z.number();
-const percent = z.int().describe('50, 80 or 100.');
+const percent = z.int().describe('Percent of the limit at which it alerts: 50, 80 or 100.');
 const policy = {
   scope_type: z.enum(['workspace', 'agent']),
   agent: z.string().nullable().describe('`org/agent`, all versions; null for the workspace.'),
@@ -56,7 +56,9 @@ export const budgetView = z.object({
   webhook_url: z.string().nullable(),
   window_start,
   window_end: z.iso.datetime(),
-  current_spend_usd: usd.describe('Spend of ended runs, and of services up to a minute ago.'),
+  current_spend_usd: usd.describe(
+    'Spend of the window in US dollars: runs that have ended, and services up to a minute ago.',
+  ),
   spend: z.object({ models_usd: usd, credits_usd: usd, compute_usd: usd }),
   unpriced_runs: z
     .int()
@@ -67,8 +69,10 @@ export const budgetView = z.object({
     z.object({ threshold_kind: z.enum(LIMIT_KINDS), threshold_pct: percent, amount_usd: usd, alerted: z.boolean() }),
   ),
   breach_status: z.enum(['none', ...LIMIT_KINDS]),
-  burn_rate_usd_per_day: usd.describe('Average rate in this window so far, over at least an hour.'),
-  projected_spend_usd: usd.describe('Expected spend at the end of the window, at that rate.'),
+  burn_rate_usd_per_day: usd.describe(
+    'Spend of a day at the pace of this window so far, in US dollars. The pace is that of at least an hour.',
+  ),
+  projected_spend_usd: usd.describe('Spend at the end of the window, at the current burn rate, in US dollars.'),
   projected_breach_at: z.iso
     .datetime()
     .nullable()

@@ -3,8 +3,8 @@ import { defineRoutes } from '#core/http/route.ts';
 
 const sums = {
   calls: z.int(),
-  price_cents: z.int().describe('What callers paid.'),
-  fee_cents: z.int().describe("The platform's share of the price."),
+  price_cents: z.int().describe('What callers paid, in US cents.'),
+  fee_cents: z.int().describe('What the platform keeps of the price, in US cents.'),
   earned_cents: z.int(),
 };
 
@@ -33,7 +33,7 @@ export const earningRoutes = defineRoutes([
     response: {
       200: z.object({
         currency: z.literal('usd'),
-        total_cents: z.int().describe('Total of all months.'),
+        total_cents: z.int().describe('Sum of what was earned in all months, in US cents.'),
         by_month: z.array(z.object({ month: z.string(), agent: z.string(), ...sums })),
         entries: z.array(
           z.object({

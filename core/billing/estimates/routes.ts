@@ -5,7 +5,7 @@ import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 
 const provider = z.enum(LLM_PROVIDERS);
 const runs = z.int();
-const usd = z.number().describe('US dollars.');
+const usd = z.number();
 
 /** See `docs/interface/billing.md#estimates`. */
 export const estimateRoutes = defineRoutes([
@@ -18,7 +18,7 @@ export const estimateRoutes = defineRoutes([
     auth: 'optional',
     response: {
       200: z.object({
-        agent: z.string().describe('org/agent@version'),
+        agent: z.string().describe('`org/agent@v1`.'),
         type: publicAgent.shape.type,
         execution_engine: publicAgent.shape.execution_engine,
         supported_providers: publicAgent.shape.supported_providers,
@@ -33,7 +33,7 @@ export const estimateRoutes = defineRoutes([
           avg_input_tokens: z.int().optional(),
           avg_output_tokens: z.int().optional(),
           avg_duration_ms: z.int().optional(),
-          success_rate: z.number().optional().describe('0 to 1.'),
+          success_rate: z.number().optional().describe('Share of the runs that completed, from 0 to 1.'),
           unpriced_runs: z.int().optional().describe('Number of runs with unknown cost, which the amounts exclude.'),
           providers: z
             .array(z.object({ provider, runs, avg_cost_usd: usd, p50_cost_usd: usd, p95_cost_usd: usd }))

@@ -20,7 +20,7 @@ const order = z.object({
     .min(MIN_TOP_UP_CENTS, `must be ${centsRange}`)
     .max(MAX_TOP_UP_CENTS, `must be ${centsRange}`)
     .nullish()
-    .describe('The same in cents.'),
+    .describe('Price in US cents: the same as `amount_usd`.'),
 });
 const checkout = z.object({
   checkout_url: z.url().describe('URL of the payment page, for a browser; valid for two hours.'),

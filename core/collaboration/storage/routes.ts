@@ -19,7 +19,7 @@ export const documentSchema = z.object({
   key: z.string(),
   value: z.unknown(),
   version: z.int().describe('1 at first, one more with every write.'),
-  size_bytes: z.int().describe('Of the value as JSON without white space.'),
+  size_bytes: z.int().describe('Size of the value in bytes, as JSON without white space.'),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
   updated_by: z.string().describe('The agent that wrote it, as `org/agent@v1`; else `cli` or `api`.'),
@@ -55,7 +55,7 @@ export const storageRoutes = defineRoutes([
       query: z.object({
         limit: z.coerce.number().int().min(1).max(1000).default(100),
         cursor: z.string().max(400).optional().describe('The `cursor` of the page before.'),
-        prefix: z.string().max(256).default('').describe('Only keys that begin with it.'),
+        prefix: z.string().max(256).default('').describe('Only keys that begin with this text.'),
       }),
     },
     response: {

@@ -27,8 +27,11 @@ const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
 const members = z.object({
   title: printableLine(500),
   description: z.string().max(10_000, 'must have at most 10,000 characters').nullable().optional(),
-  due_date: dueDate.nullable().optional().describe('`2026-11-21`.'),
-  project: printableLine(100).nullable().optional().describe('A tag, any line of text.'),
+  due_date: dueDate.nullable().optional().describe('Day on which it is due, such as `2026-11-21`. null: none.'),
+  project: printableLine(100)
+    .nullable()
+    .optional()
+    .describe('A tag that groups tasks: one line of printable text. null: none.'),
   priority: orDefault(priority, 'normal'),
   status: orDefault(status, 'open'),
 });
@@ -47,7 +50,7 @@ export const taskSchema = z.object({
     .nullable()
     .describe('The name of the agent that created it, or the e-mail address of the user.'),
   created_at: z.iso.datetime(),
-  completed_at: z.iso.datetime().nullable().describe('When it was done.'),
+  completed_at: z.iso.datetime().nullable().describe('When it became `done`. null: it is not done.'),
 });
 
 const query = z.object({

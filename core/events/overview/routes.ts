@@ -31,12 +31,14 @@ export const overviewRoutes = defineRoutes([
             running: z.object({
               count: z.int(),
               is_exact: isExact,
-              runs: z.array(run.extend({ trigger_source: z.string() })).describe('The newest.'),
+              runs: z.array(run.extend({ trigger_source: z.string() })).describe('The newest of these runs.'),
             }),
             failed: z.object({
               count: z.int().describe('Runs that failed or ran out of time in the last 24 hours, by their start.'),
               is_exact: isExact,
-              runs: z.array(run.extend({ status: z.enum(['failed', 'timeout']) })).describe('The newest.'),
+              runs: z
+                .array(run.extend({ status: z.enum(['failed', 'timeout']) }))
+                .describe('The newest of these runs.'),
             }),
             next_due: z
               .array(z.object({ schedule_id: z.uuid(), agent_name: z.string(), at: time }))
@@ -69,7 +71,7 @@ export const overviewRoutes = defineRoutes([
               workspace: z.object({ id: z.uuid(), slug: z.string(), name: z.string() }),
             }),
           )
-          .describe('Newest first, at most 20.'),
+          .describe('The runs that match, newest first, at most 20.'),
       }),
     },
     errors: ['NOT_FOUND'],

@@ -13,8 +13,8 @@ const executionLog = z.object({
   trigger_source: z.string().describe('`install` for an installation of dependencies, otherwise what started the run.'),
   error_message: z.string().nullable(),
   exit_code: z.int().nullable(),
-  stdout: z.string().describe('Truncated to 10 KB.'),
-  stderr: z.string().describe('Truncated to 10 KB.'),
+  stdout: z.string().describe('What its program printed, at most 10 KB.'),
+  stderr: z.string().describe('What its program printed to stderr, at most 10 KB.'),
 });
 
 export const agentLogRoutes = defineRoutes([

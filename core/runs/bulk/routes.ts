@@ -15,7 +15,7 @@ const bulk = z.object({
   id: z.uuid(),
   action,
   status: z.enum(['running', 'completed', 'aborted', 'failed']),
-  message: z.string().nullable().describe('Reason why it failed or ended early.'),
+  message: z.string().nullable().describe('Reason why it failed or ended early; null if it did not.'),
   filter: storedFilter
     .nullable()
     .describe('Including the time window that applies; null if the runs are listed by id.'),
@@ -27,7 +27,7 @@ const bulk = z.object({
   failed: z.int().describe('Runs that could not be repeated.'),
   failures: z
     .array(z.object({ run_id: z.uuid(), code: z.string(), message: z.string() }))
-    .describe('At most 20 of them.'),
+    .describe('Runs that could not be repeated, at most 20 of them.'),
   created_by: z.string(),
   created_at: time,
   updated_at: time,
@@ -67,8 +67,8 @@ export const bulkRoutes = defineRoutes([
         dry_run: z.literal(true),
         filter: storedFilter.nullable(),
         total: z.int(),
-        total_is_exact: z.boolean().describe('False if there are more.'),
-        sample: z.array(runSummary).describe('At most 10 of the runs.'),
+        total_is_exact: z.boolean().describe('False: there are more than `total`.'),
+        sample: z.array(runSummary).describe('The newest of the runs that are meant, at most 10.'),
       }),
       202: bulk,
     },

@@ -1,0 +1,237 @@
+import type { Example } from './examples.ts';
+
+const id = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
+const CREATED = '2026-01-15T09:30:00.000Z';
+const UPDATED = '2026-01-15T09:31:00.000Z';
+
+const callOfLoop = {
+  data: { result: 'Two tickets are open.' },
+  metadata: {
+    request_id: 'req_00000000000000000000000000000001',
+    processing_time_ms: 1250,
+    version: 'v1',
+    execution_time_ms: 1200,
+    usage: { input_tokens: 640, output_tokens: 58 },
+  },
+};
+
+/**
+ * Examples of bodies that the end-to-end suite of the local host never sends or gets, by `operationId`. Those of services' instances on
+ * other machines are from AWS, the others from clients.
+ */
+export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
+  getOpenApi: { responses: { 200: { openapi: '3.1.0', info: { title: 'Agent Hosting Platform' }, paths: {} } } },
+  getEditorSchema: {
+    responses: { 200: { $schema: 'http://json-schema.org/draft-07/schema#', type: 'object', required: ['name'] } },
+  },
+  deleteSession: { responses: { 200: { deleted: true } } },
+  getSignInOptions: { responses: { 200: { oidc: { name: 'login.example.org', path: '/auth/oidc/start' } } } },
+  createInvite: {
+    request: { email: 'ann@example.com', role: 'member' },
+    responses: {
+      200: {
+        invite: {
+          id: id(1),
+          email: 'ann@example.com',
+          role: 'member',
+          created_at: CREATED,
+          expires_at: '2026-01-22T09:30:00.000Z',
+          email_sent: true,
+          invite_url: 'https://agents.example.org/dashboard/invites/example',
+        },
+      },
+    },
+  },
+  listBudgets: {
+    responses: {
+      200: {
+        budgets: [
+          {
+            id: id(1),
+            workspace_id: id(2),
+            scope_type: 'agent',
+            agent: 'acme/digest',
+            window: 'daily',
+            scope_id: id(3),
+            soft_limit_usd: 5,
+            hard_limit_usd: 10,
+            action_on_hard_limit: 'block_new_runs',
+            webhook_url: null,
+            window_start: '2026-01-15T00:00:00.000Z',
+            window_end: '2026-01-16T00:00:00.000Z',
+            current_spend_usd: 2.5,
+            spend: { models_usd: 2.25, credits_usd: 0, compute_usd: 0.25 },
+            unpriced_runs: 0,
+            soft_limit_pct: 50,
+            hard_limit_pct: 25,
+            thresholds: [{ threshold_kind: 'soft_limit', threshold_pct: 50, amount_usd: 2.5, alerted: true }],
+            breach_status: 'none',
+            burn_rate_usd_per_day: 6.3,
+            projected_spend_usd: 6.3,
+            projected_breach_at: null,
+            created_at: '2026-01-10T08:00:00.000Z',
+            updated_at: '2026-01-10T08:00:00.000Z',
+          },
+        ],
+      },
+    },
+  },
+  abortBulk: {
+    responses: {
+      200: {
+        id: id(1),
+        action: 'replay',
+        status: 'aborted',
+        message: null,
+        filter: {
+          agent_name: 'digest',
+          status: 'failed',
+          from: '2026-01-08T09:30:00.000Z',
+          to: CREATED,
+          top_level: true,
+        },
+        agent_version: 'v2',
+        total: 40,
+        total_is_exact: true,
+        done: 12,
+        skipped: 0,
+        failed: 1,
+        failures: [{ run_id: id(2), code: 'NOT_FOUND', message: 'This version of the agent was deleted.' }],
+        created_by: id(3),
+        created_at: CREATED,
+        updated_at: UPDATED,
+        ended_at: UPDATED,
+      },
+    },
+  },
+  previewSchedule: {
+    request: { cron: '30 2 * * *', timezone: 'Europe/Berlin', count: 1, from: '2026-03-28T12:00:00.000Z' },
+    responses: {
+      200: {
+        cron_expression: '30 2 * * *',
+        timezone: 'Europe/Berlin',
+        slots: [
+          { at: null, local: '2026-03-29T02:30', utc_offset: '+01:00', dst: 'skipped' },
+          { at: '2026-03-30T00:30:00.000Z', local: '2026-03-30T02:30', utc_offset: '+02:00', dst: 'changed' },
+        ],
+      },
+    },
+  },
+  listUpcoming: {
+    responses: {
+      200: {
+        from: CREATED,
+        to: '2026-01-22T09:30:00.000Z',
+        slots: [
+          {
+            at: '2026-01-16T08:00:00.000Z',
+            local: '2026-01-16T08:00',
+            utc_offset: '+00:00',
+            dst: null,
+            schedule_id: id(1),
+            agent_name: 'digest',
+            agent_version: 'v1',
+            timezone: 'UTC',
+            overlap: null,
+          },
+        ],
+        is_cut: false,
+      },
+    },
+  },
+  updateServiceVersion: {
+    responses: {
+      200: {
+        service: {
+          id: id(1),
+          workspace_id: id(2),
+          agent_id: id(3),
+          agent_name: 'bot',
+          agent_version: 'v2',
+          service_name: 'bot',
+          name: 'bot',
+          desired_state: 'running',
+          current_state: 'running',
+          state: 'running',
+          health_status: 'healthy',
+          health: 'healthy',
+          service_url: 'https://bot-000001.agents.example.org',
+          service_tier: 'standard',
+          service_tier_label: 'Standard (shared CPU)',
+          min_instances: 1,
+          max_instances: 1,
+          overlap: true,
+          command: null,
+          args: null,
+          restart_count: 0,
+          consecutive_restart_failures: 0,
+          max_restart_failures: 5,
+          auto_paused_at: null,
+          last_restart_at: null,
+          last_deployed_at: UPDATED,
+          deployed_at: UPDATED,
+          last_error: null,
+          alert_webhook_url: null,
+          auto_update: true,
+          env_json: { WORD: 'one' },
+          env: { WORD: 'one' },
+          secret_names: ['TOKEN'],
+          created_at: CREATED,
+          updated_at: UPDATED,
+        },
+        updated_to: 'v2',
+      },
+    },
+  },
+  bootInstance: {
+    responses: {
+      200: {
+        serviceId: id(1),
+        workspaceId: id(2),
+        revision: 3,
+        agent: 'acme/bot@v2',
+        app: { kind: 'argv', argv: ['python', 'main.py'] },
+        env: { WORD: 'one', PORT: '3000' },
+        secrets: { TOKEN: 'example' },
+        port: 3000,
+        bundle: { key: 'bundles/example', sha256: '0'.repeat(64), url: 'https://store.example.org/bundles/example' },
+        egress: 'open',
+        limits: { memoryBytes: 536_870_912, diskBytes: 1_073_741_824, fileBytes: 268_435_456, processes: 256 },
+      },
+    },
+  },
+  reportInstance: {
+    request: {
+      reports: [
+        {
+          type: 'instance',
+          serviceId: id(1),
+          instanceId: id(2),
+          revision: 3,
+          sequence: 2,
+          at: 1_768_469_460_000,
+          startedAt: 1_768_469_400_000,
+          phase: 'ready',
+          isWorker: false,
+          restarts: 0,
+          failures: 0,
+          steadyAt: null,
+          lastEnd: null,
+        },
+      ],
+    },
+    responses: { 200: {} },
+  },
+  callLoop: {
+    request: { question: 'Which tickets are open?' },
+    responses: {
+      200: callOfLoop,
+      202: {
+        run_id: id(1),
+        status: 'running',
+        url: `/workspaces/${id(2)}/runs/${id(1)}`,
+        metadata: { request_id: 'req_00000000000000000000000000000001', version: 'v1' },
+      },
+    },
+  },
+};
