@@ -1,12 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Route } from '#core/http/route.ts';
-import { WRITTEN_EXAMPLES } from './written-examples.ts';
-
-/** A body of an operation's request, and one of its answers by status. */
-export interface Example {
-  readonly request?: unknown;
-  readonly responses?: Readonly<Record<string, unknown>>;
-}
+import { type Example, WRITTEN_EXAMPLES } from './written-examples.ts';
 
 const read = (): Record<string, Example> => JSON.parse(readFileSync(new URL('examples.json', import.meta.url), 'utf8'));
 

@@ -3,11 +3,10 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { expect, test } from 'vitest';
 import type { Route } from '#core/http/route.ts';
-import type { Example } from './examples.ts';
 import { openApiDocument } from './openapi.ts';
 import { PROPERTY_TEXTS } from './property-texts.ts';
 import { routes } from './routes.ts';
-import { WRITTEN_EXAMPLES } from './written-examples.ts';
+import { type Example, WRITTEN_EXAMPLES } from './written-examples.ts';
 
 interface Schema {
   readonly description?: string;

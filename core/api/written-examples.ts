@@ -1,4 +1,8 @@
-import type { Example } from './examples.ts';
+/** A body of an operation's request, and one of its answers by status. */
+export interface Example {
+  readonly request?: unknown;
+  readonly responses?: Readonly<Record<string, unknown>>;
+}
 
 const id = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const CREATED = '2026-01-15T09:30:00.000Z';
