@@ -33,7 +33,7 @@ import { startRunner } from '#test/helpers/runner.ts';
 import { startRunnerTask } from '#test/helpers/runner-task.ts';
 import { makeDue } from '#test/helpers/schedules.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
-import { synthesise } from '#test/helpers/templates.ts';
+import { synthesiseAnew } from '#test/helpers/templates.ts';
 import { addMember, addUser } from '#test/helpers/users.ts';
 import { BUNDLES } from '../../scripts/build-functions.ts';
 import { fetchLambdaRuntime } from '../../scripts/fetch-test-tools.ts';
@@ -174,7 +174,7 @@ export async function startRehearsal(
     release: { percent: 50 },
   });
   const assemble = (bundles: string, before?: Assembly): Assembly => {
-    const { folder, stacks } = synthesise(stage, bundles);
+    const { folder, stacks } = synthesiseAnew(stage, bundles);
     return readAssembly(folder, stacks, before);
   };
   const assembly = assemble(BUNDLES);

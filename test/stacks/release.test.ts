@@ -14,13 +14,14 @@ import {
   rendered,
   resourcesOf,
   synthesise,
+  synthesiseAnew,
   type Template,
 } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
 
 const { bundles } = emptyFolders();
 const tried = defineStage({ ...dev, release: { percent: 5, minutes: 10 } });
-const synthesis = synthesise(tried, bundles);
+const synthesis = synthesiseAnew(tried, bundles);
 const { api } = synthesis;
 const [[stageId, apiStage]] = resourcesOf(api, 'AWS::ApiGateway::Stage') as [[string, Resource]];
 const [[releaseId, release]] = resourcesOf(api, 'Custom::Release') as [[string, Resource]];
@@ -44,7 +45,7 @@ test('a changed function gets a new version; the others keep theirs', () => {
   const changed = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
   cpSync(bundles, changed, { recursive: true });
   writeFileSync(join(changed, 'agents/index.mjs'), 'export const handler = () => "changed";');
-  const next = synthesise(tried, changed).api;
+  const next = synthesiseAnew(tried, changed).api;
   const [before, after] = [new Set(idsOf(api, 'AWS::Lambda::Version')), new Set(idsOf(next, 'AWS::Lambda::Version'))];
   expect([...after.difference(before)]).toEqual([expect.stringMatching(/^agentsFunctionCurrentVersion/)]);
   expect(resourcesOf(next, 'Custom::Release')[0]![1].Properties).not.toEqual(release.Properties);
