@@ -11,5 +11,5 @@ topUpsSuite(
     const clock = new SystemClock();
     return { main: new SqliteTable(database, 'main', clock), runs: new SqliteTable(database, 'runs', clock) };
   },
-  { rounds: 150 },
+  { rounds: 15 },
 );
