@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { relative } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type Reporter, type TestCase, type TestSpecification, type Vitest } from 'vitest/node';
@@ -98,6 +99,12 @@ const PROCESSES = [
 const HEAVY = '**/*.heavy.test.ts';
 const AWS = '**/*.aws.test.ts';
 
+/**
+ * What starts processes and sandboxes waits for them about half of the time, so that a third worker on two cores has work.
+ * Projects with another number of workers run one after the other.
+ */
+const WAITING = { maxWorkers: Math.ceil(1.5 * availableParallelism()), sequence: { groupOrder: 1 } };
+
 const unit = {
   test: {
     name: 'unit',
@@ -116,6 +123,7 @@ const unit = {
 const processes = {
   test: {
     name: 'processes',
+    ...WAITING,
     include: PROCESSES,
     exclude: [...PLATFORMS, HEAVY, AWS, ...NEVER],
     isolate: false,
@@ -131,6 +139,7 @@ const isRelated = process.argv.includes('related');
 const platform = {
   test: {
     name: 'platform',
+    ...WAITING,
     include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
     exclude: [HEAVY, AWS, ...NEVER],
     testTimeout: 60_000,

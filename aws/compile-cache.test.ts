@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { unzipSync } from 'fflate';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
 import { importWithCache } from '#test/helpers/compile-cache.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
@@ -73,6 +73,9 @@ test('a bundle whose import ends the process gets a layer all the same, and a li
 });
 
 test('the cache is published as a version of the layer, which goes when its resource does', async () => {
+  // The function has none of its own, while the tests have one.
+  vi.stubEnv('NODE_COMPILE_CACHE', undefined);
+  onTestFinished(() => void vi.unstubAllEnvs());
   const lambda = await startFakeLambda(() => Promise.reject(new Error('no function is called')));
   onTestFinished(() => lambda.close());
   const client = new LambdaClient({ ...AWS_TEST_ACCOUNT, endpoint: lambda.url });

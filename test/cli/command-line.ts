@@ -5,6 +5,7 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { onTestFinished } from 'vitest';
 import { runCli } from '#cli/program.ts';
 import type { Host } from '#cli/shared/cli.ts';
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 
 export interface Ended {
   readonly status: number;
@@ -49,7 +50,7 @@ function commandHost(
   });
   return {
     argv,
-    env: { NO_COLOR: '1', ...env },
+    env: { NO_COLOR: '1', ...compileCacheVariable(), ...env },
     stdin: Object.assign(
       (async function* () {
         yield stdin;

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, startCommandLine, tempFolder } from './command-line.ts';
 
@@ -20,7 +21,12 @@ describe('mcp', () => {
     target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
     await publishCode(clientOf(target), 'hello', { 'main.js': GREET }, { runtime: { command: 'node main.js' } });
     client = new Client({ name: 'test', version: '1' });
-    const env = { PATH: process.env.PATH!, PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key };
+    const env = {
+      PATH: process.env.PATH!,
+      ...compileCacheVariable(),
+      PLATFORM_API_URL: target.url,
+      PLATFORM_API_KEY: target.key,
+    };
     const args = [join(ROOT, 'cli/main.ts'), 'mcp'];
     await client.connect(new StdioClientTransport({ command: process.execPath, args, env, cwd: ROOT }));
   });

@@ -5,6 +5,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 
@@ -121,7 +122,7 @@ describe('as a process', () => {
     const folder = tempFolder();
     const child = spawn(process.execPath, [MAIN, ...argv], {
       cwd: folder,
-      env: { HOME: folder, PLATFORM_API_KEY: target.key, ...env },
+      env: { ...compileCacheVariable(), HOME: folder, PLATFORM_API_KEY: target.key, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const [stdout, stderr, [status]] = await Promise.all([
@@ -136,7 +137,12 @@ describe('as a process', () => {
     'ends without a word when the reader of its output has left: %j',
     async (argv) => {
       const child = spawn(process.execPath, [MAIN, ...argv], {
-        env: { HOME: tempFolder(), PLATFORM_API_KEY: target.key, PLATFORM_API_URL: target.url },
+        env: {
+          ...compileCacheVariable(),
+          HOME: tempFolder(),
+          PLATFORM_API_KEY: target.key,
+          PLATFORM_API_URL: target.url,
+        },
         stdio: ['ignore', 'pipe', 'pipe'],
       });
       child.stdout.destroy();

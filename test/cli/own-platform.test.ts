@@ -8,6 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { openDatabase } from '#local/database/database.ts';
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { buildCli } from '../../scripts/build-cli.ts';
 import { commandLine, type Settings } from './command-line.ts';
 
@@ -31,7 +32,7 @@ beforeAll(async () => {
     XDG_CONFIG_HOME: join(folder, 'config'),
   };
   started = spawn(process.execPath, [PLATFORM, 'start', '--no-examples'], {
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH: process.env.PATH, ...compileCacheVariable(), ...env },
     cwd: folder,
     stdio: ['ignore', 'ignore', 'inherit'],
   });

@@ -22,6 +22,8 @@ except OSError:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `;
 
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
+
 export const noTerminal = spawnSync('python3', ['-c', 'import pty']).status === 0 ? undefined : 'python3 has no pty';
 
 export interface TypedCommand {
@@ -41,7 +43,7 @@ export function typedCommand(
 ): TypedCommand {
   const child = spawn('python3', ['-c', RELAY, process.execPath, MAIN, ...argv], {
     cwd,
-    env: { HOME: cwd, PATH: process.env.PATH, TERM: 'xterm', ...env },
+    env: { HOME: cwd, PATH: process.env.PATH, TERM: 'xterm', ...compileCacheVariable(), ...env },
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   let all = '';

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { buildCli } from '../../scripts/build-cli.ts';
 import { type Block, blocksOf, COMMAND_PAGES, NOT_RUN, ROOT } from './pages.ts';
 import { publishWorld, reportKey } from './world.ts';
@@ -133,6 +134,7 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
     // Where the command line keeps its profiles.
     XDG_CONFIG_HOME: cwd,
+    ...compileCacheVariable(),
     ...variables,
   });
 

@@ -13,6 +13,7 @@ import { parseLocalConfig } from '#local/config.ts';
 import { showService } from '#local/demo/demo-service.ts';
 import { EXAMPLES_FOLDER, listExamples, publishExamples } from '#local/demo/examples.ts';
 import { type LocalServer, startLocalServer } from '#local/server.ts';
+import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 
 const PATH = `${dirname(process.execPath)}:${process.env.PATH}`;
 const PYTHONPATH = join(EXAMPLES_FOLDER, '..', 'sdk', 'python');
@@ -42,7 +43,9 @@ test.each(services)('$name: its own tests pass, as its author runs them', { time
 
 test('npm run demo calls, deploys and ends', { timeout: TIMEOUT_MS }, async ({ skip }) => {
   const demo = join(EXAMPLES_FOLDER, '../local/demo.ts');
-  const ended = await promisify(execFile)(process.execPath, [demo], { env: { PATH } }).catch((error) => error);
+  const ended = await promisify(execFile)(process.execPath, [demo], { env: { PATH, ...compileCacheVariable() } }).catch(
+    (error) => error,
+  );
   skip(
     /no sandbox works|could not be installed/.test(`${ended.stdout}${ended.stderr}`),
     'no sandbox or no npm registry',

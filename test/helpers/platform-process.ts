@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { onTestFinished } from 'vitest';
 import { clientOf } from './platform.ts';
+import { compileCacheVariable } from './temporary-folder.ts';
 
 const START = join(import.meta.dirname, '../../local/start.ts');
 
@@ -21,6 +22,7 @@ export async function startProcess(folder: string, settings: Record<string, stri
   const child = spawn(process.execPath, [...flags, START, '--no-examples'], {
     env: {
       PATH: process.env.PATH,
+      ...compileCacheVariable(),
       PLATFORM_PORT: '0',
       PLATFORM_DATA: folder,
       // Where the first start keeps its profile.

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { SystemClock } from '#core/ports/clock.ts';
-import { openDatabase } from '#local/database.ts';
-import { SqliteTable } from '#local/sqlite-table.ts';
+import { openDatabase } from '#local/database/database.ts';
+import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { topUpsSuite } from '#test/conformance/top-ups.ts';
 
 topUpsSuite(
