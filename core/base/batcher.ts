@@ -1,4 +1,4 @@
-/** Does at once what was asked for together. Answers in the order of what is asked. */
+/** Handles a batch of requests in one step and returns the answers in the order of the requests. */
 type Perform<Asked, Answer> = (asked: readonly Asked[]) => Promise<readonly Answer[]>;
 
 interface Group<Asked, Answer> {
@@ -8,19 +8,20 @@ interface Group<Asked, Answer> {
 }
 
 /**
- * Joins what is asked for at the same moment, that is before the event loop goes on: calls whose last writes were kept together
- * go on together. Who asks alone does not wait.
+ * Batches requests that arrive in the same tick of the event loop: calls whose last writes were batched continue
+ * together. A
+ * single request is not delayed.
  */
 export class Batcher<Asked, Answer> {
   readonly #maxBatchSize: number;
   readonly #groups = new Map<string, Group<Asked, Answer>>();
 
-  /** @param most of them are done at once. */
-  constructor(most: number) {
-    this.#maxBatchSize = most;
+  /** @param maxBatchSize Maximum number of requests in a batch. */
+  constructor(maxBatchSize: number) {
+    this.#maxBatchSize = maxBatchSize;
   }
 
-  /** @param perform For what has the same `key`; throws for all of them. */
+  /** @param perform Handles all requests with the same `key`; if it throws, all of them fail. */
   async ask(key: string, asked: Asked, perform: Perform<Asked, Answer>): Promise<Answer> {
     let group = this.#groups.get(key);
     if (group === undefined) {
@@ -44,7 +45,7 @@ export class Batcher<Asked, Answer> {
         resolve(perform(asked));
       },
     };
-    // After all promises that are settled by now.
+    // Runs after all promises that are already settled.
     process.nextTick(group.begin);
     return group;
   }

@@ -2,43 +2,43 @@ import type { Role, Workspace } from './workspace.ts';
 
 /** The sender of a request: a user in one of the user's workspaces, or an agent in the workspace of its key. */
 export interface Caller {
-  /** For an agent `agent:org/name@v1`, which is no user's id. */
+  /** User id; for an agent `agent:org/name@v1`, which is never the id of a user. */
   readonly userId: string;
-  /** For a run's own key the run's id. */
+  /** Key id; for a run's own key the id of the run. */
   readonly keyId: string;
   readonly workspace: Workspace;
   /** Agents are members, never owners. */
   readonly role: Role;
-  /** What the user's key is limited to. @default - it may do what its user may */
+  /** Limits of the user's key. @default - the key has all rights of its user */
   readonly limits?: KeyLimits;
   /** Present for requests with an agent's service key, which only rows with `agents` accept. */
   readonly agent?: AgentCaller;
 }
 
-/** What a key of a user may do (`docs/interface/authentication.md#scopes`). Each scope holds those before it. */
+/** Scopes of a user's key (`docs/interface/authentication.md#scopes`). Each scope includes those before it. */
 export const KEY_SCOPES = ['read', 'run', 'manage'] as const;
 export type KeyScope = (typeof KEY_SCOPES)[number];
 
-/** What a key of a user is limited to. A key without any limits is good for everything that its user may do. */
+/** Limits of a user's key. A key without limits has all rights of its user. */
 export interface KeyLimits {
   /** @default manage */
   readonly scope?: KeyScope;
-  /** The only workspace that it acts in. @default - all of the user's */
+  /** The only workspace that the key has access to. @default - all of the user's */
   readonly workspaceId?: string;
-  /** ISO time from which it is refused. @default - none */
+  /** ISO time at which the key expires. @default - none */
   readonly expiresAt?: string;
 }
 
-/** An agent that sends a request: one of its runs, a service that it runs as, or a holder of its static key. */
+/** An agent that sends a request: a run, a service, or a client with the agent's static key. */
 export type AgentCaller = RunCaller | ServiceCaller | StaticCaller;
 
 export interface RunCaller {
   readonly kind: 'run';
   readonly runId: string;
-  /** Epoch milliseconds. The run's key is refused after it. */
+  /** Epoch milliseconds after which the run's key is refused. */
   readonly deadline: number;
   readonly context: RunContext;
-  /** The workspace that pays for the run and for all that it calls. */
+  /** Workspace that pays for the run and for everything it calls. */
   readonly workspace: Workspace;
   /** `org/agent@v1`. */
   readonly name: string;
@@ -48,9 +48,9 @@ export interface RunCaller {
 export interface ServiceCaller {
   readonly kind: 'service';
   readonly serviceId: string;
-  /** Of the version that the service runs. */
+  /** Id of the agent version that the service runs. */
   readonly agentId: string;
-  /** That of the service, which pays for what it calls. */
+  /** Workspace of the service, which pays for its calls. */
   readonly workspace: Workspace;
   /** The agent, if it belongs to another workspace. */
   readonly foreign: readonly ForeignAgent[];
@@ -62,46 +62,46 @@ export interface StaticCaller {
   readonly kind: 'static';
   readonly keyId: string;
   readonly agentName: string;
-  /** The agent's own. */
+  /** Workspace that the agent belongs to. */
   readonly workspace: Workspace;
   /** `org/agent`: the key belongs to all versions. */
   readonly name: string;
 }
 
-/** The workspace that an agent belongs to, which need not be the one that pays for what it calls. */
+/** Returns the workspace that the agent belongs to. Another workspace may pay for its calls. */
 export function agentWorkspaceOf(agent: AgentCaller): string {
   if (agent.kind === 'run') return agent.context.agentWorkspaceId;
   const foreign = agent.kind === 'service' ? agent.foreign.at(-1) : undefined;
   return foreign?.workspaceId ?? agent.workspace.id;
 }
 
-/** The agent's name alone, without its workspace and version. */
+/** Returns the agent's name without workspace and version. */
 export const agentNameOf = ({ name }: AgentCaller): string => /^[^/]+\/([^@]+)/.exec(name)![1]!;
 
-/** How many calls a dependency call may make, those of its own dependencies included (`per_call_downstream_cap`). */
+/** Maximum number of calls below one dependency call, nested calls included (`per_call_downstream_cap`). */
 export interface Budget {
   /** Counter key of this budget. */
   readonly id: string;
   /** The agent whose calls are counted, for messages: `org/agent@v1`. */
   readonly ref: string;
   readonly cap: number;
-  /** What these calls may cost together, in millionths of a US dollar (`downstream_spend_cap`); absent: no limit. */
+  /** Maximum total cost of these calls, in millionths of a US dollar (`downstream_spend_cap`); absent: no limit. */
   readonly spendCap?: number;
 }
 
 /** A version of an agent that runs for another workspace than its own. */
 export interface ForeignAgent {
-  /** The agent's own. */
+  /** Workspace that the agent belongs to. */
   readonly workspaceId: string;
   /** Slug of that workspace. */
   readonly org: string;
   readonly name: string;
   readonly version: number;
-  /** Its agent began with this version: an agent of the same name that was deleted before had smaller numbers. */
+  /** First version of this agent: a deleted agent of the same name had lower version numbers. */
   readonly firstVersion: number;
 }
 
-/** A calling agent: what its sub-calls are checked against. */
+/** A calling agent, with the limits for its sub-calls. */
 export interface CallingAgent {
   /** The chain of calls, which ends in the agent itself: `org/agent@v1`. */
   readonly chain: readonly string[];
@@ -109,7 +109,7 @@ export interface CallingAgent {
   readonly agentWorkspaceId: string;
   /** The workspace that its runs and all runs below belong to, and that pays for them. */
   readonly workspace: Workspace;
-  /** Levels of calls that are allowed below it. */
+  /** Maximum depth of calls below it. */
   readonly maxHops: number;
   /** The only agent versions that it may call: `org/agent@v1`. */
   readonly dependencies: readonly string[];
@@ -119,17 +119,18 @@ export interface CallingAgent {
   readonly budgets: readonly Budget[];
   readonly isStrict: boolean;
   /**
-   * The agents of other workspaces in its chain, itself included. What they were not granted of `workspace` is closed to
-   * it (`docs/interface/grants.md#chains`).
+   * Agents of other workspaces in the call chain, itself included. They have access only to what `workspace` granted
+   * them
+   * (`docs/interface/grants.md#chains`).
    */
   readonly foreign: readonly ForeignAgent[];
 }
 
-/** Part of a run's record: sub-calls are checked against it, not against what the agent sends. */
+/** Part of a run's record: sub-calls are checked against the record, not against what the agent sends. */
 export interface RunContext extends CallingAgent {
   readonly rootRunId: string;
   /** Hash of the run's service key. */
   readonly keyHash: string;
-  /** Signs what the run is told about its chain. Only the platform knows it. */
+  /** Secret that signs the call chain that the run receives. Only the platform knows it. */
   readonly signingSecret: string;
 }

@@ -6,7 +6,7 @@ import { transportsSchema } from './transports.ts';
 
 const MB = 1024 * 1024;
 const megabytes = () => z.coerce.number().positive();
-/** The parts of a comma-separated list. */
+/** Splits a comma-separated list. */
 export const listOf = (text: string): string[] =>
   text
     .split(',')

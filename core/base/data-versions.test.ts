@@ -12,7 +12,8 @@ test('versions are numbered from 1 without gaps, and say what changes and how da
 });
 
 test('the shapes of what is stored are those of the newest version', () => {
-  // They differ: add a version that says what changes and how data gets there. One whose platform is not released yet may be renewed.
+  // If they differ, add a version that describes the change and the migration. The last version may be edited until its
+  // platform is released.
   expect(DATA_VERSIONS.at(-1)!.shapes).toBe(fingerprintOf(recordedShapes()));
   expect(fingerprintOf({ ...recordedShapes(), 'main NEW#* / META': ['id string'] })).not.toBe(
     DATA_VERSIONS.at(-1)!.shapes,

@@ -1,23 +1,26 @@
-/** A version of the form in which the platform stores data, on both hosts. */
+/** A version of the stored data format, the same on both hosts. */
 export interface DataVersion {
-  /** Its place in the list, from 1. */
+  /** Position in the list, from 1. */
   readonly version: number;
-  /** Version of the platform that writes it first. */
+  /** First version of the platform that writes this format. */
   readonly platform: string;
-  /** What is stored otherwise than in the version before. */
+  /** What differs from the previous version. */
   readonly changes: string;
-  /** How data of the version before gets there, and what brings it. */
+  /** How data of the previous version is migrated, and which command or process does it. */
   readonly migration: string;
-  /** Of the keys and attributes that the platform writes: `test/e2e/stored-shapes.ts` computes it. */
+  /** Fingerprint of the stored keys and attributes, computed by `test/e2e/stored-shapes.ts`. */
   readonly shapes: string;
 }
 
 /**
- * Every change of what is stored, oldest first: a version that is released is never changed. `docs/deploy.md` has the table.
+ * All changes of the stored data, oldest first. A released version is never edited. `docs/deploy.md` has the table.
  *
- * The platform of a version reads data of the version before and of the one after: a deployment on AWS replaces functions one by one while
- * others run, and may be rolled back. What a migration leaves to do goes on while the platform runs, and the next version may rely on its end.
- * That is why a deployment takes one step at a time. One machine is stopped meanwhile, and takes all steps at its next start.
+ * A platform reads data of the previous and of the next version: a deployment on AWS replaces functions one by one
+ * while others run, and
+ * may be rolled back. A migration may continue in the background while the platform runs, and the next version may rely
+ * on its completion.
+ * So a deployment on AWS upgrades by one version at a time. A single machine is stopped for an upgrade, and applies all
+ * migrations at its next start.
  */
 export const DATA_VERSIONS: readonly DataVersion[] = [
   {
@@ -32,7 +35,7 @@ export const DATA_VERSIONS: readonly DataVersion[] = [
 /** The version that this platform writes. */
 export const DATA_VERSION = DATA_VERSIONS.length;
 
-/** Data that this platform does not take. */
+/** The stored data has a version that this platform does not support. */
 export class DataVersionError extends Error {
   readonly code = 'DATA_VERSION';
   constructor(message: string) {

@@ -38,30 +38,33 @@ const CODES = {
 export type ErrorCode = keyof typeof CODES;
 export const ERROR_CODES = Object.keys(CODES) as ErrorCode[];
 
-/** HTTP status of an answer with this error; 200 for `null`, which stands for no error. */
+/** HTTP status of an answer with this error; 200 for `null`, which means no error. */
 export const httpStatusOf = (code: ErrorCode | null): number => (code === null ? 200 : CODES[code].status);
 export const isRetryable = (code: ErrorCode): boolean => CODES[code].retryable;
 
 /** Further members of `error` that clients read (`docs/interface/errors.md#error-envelope`). */
 export interface ErrorExtra {
-  /** What to do about it. */
+  /** How to fix the error. */
   readonly hint?: string;
-  /** `SANDBOX_ERROR`: the author's code failed, or setting it up did. */
+  /** `SANDBOX_ERROR`: whether the author's code failed or its setup. */
   readonly category?: 'code_error' | 'setup_error';
-  /** `UNPROCESSABLE` of a tool loop: the limit that it reached, or that it repeated itself. `INTERNAL_ERROR`: its sandbox went away. */
+  /**
+   * `UNPROCESSABLE` of a tool loop: the limit that it reached, or `stuck` if it repeated itself. `INTERNAL_ERROR`:
+   * `interrupted` if its sandbox was lost.
+   */
   readonly cause?: 'max_turns' | 'max_cost_usd' | 'stuck' | 'interrupted';
-  /** The explanation that a client prefers to `message`. */
+  /** Explanation that clients show instead of `message`. */
   readonly user_message?: string;
   readonly stderr_tail?: string;
-  /** What a program left behind. */
+  /** Output of a failed program. */
   readonly details?: {
     readonly exit_code?: number;
-    /** Its beginning and its end, 4 KB. */
+    /** Beginning and end of stderr, 4 KB in total. */
     readonly stderr?: string;
     /** Path of the run's log. */
     readonly log: string;
   };
-  /** Where the code alone would say that a retry may help, and it does not. */
+  /** Set where the code is retryable in general but this error is not. */
   readonly is_retryable?: false;
   /** Seconds. */
   readonly suggested_wait_time?: number;
@@ -91,8 +94,8 @@ export function isPlatformError(error: unknown): error is PlatformError {
 }
 
 /**
- * A service of the host refused a request because it got too many, also after retries. The refused request did nothing.
- * Clients are told when to try again (see {@link shownError}).
+ * A service of the host throttled a request, even after retries. The request had no effect. Clients get a time to
+ * retry after (see {@link shownError}).
  */
 export class HostBusyError extends Error {
   readonly code = 'HOST_BUSY';
@@ -100,10 +103,13 @@ export class HostBusyError extends Error {
 
 export const isHostBusy = (error: unknown): boolean => hasCode(error, 'HOST_BUSY');
 
-/** Services of the host throttle by the second. */
+/** Services of the host throttle requests per second. */
 const BUSY_WAIT_SECONDS = 2;
 
-/** The error that clients see in place of any error. `unexpected` is the message of one that is neither ours nor a busy host's. */
+/**
+ * Converts any error to the one that clients see. `unexpected` is the message for errors that are neither ours nor a
+ * busy host's.
+ */
 export function shownError(error: unknown, unexpected: string): PlatformError {
   if (isPlatformError(error)) return error;
   if (!isHostBusy(error)) return new PlatformError('INTERNAL_ERROR', unexpected);
@@ -114,7 +120,7 @@ export function shownError(error: unknown, unexpected: string): PlatformError {
   );
 }
 
-/** Whether an error, ours or Node's, has this `code`. */
+/** Whether an error has this `code`: a PlatformError or an error of Node. */
 export function hasCode(error: unknown, code: string): boolean {
   return typeof error === 'object' && error !== null && 'code' in error && error.code === code;
 }

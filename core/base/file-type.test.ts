@@ -67,7 +67,7 @@ describe('imageSizeOf', () => {
     ['image/jpeg', jpeg(300, 200)],
     ['image/gif', gif(300, 200)],
     ['image/webp', webp(300, 200)],
-    // The simple form, and the one without loss: 14 bits each.
+    // The lossy format (VP8) and the lossless one, which has 14 bits for each side.
     ['image/webp', latin1('RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x2c\x01\xc8\0')],
     ['image/webp', latin1('RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f\x2b\xc1\x31\0')],
   ])('%s', (mediaType, bytes) => {

@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
-/** What a file is, by its first bytes; what its name and its sender say does not count (`docs/interface/files.md#types`). */
+/**
+ * Type of a file by its first bytes. The file name and the declared type are ignored (`docs/interface/files.md#types`).
+ */
 export interface FileType {
   readonly mediaType: string;
   readonly kind: 'image' | 'pdf' | 'audio' | 'text' | 'other';
@@ -10,7 +12,7 @@ export interface FileType {
 
 type Signature = readonly [mediaType: string, kind: FileType['kind'], matches: (bytes: Uint8Array) => boolean];
 
-/** Whether `bytes` have the characters of `text`, one byte each, from `at` on. */
+/** Matches bytes that contain `text` (one byte a character) at offset `at`. */
 const has =
   (text: string, at = 0) =>
   (bytes: Uint8Array): boolean =>
@@ -22,21 +24,21 @@ const both =
   (bytes: Uint8Array): boolean =>
     parts.every((matches) => matches(bytes));
 
-/** A file of ISO base media (ISO 14496-12), which names its brands at the beginning. */
+/** Matches an ISO base media file (ISO 14496-12), which lists its brands at the beginning. */
 const brand =
   (brands: RegExp) =>
   (bytes: Uint8Array): boolean =>
     has('ftyp', 4)(bytes) && brands.test(Buffer.from(bytes.subarray(8, 12)).toString('latin1'));
 
-/** A frame of MPEG audio or AAC begins with 11 or 12 set bits; the layer tells them apart. */
+/** Matches a frame of MPEG audio or AAC: it begins with 11 or 12 set bits, and the layer bits distinguish the two. */
 const frame =
   (mask: number, value: number) =>
   (bytes: Uint8Array): boolean =>
     bytes[0] === 0xff && bytes.byteLength > 1 && (bytes[1]! & mask) === value;
 
 /**
- * What models take, and what is often sent under their names. A table of our own: the libraries for it know hundreds of
- * types, which no model takes, read asynchronously, and know nothing of text.
+ * Types that models accept, and types often sent under the same names. Libraries for this know hundreds of types that
+ * no model accepts, read asynchronously, and do not detect text.
  */
 const SIGNATURES: readonly Signature[] = [
   ['image/png', 'image', has('\x89PNG\r\n\x1a\n')],
@@ -60,20 +62,23 @@ const SIGNATURES: readonly Signature[] = [
 const UNKNOWN: FileType = { mediaType: 'application/octet-stream', kind: 'other' };
 const SCANNED_BYTES = 65_536;
 
-/** The type of a whole file. Text is what holds characters only; it has the media type `text/plain`. */
+/** Detects the type of a complete file. A file that contains only characters is `text/plain`. */
 export function fileTypeOf(bytes: Uint8Array): FileType {
   const signed = signedTypeOf(bytes);
   if (signed !== undefined) return signed;
   const encoding = encodingOf(bytes);
   if (encoding !== undefined) return { mediaType: 'text/plain', kind: 'text', encoding };
-  // Two letters would be too few for a text, which may begin with them.
+  // Two letters do not prove a binary: a text may begin with them.
   return has('MZ')(bytes) ? { mediaType: 'application/x-msdownload', kind: 'other' } : UNKNOWN;
 }
 
-/** The longest signature ends here. */
+/** Length of the longest signature, including its offset. */
 export const SIGNATURE_BYTES = 12;
 
-/** The type of what begins with these bytes, at least {@link SIGNATURE_BYTES} if there are so many; `undefined` for text and the unknown. */
+/**
+ * Detects a type by its signature; `undefined` for text and unknown types. Pass at least the first {@link
+ * SIGNATURE_BYTES} of the file.
+ */
 export function signedTypeOf(bytes: Uint8Array): FileType | undefined {
   const found = SIGNATURES.find(([, , matches]) => matches(bytes));
   return found && { mediaType: found[0], kind: found[1] };
@@ -87,10 +92,10 @@ function encodingOf(bytes: Uint8Array): FileType['encoding'] {
   return isUtf8(bytes) ? 'utf-8' : 'windows-1252';
 }
 
-/** Without tab, line ends, form feed and escape. */
+/** Excludes tab, line ends, form feed and escape. */
 const isControl = (byte: number): boolean => byte < 0x20 && ![0x09, 0x0a, 0x0c, 0x0d, 0x1b].includes(byte);
 
-/** The characters of a text, without a byte order mark and without NUL, which providers refuse. */
+/** Decodes a text without its byte order mark and without NUL, which providers refuse. */
 export const decodeText = (bytes: Uint8Array, { encoding = 'utf-8' }: Pick<FileType, 'encoding'>): string =>
   new TextDecoder(encoding).decode(bytes).replaceAll('\0', '\uFFFD');
 
@@ -99,7 +104,7 @@ export interface ImageSize {
   readonly height: number;
 }
 
-/** Pixels of a PNG, JPEG, GIF or WebP; `undefined` for others and for damaged ones. */
+/** Reads the dimensions of a PNG, JPEG, GIF or WebP; `undefined` for other types and damaged files. */
 export function imageSizeOf(bytes: Uint8Array, mediaType: string): ImageSize | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
@@ -116,27 +121,27 @@ export function imageSizeOf(bytes: Uint8Array, mediaType: string): ImageSize | u
         return undefined;
     }
   } catch {
-    // It ends before its size.
+    // The file ends before its dimensions.
     return undefined;
   }
 }
 
-/** A JPEG has some dozens. */
+/** A usual JPEG has some dozens. */
 const MAX_MARKERS = 10_000;
 
-/** Goes from marker to marker up to the frame, which has the size. */
+/** Walks the markers up to the frame header, which has the dimensions. */
 function jpegSize(view: DataView): ImageSize | undefined {
   for (let at = 2, markers = 0; view.getUint8(at) === 0xff && markers < MAX_MARKERS; markers++) {
     const marker = view.getUint8(at + 1);
     const isFrame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
     if (isFrame) return { width: view.getUint16(at + 7), height: view.getUint16(at + 5) };
-    // Fill bytes may stand before a marker.
+    // Fill bytes may precede a marker.
     at += marker === 0xff ? 1 : 2 + view.getUint16(at + 2);
   }
   return undefined;
 }
 
-/** RFC 9649: three kinds, each with the size at a place of its own. */
+/** RFC 9649: three formats, each with the dimensions at a different offset. */
 function webpSize(bytes: Uint8Array, view: DataView): ImageSize | undefined {
   if (has('VP8X', 12)(bytes)) {
     const uint24 = (at: number): number => view.getUint16(at, true) + (view.getUint8(at + 2) << 16);
@@ -150,10 +155,10 @@ function webpSize(bytes: Uint8Array, view: DataView): ImageSize | undefined {
   return { width: view.getUint16(26, true) & 0x3fff, height: view.getUint16(28, true) & 0x3fff };
 }
 
-/** More pages are not counted: no model takes so many. */
+/** Counting stops here: no model accepts a PDF with more pages. */
 const MAX_PAGES = 10_000;
 
-/** Pages of a PDF that can be counted: those in compressed objects cannot. 0 if there are none. */
+/** Counts the pages of a PDF, except those in compressed objects. Returns 0 if it finds none. */
 export function pdfPagesOf(bytes: Uint8Array): number {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   let pages = 0;

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** A setting whose text is JSON of this form. The errors name each wrong member. */
+/** Schema of a setting whose text is JSON of the given schema. The errors name each wrong member. */
 export const jsonText = <Schema extends z.ZodType>(schema: () => Schema) =>
   z.string().transform((text, context): z.output<Schema> => {
     const { data, error, success } = schema().safeParse(jsonOf(text));

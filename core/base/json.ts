@@ -1,18 +1,19 @@
 /**
- * A JSON value, with finite numbers: what an item of a table may hold. `undefined` members are dropped on write; dates, maps, class
+ * A JSON value with finite numbers, as table items hold it. `undefined` members are dropped on write; dates, maps,
+ * class
  * instances and `undefined` in arrays are refused.
  *
- * Scalars that are attributes themselves keep to what DynamoDB can hold: numbers are 0 or of magnitude 1e-130 to 1e126,
+ * Top-level scalar attributes have the limits of DynamoDB: numbers are 0 or of magnitude 1e-130 to 1e126,
  * and a lone surrogate is stored as U+FFFD. Objects and arrays may hold any JSON, at any depth.
  */
 export type Json = string | number | boolean | null | Json[] | { [member: string]: Json };
 
-/** Deeper JSON is refused: code that walks a value by recursion (validation, masking, encoding) would overflow the stack. */
+/** Deeper JSON is refused: recursive code (validation, masking, encoding) would overflow the stack. */
 const MAX_JSON_DEPTH = 500;
 
 /**
- * Says why a value from `JSON.parse` is refused, as the rest of a sentence that begins with its name. Returns `undefined`
- * for a good value. A number beyond 1.8e308 parses to Infinity, which cannot be written as JSON again.
+ * Returns why a value from `JSON.parse` is refused, as the predicate of a sentence, or `undefined` for a valid value. A
+ * number beyond 1.8e308 parses to Infinity, which cannot be written as JSON again.
  */
 export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): string | undefined {
   if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number in it that is larger than 1.8e308';
@@ -29,7 +30,7 @@ const JSON_START = /^[ \t\r\n]*(?:[[{"\d-]|true|false|null)/;
 
 /** Parses text from outside. Returns `undefined` unless it is one JSON value that {@link jsonProblem} accepts. */
 export function parseJsonValue(text: string): Json | undefined {
-  // Models often answer prose, and an error costs more than the parse of a short text.
+  // Models often answer in prose, and a thrown error costs more than parsing a short text.
   if (!JSON_START.test(text)) return undefined;
   try {
     const value = JSON.parse(text) as Json;

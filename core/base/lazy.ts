@@ -1,6 +1,6 @@
 /**
- * Loads a module on first use and keeps it: each `import` expression takes time, also for a module that is there. What
- * failed to load is tried again.
+ * Loads a module on first use and caches it: even the `import` of a loaded module takes time. A failed load is
+ * retried on the next use.
  */
 export function lazy<Module>(load: () => Promise<Module>): () => Promise<Module> {
   let loaded: Promise<Module> | undefined;

@@ -1,6 +1,6 @@
 /**
- * `make` with its results kept for as long as the objects that they were made of, which must not change: schemas and definitions
- * of an agent's version, which come again in each of its calls.
+ * Memoizes `make` for as long as its arguments are alive. The arguments must be immutable, such as the schemas and
+ * definition of an agent version, which each of its calls uses.
  */
 export function memoizeWeak<Key extends object, Value extends object | string>(
   make: (key: Key) => Value,

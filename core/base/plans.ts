@@ -3,8 +3,8 @@ import { jsonText } from './json-text.ts';
 import { MAX_TIMEOUT_SECONDS } from './time-limits.ts';
 
 /**
- * Plans of workspaces. `free` and `pro` are part of the interface (`docs/interface/limits.md#plans`), `team` and
- * `enterprise` are ours.
+ * Plans of workspaces. `free` and `pro` are part of the interface (`docs/interface/limits.md#plans`); `team` and
+ * `enterprise` are additions of this platform.
  */
 export const PLAN_NAMES = ['free', 'pro', 'team', 'enterprise'] as const;
 export type PlanName = (typeof PLAN_NAMES)[number];
@@ -14,11 +14,12 @@ const MB = 1024 * KB;
 const GB = 1024 * MB;
 
 /**
- * As many as an AWS account runs at once by default. Each running call has a lease, 50 of them an item, and a call that finds no
- * place reads all of these items (`core/accounts/limits/admission.ts`).
+ * Default concurrency of an AWS account. Each running call has a lease, 50 leases share an item, and a call that finds
+ * no free
+ * slot reads all these items (`core/accounts/limits/admission.ts`).
  */
 const MAX_CONCURRENT_CALLS = 1000;
-/** So has each installation (`core/accounts/limits/installations.ts`). */
+/** Each installation has a lease, too (`core/accounts/limits/installations.ts`). */
 const MAX_CONCURRENT_INSTALLS = 100;
 
 const plan = () => {
@@ -29,41 +30,41 @@ const plan = () => {
     .min(1)
     .max(2 ** 50);
   return z.strictObject({
-    /** Calls of prompt agents a UTC day. */
+    /** Calls of prompt agents per UTC day. */
     daily_calls: perDay,
-    /** Calls of agents with a sandbox (programs and tool loops) a UTC day. */
+    /** Calls of agents with a sandbox (programs and tool loops) per UTC day. */
     daily_sandbox_calls: perDay,
-    /** Calls of paid agents a UTC day, which count for neither of the two: a cap on abuse. */
+    /** Calls of paid agents per UTC day, which count against neither of the two quotas above: a cap on abuse. */
     daily_paid_calls: perDay,
-    /** Calls of every kind that run at the same moment. */
+    /** Concurrent calls of all kinds. */
     concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
-    /** Installations of dependencies, after uploads, that run at the same moment. */
+    /** Concurrent installations of dependencies after uploads. */
     concurrent_installs: z.int().min(1).max(MAX_CONCURRENT_INSTALLS),
-    /** Schedules that a workspace may have (not part of the free plan). */
+    /** Schedules per workspace (not part of the free plan). */
     schedules: z.int().min(0).max(1_000_000),
-    /** Services that a workspace may have, paused ones included (not part of the free plan). */
+    /** Services per workspace, paused ones included (not part of the free plan). */
     services: z.int().min(0).max(100_000),
     /** Instances of one service. */
     service_instances: z.int().min(1).max(1_000),
-    /** Time for checks of schemas, manifests, bundles and refused calls (`docs/interface/limits.md#checks`). */
+    /** CPU time for checking schemas, manifests, bundles and refused calls (`docs/interface/limits.md#checks`). */
     validation_ms_per_minute: quota,
-    /** Longest call of a prompt agent. */
+    /** Maximum duration of a call of a prompt agent. */
     timeout_seconds: seconds,
-    /** Longest call of an agent with a sandbox. */
+    /** Maximum duration of a call of an agent with a sandbox. */
     sandbox_timeout_seconds: seconds,
     /** Namespaces of stored documents (`docs/interface/limits.md#plans`); null: no limit. */
     storage_namespaces: quota.nullable(),
-    /** Documents in one namespace; null: no limit. */
+    /** Documents per namespace; null: no limit. */
     storage_documents: quota.nullable(),
     storage_document_bytes: quota,
     storage_bytes: quota.nullable(),
-    /** Versions of agents, deleted ones included until they are removed for good; null: no limit. */
+    /** Agent versions, including deleted ones until they are purged; null: no limit. */
     agent_versions: quota.nullable(),
-    /** Definitions, bundles and layers of these versions; null: no limit. */
+    /** Bytes of the definitions, bundles and layers of these versions; null: no limit. */
     agent_bytes: quota.nullable(),
-    /** Sizes that the forms of `POST /uploads` allow, until they expire; null: no limit. */
+    /** Total size reserved by unexpired upload forms (`POST /uploads`); null: no limit. */
     upload_bytes: quota.nullable(),
-    /** Workspaces that a user may create, by the plan of the user's personal workspace; null: no limit. */
+    /** Workspaces that a user may create, by the plan of the personal workspace; null: no limit. */
     workspaces: quota.nullable(),
   });
 };
@@ -171,7 +172,7 @@ export const plansSchema = () =>
     )
     .default(DEFAULT_PLANS);
 
-/** Each step of a call asks for its plan. */
+/** Cached because each step of a call reads its plan. */
 const named = new WeakMap<Plan, Plan & { readonly name: PlanName }>();
 
 /** The limits of a workspace's plan. A workspace without a plan of its own has the default plan. */

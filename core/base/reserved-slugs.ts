@@ -1,15 +1,15 @@
 import routeSegments from './route-segments.json' with { type: 'json' };
 
 /**
- * First path segments that can never be the slug of a workspace: those of the route table, those that clients know, and
- * those that later routes need. `npm run docs` writes the first list to a file, because every function reads settings and
- * must not load the route table for one of them.
+ * First path segments that can never be the slug of a workspace: those of the route table, those known to clients, and
+ * those reserved for later routes. `npm run docs` writes the first list to a file, because every function reads settings
+ * and must not load the route table for it.
  */
 const RESERVED: ReadonlySet<string> = new Set([
   ...routeSegments,
   // Known to clients.
   ...['environments', 'github', 'integrations', 'llm-keys', 'security'],
-  // Needed by routes to come.
+  // Reserved for later routes.
   ...['a2a', 'budgets', 'catalog', 'dashboard', 'docs', 'grants', 'mcp', 'r'],
   'services',
 ]);

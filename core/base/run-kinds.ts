@@ -3,7 +3,7 @@ interface StatusRow {
   readonly isEnd: boolean;
 }
 
-/** One row for each status of a run (`docs/interface/runs.md#run-status`). */
+/** Properties of each run status (`docs/interface/runs.md#run-status`). */
 const STATUSES = {
   queued: { isEnd: false },
   running: { isEnd: false },
@@ -24,13 +24,16 @@ export const END_STATUSES = RUN_STATUSES.filter((status): status is EndStatus =>
 interface TriggerRow {
   /** Completes the sentence "A run with this trigger was started by ...". */
   readonly startedBy: string;
-  /** Whether the run is of a schedule or webhook, and is recorded in its history. */
+  /** Whether a schedule or webhook started the run, so that its history records it. */
   readonly isScheduled: boolean;
-  /** Whether the run runs an agent: only such runs are calls, are counted, and can be cancelled and replayed. */
+  /**
+   * Whether the run executes an agent: only such runs are calls, count against quotas, and can be cancelled and
+   * replayed.
+   */
   readonly runsAgent: boolean;
 }
 
-/** One row for each trigger of a run, in the order in which choices show them. */
+/** Properties of each trigger, in the order in which menus show them. */
 const TRIGGER_ROWS = {
   api: { startedBy: 'a call of the API', isScheduled: false, runsAgent: true },
   cli: { startedBy: 'the command line', isScheduled: false, runsAgent: true },
@@ -48,16 +51,16 @@ type Row<Trait extends 'isScheduled' | 'runsAgent'> = {
 }[Trigger];
 
 export type Trigger = keyof typeof TRIGGER_ROWS;
-/** Triggers of runs that run an agent. */
+/** Triggers of runs that execute an agent. */
 export type CallTrigger = Row<'runsAgent'>;
 /** Triggers of schedules and webhooks. */
 export type ScheduleTrigger = Row<'isScheduled'>;
 
 export const TRIGGERS = Object.keys(TRIGGER_ROWS) as Trigger[];
 
-/** For a description: `api` (a call of the API), ... */
+/** List of triggers for a description: `api` (a call of the API), ... */
 export const TRIGGER_LIST = TRIGGERS.map((name) => `\`${name}\` (${TRIGGER_ROWS[name].startedBy})`).join(', ');
 
-/** Whether a run installs dependencies, rather than running an agent. */
+/** Whether a run installs dependencies instead of executing an agent. */
 export const isInstallation = ({ triggerSource }: { readonly triggerSource: string }): boolean =>
   triggerSource in TRIGGER_ROWS && !TRIGGER_ROWS[triggerSource as Trigger].runsAgent;

@@ -1,9 +1,9 @@
 import { getCompileCacheDir } from 'node:module';
 import { dirname } from 'node:path';
 
-/** The environment of a thread: nothing of ours, except where Node keeps compiled files, if it does. */
+/** Environment of a worker thread: empty, except for the folder of Node's compile cache if it is enabled. */
 export function threadEnvironment(): Record<string, string> {
   const folder = getCompileCacheDir();
-  // Node adds a folder of its version.
+  // Node appends a subfolder for its version.
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 }

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { jsonText } from './json-text.ts';
 import { withoutEnd } from './text.ts';
 
-/** An id of Anthropic's models on Bedrock, with the prefix of an inference profile or without, or the profile's ARN. */
+/** Id of an Anthropic model on Bedrock, with or without the prefix of an inference profile, or the ARN of a profile. */
 const BEDROCK_MODEL =
   /^(([a-z-]+\.)?anthropic\.[\w.:-]{1,200}|arn:aws[\w-]*:bedrock:[\w-]+:\d{12}:(application-)?inference-profile\/[\w.:-]{1,200})$/;
 const DEPLOYMENT = /^[\w.-]{1,64}$/;
@@ -33,14 +33,14 @@ const azure = () =>
     models: models(DEPLOYMENT, 'must be the name of a deployment: letters, digits and . _ -'),
   });
 
-/** Amazon Bedrock, by the platform's own role. */
+/** Amazon Bedrock, with the role of the platform. */
 export type BedrockTransport = z.output<ReturnType<typeof bedrock>>;
-/** Azure OpenAI, with the keys of workspaces. */
+/** Azure OpenAI, with the keys of the workspaces. */
 export type AzureTransport = z.output<ReturnType<typeof azure>>;
 
 const transports = () => z.strictObject({ anthropic: bedrock().optional(), openai: azure().optional() });
 
-/** How providers are reached, other than by their own APIs: `{"anthropic": {"via": "bedrock", ...}}`. */
+/** Routes to providers other than their own APIs: `{"anthropic": {"via": "bedrock", ...}}`. */
 export type Transports = z.output<ReturnType<typeof transports>>;
 
 /** `PLATFORM_TRANSPORTS` (`docs/models.md#other-ways-to-a-provider`). Errors name each wrong member. */

@@ -1,4 +1,4 @@
 import manifest from '../../package.json' with { type: 'json' };
 
-/** Of the platform and its command line: they are released together. */
+/** Version of the platform and of its command line, which are released together. */
 export const VERSION: string = manifest.version;

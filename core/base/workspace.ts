@@ -1,6 +1,6 @@
 import type { PlanName } from './plans.ts';
 
-/** A workspace (= organization): what agents, runs, secrets and costs belong to. */
+/** A workspace (= organization), which owns agents, runs, secrets and costs. */
 export interface Workspace {
   readonly id: string;
   readonly slug: string;
@@ -9,15 +9,15 @@ export interface Workspace {
   readonly createdAt: string;
   /** Absent: the default plan, see `plans.ts`. */
   readonly plan?: PlanName;
-  /** IANA name of the zone in which its days begin. Absent: UTC. */
+  /** IANA name of the time zone that defines its days. Absent: UTC. */
   readonly timezone?: string;
-  /** Whether it has budgets, which its calls are then checked against. Absent: no. */
+  /** Whether it has budgets to check its calls against. Absent: no. */
   readonly budgets?: boolean;
   /** Absent: `off`. */
   readonly traceContent?: TraceContentSetting;
 }
 
-/** Which runs keep what was said in them: prompts, answers, arguments and results of tools. */
+/** Which runs store their content: prompts, answers, and the arguments and results of tools. */
 export const TRACE_CONTENT_SETTINGS = ['off', 'errors', 'all'] as const;
 export type TraceContentSetting = (typeof TRACE_CONTENT_SETTINGS)[number];
 

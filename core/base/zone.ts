@@ -1,6 +1,6 @@
 import { PlatformError } from './errors.ts';
 
-/** Local date and time of a zone, as the epoch milliseconds that this date and time have in UTC. */
+/** Local date and time in a zone, encoded as the epoch milliseconds of the same date and time in UTC. */
 export type WallTime = number;
 
 const DAY_MS = 24 * 3600_000;
@@ -31,8 +31,9 @@ const ABBREVIATIONS: { readonly [name: string]: string } = {
 };
 
 /**
- * An IANA time zone. A local time that is skipped when clocks go forward has no instant. One that occurs twice when they
- * go back means the first. EventBridge Scheduler has the same rules.
+ * An IANA time zone. A local time that is skipped when clocks go forward has no instant; one that occurs twice when
+ * they
+ * go back means the first occurrence, as in EventBridge Scheduler.
  */
 export class Zone {
   readonly name: string;
@@ -47,7 +48,7 @@ export class Zone {
 
   static readonly #known = new Map<string, Zone>();
 
-  /** Throws INVALID_INPUT unless `name` is an IANA name of a place, or `UTC`. Abbreviations such as EST are refused. */
+  /** Throws INVALID_INPUT unless `name` is an IANA name of a place, or `UTC`. Refuses abbreviations such as EST. */
   static of(name: string): Zone {
     const known = Zone.#known.get(name);
     if (known) return known;
@@ -69,18 +70,21 @@ export class Zone {
     return before === after ? wall - before : this.instantsOf(wall)[0];
   }
 
-  /** None for a local time that is skipped, two for one that occurs twice, in their order. */
+  /** Returns no instant for a skipped local time, and two in order for one that occurs twice. */
   instantsOf(wall: WallTime): number[] {
     const instants = [...new Set(this.#offsetsAround(wall))].map((offset) => wall - offset);
     return instants.sort((a, b) => a - b).filter((instant) => instant + this.#offsetAt(instant) === wall);
   }
 
-  /** The local time that clocks would show instead of one that is skipped, had they gone forward before. */
+  /** Converts a skipped local time to the time that clocks show after the change. */
   afterSkip(wall: WallTime): number {
     return wall - this.#offsetsAround(wall)[0];
   }
 
-  /** RFC 3339 with the offset of the zone, to the second: `2026-03-29T03:30:00+02:00`. `instant` in epoch milliseconds. */
+  /**
+   * Formats an instant (epoch milliseconds) as RFC 3339 with the offset of the zone, to the second:
+   * `2026-03-29T03:30:00+02:00`.
+   */
   textOf(instant: number): string {
     const wall = this.wallTime(instant);
     const minutes = Math.round((wall - Math.floor(instant)) / 60_000);
@@ -99,7 +103,7 @@ export class Zone {
     const day = Math.floor(time / DAY_MS);
     let offsets = this.#days.get(day);
     if (offsets === undefined) {
-      // A window so wide that `time` may be an instant or a wall time.
+      // The window is wide enough for `time` to be an instant or a wall time.
       offsets = [this.#offsetAt((day - 1) * DAY_MS), this.#offsetAt((day + 2) * DAY_MS)];
       if (this.#days.size >= MAX_REMEMBERED_DAYS) this.#days.clear();
       this.#days.set(day, offsets);
@@ -117,7 +121,7 @@ export class Zone {
   }
 }
 
-/** Names in IANA's spelling: EventBridge accepts nothing else, and no offsets. */
+/** Accepts only IANA's spelling, as EventBridge does, and no offsets. */
 const isZoneName = (name: string): boolean =>
   name === 'UTC' ||
   (name.length <= MAX_NAME_LENGTH &&
@@ -125,7 +129,7 @@ const isZoneName = (name: string): boolean =>
     !/[A-Z]{4}/.test(name) &&
     [name, undefined].includes(spellingOf(name)));
 
-/** IANA's spelling of a name in any case. Node does not resolve legacy aliases. */
+/** Returns IANA's spelling of a name in any case. Node does not resolve legacy aliases. */
 const spellingOf = (name: string): string | undefined =>
   Intl.supportedValuesOf('timeZone').find((zone) => zone.toLowerCase() === name.toLowerCase());
 

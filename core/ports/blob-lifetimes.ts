@@ -5,13 +5,13 @@ export interface BlobLifetime {
 }
 
 /**
- * The blobs that expire by their age. On AWS the bucket's lifecycle rules delete them (`lib/stacks/data-stack.ts`), on one
+ * Blobs that expire by age. On AWS the bucket's lifecycle rules delete them (`lib/stacks/data-stack.ts`), on one
  * machine `deleteExpiredBlobs` (`core/api/sweeps.ts`).
  */
 export const blobLifetimes = (runRetentionDays: number): readonly BlobLifetime[] => [
-  // A form can be used for an hour, a transfer into a sandbox takes at most a quarter of an hour.
+  // A form is valid for an hour, and a transfer into a sandbox takes at most 15 minutes.
   { prefix: 'uploads/', days: 1 },
   { prefix: 'transfers/', days: 1 },
-  // Bodies of runs and kept answers: written when their records exist already, so no record outlives its blob.
+  // Bodies of runs and stored answers: they are written after their records, so no record outlives its blob.
   { prefix: 'runs/', days: runRetentionDays },
 ];

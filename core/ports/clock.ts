@@ -1,19 +1,19 @@
-/** Time, as a port: tests set it, nothing else calls `Date.now`. */
+/** Time, as a port: tests control it, and nothing else calls `Date.now`. */
 export interface Clock {
   /** Epoch milliseconds. */
   now(): number;
   /** Resolves after `ms` milliseconds of this clock, or rejects with the signal's reason. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** Calls `work` after `ms` milliseconds, unless the result is called before. Costs less than a sleep that is aborted. */
+  /** Calls `work` after `ms` milliseconds; the returned function cancels it. Cheaper than aborting a sleep. */
   after(ms: number, work: () => void): () => void;
 }
 
-/** A call writes the same few times, and the same day, into several items. */
+/** A call writes the same few times, and the same day, to several items. */
 const lastTimes = Array.from({ length: 16 }, () => ({ at: Number.NaN, text: '' }));
 let lastDay = { at: Number.NaN, text: '' };
 const DAY_MS = 86_400_000;
 
-/** ISO 8601 in UTC with `Z` (`docs/interface/identifiers.md#formats`). */
+/** Formats a time as ISO 8601 in UTC with `Z` (`docs/interface/identifiers.md#formats`). */
 export function isoTime(epochMs: number): string {
   const place = Math.abs(epochMs % lastTimes.length) | 0;
   let known = lastTimes[place]!;
@@ -34,13 +34,13 @@ export const epochSeconds = (epochMs: number): number => Math.floor(epochMs / 10
 /** Node fires timers with a longer delay immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** The machine's own time, on both hosts. */
+/** The clock of the machine, on both hosts. */
 export class SystemClock implements Clock {
   now(): number {
     return Date.now();
   }
 
-  /** Not `node:timers/promises`: it makes an error with a stack for each aborted sleep, which costs more than the sleep. */
+  /** Does not use `node:timers/promises`: its error with a stack for each aborted sleep costs more than the sleep. */
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason);

@@ -36,50 +36,52 @@ export interface Deps {
   readonly modelTable: ModelTable;
   readonly outbound: Outbound;
   readonly toolServers: ToolServers;
-  /** Where sandboxed agents reach the API, which is not always where clients do; no slash at the end. */
+  /** Base URL of the API for sandboxed agents, which may differ from the clients' URL; no slash at the end. */
   readonly gatewayUrl: string;
   readonly mail: Mail;
   readonly clock: Clock;
   readonly ids: Ids;
   readonly log: Log;
-  /** Absent where the host has tools of its own for it, as AWS has CloudWatch. */
+  /** Absent on hosts with their own monitoring, such as CloudWatch on AWS. */
   readonly hostState?: HostState;
   /** Called for every run that ends in this process. @default - no call */
   readonly onRunEnd?: (run: EndedRun) => void;
   /**
-   * Work that may outlast the answer. The local host goes on with it and waits for it at shutdown; a Lambda function
-   * stops with its answer, so there the returned promise ends only with the work.
+   * Runs work that may outlast the answer. The local host continues it and waits for it at shutdown. A Lambda function
+   * is frozen after its answer, so there the returned promise resolves only when the work is done.
    */
   readonly background: (work: Promise<void>) => Promise<void>;
   /**
-   * Has an installation done, which takes minutes and may outlast the answer by far. Ends with it, or once another
-   * process has it to do.
+   * Starts an installation, which takes minutes and may outlast the answer by far. Resolves when it is done, or when
+   * another
+   * process has accepted it.
    */
   readonly startInstall: (job: InstallJob) => Promise<void>;
   /**
-   * Has the host brought into line with the records of these services, soon and by the process that may do it. The records
-   * alone say what is to be done: a lost call is made up for by the next sweep. Absent where the host keeps no services.
+   * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
+   * do it. Calls are
+   * hints: the next sweep makes up for a lost one. Absent on hosts without services.
    */
   readonly wakeServices?: (serviceIds: readonly string[]) => Promise<void>;
   /**
-   * How streams of events look for news: how often, in milliseconds, and until when at the latest.
-   * @default - once a second, until their own time is over
+   * How event streams poll for news: the interval in milliseconds, and a signal that ends them early.
+   * @default - once a second, until their own timeout
    */
   readonly watching?: { readonly pollMs: number; readonly closing: AbortSignal };
 }
 
-/** With what few functions need: the bundles of all others are without it on AWS. */
+/** Dependencies that few functions need: on AWS, other bundles omit them. */
 export interface AllDeps extends Deps {
   readonly payments: Payments;
   readonly operatorKey: OperatorKey;
-  /** Absent where the operator has set up none. */
+  /** Absent if the operator has configured none. */
   readonly signInProvider?: SignInProvider;
   readonly timers: Timers;
-  /** Absent where the host keeps no services, or another process orders them ({@link Deps.wakeServices}). */
+  /** Absent on hosts without services, and where another process controls them ({@link Deps.wakeServices}). */
   readonly serviceHost?: ServiceHost;
-  /** Absent where the host keeps no services. */
+  /** Absent on hosts without services. */
   readonly serviceLogs?: ServiceLogs;
-  /** Absent where instances of services read the platform's own blobs. */
+  /** Absent where instances of services read the platform's blobs directly. */
   readonly blobLinks?: BlobLinks;
 }
 
@@ -91,7 +93,7 @@ export interface Log {
   error(message: string, fields?: Record<string, unknown>): void;
 }
 
-/** The installation of a version's dependencies, as its record announces it; small enough for any queue. */
+/** Installation of a version's dependencies, as recorded with the version; small enough for any queue. */
 export interface InstallJob {
   readonly versionId: string;
   readonly runId: string;

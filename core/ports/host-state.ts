@@ -1,6 +1,6 @@
-/** What a host knows of itself. Nothing in it is of a tenant: names and texts of workspaces stay out. */
+/** State of the host. It contains no tenant data, such as names or texts of workspaces. */
 export interface HostState {
-  /** Its parts beside the tables; with what is wrong, as a whole sentence, where something is. */
+  /** Returns the parts of the host other than the tables; `problem` is a whole sentence about a failed part. */
   parts(): Promise<readonly { readonly name: string; readonly problem?: string | undefined }[]>;
   system(): Promise<SystemState>;
   /** Metrics in the text format of Prometheus, version 0.0.4. */
@@ -17,11 +17,11 @@ export interface SystemState {
     readonly running: number;
     readonly waiting: number;
     readonly max: number;
-    /** How long the run that waits longest for a sandbox has waited. */
+    /** Waiting time of the oldest queued run, in milliseconds. */
     readonly queue_age_ms: number;
   };
   readonly disk: { readonly free_bytes: number; readonly size_bytes: number; readonly database_bytes: number };
-  /** Of the last minute: how much later than asked for the process got to its work. */
+  /** Event loop delay over the last minute. */
   readonly event_loop_delay_ms: { readonly p50: number; readonly p99: number; readonly max: number };
   readonly memory_bytes: number;
 }

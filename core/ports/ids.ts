@@ -4,15 +4,15 @@ import { randomBytes, randomUUID } from 'node:crypto';
 export interface Ids {
   /** A UUIDv4, lower case, dashed. */
   uuid(): string;
-  /** Bytes of a cryptographically secure source. */
+  /** Bytes from a cryptographically secure source. */
   randomBytes(length: number): Uint8Array;
 }
 
-/** A random value in hexadecimal digits, two for each byte. */
+/** Returns random hexadecimal digits, two per byte. */
 export const randomHex = (ids: Pick<Ids, 'randomBytes'>, bytes: number): string =>
   Buffer.from(ids.randomBytes(bytes)).toString('hex');
 
-/** The machine's own randomness, on both hosts. */
+/** The random source of the machine, on both hosts. */
 export class SystemIds implements Ids {
   uuid(): string {
     return randomUUID();

@@ -1,12 +1,12 @@
 import type { Json } from '#core/base/json.ts';
 import type { Blobs } from './blobs.ts';
 
-/** Longer values are kept in a blob: an item holds 400 KB at most, and each read of it costs by its size. */
+/** Longer values are stored in a blob: an item holds at most 400 KB, and reads are charged by size. */
 export const MAX_INLINE_BYTES = 100 * 1024;
 
 /**
- * Writes `text` to the blob `key` if it is too large for an item, and returns whether it did. Call it before the write of
- * the item, which must say where the value is: if that write fails, the blob that is left costs only storage.
+ * Writes `text` to the blob `key` if it is too large for an item, and returns whether it did. Call it before writing
+ * the item, which must record where the value is: if that write fails, the orphaned blob costs only storage.
  */
 export async function putIfLarge(
   { blobs }: { readonly blobs: Blobs },
@@ -21,14 +21,17 @@ export async function putIfLarge(
 
 /** JSON escapes one character as `\u0000`. */
 const MAX_CHARACTER_BYTES = 6;
-/** Of a number or a word, with a comma; of the punctuation around anything else. */
+/** Maximum length of a number or literal with a comma; an object or array adds only its punctuation. */
 const SCALAR_BYTES = 25;
 const PUNCTUATION = 4;
 
-/** Whether the JSON of a value has at most so many bytes. Costs a fraction of making it; false says only that it may have more. */
+/**
+ * Returns whether the JSON of a value certainly fits in `maxBytes`. Cheaper than encoding it; false means that it may
+ * be longer.
+ */
 export const isSurelyWithin = (maxBytes: number, value: Json | undefined): boolean => roomAfter(value, maxBytes) >= 0;
 
-/** What is left of `room` after the longest JSON that the value may have, or a negative number. */
+/** Returns the bytes that remain of `room` after the longest possible JSON of the value; negative if it may not fit. */
 function roomAfter(value: Json | undefined, room: number): number {
   if (typeof value === 'string') return room - value.length * MAX_CHARACTER_BYTES - PUNCTUATION;
   if (typeof value !== 'object' || value === null) return room - SCALAR_BYTES;
@@ -44,7 +47,7 @@ function roomAfter(value: Json | undefined, room: number): number {
   return left;
 }
 
-/** The text that {@link putIfLarge} wrote; `undefined` if there is no such blob. */
+/** Reads the text that {@link putIfLarge} wrote; `undefined` if the blob does not exist. */
 export async function getLarge({ blobs }: { readonly blobs: Blobs }, key: string): Promise<string | undefined> {
   const bytes = await blobs.get(key);
   return bytes && Buffer.from(bytes).toString();

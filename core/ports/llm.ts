@@ -6,33 +6,34 @@ import { memoizeWeak } from '#core/base/memoize-weak.ts';
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
 export type LlmProvider = (typeof LLM_PROVIDERS)[number];
 
-/** How much a model is told to think, from the least to the most. Each model takes some of these. */
+/** Reasoning effort of a model, in ascending order. Each model supports some of these. */
 export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type Effort = (typeof EFFORTS)[number];
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** One turn of a conversation with a language model. The caller keeps the conversation; the port keeps no state. */
+/** A language model port. It is stateless: the caller stores the conversation. */
 export interface Llm {
   /**
-   * Sends the conversation once and returns the model's whole turn. With `onText`, the answer is streamed and `onText`
-   * gets its text in pieces, which may be more or fewer than the provider sent.
+   * Sends the conversation once and returns the model's complete turn. With `onText`, the answer is streamed and
+   * `onText`
+   * gets its text in chunks, which need not match those of the provider.
    *
-   * Throws an {@link LlmFailure} for whatever fails at the provider or on the network, and the signal's reason once it is
+   * Throws an {@link LlmFailure} for any failure of the provider or the network, and the signal's reason once it is
    * aborted. No error contains the key.
    */
   generate(request: LlmRequest): Promise<LlmAnswer>;
 }
 
 /**
- * What a failed request allows (`docs/interface/calls.md#models-that-fail`):
+ * Kind of a failed request, which decides about retries (`docs/interface/calls.md#models-that-fail`):
  *
  * - `transient`: the same request may succeed later. LLM_RATE_LIMITED or LLM_ERROR.
- * - `unreadable`: status 200 with something that is no answer; once more at most. LLM_ERROR.
- * - `quota`: what the key's account may use is used up. LLM_RATE_LIMITED, not retryable.
- * - `overflow`: the conversation is longer than the model reads. UNPROCESSABLE.
+ * - `unreadable`: status 200 with a body that is not an answer; retried at most once. LLM_ERROR.
+ * - `quota`: the quota of the key's account is exhausted. LLM_RATE_LIMITED, not retryable.
+ * - `overflow`: the conversation exceeds the context window. UNPROCESSABLE.
  * - `key`: the provider refuses the key. LLM_KEY_REQUIRED.
- * - `refused`: anything else that fails again. LLM_ERROR, not retryable.
+ * - `refused`: any other failure that would repeat. LLM_ERROR, not retryable.
  */
 export type LlmFailureKind = 'transient' | 'unreadable' | 'quota' | 'overflow' | 'key' | 'refused';
 
@@ -48,15 +49,15 @@ const FAILURE_CODES: { readonly [Kind in LlmFailureKind]: ErrorCode } = {
 /** A request that a provider did not answer. */
 export class LlmFailure extends PlatformError {
   readonly kind: LlmFailureKind;
-  /** How long the provider wants no further request. */
+  /** How long the provider asks clients to wait before a retry. */
   readonly retryAfterMs: number | undefined;
-  /** The highest limit of output tokens that this request may have, if that is all that was wrong. */
+  /** Maximum output tokens for this request, if the requested limit was the only fault. */
   readonly maxOutputTokens: number | undefined;
-  /** Whether an `only` message may be all that was wrong. */
+  /** Whether an `only` message may have been the only fault. */
   readonly refusesOnly: boolean;
-  /** Whether the provider did not take the form of a schema: the same request has it in a weaker one from now on. */
+  /** Whether the provider refused the form of a schema: the next attempt of the same request uses a weaker form. */
   readonly isSchemaRefusal: boolean;
-  /** Whether the settings of the request (`effort`, `temperature` and the like) may be what was wrong. */
+  /** Whether the settings of the request (`effort`, `temperature` and others) may have been the fault. */
   readonly refusesSettings: boolean;
 
   constructor(
@@ -95,83 +96,85 @@ export class LlmFailure extends PlatformError {
   }
 }
 
-/** Not `instanceof`, which fails between bundles. */
+/** Does not use `instanceof`, which fails between bundles. */
 export const isLlmFailure = (error: unknown): error is LlmFailure => isPlatformError(error) && 'kind' in error;
 
-/** Whether the conversation is longer than the model reads. */
+/** Whether the conversation exceeds the model's context window. */
 export const isOverflow = (error: unknown): boolean => isLlmFailure(error) && error.kind === 'overflow';
 
-/** How a model is reached, if not by its provider's own API (`docs/interface/transports.md`). */
+/** Route to a model other than its provider's own API (`docs/interface/transports.md`). */
 export type LlmTransport =
-  /** Amazon Bedrock, with the platform's own credentials. `model` is the id there. */
+  /** Amazon Bedrock, with the platform's own credentials. `model` is Bedrock's id of the model. */
   | { readonly via: 'bedrock'; readonly region: string; readonly model: string }
-  /** Azure OpenAI. `model` is the deployment, `auth` the header of the key. */
+  /** Azure OpenAI. `model` is the deployment, `auth` the header that carries the key. */
   | { readonly via: 'azure'; readonly url: string; readonly auth: 'api-key' | 'bearer'; readonly model: string }
-  /** The address that the workspace set beside its key. */
+  /** The address that the workspace set with its key. */
   | { readonly via: 'gateway'; readonly url: string };
 
 export interface LlmRequest {
   readonly provider: LlmProvider;
-  /** The platform's id of it: a transport may have another. */
+  /** The platform's id of the model; a transport may use another. */
   readonly model: string;
   /** @default - the provider's own API */
   readonly transport?: LlmTransport;
-  /** Absent only for a local model server, and where the platform's own credentials are used. */
+  /** Absent only for a local model server, and with the platform's own credentials. */
   readonly apiKey?: string;
   readonly system?: string;
   readonly messages: readonly LlmMessage[];
   readonly tools?: readonly LlmTool[];
-  /** Whether the model takes a forced choice of a tool (`ModelFacts`). @default - not known */
+  /** Whether the model supports a forced tool choice (`ModelFacts`). @default - unknown */
   readonly canBeForced?: boolean;
   /** Thoughts included. */
   readonly maxOutputTokens: number;
-  /** How much to think: one of those that the model takes. @default - the provider's */
+  /** Reasoning effort that the model supports. @default - the provider's */
   readonly effort?: Effort;
-  /** These are left out, with a warning in the answer, where the provider has nothing like them. */
+  /** These settings are omitted, with a warning in the answer, if the provider does not support them. */
   readonly temperature?: number;
   readonly stop?: readonly string[];
   readonly seed?: number;
-  /** Whether one answer may call several tools. @default - the provider's */
+  /** Whether an answer may call several tools. @default - the provider's */
   readonly parallelToolCalls?: boolean;
-  /** Asks for the model's thoughts: only for models that show them without thinking more. */
+  /** Asks for the model's thoughts: only for models that show them without more reasoning. */
   readonly thoughts?: boolean;
-  /** What providers are told about input that comes again, to read it from their caches. @default - nothing */
+  /** Cache hints for input that later requests repeat. @default - none */
   readonly cache?: LlmCache;
-  /** Asks for a JSON object where the provider has a mode for it. */
+  /** Asks for a JSON object if the provider has a mode for it. */
   readonly json?: boolean;
   /**
-   * JSON Schema of an object, which the answer's text is to be. It is told in the form that binds the model most of those
-   * that the provider takes (`docs/models.md#schemas`): answers may still not match, and have null for members left out.
+   * JSON Schema of the object that the answer's text should contain. It is sent in the strictest form that the provider
+   * supports (`docs/models.md#schemas`). Answers may still not match, and have null for omitted members.
    */
   readonly outputSchema?: JsonSchema;
   readonly signal: AbortSignal;
   readonly onText?: (text: string) => void;
-  /** Gets the thoughts of a streamed answer, as far as the provider shows them. */
+  /** Receives the thoughts of a streamed answer if the provider shows them. */
   readonly onThought?: (text: string) => void;
-  /** Told the name of each tool that a streamed answer calls, as soon as it is known. */
+  /** Called with the name of each tool that a streamed answer calls, as soon as it is known. */
   readonly onTool?: (name: string) => void;
-  /** Called once the whole request is sent, and then for every piece of the answer that arrives, also one without text. */
+  /** Called when the request is completely sent, and then for each chunk of the answer, even one without text. */
   readonly onSign?: (sign: 'sent' | 'received') => void;
-  /** Told the tokens of an answer that began and did not end: by estimate, as providers charge for them. */
+  /** Called with the estimated tokens of an answer that broke off, because providers charge for them. */
   readonly onBroken?: (usage: LlmUsage) => void;
 }
 
 /** Input that later requests repeat (`docs/models.md#caching`). */
 export interface LlmCache {
-  /** Requests that begin alike have the same one. At most 64 characters. */
+  /** Shared by requests with the same prefix. At most 64 characters. */
   readonly key: string;
   /**
-   * What certainly comes again soon: the `shared` text of the first message, or the whole conversation, with its next
-   * turn. Keeping it may have a price. @default - nothing
+   * Part that a request will soon repeat: the `shared` text of the first message, or the whole conversation with its
+   * next
+   * turn. Caching it may cost extra. @default - nothing
    */
   readonly again?: 'shared' | 'conversation';
-  /** Tokens from which the provider keeps anything of this model. @default 1024 */
+  /** Minimum number of tokens that the provider caches for this model. @default 1024 */
   readonly fromTokens?: number;
 }
 
 /**
- * A file in a conversation: an image, a PDF or a recording, of a type that the model takes. It is sent as it is, never as
- * an address.
+ * A file in a conversation: an image, a PDF or a recording, of a type that the model accepts. Its bytes are sent, never
+ * a
+ * URL.
  */
 export interface LlmFile {
   /** Letters, digits, `.`, `_` and `-`. */
@@ -181,9 +184,12 @@ export interface LlmFile {
 }
 
 export type LlmMessage =
-  /** `shared` comes first, in a part of its own: other requests begin with it, too. Files come before `text`. */
+  /** `shared` comes first, as a separate part, because other requests begin with it, too. Files come before `text`. */
   | { readonly role: 'user'; readonly shared?: string; readonly files?: readonly LlmFile[]; readonly text: string }
-  /** An earlier turn of the model, from {@link LlmAnswer}. `raw` may hold what the provider wants back unchanged. */
+  /**
+   * An earlier turn of the model, from {@link LlmAnswer}. `raw` may hold data that the provider requires back
+   * unchanged.
+   */
   | {
       readonly role: 'assistant';
       readonly text: string;
@@ -192,8 +198,8 @@ export type LlmMessage =
     }
   | { readonly role: 'tool'; readonly results: readonly LlmToolResult[] }
   /**
-   * From here on, this is the only tool that may be called, and it must be, as far as the provider has a means for that: a
-   * model may call another one nevertheless. Stands behind a user message or results. Nothing before it changes.
+   * From here on, the model must call this tool and no other, if the provider can enforce it: the
+   * model may still call another. Follows a user message or results. Earlier messages stay unchanged.
    */
   | { readonly role: 'only'; readonly tool: string };
 
@@ -203,13 +209,13 @@ export interface LlmTool {
   /** JSON Schema of an object. */
   readonly inputSchema: JsonSchema;
   /**
-   * Asks the provider to hold the model to the schema, if it can. Parameters may still not match, and have null for members
-   * left out.
+   * Asks the provider to enforce the schema, if it can. Parameters may still not match, and have null for omitted
+   * members.
    */
   readonly isStrict?: boolean;
 }
 
-/** A tool as text, for its size. */
+/** A tool as JSON text, to measure its size. */
 export const toolJson: (tool: LlmTool) => string = memoizeWeak(JSON.stringify);
 
 export interface LlmToolCall {
@@ -224,24 +230,27 @@ export interface LlmToolResult {
   readonly name: string;
   readonly text: string;
   readonly isError: boolean;
-  /** Beside the text; absent if `isError`. */
+  /** Sent with the text; absent if `isError`. */
   readonly files?: readonly LlmFile[];
 }
 
 export interface LlmAnswer {
   readonly text: string;
   readonly toolCalls: readonly LlmToolCall[];
-  /** `length`: the answer was cut at `maxOutputTokens`; `window`: because the model's window was full. */
+  /** `length`: the answer was cut at `maxOutputTokens`; `window`: it was cut because the context window was full. */
   readonly finishReason: 'stop' | 'length' | 'window' | 'tool_calls' | 'content_filter' | 'other';
   readonly usage: LlmUsage;
   /** The turn as a message, for the next request. */
   readonly message: LlmMessage;
-  /** What of the request was left out or changed because the provider does not take it: sentences. Absent if nothing was. */
+  /**
+   * Sentences about settings that were omitted or changed because the provider does not support them. Absent if there
+   * are none.
+   */
   readonly warnings?: readonly string[];
 }
 
 export interface LlmUsage {
-  /** With those that were read from a cache or written to it. */
+  /** Includes tokens read from or written to a cache. */
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly cacheReadTokens?: number;

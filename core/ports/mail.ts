@@ -7,7 +7,7 @@ export interface Message {
 
 /** E-mail to one person. */
 export interface Mail {
-  /** Returns false where no e-mail is set up. Throws if the message was not accepted. */
+  /** Returns false if no e-mail is configured. Throws if the message was not accepted. */
   send(message: Message): Promise<boolean>;
 }
 

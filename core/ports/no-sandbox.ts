@@ -1,10 +1,10 @@
 import { type Sandbox, type SandboxStatus, SandboxUnavailableError } from './sandbox.ts';
 
-/** {@link Sandbox} of a host that runs no programs: `open` throws the problem, `status` tells it. */
+/** {@link Sandbox} of a host that runs no programs: `open` throws the problem, and `status` reports it. */
 export class NoSandbox implements Sandbox {
   readonly #status: SandboxStatus & { readonly problem: string };
 
-  /** @param problem the reason and the remedy, fit to be shown to a user */
+  /** @param problem the cause and the fix, in words for users */
   constructor(problem: string, interpreters: SandboxStatus['interpreters'] = {}) {
     this.#status = { kind: 'none', problem, interpreters };
   }

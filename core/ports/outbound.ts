@@ -1,20 +1,21 @@
 /**
- * Requests to addresses that users name, such as alerts. The address is checked by `checkOutboundUrl`, and its name is
- * resolved here: only public addresses are connected to.
+ * Requests to addresses that users provide, such as alerts. `checkOutboundUrl` checks the address; the host name is
+ * resolved here, and only public addresses are connected to.
  */
 export interface Outbound {
   /**
-   * POSTs JSON: one attempt of at most 10 seconds. Follows at most three redirects of 307 or 308, by the same rules; other
+   * POSTs JSON in one attempt of at most 10 seconds. Follows at most three redirects (307 or 308) by the same rules;
+   * other
    * redirects are failures. Never throws because of the receiver.
    */
   post(request: OutboundRequest): Promise<OutboundResult>;
 }
 
-/** Requests whose answers are read, by the rules of {@link Outbound}. */
+/** Requests whose answers are read. The rules of {@link Outbound} apply. */
 export interface OutboundExchanges {
   /**
-   * Sends one request on a connection of its own and returns the answer as soon as it begins, whatever its status.
-   * Redirects are not followed. The signal ends the connection, also while the body is read.
+   * Sends one request on a new connection and returns the answer when its headers arrive, whatever its status.
+   * Redirects are not followed. Aborting the signal closes the connection, also while the body is read.
    *
    * Throws {@link OutboundFailure}, and the signal's reason once it is aborted; reading the body throws the same.
    */
@@ -30,8 +31,8 @@ export interface OutboundRequest {
 }
 
 /**
- * `ok` means a status of 200 to 299; the body is not read. `problem` is a sentence for the user who named the address and
- * contains nothing that the receiver sent. `isFinal`: another attempt would fail, too.
+ * `ok` means a status of 200 to 299; the body is not read. `problem` is a sentence for the user who set the address and
+ * contains nothing that the receiver sent. `isFinal`: a retry would fail, too.
  */
 export type OutboundResult =
   | { readonly ok: true; readonly status: number }
@@ -49,16 +50,19 @@ export interface OutboundExchange {
 
 export interface OutboundAnswer {
   readonly status: number;
-  /** Names in lower case; of a header that comes twice, the values joined by a comma. */
+  /** Names in lower case; values of repeated headers are joined by a comma. */
   readonly headers: Readonly<Record<string, string>>;
-  /** As large as the other side likes. To stop reading it closes the connection. */
+  /** Unbounded. Ending the iteration closes the connection. */
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** Why a request got no answer: a sentence that follows the receiver's name and contains nothing that it sent. */
+/**
+ * Why a request got no answer, as a predicate that follows the receiver's name. Contains nothing that the receiver
+ * sent.
+ */
 export class OutboundFailure extends Error {
   readonly code = 'OUTBOUND_FAILED';
-  /** Whether another attempt would fail, too. */
+  /** Whether a retry would fail, too. */
   readonly isFinal: boolean;
 
   constructor(message: string, isFinal: boolean) {

@@ -1,25 +1,34 @@
 import { PlatformError } from '#core/base/errors.ts';
 
 /**
- * Takes money for credits. The provider knows what was paid, refunded and disputed; its events only say that something has
- * changed. So whoever gets one reads the payment again: events may come late, twice, in any order, or never.
+ * Takes money for credits. The provider is the source of truth about payments, refunds and disputes; its events only
+ * say that
+ * something has changed. The receiver of an event reads the payment again: events may be late, duplicated, reordered or
+ * lost.
  */
 export interface Payments {
   /**
-   * A page at the provider on which a user pays. Repeating an order returns the same page.
+   * Creates a page at the provider on which a user pays. Repeating an order returns the same page.
    *
-   * Throws UNPROCESSABLE where the operator has set up no provider.
+   * Throws UNPROCESSABLE if the operator has configured no provider.
    */
   createCheckout(order: Order): Promise<Checkout>;
-  /** What the provider knows now; `undefined` if it knows no such payment, or only one that is not a top-up of credits. */
+  /**
+   * Reads the current state of a payment; `undefined` if the provider does not know it, or if it is not a top-up of
+   * credits.
+   */
   retrieve(ref: PaymentRef): Promise<PaymentState | undefined>;
   /**
-   * The payment that an event is about; `undefined` for events of other kinds. `body` is the text exactly as it came.
+   * Returns the payment that an event is about; `undefined` for other kinds of events. `body` is the raw text as
+   * received.
    *
    * Throws INVALID_INPUT unless the signature is the provider's and at most 300 seconds old.
    */
   parseEvent(body: string, signature: string | null): Promise<PaymentRef | undefined>;
-  /** Payments with an event since then (epoch milliseconds, at most 30 days ago), delivered or not. May repeat some. */
+  /**
+   * Lists payments with an event since `at` (epoch milliseconds, at most 30 days ago), delivered or not. May contain
+   * duplicates.
+   */
   changedSince(at: number): AsyncIterable<PaymentRef>;
 }
 
@@ -28,7 +37,7 @@ export interface Order {
   readonly workspaceId: string;
   /** US cents. */
   readonly cents: number;
-  /** What the user buys, on the provider's page. */
+  /** Title of the purchase on the provider's page. */
   readonly title: string;
   /** The provider replaces `{CHECKOUT_SESSION_ID}`. */
   readonly successUrl: string;
@@ -41,27 +50,27 @@ export interface Checkout {
   readonly url: string;
 }
 
-/** The page on which it was paid, or the payment that came of it. */
+/** The checkout page, or the payment made there. */
 export type PaymentRef = { readonly sessionId: string } | { readonly paymentId: string };
 
 export interface PaymentState {
   readonly sessionId: string;
   readonly topUpId: string;
   readonly workspaceId: string;
-  /** `processing`: ordered, but the money is still on its way, as with bank transfers. `closed`: not paid in time. */
+  /** `processing`: ordered, but the money has not arrived yet, as with bank transfers. `closed`: not paid in time. */
   readonly status: 'open' | 'processing' | 'paid' | 'closed';
   /** US cents; 0 unless paid. */
   readonly paidCents: number;
-  /** Given back to the payer, all refunds together. */
+  /** Sum of all refunds. */
   readonly refundedCents: number;
-  /** What the payer's bank has taken back: in open disputes, and in lost ones. */
+  /** Amount that the payer's bank has taken back in open and lost disputes. */
   readonly disputedCents: number;
   readonly hasOpenDispute: boolean;
   /** The provider's receipt or invoice. */
   readonly receiptUrl: string | null;
 }
 
-/** For hosts on which the operator has set up no provider. It knows no payment, and all signatures are wrong. */
+/** {@link Payments} of hosts without a provider. It has no payments, and rejects all signatures. */
 export const noPayments: Payments = {
   async createCheckout() {
     throw new PlatformError('UNPROCESSABLE', 'This platform sells no credits: no payment provider is set up.', {

@@ -13,7 +13,7 @@ describe('untilWritten', () => {
       return attempts < 6 ? undefined : 'written';
     });
     expect({ written, attempts }).toEqual({ written: 'written', attempts: 6 });
-    // Once at once, then after pauses.
+    // The first retry is immediate, the others follow pauses.
     expect(clock.waits).toHaveLength(4);
   });
 

@@ -6,9 +6,11 @@ const MAX_ATTEMPTS = 100;
 const MAX_PAUSE_MS = 200;
 
 /**
- * Repeats `attempt` while it returns `undefined` because another writer was faster, or the host throttles: once immediately,
- * then with random exponential backoff of at most 200 ms. Throws after 100 attempts: the last error of a host that throttled
- * it, else one whose message names `what`.
+ * Repeats `attempt` while it returns `undefined` because another writer was faster, or the host throttles: once
+ * immediately,
+ * then with random exponential backoff of at most 200 ms. After 100 attempts it throws the host's last throttling
+ * error, if
+ * any, or an error whose message contains `what`.
  */
 export async function retryOnConflict<T>(
   clock: Clock,

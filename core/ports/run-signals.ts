@@ -1,14 +1,14 @@
-/** How a process stops a run of its own at once. Other processes find the mark in the run's record. */
+/** Stops runs of this process immediately. Other processes read the mark in the run's record. */
 export interface RunSignals {
-  /** The signal of a run that begins here. */
+  /** Creates the abort signal of a run that starts in this process. */
   open(runId: string): AbortController;
-  /** Aborts the run with `reason`; does nothing where it does not run in this process. */
+  /** Aborts the run with `reason`. A no-op if the run is not in this process. */
   abort(runId: string, reason: Error): void;
-  /** Forgets a run that has ended. */
+  /** Removes a run that has ended. */
   close(runId: string): void;
 }
 
-/** The same on both hosts. */
+/** {@link RunSignals} of both hosts. */
 export class ProcessRunSignals implements RunSignals {
   readonly #running = new Map<string, AbortController>();
 

@@ -1,18 +1,20 @@
 /**
- * One fresh, isolated place to run untrusted commands in.
+ * A fresh, isolated environment for untrusted commands.
  *
- * What every adapter must hold (`docs/interface/sandbox.md#promises`), proven by `test/conformance/sandbox.ts`: a fresh
- * writable home; bundle and layer read-only; no other run's files, no host files beyond the language runtimes, none of
+ * Guarantees of every adapter (`docs/interface/sandbox.md#promises`), tested by `test/conformance/sandbox.ts`: a fresh
+ * writable home; bundle and layer read-only; no files of other runs, no host files except the language runtimes, none
+ * of
  * the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and wall
- * clock capped; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by policy:
+ * clock limited; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by policy:
  * never loopback, private, link-local or metadata addresses of the host.
  *
- * Inside: home and `HOME` are `/home/user` (user name `user`), the bundle lies at `/home/user/agent`, a layer at
+ * Layout: home and `HOME` are `/home/user` (user name `user`), the bundle is at `/home/user/agent`, a layer at
  * `/layer` (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on
  * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk`
- * and `sdk/python` as `agent_platform`, can be imported from any folder; a copy in the bundle or layer wins.
- * The helpers of tools (`sdk/helpers`) lie in `/runtime/helpers`.
- * `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are on `PATH` where the host has them.
+ * and `sdk/python` as `agent_platform`, can be imported from any folder; a copy in the bundle or layer takes
+ * precedence.
+ * The helpers of tools (`sdk/helpers`) are in `/runtime/helpers`.
+ * `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are on `PATH` if the host has them.
  */
 export interface Sandbox {
   /**
@@ -20,7 +22,7 @@ export interface Sandbox {
    * Throws {@link SandboxUnavailableError} when this host cannot isolate a process, and {@link SandboxLostError}.
    */
   open(spec: SandboxSpec): Promise<SandboxSession>;
-  /** The kind that runs here; where none can, the reason and what to install. */
+  /** Returns the kind of isolation on this host; for `none`, the reason and what to install. */
   status(): Promise<SandboxStatus>;
   /** Stops every session and helper process. */
   close(): Promise<void>;
@@ -28,11 +30,12 @@ export interface Sandbox {
 
 export interface SandboxStatus {
   readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'microvm' | 'unsandboxed' | 'none';
-  /** For `none`: the reason and the remedy, fit to be shown to a user. */
+  /** For `none`: the cause and the fix, in words for users. */
   readonly problem?: string;
   /**
-   * Who holds the limits of memory and processes on this machine: the kernel by a cgroup each, or a process that watches each.
-   * `detail` says where, and why; fit to be shown to an operator.
+   * What enforces the limits of memory and processes on this machine: the kernel with a cgroup per sandbox, or a
+   * watcher process per
+   * sandbox. `detail` says where and why, in words for operators.
    */
   readonly limits?: { readonly by: 'kernel' | 'watcher'; readonly detail: string };
   /** Interpreters found, e.g. `{ python: '3.11.2', node: '24.21.0' }`; a missing one is absent. */
@@ -40,85 +43,93 @@ export interface SandboxStatus {
 }
 
 /**
- * `open`: public addresses only. `none`: nothing. A list: only these host names (`*.example.org` for subdomains), and only
- * their public addresses. All but `none` also reach the platform's own gateway. Programs find the proxy in `HTTP_PROXY` and
- * similar variables, which Python, pip, npm, curl and Node's `fetch` follow; names resolve only in the proxy.
+ * `open`: public addresses only. `none`: no network. A list: only these host names (`*.example.org` for subdomains),
+ * and only
+ * their public addresses. All but `none` also reach the platform's own gateway. Programs find the proxy in `HTTP_PROXY`
+ * and
+ * similar variables, which Python, pip, npm, curl and Node's `fetch` honor; only the proxy resolves names.
  */
 export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
-/** Where programs inside find the proxy that leads out: they cannot listen there. */
+/** Port of the egress proxy inside the sandbox; programs cannot listen on it. */
 export const EGRESS_PORT = 3128;
 
 export interface SandboxLimits {
-  /** Of the whole process tree and its temporary files together. */
+  /** Limit of the whole process tree and its temporary files together. */
   readonly memoryBytes: number;
-  /** Processor seconds of any one process. */
+  /** CPU seconds of each process. */
   readonly cpuSeconds: number;
   readonly processes: number;
-  /** The largest single file. */
+  /** Maximum size of a single file. */
   readonly fileBytes: number;
-  /** All files in home and /tmp together. */
+  /** Maximum size of all files in home and /tmp together. */
   readonly diskBytes: number;
 }
 
 export interface SandboxSpec {
-  /** Blob key of a checked zip (see `core/manifest/bundle/bundle.ts`), content-addressed: its last segment names the content. */
+  /** Blob key of a checked zip (see `core/manifest/bundle/bundle.ts`), content-addressed by its last segment. */
   readonly bundle?: string;
   /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
   readonly layer?: string;
-  /** SHA-256 of that archive, hex: any other is refused. Layers of version 0.1.0 have none. */
+  /** SHA-256 of that archive in hex; a different archive is refused. Layers of version 0.1.0 have none. */
   readonly layerSha256?: string;
   /**
-   * Workspace for which the session is. On one machine, what its sessions have unpacked counts for it
+   * Workspace that the session belongs to. On one machine, the code unpacked for its sessions counts against its quota
    * (`docs/interface/limits.md#unpacked-code`).
    */
   readonly owner?: string;
-  /** The complete environment beside PATH, PYTHONPATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
+  /** Complete environment, except PATH, PYTHONPATH, HOME, USER, LANG, SHELL, TERM, PWD and TMPDIR. */
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
   /**
    * - `install` may also reach the package registries that the operator configured
-   * - `service`: the sandbox's port 8080 is taken, as it is where a gateway listens there (`docs/interface/services.md`)
+   * - `service` reserves port 8080 of the sandbox, as where a gateway listens on it (`docs/interface/services.md`)
    */
   readonly purpose: 'run' | 'install' | 'service';
   readonly limits: SandboxLimits;
   /**
-   * What else must be equal in sessions of one `owner`, `bundle`, `layer` and `egress` before one of them may use what another
-   * one has used. Called only where places are used again. What it returns is JSON.
-   * @default - this one's place is used once
+   * Further properties that must be equal before a session may reuse the sandbox of an earlier session with the same
+   * `owner`,
+   * `bundle`, `layer` and `egress`. Called only on hosts that reuse sandboxes. Returns JSON.
+   * @default - the sandbox is used once
    */
   readonly kind?: () => Promise<unknown>;
   /**
-   * Whether the host may give a place that it takes away when it needs it, and that costs less. Nobody waits for such a session:
-   * it may open later than others.
+   * Whether the host may use cheaper, interruptible capacity. No caller waits for the session, so it may open later
+   * than
+   * others.
    * @default false
    */
   readonly isInterruptible?: boolean;
   /**
-   * Epoch milliseconds after which the caller does not use the session. Where sandboxes cost money, it ends soon after.
+   * Epoch milliseconds after which the caller no longer uses the session. Where sandboxes cost money, it ends soon
+   * after.
    * @default - an hour from now
    */
   readonly deadline?: number;
-  /** The run or installation waits for its turn when sandboxes are few. Without one, work goes first (`core/execution/fair-queue.ts`). */
+  /**
+   * Queue entry of the run or installation, for when sandboxes are scarce. Sessions without one are served first
+   * (`core/execution/fair-queue.ts`).
+   */
   readonly turn?: SandboxTurn;
-  /** Once it is aborted, `open` waits no longer and throws its reason. */
+  /** When it is aborted, `open` stops waiting and throws its reason. */
   readonly signal?: AbortSignal;
 }
 
-/** `open` throws RATE_LIMITED when the turn does not come in time. */
+/** Queue entry of a session. `open` throws RATE_LIMITED if no sandbox becomes free in time. */
 export interface SandboxTurn {
-  /** Workspace. Turns are shared fairly between owners, however many sessions each of them wants. */
+  /** Workspace. The queue is fair between owners, however many sessions each requests. */
   readonly owner: string;
   /** Epoch milliseconds. The run waits for at most half of the time until then. */
   readonly deadline: number;
-  /** Called with `waiting` if there is no place at once, and then with `taken` once there is. */
+  /** Called with `waiting` if no sandbox is free, then with `taken` when one is. */
   readonly onState?: (state: 'waiting' | 'taken') => void;
 }
 
-/** Of a command that sets no bound of its own. */
+/** Output limit of a command that sets none. */
 export const DEFAULT_MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
-/** Between SIGTERM and SIGKILL for a command that passed its time limit. */
+/** Time between SIGTERM and SIGKILL for a command that exceeds its timeout. */
 export const TERM_GRACE_MS = 2000;
-/** 128 + SIGKILL: the exit code where no process reported one. */
+/** Exit code (128 + SIGKILL) if no process reported one. */
 export const KILLED_EXIT_CODE = 137;
 
 export interface ExecRequest {
@@ -128,18 +139,19 @@ export interface ExecRequest {
   readonly cwd?: string;
   /** Written to stdin, then EOF. A command that does not read it is not an error. @default empty */
   readonly stdin?: Uint8Array;
-  /** Wall clock. Then the whole process tree of the command is killed (SIGTERM, 2 s later SIGKILL). */
+  /** Wall-clock timeout, after which the whole process tree of the command is killed (SIGTERM, 2 s later SIGKILL). */
   readonly timeoutMs: number;
   /**
-   * Of stdout. Output past it is dropped, and the command is killed. stderr has no such limit: the sandbox passes on its
-   * beginning as it comes and its end with the exit (`docs/interface/sandbox.md#program-protocol`). @default 10 MB
+   * Limit of stdout. Output past it is dropped, and the command is killed. stderr has no such limit: the sandbox
+   * forwards its
+   * beginning as it arrives and its end with the exit (`docs/interface/sandbox.md#program-protocol`). @default 10 MB
    */
   readonly maxOutputBytes?: number;
   /** Kills the process tree at once. */
   readonly signal?: AbortSignal;
   /**
-   * Kills everything that the command has started once it ends, before its `exit`.
-   * @default false: what it left in the background goes on until the session is closed
+   * Whether everything that the command started is killed when it ends, before its `exit`.
+   * @default false: background processes continue until the session is closed
    */
   readonly endsAll?: boolean;
 }
@@ -156,9 +168,9 @@ export interface ExecExit {
 }
 
 export interface SandboxSession {
-  /** Runs one command; the last event is `exit`. Commands of one session share its files; several may run at once. */
+  /** Runs one command; the last event is `exit`. Commands of a session share its files and may run concurrently. */
   exec(request: ExecRequest): AsyncIterable<ExecEvent>;
-  /** Creates parents. Throws {@link SandboxFileError} with a message fit for a user. */
+  /** Writes a file and creates its parent folders. Throws {@link SandboxFileError} with a message for users. */
   writeFile(path: string, content: Uint8Array | AsyncIterable<Uint8Array>): Promise<void>;
   readFile(path: string): Promise<AsyncIterable<Uint8Array>>;
   listFiles(path: string, options?: { recursive?: boolean }): Promise<SandboxFile[]>;
@@ -173,14 +185,14 @@ export interface SandboxFile {
   readonly sizeBytes: number;
 }
 
-/** All output of a command, and how it ended. */
+/** Complete output and exit of a command. */
 export interface ExecOutcome {
   readonly stdout: Uint8Array;
   readonly stderr: Uint8Array;
   readonly exit: ExecExit;
 }
 
-/** Runs a command to its end and gathers its output. */
+/** Runs a command to completion and collects its output. */
 export async function execToEnd(session: SandboxSession, request: ExecRequest): Promise<ExecOutcome> {
   const stdout: Uint8Array[] = [];
   const stderr: Uint8Array[] = [];
@@ -200,14 +212,14 @@ export class SandboxUnavailableError extends Error {
   }
 }
 
-/** The place of a session was lost while the session opened: nothing of the caller has run. Test the code. */
+/** The sandbox was lost while the session opened, before any code of the caller ran. Test the code. */
 export class SandboxLostError extends Error {
   readonly code = 'SANDBOX_LOST';
 }
 
 export class SandboxFileError extends Error {
   readonly code = 'SANDBOX_FILE';
-  /** Whether the sandbox is gone, so that the file is no matter. */
+  /** Whether the failure is a lost sandbox, not a fault of the file. */
   readonly isLost: boolean;
   constructor(message: string, { isLost = false }: { readonly isLost?: boolean } = {}) {
     super(message);

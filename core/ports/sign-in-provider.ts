@@ -1,40 +1,43 @@
 /**
- * A provider of the operator's that says who somebody is: OpenID Connect Core 1.0, code flow with PKCE (RFC 7636, S256). All
+ * An identity provider of the operator: OpenID Connect Core 1.0, code flow with PKCE (RFC 7636, S256). All
  * requests to it follow the rules of `core/outbound`.
  */
 export interface SignInProvider {
-  /** Where the person goes to sign in. Throws {@link SignInFailure}. */
+  /** Returns the address where the user signs in. Throws {@link SignInFailure}. */
   authorizationUrl(attempt: SignInAttempt): Promise<string>;
   /**
-   * Who came back: exchanges the code, and checks signature, issuer, audience, times and nonce of the ID token. `callbackUrl` is
-   * the address that the browser was sent to, with its query.
+   * Returns the identity of the user: exchanges the code, and checks signature, issuer, audience, times and nonce of
+   * the ID token.
+   * `callbackUrl` is the address to which the provider redirected the browser, with its query.
    *
    * Throws {@link SignInFailure}.
    */
   identify(attempt: SignInAttempt, callbackUrl: string): Promise<SignInIdentity>;
 }
 
-/** What one sign-in was begun with. */
+/** State of one sign-in attempt. */
 export interface SignInAttempt {
   readonly redirectUrl: string;
   readonly state: string;
   readonly nonce: string;
-  /** The platform's secret of this attempt: who only has the code cannot exchange it. */
+  /** The platform's secret of this attempt: a stolen code cannot be exchanged without it. */
   readonly verifier: string;
 }
 
 export interface SignInIdentity {
-  /** With `subject` the name of a person for ever (OpenID Connect Core 1.0, section 5.7). */
+  /** Together with `subject`, the permanent id of a person (OpenID Connect Core 1.0, section 5.7). */
   readonly issuer: string;
   readonly subject: string;
-  /** An address that the provider has verified. @default - it has none, or does not say so */
+  /** An address that the provider has verified. @default - none, or the provider does not say */
   readonly verifiedEmail?: string;
   readonly name?: string;
 }
 
 /**
- * Why a sign-in failed. `refused`: the provider or the person said no. `unfit`: the answer does not belong to the attempt, or is
- * not the provider's. `unreachable`: the provider gave none. The message is for the log, and holds neither codes nor tokens.
+ * Why a sign-in failed. `refused`: the provider or the user declined. `unfit`: the answer does not belong to the
+ * attempt, or is
+ * not the provider's. `unreachable`: the provider did not answer. The message is for the log, and contains no codes or
+ * tokens.
  */
 export class SignInFailure extends Error {
   readonly code = 'SIGN_IN_FAILED';

@@ -1,15 +1,16 @@
 import { PlatformError } from '#core/base/errors.ts';
 
-/** Room for what tenants store. */
+/** Storage space for tenant data. */
 export interface Space {
   /**
-   * Why nothing more may be stored at the moment, and what the operator does about it, as whole sentences; `undefined` while
-   * there is room. Cheap enough for every request.
+   * Returns why no more data may be stored at present and what the operator should do, as whole sentences; `undefined`
+   * if
+   * there is space. Cheap enough for every request.
    */
   problem(): Promise<string | undefined>;
 }
 
-/** Of a host whose storage does not fill. */
+/** {@link Space} of a host whose storage cannot run out. */
 export const endlessSpace: Space = {
   async problem() {
     return undefined;
@@ -18,7 +19,7 @@ export const endlessSpace: Space = {
 
 const WAIT_SECONDS = 60;
 
-/** Throws RATE_LIMITED while nothing more may be stored (`docs/interface/limits.md#disk`). */
+/** Throws RATE_LIMITED while no more data may be stored (`docs/interface/limits.md#disk`). */
 export async function checkSpace({ space }: { readonly space: Space }): Promise<void> {
   const problem = await space.problem();
   if (problem === undefined) return;

@@ -24,7 +24,7 @@ import {
 export type TableName = 'main' | 'runs' | 'counters';
 export const TABLE_NAMES: readonly TableName[] = ['main', 'runs', 'counters'];
 
-/** Every table is made alike: string keys, two indexes, deletion by `ttl`. */
+/** All tables have the same schema: string keys, two indexes, expiry by `ttl`. */
 export const TABLE_SCHEMA = {
   partitionKey: 'pk',
   sortKey: 'sk',
@@ -36,8 +36,9 @@ export const TABLE_SCHEMA = {
 } as const;
 
 /**
- * Attributes that indexes copy on AWS. A run is written twice and rarely listed: copies in each index would cost more with
- * every call than reading the items of a list by their keys.
+ * Attributes that indexes copy on AWS. A run is written twice and rarely listed: copies in each index would cost more
+ * per
+ * call than reading the listed items by key.
  */
 export const PROJECTIONS = { main: 'ALL', runs: 'KEYS_ONLY', counters: 'ALL' } as const satisfies Record<
   TableName,
@@ -49,10 +50,10 @@ const MAX_QUERY_LIMIT = 1000;
 const MAX_PARTITION_KEY_BYTES = 2048;
 const MAX_SORT_KEY_BYTES = 1024;
 const MAX_NAME_LENGTH = 255;
-/** A name that no attribute may have. An update without changes removes it, because DynamoDB wants at least one change. */
+/** A reserved attribute name. An update without changes removes it, because DynamoDB requires at least one change. */
 export const NO_ATTRIBUTE = '(none)';
 
-/** Attributes of keys and indexes -> longest value in bytes. */
+/** Attributes of keys and indexes -> maximum value length in bytes. */
 const KEY_ATTRIBUTES = new Map(
   [TABLE_SCHEMA, ...Object.values(TABLE_SCHEMA.indexes)].flatMap(({ partitionKey, sortKey }): [string, number][] => [
     [partitionKey, MAX_PARTITION_KEY_BYTES],
@@ -81,7 +82,7 @@ export interface Attribute {
 
 export const isScalar = (value: Json): value is Scalar => typeof value !== 'object' || value === null;
 
-/** The attributes of an item to be put. Throws {@link TableUsageError} on what cannot be stored. */
+/** Encodes the attributes of an item for a put. Throws {@link TableUsageError} on values that cannot be stored. */
 export function encodeItem(item: Item): Attribute[] {
   checkKey(item);
   const attributes = encodeAttributes(item);
@@ -89,7 +90,7 @@ export function encodeItem(item: Item): Attribute[] {
   return attributes;
 }
 
-/** The JSON text of an item to be put, for hosts that store it whole. Throws like {@link encodeItem}. */
+/** Encodes an item as JSON text, for hosts that store it as one value. Throws like {@link encodeItem}. */
 export function textOfItem(item: Item): string {
   checkKey(item);
   const given = textOf(item);
@@ -99,10 +100,10 @@ export function textOfItem(item: Item): string {
   return text;
 }
 
-/** Checked changes: see {@link checkChanges}. */
+/** Changes after the checks of {@link checkChanges}. */
 export interface CheckedChanges {
   readonly set: Attributes;
-  /** Whether `set` has no objects and arrays, which its caller may change later. */
+  /** Whether `set` has only scalars. Objects and arrays could be changed by the caller later. */
   readonly isFlat: boolean;
   readonly add: readonly (readonly [name: string, amount: number])[];
   readonly remove: readonly string[];
@@ -110,7 +111,7 @@ export interface CheckedChanges {
 
 type Attributes = { readonly [attribute: string]: Json | undefined };
 
-/** The parts of an update. Throws {@link TableUsageError} for values that no item can hold. */
+/** Checks the changes of an update. Throws {@link TableUsageError} for values that no item can hold. */
 export function checkChanges(key: Key, changes: Changes): CheckedChanges {
   checkKey(key);
   const given: Attributes = changes.set ?? NOTHING;
@@ -154,7 +155,8 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
 }
 
 /**
- * The item after an update, and its JSON text, for hosts whose database has no such update. The item shares objects with
+ * Returns the item after an update and its JSON text, for hosts whose database has no such update. The item shares
+ * objects with
  * `current` and, unless they are flat, with `changes`. Throws like {@link encodeItem}.
  */
 export function applyChanges(
@@ -172,8 +174,8 @@ export function applyChanges(
 }
 
 /**
- * Without a prototype: V8 keeps such an object as a dictionary. Names of attributes may be as unique as values, and an object
- * with a shape of its own costs four times as much to copy and change. `__proto__` is a name like any other in it.
+ * The copy has no prototype, so V8 stores it as a dictionary. Attribute names may be as unique as values, and an object
+ * with its own hidden class costs four times as much to copy and change. `__proto__` is an ordinary name in it.
  */
 function copyOf(item: Item): Item {
   const copy: Item = Object.create(null);
@@ -189,16 +191,16 @@ function sumOf(name: string, item: Item | undefined, amount: number): number {
   return sum;
 }
 
-/** Characters of quotes, colon and comma around an attribute in JSON text. */
+/** Number of quotes, colons and commas around an attribute in JSON text. */
 const PUNCTUATION = 4;
-/** Upper bound of DynamoDB's bytes per character of JSON text: 3 of UTF-8, the rest covers the overhead of attributes. */
+/** Upper bound of DynamoDB's bytes per character of JSON text: 3 for UTF-8, the rest for the overhead of attributes. */
 const MAX_BYTES_A_CHARACTER = 5;
 
 const isPerhapsTooLarge = (length: number): boolean => length * MAX_BYTES_A_CHARACTER > MAX_ITEM_BYTES;
-/** Of the JSON text of a number or of `false`. */
+/** Maximum JSON length of a number or of `false`. */
 const MAX_SHORT_LENGTH = 24;
 
-/** About the length of the JSON text of attributes without objects and arrays, which is not made for it. */
+/** Estimates the JSON length of attributes without objects and arrays, without encoding them. */
 function lengthOf(values: Attributes): number {
   let length = 0;
   for (const name of Object.keys(values)) {
@@ -220,12 +222,12 @@ function encodeAttributes(values: Attributes): Attribute[] {
   return attributes;
 }
 
-/** JSON of attributes that are not checked yet. */
+/** Encodes unchecked attributes as JSON. */
 function textOf(values: Attributes): string {
   try {
     return JSON.stringify(values);
   } catch (error) {
-    // One by one, for the name in the message.
+    // Encodes them one by one, to name the faulty attribute in the message.
     for (const [name, value] of Object.entries(values)) jsonText(name, value);
     throw error;
   }
@@ -239,7 +241,10 @@ function jsonText(name: string, value: Json | undefined): string {
   }
 }
 
-/** Attributes as they are stored: the same object, unless one has to change. Their JSON must have been made before: it ends. */
+/**
+ * Normalizes attributes for storage; returns the same object if nothing changes. Encode them as JSON first, which
+ * proves that they have no cycles.
+ */
 function cleanValues<T extends Attributes>(values: T): T {
   const changed: [string, Json][] = [];
   for (const name of Object.keys(values)) {
@@ -282,7 +287,7 @@ function checkJson(name: string, root: unknown): void {
     if (value === null || typeof value === 'string' || typeof value === 'boolean') continue;
     if (typeof value === 'number' && Number.isFinite(value)) continue;
     if (Array.isArray(value)) {
-      // A plain loop sees the holes of a sparse array.
+      // A plain loop visits the holes of a sparse array.
       for (let index = 0; index < value.length; index += 1) left.push(value[index]);
       continue;
     }
@@ -311,8 +316,9 @@ function checkNumber(name: string, value: number): void {
 }
 
 /**
- * Adds in decimals, as DynamoDB does: 0.1 + 0.2 is 0.3. Exact for sums of at most 15 digits and for safe integers; beyond
- * that DynamoDB keeps up to 38 digits, a double does not.
+ * Adds in decimals, as DynamoDB does: 0.1 + 0.2 is 0.3. Exact for sums of at most 15 digits and for safe integers;
+ * beyond
+ * that DynamoDB keeps up to 38 digits, while a double does not.
  */
 function addDecimals(a: number, b: number): number {
   const sum = a + b;
@@ -340,7 +346,7 @@ const utf8Bytes = (text: string): number => Buffer.byteLength(text);
 const hasAtMost = (text: string, maxBytes: number): boolean =>
   text.length * 3 <= maxBytes || utf8Bytes(text) <= maxBytes;
 
-/** The size of an item by DynamoDB's count of what `DynamoTable` sends. */
+/** Returns the size of an item as DynamoDB counts it, in the encoding of `DynamoTable`. */
 export const itemBytes = (attributes: readonly Attribute[]): number =>
   attributes.reduce((sum, attribute) => sum + utf8Bytes(attribute.name) + valueBytes(attribute), 0);
 
@@ -364,7 +370,7 @@ function valueBytes({ value, text }: Attribute): number {
   return isScalar(value) ? 1 : DOCUMENT_OVERHEAD_BYTES + utf8Bytes(text);
 }
 
-/** DynamoDB's count: one byte for two significant digits, one more byte, and one for a minus. */
+/** DynamoDB's count: one byte per two significant digits, one more byte, and one for a minus sign. */
 function numberBytes(text: string): number {
   if (text === '0') return 1;
   const significant = text
@@ -451,7 +457,7 @@ export function compareUtf8(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 
-/** Checks a transaction as far as possible without the stored items. */
+/** Checks everything about a transaction that does not depend on the stored items. */
 export function checkTransaction(operations: readonly TransactOperation[]): void {
   if (operations.length < 1 || operations.length > MAX_TRANSACTION_OPERATIONS) {
     throw new TableUsageError(
@@ -462,7 +468,7 @@ export function checkTransaction(operations: readonly TransactOperation[]): void
     const key = operationKey(operation);
     checkKey(key);
     checkCondition(operation.condition);
-    // Transactions are small.
+    // A quadratic search is fine: transactions are small.
     for (let earlier = 0; earlier < position; earlier++) {
       const { pk, sk } = operationKey(operations[earlier]!);
       if (pk === key.pk && sk === key.sk) {
@@ -490,7 +496,7 @@ export interface QueryPlan {
   cursorAfter(item: Item): string;
 }
 
-/** An item's place in a query: its key, and its sort key in the index that is read. */
+/** Position of an item in a query: its key, and its sort key in the index. */
 export interface Position extends Key {
   readonly indexSk?: string;
 }
@@ -505,7 +511,7 @@ export function planQuery(query: Query): QueryPlan {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_QUERY_LIMIT) {
     throw new TableUsageError(`the limit of a query is 1 to ${MAX_QUERY_LIMIT}, not ${show(limit)}`);
   }
-  // A cursor names its query, so that it cannot be used as a position in another one.
+  // A cursor contains a digest of its query, so it cannot be used in another one.
   const digest = () => hash('sha256', JSON.stringify([pk, sk, index, reverse]), 'base64url').slice(0, 12);
   const indexSkName = index && TABLE_SCHEMA.indexes[index].sortKey;
   return {

@@ -2,13 +2,14 @@ import { batchesOf } from '#core/base/batches.ts';
 import type { Json } from '#core/base/json.ts';
 
 /**
- * The part of DynamoDB that both hosts honour (`docs/architecture.md#data`).
+ * The subset of DynamoDB that both hosts implement (`docs/architecture.md#data`).
  *
- * An adapter is a dumb store: keys, meaning and tenancy live in the `store.ts` files, which are written once over this
- * port. `test/conformance/table.ts` and its property test say what every adapter must do.
+ * An adapter only stores items: keys, meaning and tenancy are in the `store.ts` files, which are written once on top of
+ * this
+ * port. `test/conformance/table.ts` and its property test define what every adapter must do.
  */
 
-// No interface, for those do not pass as an Item.
+// A type alias, because an interface is not assignable to Item.
 export type Key = {
   /** Partition key, 1 to 2,048 bytes of UTF-8. */
   readonly pk: string;
@@ -18,11 +19,11 @@ export type Key = {
 
 /**
  * An item: its key, an optional `ttl` and JSON attributes with names of 1 to 255 characters. At most 400 KB, counted as
- * DynamoDB counts it. An item stands in index `gsiN` when it has both `gsiNpk` and `gsiNsk`, which have the limits of
+ * DynamoDB counts it. An item is in index `gsiN` if it has both `gsiNpk` and `gsiNsk`, which have the limits of
  * `pk` and `sk`.
  */
 export type Item = Key & {
-  /** Whole epoch seconds. From then on reads no longer show the item; it is removed some time later. */
+  /** Expiry in whole epoch seconds. Reads hide the item from then on; it is deleted some time later. */
   ttl?: number;
   gsi1pk?: string;
   gsi1sk?: string;
@@ -34,12 +35,13 @@ export type Item = Key & {
 export type IndexName = 'gsi1' | 'gsi2';
 
 /**
- * A condition on the stored item: the write happens only if it holds. Conditions also see items that have expired but are
- * not yet removed: a lease uses `anyOf(absent(), lessThan('ttl', now))`.
+ * A condition on the stored item: the write happens only if it is true. Conditions also see items that have expired but
+ * are
+ * not deleted yet: a lease uses `anyOf(absent(), lessThan('ttl', now))`.
  *
  * `absent(name)` and `exists(name)` test a top-level attribute; without a name they test the whole item.
  * `equals` and `lessThan` compare scalars of the same type; a missing attribute or one of another type never matches.
- * Text is ordered by its UTF-8 bytes. `and` and `or` of nothing are refused.
+ * Text is ordered by its UTF-8 bytes. `and` and `or` without operands are refused.
  */
 export type Condition =
   | { readonly op: 'absent'; readonly attribute?: string }
@@ -65,25 +67,26 @@ export const allOf = (...conditions: Condition[]): Condition => ({ op: 'and', co
 export const anyOf = (...conditions: Condition[]): Condition => ({ op: 'or', conditions });
 
 /**
- * Changes to top-level attributes, all or none. One attribute may stand in one of the three only; never `pk` or `sk`.
- * Without any change an update still creates the item.
+ * Changes of top-level attributes, applied atomically. An attribute may be in only one of the three; never `pk` or
+ * `sk`.
+ * An update without changes still creates the item.
  */
 export interface Changes {
   readonly set?: { readonly [attribute: string]: Json | undefined };
   /**
-   * Adds to a number, in decimals (0.1 + 0.2 is 0.3); a missing attribute counts as 0. A non-number there throws
-   * {@link TableUsageError}. Keep sums to 15 digits or safe integers: past that the hosts round at different moments.
-   * Never `ttl` or a key of an index.
+   * Adds to a number, in decimals (0.1 + 0.2 is 0.3); a missing attribute counts as 0. A non-number throws
+   * {@link TableUsageError}. Keep sums to 15 digits or safe integers: beyond that the hosts round differently.
+   * Never for `ttl` or a key of an index.
    */
   readonly add?: { readonly [attribute: string]: number };
   readonly remove?: readonly string[];
 }
 
-/** A condition that does not hold is a result, not an exception. */
+/** An unmet condition is a result, not an exception. */
 export type WriteResult = { readonly ok: true } | { readonly ok: false };
 /** `item`: the whole item after the update, even if it has expired. */
 export type UpdateResult = { readonly ok: true; readonly item: Item } | { readonly ok: false };
-/** `failed`: positions of the operations whose condition did not hold; empty if another writer was faster. */
+/** `failed`: positions of the operations whose condition was not met; empty if another writer was faster. */
 export type TransactResult = { readonly ok: true } | { readonly ok: false; readonly failed: readonly number[] };
 
 export type TransactOperation =
@@ -100,14 +103,14 @@ export type SortKeyRange =
   | { readonly greaterThan: string };
 
 export interface Query {
-  /** The partition: of the table, or of `index`. */
+  /** Partition key in the table or in `index`. */
   readonly pk: string;
   readonly sk?: SortKeyRange;
-  /** Index reads may lag behind writes by a moment on AWS; reads without it never do. */
+  /** Index reads may lag briefly behind writes on AWS; reads of the table never do. */
   readonly index?: IndexName;
   /** 1 to 1,000 items, default 100. */
   readonly limit?: number;
-  /** Opaque; from an earlier page of the same query, of which only `limit` may differ. It contains the key of an item. */
+  /** Opaque, from an earlier page of the same query (only `limit` may differ). It contains the key of an item. */
   readonly cursor?: string;
   /** Newest (greatest sort key) first. */
   readonly reverse?: boolean;
@@ -120,25 +123,33 @@ export interface Page {
 }
 
 /**
- * Reads never show expired items. Every method is linearizable for one item except reads of an index. Items with the same
+ * Reads never show expired items. Every method is linearizable for one item, except reads of an index. Items with the
+ * same
  * sort key in an index come in no particular order, but each once.
  *
  * Misuse (a bad key, a non-finite number, an item over 400 KB, 11 operations in a transaction, two operations on one
- * item, a foreign cursor) throws {@link TableUsageError}; it is always a fault of the caller.
+ * item, a foreign cursor) throws {@link TableUsageError}; it is always a bug of the caller.
  *
  * On AWS a request whose answer is lost is sent again: an `add` may then count twice, and a conditional `update` or
- * `delete` answer `{ ok: false }` to its own success (a conditional `put` recognises its item). Only `transact` is exactly
- * once: money moves there.
+ * `delete` may return `{ ok: false }` after its own success (a conditional `put` recognizes its item). Only `transact`
+ * is exactly
+ * once, so money uses it.
  */
 export interface Table {
-  /** All writers of the table are in this process, so what it has seen of an item stays true until it changes it. */
+  /**
+   * Set if all writers of the table are in this process, so that cached items stay valid until the process changes
+   * them.
+   */
   readonly isOfOneProcess?: true;
   get(key: Key): Promise<Item | undefined>;
-  /** At most 100 keys; answers in the order of the keys, `undefined` where there is no item. Doubled keys are allowed. */
+  /**
+   * Reads at most 100 keys; results are in the order of the keys, with `undefined` for missing items. Duplicate keys
+   * are allowed.
+   */
   batchGet(keys: readonly Key[]): Promise<(Item | undefined)[]>;
-  /** Replaces the whole item. */
+  /** Writes the item, replacing an existing one. */
   put(item: Item, condition?: Condition): Promise<WriteResult>;
-  /** Creates a missing item, unless the condition forbids it. */
+  /** Updates the item; creates a missing item unless the condition forbids it. */
   update(key: Key, changes: Changes, condition?: Condition): Promise<UpdateResult>;
   /** Deleting a missing item succeeds, unless the condition forbids it. */
   delete(key: Key, condition?: Condition): Promise<WriteResult>;
@@ -147,7 +158,7 @@ export interface Table {
   transact(operations: readonly TransactOperation[]): Promise<TransactResult>;
 }
 
-/** All pages of a query, item by item. */
+/** Yields the items of all pages of a query. */
 export async function* queryAll(table: Table, query: Query): AsyncGenerator<Item> {
   let cursor = query.cursor;
   do {
@@ -157,7 +168,7 @@ export async function* queryAll(table: Table, query: Query): AsyncGenerator<Item
   } while (cursor !== undefined);
 }
 
-/** {@link Table.batchGet} for any number of keys. */
+/** Reads any number of keys with {@link Table.batchGet}. */
 export async function getAll(table: Table, keys: readonly Key[]): Promise<(Item | undefined)[]> {
   return (await Promise.all(batchesOf(keys, MAX_BATCH_KEYS).map((batch) => table.batchGet(batch)))).flat();
 }

@@ -1,25 +1,25 @@
-/** Wakes the platform at the minutes of a schedule's cron expression. */
+/** Wakes the platform at the minutes that match the cron expression of a schedule. */
 export interface Timer {
   readonly workspaceId: string;
   /** A UUID. */
   readonly scheduleId: string;
-  /** Five fields, checked. */
+  /** Five fields, already validated. */
   readonly cronExpression: string;
   readonly timezone: string;
 }
 
 /**
- * Wakes the platform when a schedule is due. The table alone says which minutes are due: a timer that fires twice, late or
- * in vain does no harm, and a sweep finds schedules that no timer fired for.
+ * Wakes the platform when a schedule is due. The table decides which minutes are due: a timer that fires twice, late or
+ * in vain does no harm, and a sweep finds schedules whose timer did not fire.
  */
 export interface Timers {
-  /** Safe to repeat. */
+  /** Sets a timer; idempotent. */
   set(timer: Timer): Promise<void>;
-  /** Safe to repeat, and for a timer that was never set. */
+  /** Removes a timer; idempotent, and a no-op if it was never set. */
   remove(timer: Timer): Promise<void>;
   /**
-   * Sets the timers of `wanted` that are missing and removes all others. `wanted` may be slightly out of date, so `current`
-   * is asked for a schedule's timer before one is removed.
+   * Sets missing timers of `wanted` and removes all others. `wanted` may be slightly stale, so `current` is asked for
+   * the timer of a schedule before one is removed.
    */
   reconcile(
     wanted: () => AsyncIterable<Timer>,

@@ -1,9 +1,11 @@
 import type { Json } from '#core/base/json.ts';
 
-/** Servers of tools that authors name. They speak the Model Context Protocol (MCP) over its Streamable HTTP transport. */
+/**
+ * Tool servers that authors configure. They speak the Model Context Protocol (MCP) over its Streamable HTTP transport.
+ */
 export interface ToolServers {
   /**
-   * Opens a session and reads the list of the server's tools, once.
+   * Opens a session and reads the server's list of tools once.
    *
    * Throws {@link ToolServerFailure}, and the signal's reason once it is aborted.
    */
@@ -12,29 +14,29 @@ export interface ToolServers {
 
 export interface ToolServerAddress {
   readonly url: string;
-  /** Sent with every request, beside the protocol's own. */
+  /** Sent with every request, in addition to the protocol's own headers. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface ToolServerSession {
-  /** As they were when the session was opened, whatever the server changes later. */
+  /** The tools at the time the session was opened; later changes of the server are ignored. */
   readonly tools: readonly ServerTool[];
   /**
-   * Calls a tool; the request is sent once, whatever happens to it. Aborting the signal tells the server.
+   * Calls a tool; the request is never retried. Aborting the signal notifies the server.
    *
    * Throws {@link ToolServerFailure}, and the signal's reason once it is aborted.
    */
   call(tool: ServerTool, input: Readonly<Record<string, Json>>, signal: AbortSignal): Promise<ServerResult>;
-  /** Ends the session and every request of it. */
+  /** Ends the session and all its requests. */
   close(): Promise<void>;
 }
 
-/** A tool as its server describes it: nothing here is to be trusted. */
+/** A tool as its server describes it; untrusted. */
 export interface ServerTool {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Readonly<Record<string, unknown>>;
-  /** What the server says; absent if it says nothing. */
+  /** The server's own claim; absent if it makes none. */
   readonly isReadOnly?: boolean;
 }
 
@@ -48,10 +50,13 @@ export type ServerResultPart =
   /** An image, a sound or another file. */
   | { readonly type: 'file'; readonly mediaType: string; readonly bytes: Uint8Array };
 
-/** Why a server could not be used: a sentence that follows the server's name, without a full stop. Parts of it may come from the server. */
+/**
+ * Why a server could not be used: a predicate that follows the server's name, without a full stop. Parts of it may come
+ * from the server.
+ */
 export class ToolServerFailure extends Error {
   readonly code = 'TOOL_SERVER_FAILED';
-  /** Whether another attempt may succeed. */
+  /** Whether a retry may succeed. */
   readonly isTransient: boolean;
 
   constructor(message: string, { isTransient = false }: { readonly isTransient?: boolean } = {}) {

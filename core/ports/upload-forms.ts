@@ -5,9 +5,11 @@ export interface UploadForm {
 }
 
 /**
- * Signed forms. The holder of one uploads one blob without an API key and past the API: for files too large for a request.
+ * Signed upload forms, for files too large for a request. A form uploads one blob directly to the store, without an API
+ * key.
  *
- * A form is valid for one blob key, at most `maxBytes`, and until `expiresAt`. Sending it again replaces the blob. Answers
+ * A form is valid for one blob key, at most `maxBytes`, and until `expiresAt`. Sending it again replaces the blob.
+ * Answers
  * are 2xx, or 4xx with the reason in the body.
  */
 export interface UploadForms {

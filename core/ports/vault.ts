@@ -5,15 +5,16 @@
  */
 export interface Vault {
   /**
-   * Values of the `names` that exist.
+   * Returns the values of those `names` that exist.
    *
-   * @param areSomeEnough The caller can do with some of them: then a vault that keeps values in memory need not look for
-   * those that were not there a short time ago.
+   * @param areSomeEnough Whether the caller accepts a partial result: a vault that caches values in memory then does
+   * not look again for
+   * names that were missing a short time ago.
    */
   read(workspaceId: string, names: readonly string[], areSomeEnough?: boolean): Promise<Record<string, string>>;
   /**
-   * Creates or replaces one value; simultaneous writes of different names all survive.
-   * Throws {@link VaultFullError} when the workspace's vault would pass 64 KB.
+   * Creates or replaces one value; concurrent writes of different names are all kept.
+   * Throws {@link VaultFullError} if the workspace's vault would exceed 64 KB.
    */
   write(workspaceId: string, name: string, value: string): Promise<void>;
   /** Removing a missing value succeeds. */
@@ -25,7 +26,7 @@ export const MAX_SECRET_BYTES = 8192;
 
 const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Throws unless the id is safe as a file name and as part of a secret's name. Every adapter calls it first. */
+/** Throws unless the id is safe in a file name and in the name of a secret. Every adapter calls it first. */
 export function assertWorkspaceId(workspaceId: string): void {
   if (!WORKSPACE_ID.test(workspaceId)) {
     throw new Error(`a workspace id is 1 to 64 of A-Z a-z 0-9 _ -, not ${JSON.stringify(workspaceId.slice(0, 100))}`);
