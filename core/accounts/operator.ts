@@ -4,7 +4,7 @@ import { bearerOf } from '#core/http/bearer.ts';
 import type { HttpRequest } from '#core/http/message.ts';
 import type { OperatorKey } from '#core/ports/operator-key.ts';
 
-/** Throws UNAUTHORIZED for another key, and FORBIDDEN where there is none. */
+/** Throws UNAUTHORIZED for a wrong key, and FORBIDDEN if the operator has set none. */
 export async function checkOperator(
   { operatorKey }: { readonly operatorKey: OperatorKey },
   { headers }: Pick<HttpRequest, 'headers'>,

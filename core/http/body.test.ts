@@ -109,7 +109,7 @@ describe('JSON with more values than memory has room for', () => {
     const message = 'The body has more than 5,000,000 values: members of objects, elements of arrays.';
     const refused = expect.objectContaining({ code: 'DOCUMENT_TOO_LARGE', message });
     expect(() => parse(`[${'[],'.repeat(4_000_000)}0]`)).toThrow(refused);
-    // Not even valid JSON.
+    // The body is not even valid JSON.
     expect(() => parse('['.repeat(5_000_001))).toThrow(refused);
   });
 

@@ -6,7 +6,7 @@ import type { HttpRequest } from './message.ts';
 
 const MB = 1024 * 1024;
 
-/** Maximum size of a body, and a hint for larger ones. */
+/** Maximum size of a body, and a hint for clients that exceed it. */
 export interface BodyLimit {
   readonly bytes: number;
   /** @default - no hint */
@@ -22,10 +22,10 @@ const tooLarge = ({ bytes, hint }: BodyLimit): PlatformError => {
   );
 };
 
-/** What reading the body of a request takes. */
+/** Members of a request that are needed to read its body. */
 type BodyOf = Pick<HttpRequest, 'headers' | 'body' | 'bytes'>;
 
-/** The media type without parameters, lower case; empty when there is none. */
+/** Returns the media type without parameters, in lower case; empty if there is none. */
 export const mediaType = (request: Pick<HttpRequest, 'headers'>): string =>
   (request.headers.get('content-type') ?? '').split(';')[0]!.trim().toLowerCase();
 
@@ -42,7 +42,7 @@ export async function* boundedChunks(request: BodyOf, limit: BodyLimit): AsyncGe
 }
 
 /**
- * The JSON body; `undefined` when the body is empty.
+ * Reads a JSON body; `undefined` if the body is empty.
  *
  * Throws UNSUPPORTED_TYPE for another content type, INVALID_INPUT for invalid or too deep JSON, DOCUMENT_TOO_LARGE.
  */
@@ -62,7 +62,7 @@ export async function readJson(request: BodyOf, limit: BodyLimit): Promise<Json 
   return parseJson(bytes, 'The body');
 }
 
-/** Reads a body of known length at once, which costs half as much. */
+/** Reads a body of known length in one piece, which costs half as much. */
 export async function readBounded(request: BodyOf, limit: BodyLimit): Promise<Uint8Array> {
   const length = Number(request.headers.get('content-length') ?? Number.POSITIVE_INFINITY);
   if (!(length <= limit.bytes)) return Buffer.concat(await Array.fromAsync(boundedChunks(request, limit)));
@@ -74,8 +74,9 @@ export async function readBounded(request: BodyOf, limit: BodyLimit): Promise<Ui
 const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * An empty array takes three bytes in a body and ninety in memory. So many of them leave room for the rest of a call in a function of
- * 512 MB on AWS (docs/costs.md).
+ * An empty array takes three bytes in a body and ninety in memory. This number of values leaves memory for the rest of
+ * a call in
+ * a function of 512 MB on AWS (docs/costs.md).
  */
 const MAX_VALUES = 5_000_000;
 
@@ -103,9 +104,9 @@ export function parseJson(bytes: Uint8Array, what: string): Json {
 
 const [QUOTE, BACKSLASH, COMMA, ARRAY, OBJECT] = Buffer.from('"\\,[{');
 
-/** Whether JSON has more than `max` values, without parsing it; of other bytes it says anything. */
+/** Returns whether JSON has more than `max` values, without parsing it. For invalid JSON the result is arbitrary. */
 function hasMoreValues(bytes: Uint8Array, max: number): boolean {
-  // Each takes a byte at least, also in what is no valid JSON.
+  // Each value takes at least a byte, and each byte counts at most once.
   if (bytes.length <= max) return false;
   let values = 0;
   for (let at = 0; at < bytes.length; at++) {

@@ -2,16 +2,21 @@ import { hash } from 'node:crypto';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 
-/** What a listing is of: a workspace, which listing, its filter. A cursor of one is none of another. */
+/** Identity of a listing: workspace, kind of list, filter. A cursor is only valid for its own listing. */
 type Listing = readonly Json[];
 
 const digestOf = (listing: Listing): string => hash('sha256', JSON.stringify(listing), 'base64url').slice(0, 12);
 
-/** Text for a place of a listing. It is not secret: clients can read it, and `readCursor`'s caller checks its parts. */
+/**
+ * Encodes a position in a listing. It is not secret: clients can read it, and the caller of `readCursor` checks its
+ * parts.
+ */
 export const writeCursor = (listing: Listing, parts: readonly Json[]): string =>
   Buffer.from(JSON.stringify([digestOf(listing), ...parts])).toString('base64url');
 
-/** The place that `read` makes of a cursor's parts. Throws INVALID_INPUT for a cursor of another listing, or if `read` finds no place. */
+/**
+ * Decodes a cursor with `read`. Throws INVALID_INPUT for a cursor of another listing, or if `read` returns no position.
+ */
 export function readCursor<Place>(
   cursor: string,
   listing: Listing,

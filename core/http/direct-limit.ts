@@ -1,7 +1,7 @@
 import type { Config } from '#core/base/config.ts';
 import type { BodyLimit } from './body.ts';
 
-/** Limit of a request's own body, where the body and its uploads together may have `limit` bytes. */
+/** Limit of a request's own body, if the body and its uploads together may have `limit` bytes. */
 export function directLimit(config: Pick<Config, 'maxDirectBodyBytes'>, limit: number): BodyLimit {
   const bytes = config.maxDirectBodyBytes ?? limit;
   if (bytes >= limit) return { bytes: limit };

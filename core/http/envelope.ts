@@ -3,7 +3,8 @@ import type { HttpResponse } from './message.ts';
 import { requestIdOf } from './request-id.ts';
 
 /**
- * The error envelope (`docs/interface/errors.md#error-envelope`). The text of unexpected errors is only logged, under
+ * Builds the error envelope (`docs/interface/errors.md#error-envelope`). The text of unexpected errors is only logged,
+ * with
  * the request id.
  */
 export function errorEnvelope(error: unknown, requestUuid: string) {

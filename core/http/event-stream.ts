@@ -1,23 +1,23 @@
-/** Events that follow one sooner are sent together: each packet costs as much as its event. */
+/** Interval at which events are flushed: each packet costs as much as its event. */
 const PAUSE_MS = 10;
-/** Maximum of buffered text, so that a slow reader cannot fill the memory. */
+/** Maximum of buffered text, so that a slow reader cannot exhaust the memory. */
 const MAX_QUEUED_CHARACTERS = 1024 * 1024;
 
 /**
  * A stream of server-sent events (`docs/interface/calls.md#streams`): LF only, `event: NAME` and `data: TEXT` with one
  * space, a blank line after each. Writers never wait: once 1 MB is buffered, {@link EventStream.offer} drops further
- * events, so use it only for events that may be lost. A reader that leaves ends only the stream.
+ * events, so use it only for events that may be lost. If the reader disconnects, only the stream ends.
  */
 export class EventStream implements AsyncIterable<Uint8Array>, AsyncIterator<Uint8Array, undefined> {
   #queue: string[] = [];
   #queued = 0;
   #isEnded = false;
-  /** Its reader waits. */
+  /** Set while the reader waits for a chunk. */
   #take: ((result: IteratorResult<Uint8Array, undefined>) => void) | undefined;
   #isSending = false;
   #pause: NodeJS.Timeout | undefined;
 
-  /** Returns false if the buffer is full or the reader has left. */
+  /** Returns false if the buffer is full or the reader has disconnected. */
   offer(event: string, data: unknown): boolean {
     if (this.#queued > MAX_QUEUED_CHARACTERS || this.#isEnded) return false;
     this.#push(record(event, JSON.stringify(data)));
@@ -32,7 +32,7 @@ export class EventStream implements AsyncIterable<Uint8Array>, AsyncIterator<Uin
     this.#push(record(event, json));
   }
 
-  /** There is one reader. No generator, whose steps cost as much as an event. */
+  /** Supports one reader. Not a generator, whose steps cost as much as an event. */
   [Symbol.asyncIterator](): this {
     return this;
   }
@@ -57,7 +57,7 @@ export class EventStream implements AsyncIterable<Uint8Array>, AsyncIterator<Uin
     this.#queued += text.length;
     if (this.#take === undefined || this.#pause !== undefined || this.#isSending) return;
     this.#isSending = true;
-    // With what is told in the same step.
+    // Flushes together with other events of the same tick.
     queueMicrotask(this.#send);
   }
 

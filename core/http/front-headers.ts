@@ -1,6 +1,7 @@
 /**
- * What CloudFront adds to requests on AWS (`lib/constructs/web-front.ts`): a token that proves it is CloudFront, the client's address, and
- * its own name.
+ * Headers that CloudFront adds to requests on AWS (`lib/constructs/web-front.ts`): a token that authenticates
+ * CloudFront, the client's
+ * address, and the host name of CloudFront.
  */
 export const FRONT_HEADER = 'x-platform-front';
 export const VIEWER_HEADER = 'x-platform-viewer';

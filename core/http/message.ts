@@ -1,6 +1,7 @@
 /**
- * Headers of a request, by names in any case. Values of a repeated header are joined by commas, those of `Cookie` by
- * semicolons. A web `Headers` is one.
+ * Headers of a request, by case-insensitive name. Values of a repeated header are joined by commas, those of `Cookie`
+ * by
+ * semicolons. A web `Headers` satisfies it.
  */
 export interface RequestHeaders {
   get(name: string): string | null;
@@ -8,12 +9,12 @@ export interface RequestHeaders {
 }
 
 /**
- * A request, as far as the platform looks into it. A web `Request` is one; hosts have lighter ones, because the first `Request`
- * of a process loads Node's whole HTTP client, which takes 18 ms in Lambda.
+ * The part of a request that the platform uses. A web `Request` satisfies it; hosts use lighter objects, because the
+ * first `Request` of a process loads Node's complete HTTP client, which takes 18 ms in Lambda.
  */
 export interface HttpRequest {
   readonly method: string;
-  /** Only its path and query count: `https://host/agents?name=x` or `/agents?name=x`. */
+  /** Only its path and query are used: `https://host/agents?name=x` or `/agents?name=x`. */
   readonly url: string;
   readonly headers: RequestHeaders;
   /** Null for a request without a body. The body can be read once, from here or with {@link HttpRequest.bytes}. */
@@ -22,10 +23,10 @@ export interface HttpRequest {
   bytes(): Promise<Uint8Array>;
 }
 
-/** Chunks of a stream may be fewer or more than its writer made. */
+/** A stream may split or join the chunks of its writer. */
 export type ResponseBody = string | Uint8Array | AsyncIterable<Uint8Array> | null;
 
-/** An answer. Hosts add `Content-Length`, and leave out the body of an answer to HEAD. */
+/** An answer. Hosts add `Content-Length`, and omit the body of an answer to HEAD. */
 export interface HttpResponse {
   readonly status: number;
   /** Names in lower case. */
@@ -33,21 +34,24 @@ export interface HttpResponse {
   readonly body: ResponseBody;
 }
 
-/** Path and query of a request, as they were sent: percent-encoded, the query without its question mark. */
+/** Path and query of a request as they were sent: percent-encoded, the query without its question mark. */
 export interface Target {
   readonly path: string;
   readonly query: string;
 }
 
-/** What a URL parser leaves as it is: no fragment, nothing to encode, and no segments `.` and `..`, also as `%2e`. */
+/**
+ * Matches URLs that a parser would not change: no fragment, nothing to encode, and no segments `.` and `..`, even as
+ * `%2e`.
+ */
 const PLAIN = /^\/[!$&-;=@-Z_a-z~%]*(?:\?[!$%&(-;=?@-Z_a-z~]*)?$/;
 const DOT_SEGMENT = /\/(?:\.|%2e){1,2}(?:[/?]|$)/i;
 
-/** The target of a request in normal form (RFC 3986, section 6.2.2.3); `undefined` for a URL that is none. */
+/** Normalizes the target of a request (RFC 3986, section 6.2.2.3); `undefined` for an invalid URL. */
 export function targetOf(url: string): Target | undefined {
   let normal = url;
   if (!PLAIN.test(url) || DOT_SEGMENT.test(url)) {
-    // What begins with two slashes names no other host.
+    // With the prefix, two slashes at the beginning do not name another host.
     const parsed = URL.parse(url.startsWith('/') ? `http://host${url}` : url);
     if (parsed === null || !parsed.protocol.startsWith('http')) return undefined;
     normal = parsed.pathname + parsed.search;

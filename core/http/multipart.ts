@@ -15,15 +15,15 @@ export interface UploadedFile {
 
 export interface Multipart {
   readonly files: UploadedFile[];
-  /** Parts that are not files; of several with one name, the last. */
+  /** Parts that are not files; the last one wins if a name repeats. */
   readonly fields: Record<string, string>;
 }
 
-/** Reads a whole `multipart/form-data` body. Throws INVALID_INPUT for a malformed one, and DOCUMENT_TOO_LARGE. */
+/** Reads a complete `multipart/form-data` body. Throws INVALID_INPUT for a malformed one, and DOCUMENT_TOO_LARGE. */
 export async function readMultipart(request: HttpRequest, limit: BodyLimit): Promise<Multipart> {
   const files: UploadedFile[] = [];
   const fields: Record<string, string> = Object.create(null);
-  // Loaded on use: most requests are JSON, and each library makes a cold start longer.
+  // Loaded lazily: most requests are JSON, and each library makes a cold start longer.
   const { default: busboy } = await import('busboy');
   try {
     const parser = busboy({
@@ -34,7 +34,7 @@ export async function readMultipart(request: HttpRequest, limit: BodyLimit): Pro
     let refused: string | undefined;
     parser.on('file', (field, stream, info) => {
       const chunks: Buffer[] = [];
-      // The parser reports the same error below; without a listener it would end the process.
+      // The parser reports the same error below; without a listener it would crash the process.
       stream.on('error', () => {});
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () => {

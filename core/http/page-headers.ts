@@ -1,7 +1,8 @@
 /**
- * Headers of everything that browsers show: the pages of signing in and the files of the dashboard, on one machine and on CloudFront
- * (`docs/interface/sign-in.md#links-that-sign-in-once`). The policy lets in nothing from elsewhere, no script in the text of a page, and
- * no frame around it. Editors write their style into the page.
+ * Headers of all pages for browsers: the sign-in pages and the files of the dashboard, on one machine and on CloudFront
+ * (`docs/interface/sign-in.md#links-that-sign-in-once`). The policy allows no content from other sites, no inline
+ * scripts, and
+ * no framing. Inline styles are allowed because editors need them.
  */
 export const PAGE_HEADERS = {
   'content-security-policy':

@@ -8,8 +8,9 @@ const UNPRINTABLES = new RegExp(`[${UNPRINTABLE}]`, 'g');
 const REFUSED = 'must be one line of printable text: leave out line breaks, tabs and other control characters';
 
 /**
- * A name or title that people read, of at most `max` characters, without space around it. It may stand in a subject of an
- * e-mail, a line of a log or a column of a terminal, so it is one line (`docs/interface/identifiers.md#names`).
+ * Schema of a name or title for people, of at most `max` characters, without surrounding space. It may appear in the
+ * subject of an
+ * e-mail, in a log or in a column of a terminal, so it is one line (`docs/interface/identifiers.md#names`).
  */
 export const printableLine = (max: number) =>
   z
@@ -20,6 +21,6 @@ export const printableLine = (max: number) =>
     .regex(LINE, REFUSED)
     .refine((text) => text.isWellFormed(), REFUSED);
 
-/** A text that others chose, such as a name at a sign-in provider, as such a line; it may be empty. */
+/** Converts an external text, such as a name from a sign-in provider, to a printable line; the result may be empty. */
 export const asPrintableLine = (text: string, max: number): string =>
   text.replaceAll(UNPRINTABLES, ' ').trim().slice(0, max).toWellFormed();

@@ -4,7 +4,7 @@ import type { ErrorCode } from '#core/base/errors.ts';
 import type { HttpRequest } from './message.ts';
 
 /**
- * One row per operation of the API, as data. The router, the handler types, the AWS stacks, the OpenAPI document, the
+ * An operation of the API, as data. The router, the handler types, the AWS stacks, the OpenAPI document, the
  * typed client and two test suites read these rows, so each fact about a route is written once.
  */
 export interface Route {
@@ -14,45 +14,54 @@ export interface Route {
   /** Parameters as `{name}`. The caller must be a member of the workspace that `{workspace_id}` names. */
   readonly path: `/${string}`;
   readonly summary: string;
-  /** The deployed function that serves the route. Routes that need the same privileges share one. */
+  /** Deployed function that serves the route. Routes that need the same privileges share one. */
   readonly fn: FunctionName;
   /**
-   * `key`: a bearer API key. `optional`: the same, or nothing: the handler gets the caller if there is a key. `public`: nothing. `webhook`: the secret in the path. `instance`: the bearer token of a
-   * service's revision, for the platform's own runners; it opens one service and nothing else, so it has no scope.
-   * `signature`: a provider's, over the body; a wrong one is INVALID_INPUT. `operator`: the bearer key of the platform's
-   * operator, which opens nothing else. `sign-in`: what the body or the query holds; every attempt counts for its address. The handlers of the last
-   * five check it themselves.
+   * Authentication of the request:
+   * - `key`: a bearer API key
+   * - `optional`: a bearer API key or nothing; with a key, the handler gets the caller
+   * - `public`: nothing
+   * - `webhook`: the secret in the path
+   * - `instance`: the bearer token of a service revision, for the platform's own runners; it gives access to one
+   * service only, so it has no scope
+   * - `signature`: a provider's signature of the body; a wrong one is INVALID_INPUT
+   * - `operator`: the bearer key of the platform's operator, which is valid for these routes only
+   * - `sign-in`: credentials in the body or the query; every attempt counts against its address
+   *
+   * The handlers of the last five check the credentials themselves.
    */
   readonly auth: 'key' | 'optional' | 'public' | 'webhook' | 'instance' | 'signature' | 'operator' | 'sign-in';
   /** Whether agents may call it with their service keys. @default false */
   readonly agents?: boolean;
   /**
-   * The part of the workspace that the route opens to agents. An agent of another workspace needs a grant of it. Only with
+   * The part of the workspace that the route gives agents access to. An agent of another workspace needs a grant of it.
+   * Only with
    * `agents`. @default - none
    */
   readonly scope?: 'messages' | 'tasks';
   /**
-   * What a user's key must be allowed to do (`docs/interface/authentication.md#scopes`).
+   * Scope that a user's key needs (`docs/interface/authentication.md#scopes`).
    *
-   * @default - `read` for a GET and for a row with {@link changes}, `run` for other rows with `agents`, `manage` for the rest
+   * @default - `read` for a GET and for a row with {@link changes}, `run` for other rows with `agents`, `manage` for
+   * the rest
    */
   readonly keyScope?: Exclude<KeyScope, 'read'>;
   /**
-   * What a row with another method than GET changes, if that is nothing, or no more than how the caller itself is signed in. A
-   * key with the scope `read` may use it. `test/routes/read-keys.test.ts` watches what such rows store.
+   * Set for a row with another method than GET that changes nothing, or only the sign-in of the caller itself. A
+   * key with the scope `read` may use it. `test/routes/read-keys.test.ts` checks what such rows store.
    *
-   * @default - things of the workspace or of the user
+   * @default - the row changes data of the workspace or of the user
    */
   readonly changes?: 'nothing' | 'own sign-in';
-  /** Whether the row is about the user and not about one workspace: keys of one workspace are refused. @default false */
+  /** Whether the row concerns the user and not one workspace: keys of one workspace are refused. @default false */
   readonly ofUser?: boolean;
   /** Minimum role in the workspace. @default member */
   readonly role?: 'member' | 'owner';
-  /** A `POST`, `PUT` or `PATCH` that is served also while there is no space for anything new. @default false */
+  /** Whether a `POST`, `PUT` or `PATCH` is served even while there is no space for new data. @default false */
   readonly storesNothing?: boolean;
   /** Whether the route calls an agent: its admission then sets the rate limit headers. @default false */
   readonly admits?: boolean;
-  /** What the audit log keeps of a request (`docs/interface/audit.md`). @default - the path's parameters only */
+  /** What the audit log records of a request (`docs/interface/audit.md`). @default - the path's parameters only */
   readonly audit?: Audit;
   readonly request?: {
     readonly params?: z.ZodObject;
@@ -61,22 +70,23 @@ export interface Route {
     /** A JSON body of this shape, or bytes that the handler reads itself. */
     readonly body?: z.ZodType | RawBody;
   };
-  /** Status -> JSON shape, or bytes. Members that the shape does not name are removed from the answer. */
+  /** Status -> JSON shape, or bytes. Members that are not in the shape are removed from the answer. */
   readonly response: { readonly [status: number]: z.ZodType | RawBody };
-  /** Media types that the handler may answer instead of JSON, as {@link RawAnswer}. */
+  /** Media types that the handler may answer with instead of JSON, as {@link RawAnswer}. */
   readonly alsoRaw?: readonly string[];
-  /** Codes beyond {@link commonErrors}. */
+  /** Error codes in addition to {@link commonErrors}. */
   readonly errors?: readonly ErrorCode[];
   /**
-   * Whether it may take longer than 29 s or answer bytes, which a buffered API Gateway integration cannot. All routes of a
+   * Whether the route may take longer than 29 s or answer with bytes, which a buffered API Gateway integration cannot.
+   * All routes of a
    * function must agree.
    */
   readonly stream?: boolean;
 }
 
-/** Only members that can hold neither a secret nor content. */
+/** What the audit log records. List only members that can hold neither a secret nor content. */
 export interface Audit {
-  /** Members of the query and the body. */
+  /** Recorded members of the query and the body. */
   readonly request?: readonly string[];
   /** Member of the entry -> path of the member in the answer. */
   readonly response?: Readonly<Record<string, string>>;
@@ -84,7 +94,7 @@ export interface Audit {
   readonly byHandler?: boolean;
 }
 
-/** The row of an operation, for handlers that write their own audit entries. */
+/** Returns the row of an operation, for handlers that write their own audit entries. */
 export const rowOf = <Rows extends readonly Route[]>(rows: Rows, operation: Rows[number]['operationId']): Route =>
   rows.find(({ operationId }) => operationId === operation)!;
 
@@ -110,10 +120,10 @@ export const FUNCTION_NAMES = [
 ] as const;
 export type FunctionName = (typeof FUNCTION_NAMES)[number];
 
-/** A body that is not (only) JSON, or that the handler checks itself, with its media types. */
+/** A body with these media types that is not (only) JSON, or that the handler checks itself. */
 export interface RawBody {
   readonly raw: readonly string[];
-  /** Media type -> shape of its JSON, for the OpenAPI document alone. @default - any JSON value */
+  /** Media type -> shape of its JSON, only for the OpenAPI document. @default - any JSON value */
   readonly shapes?: Readonly<Record<string, z.ZodType>>;
   /** Whether a request may have no body. @default false */
   readonly optional?: boolean;
@@ -127,24 +137,24 @@ export interface RawAnswer {
   readonly content: Uint8Array | AsyncIterable<Uint8Array>;
 }
 
-/** Keeps the literal types of the rows, from which the handler and client types are made. */
+/** Keeps the literal types of the rows, from which the handler and client types are derived. */
 export const defineRoutes = <const Rows extends readonly Route[]>(rows: Rows): Rows => rows;
 
-/** Requests for health and the OpenAPI document touch no data, so they do not count against an address. */
+/** Requests for health and the OpenAPI document read no data, so they do not count against an address. */
 export const isCountedByAddress = (route: Route): boolean => route.fn !== 'meta';
 
-/** Whether the route is refused while there is no space for anything new. */
+/** Whether the route is refused while there is no space for new data. */
 export const stores = ({ method, storesNothing = false }: Route): boolean =>
   method !== 'GET' && method !== 'DELETE' && !storesNothing;
 
-/** What a row needs of a key. */
+/** Members of a row that decide which keys may use it. */
 export type KeyNeeds = Pick<Route, 'method' | 'agents' | 'keyScope' | 'changes' | 'ofUser'>;
 
-/** What a user's key must be allowed to do. */
+/** Returns the scope that a user's key needs. */
 export const keyScopeOf = ({ keyScope, method, agents, changes }: KeyNeeds): KeyScope =>
   keyScope ?? (method === 'GET' || changes !== undefined ? 'read' : agents ? 'run' : 'manage');
 
-/** Codes that every route with these features can answer. */
+/** Returns the error codes that every route with these properties can answer with. */
 export function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ['INTERNAL_ERROR'];
   if (isCountedByAddress(route)) codes.push('RATE_LIMITED');
@@ -157,7 +167,7 @@ export function commonErrors(route: Route): ErrorCode[] {
   return codes;
 }
 
-/** Names of the `{parameters}` of a path, in order. */
+/** Returns the names of the `{parameters}` of a path, in order. */
 export const pathParameters = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]!);
 
 type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
@@ -179,13 +189,13 @@ export interface Incoming<R extends Route = Route> {
   readonly body: Body<R>;
   /** The caller, its workspace and its role. */
   readonly caller: R['auth'] extends 'key' ? Caller : R['auth'] extends 'optional' ? Caller | undefined : undefined;
-  /** A fresh UUID for this request; {@link requestIdOf} shows it. A call's run has this id. */
+  /** A new UUID for this request, shown as {@link requestIdOf}. A call's run has this id. */
   readonly requestUuid: string;
-  /** The client's, if the host knows it. */
+  /** Address of the client, if the host knows it. */
   readonly address?: string;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
-  /** Headers that the response gets, also if it is an error. */
+  /** Headers of the response, even if it is an error. */
   readonly responseHeaders: Record<string, string>;
   /** The request itself, for raw bodies. */
   readonly request: HttpRequest;
@@ -200,8 +210,9 @@ export type Outgoing<R extends Route> =
         readonly status: Status;
         readonly body: ResponseBody<R['response'][Status]>;
         /**
-         * What the body of this row depends on alone, and never on the caller. While it lives, and if it is frozen, the text of
-         * the body is made once; a getter `body` is called once, too.
+         * Object that alone determines the body of this row, independently of the caller. If it is frozen, the text of
+         * the body is
+         * cached for its lifetime; a getter `body` is called once, too.
          */
         readonly bodyOf?: object;
         readonly headers?: Readonly<Record<string, string>>;

@@ -4,7 +4,7 @@ import { LLM_PROVIDERS, type LlmProvider, type LlmRequest } from '#core/ports/ll
 import { either, keySecrets, type ModelWishes, PROVIDERS, providersOf } from './providers.ts';
 import { type Access, accessTo, mappedModel, transportOf } from './transports.ts';
 
-/** A model to ask, with the key for it and the way to it. */
+/** A model to ask, with its key and transport. */
 export type ModelChoice = Pick<LlmRequest, 'provider' | 'model' | 'apiKey' | 'transport'>;
 
 /** A caller's `llm_credentials`. */
@@ -15,11 +15,12 @@ interface Credentials {
 }
 
 /**
- * The models to run an agent with, each with a key: the one that the caller asks for, else one for each of the agent's
- * providers that the workspace has a key for, or that needs none, to fall back on.
+ * Returns the models to run an agent with, each with a key: the one that the caller requests, or else a list to fall
+ * back on, with one
+ * model for each of the agent's providers that needs no key or that the workspace has a key for.
  *
- * Throws LLM_KEY_REQUIRED when there is no key for any, INVALID_INPUT for a wish that the agent or the platform does not
- * allow and for a wrong address beside a key, UNPROCESSABLE when the agent's own model is no model id or not to be had.
+ * Throws LLM_KEY_REQUIRED if no model has a key, INVALID_INPUT for a request that the agent or the platform does not
+ * allow and for an invalid address of a key, UNPROCESSABLE if the agent's own model is invalid or unavailable.
  */
 export async function chooseModels(
   { vault, config, modelTable }: Pick<Deps, 'vault' | 'config' | 'modelTable'>,
@@ -28,7 +29,7 @@ export async function chooseModels(
   const supported = providersOf(wishes, config);
   const wanted = wantedProvider(credentials, supported);
   const providers = wanted === undefined ? supported : [wanted];
-  // Their key is for the provider itself, and never goes to an address of the workspace.
+  // The caller's key is for the provider itself, and is never sent to an address of the workspace.
   const own = wanted !== undefined && credentials.api_key ? { [wanted]: { apiKey: credentials.api_key } } : undefined;
   const [keys] = await Promise.all([own ?? readKeys(vault, workspaceId, providers), modelTable.refresh()]);
   const choices: ModelChoice[] = [];
@@ -40,14 +41,14 @@ export async function chooseModels(
     const choice = choiceOf(provider, access, { wishes, asked });
     if ('problem' in choice) unmapped ??= choice.problem;
     else choices.push(choice);
-    // Another provider does not have the model that the caller named.
+    // No fallback: another provider does not have the model that the caller named.
     if (unmapped !== undefined && asked !== undefined) throw unmapped;
   }
   if (choices.length === 0) throw unmapped ?? keyRequired(providers);
   return choices;
 }
 
-/** The model of a provider, or why it cannot be had there. */
+/** Returns the model of a provider, or an error if it is unavailable there. */
 function choiceOf(
   provider: LlmProvider,
   access: Access,
@@ -60,7 +61,7 @@ function choiceOf(
   return { problem: isNotReached(provider, model, { access, isAsked: asked !== undefined }) };
 }
 
-/** The caller's provider: named, or told by the form of the key, or the model's. */
+/** Determines the caller's provider: named explicitly, or from the format of the key or the model id. */
 function wantedProvider(
   { api_key, provider, model }: Credentials,
   supported: readonly LlmProvider[],
@@ -91,7 +92,7 @@ const providerOfKey = (key: string): LlmProvider | undefined =>
 
 type Keys = { readonly [Provider in LlmProvider]?: { readonly apiKey: string; readonly address?: string } };
 
-/** The keys of a workspace, and the addresses that they are for: one request for both. */
+/** Reads the keys of a workspace and their addresses in one request. */
 async function readKeys(vault: Deps['vault'], workspaceId: string, providers: readonly LlmProvider[]): Promise<Keys> {
   const secrets = providers.flatMap((provider) => PROVIDERS[provider].key ?? []);
   if (secrets.length === 0) return {};
@@ -120,11 +121,11 @@ function keyRequired(providers: readonly LlmProvider[]): PlatformError {
   );
 }
 
-/** The model of a provider for callers who name none. */
+/** Default model of a provider, for callers that name none. */
 export const defaultModel = (provider: LlmProvider, { default_models }: ModelWishes): string =>
   default_models[provider] ?? PROVIDERS[provider].defaultModel;
 
-/** Caller, agent, platform: the first that names one (`docs/interface/calls.md#models`). */
+/** Chooses the first model that caller, agent or platform names, in this order (`docs/interface/calls.md#models`). */
 function modelFor(
   provider: LlmProvider,
   { default_models }: ModelWishes,

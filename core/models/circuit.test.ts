@@ -56,7 +56,7 @@ describe('a circuit', () => {
     await clock.advance(15_000);
     circuits.begin('ws-1', CLAUDE)('answered');
     expect(isOpen()).toBe(false);
-    // It begins anew.
+    // The count starts anew.
     requests(4, 'failed');
     expect(isOpen()).toBe(false);
   });
@@ -136,7 +136,7 @@ describe('questions', () => {
         onFailure: () => {},
         onSkip: (from, to) => skipped.push(`${from.provider} ${to.provider}`),
       });
-    /** Who answered, or how the last one failed; and who was asked. */
+    /** Returns the model that answered, or the last error, and the models that were asked. */
     const answerer = async (...models: ModelChoice[]) => {
       const before = server.requests.length;
       const who = await ask(models).then(
@@ -148,14 +148,14 @@ describe('questions', () => {
     return { clock, skipped, ask, answerer };
   }
 
-  /** Lets all requests with the key of a model fail. */
+  /** Makes all requests with the key of a model fail. */
   const fail = ({ apiKey }: ModelChoice, turn: ScriptedTurn = { status: 529 }) =>
     server.script({ key: apiKey, turns: [{ ...turn, times: 1000 }] });
 
   test('go straight to the next provider while the first one fails, and come back to it', async () => {
     const { clock, skipped, answerer } = prepare();
     fail(CLAUDE);
-    // The fifth failure is in the third question.
+    // The fifth failure occurs in the third question.
     for (let i = 0; i < 3; i++) {
       expect(await answerer(CLAUDE, GPT)).toEqual(['openai', 'anthropic', 'anthropic', 'openai']);
     }

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import type { Clock } from '#core/ports/clock.ts';
 import type { ModelChoice } from './choose.ts';
 
-/** Failures without an answer in between that open a circuit, and the time in which they count together. */
+/** Consecutive failures within a period that open a circuit. */
 const FAILURES = 5;
 const WINDOW_MS = 30_000;
-/** How long an open circuit sends requests elsewhere before it lets one through. */
+/** How long an open circuit diverts requests before it lets a probe through. */
 const OPEN_MS = 15_000;
-/** Circuits that are remembered: callers choose models. */
+/** Maximum number of circuits in memory, because callers choose models. */
 const MAX_CIRCUITS = 1000;
 
-/** How a request ended, for its circuit: `given-up` says nothing of the provider. */
+/** Outcome of a request for its circuit: `given-up` means nothing about the provider. */
 export type Outcome = 'answered' | 'failed' | 'given-up';
 
 interface Circuit {
@@ -32,8 +32,9 @@ export function circuitsOf(clock: Clock): Circuits {
 }
 
 /**
- * Circuit breakers, one for each model, way to it and key of a workspace (`docs/interface/transports.md#circuit`). They only
- * advise: a caller that has no other model asks anyway. Only what fails is remembered.
+ * Circuit breakers, one for each combination of workspace, model, transport and key
+ * (`docs/interface/transports.md#circuit`). They are only
+ * advice: a caller without another model asks anyway. Only failures are stored.
  */
 export class Circuits {
   readonly #clock: Clock;
@@ -43,14 +44,16 @@ export class Circuits {
     this.#clock = clock;
   }
 
-  /** Whether to ask another model: this one failed lately, and its probe is not due, or is under way. */
+  /**
+   * Returns whether to ask another model, because this one failed recently and its probe is not due, or is in flight.
+   */
   isOpen(workspaceId: string, choice: ModelChoice): boolean {
     if (this.#circuits.size === 0) return false;
     const { openUntil, isProbing } = this.#circuits.get(keyOf(workspaceId, choice)) ?? {};
     return openUntil !== undefined && (isProbing === true || this.#clock.now() < openUntil);
   }
 
-  /** Begins a request. Call the result once it has ended. */
+  /** Begins a request. Call the returned function when it has ended. */
   begin(workspaceId: string, choice: ModelChoice): (outcome: Outcome) => void {
     const circuit = this.#circuits.size === 0 ? undefined : this.#circuits.get(keyOf(workspaceId, choice));
     const isProbe = circuit?.openUntil !== undefined && !circuit.isProbing && this.#clock.now() >= circuit.openUntil;
@@ -67,7 +70,7 @@ export class Circuits {
   #fail(key: string, isProbe: boolean): void {
     const now = this.#clock.now();
     const circuit = this.#circuits.get(key) ?? { failures: [], isProbing: false };
-    // The newest come last.
+    // Reinserted, to keep the newest last.
     this.#circuits.delete(key);
     this.#circuits.set(key, circuit);
     if (this.#circuits.size > MAX_CIRCUITS) this.#circuits.delete(this.#circuits.keys().next().value!);
@@ -77,7 +80,7 @@ export class Circuits {
   }
 }
 
-/** A hash: keys are not kept. */
+/** Uses a hash, so that keys are not stored. */
 const keyOf = (workspaceId: string, { provider, model, transport, apiKey }: ModelChoice): string =>
   createHash('sha256')
     .update(JSON.stringify([workspaceId, provider, model, transport, apiKey]))

@@ -5,13 +5,13 @@ import type { ModelFacts } from '#core/ports/model-table.ts';
 import type { ModelChoice } from './choose.ts';
 import { either, PROVIDERS } from './providers.ts';
 
-/** A file for a model, with what its provider limits. */
+/** A file for a model, with the properties that providers limit. */
 export interface ModelFile extends LlmFile {
   readonly kind: 'image' | 'pdf' | 'audio';
-  /** As its sender called it: for errors. */
+  /** Name that the sender gave it, for error messages. */
   readonly title: string;
   readonly size?: ImageSize;
-  /** Of a PDF, as far as it shows them. */
+  /** Number of pages of a PDF, as far as they can be counted. */
   readonly pages?: number;
 }
 
@@ -22,11 +22,11 @@ const KIND_NAMES = { image: 'images', pdf: 'PDF', audio: 'audio' };
 
 export interface FileProblem {
   readonly code: 'UNSUPPORTED_TYPE' | 'DOCUMENT_TOO_LARGE';
-  /** Names the file, the provider and its limit. */
+  /** Message that names the file, the provider and the limit. */
   readonly message: string;
 }
 
-/** Why these files cannot be part of one request to the model; `undefined` if they can. */
+/** Returns why these files cannot be part of one request to the model; `undefined` if they can. */
 export function fileProblem(
   { provider, model, transport }: Pick<ModelChoice, 'provider' | 'model' | 'transport'>,
   { inputs, window = Number.POSITIVE_INFINITY }: ModelFacts,
@@ -78,11 +78,13 @@ export function fileProblem(
 const unsupported = (message: string): FileProblem => ({ code: 'UNSUPPORTED_TYPE', message });
 const tooLarge = (message: string): FileProblem => ({ code: 'DOCUMENT_TOO_LARGE', message });
 
-/** The sender's name of a file in quotes, on one line. */
+/** Returns the sender's file name in quotes, on one line. */
 export const shownName = (title: string): string =>
   JSON.stringify(title.length > 100 ? `${title.slice(0, 99)}…` : title);
 
-/** A file of this type for a model; `undefined` if no model takes it as it is. `path` names it safely. */
+/**
+ * Returns a file of this type for a model; `undefined` if no model accepts the type unchanged. `path` is a safe name.
+ */
 export function modelFileOf(
   bytes: Uint8Array,
   { kind, mediaType }: FileType,
@@ -91,7 +93,7 @@ export function modelFileOf(
   if (kind === 'text' || kind === 'other') return undefined;
   const name = path.slice(path.lastIndexOf('/') + 1);
   return {
-    // OpenAI looks at the extension, too.
+    // OpenAI also checks the extension.
     name: kind === 'pdf' && !/\.pdf$/i.test(name) ? `${name}.pdf` : name,
     mediaType,
     bytes,

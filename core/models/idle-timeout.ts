@@ -2,13 +2,13 @@ import type { Clock } from '#core/ports/clock.ts';
 import { LlmFailure, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
 import { PROVIDERS } from './providers.ts';
 
-/** To connect and send the request (`docs/interface/calls.md#tries`). */
+/** Timeout to connect and send the request (`docs/interface/calls.md#tries`). */
 const SEND_MS = 30_000;
-/** Sending files takes longer: they have time for a line of about a megabit a second. */
+/** Extra time for files, for a connection of about a megabit per second. */
 const FILE_BYTES_PER_MS = 128;
 /**
- * Sends a request with `send`, and gives it up with a transient {@link LlmFailure} when its provider is silent for too
- * long. A provider that answers as a whole may be silent until its answer begins.
+ * Sends a request with `send`, and aborts it with a transient {@link LlmFailure} if the provider is silent for too
+ * long. A provider that does not stream may be silent until its answer begins.
  */
 export async function withIdleTimeout<Answer>(
   clock: Clock,
@@ -25,7 +25,7 @@ export async function withIdleTimeout<Answer>(
   let stage: 'sending' | 'sent' | 'received' = 'sending';
   let since = clock.now();
   const onSign = (sign: 'sent' | 'received'): void => {
-    // A provider may answer before it has read everything.
+    // A provider may answer before it has read the whole request.
     if (stage !== 'received') stage = sign;
     since = clock.now();
   };

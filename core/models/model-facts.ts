@@ -29,14 +29,17 @@ const factsSchema = z.strictObject({
 /** Model id -> facts. */
 export type ModelFactsById = Readonly<Record<string, ModelFacts>>;
 
-/** More than all providers have. Each may become an attribute of a day's sums (`core/runs/usage/costs.ts`), which have a limit of size. */
+/**
+ * More than all providers have. The number is limited because each may become an attribute of a day's totals
+ * (`core/runs/usage/costs.ts`).
+ */
 const MAX_MODELS = 2000;
-/** At most this many problems are named: the text is for a line of the log. */
+/** Maximum number of problems in the message, which is one line of the log. */
 const MAX_PROBLEMS = 3;
 
 /**
- * A table of models from its JSON text (`docs/models.md#the-table`). Throws an Error that names the members that are
- * wrong, and the reason.
+ * Parses a table of models from JSON text (`docs/models.md#the-table`). Throws an Error that names each wrong member
+ * and the reason.
  */
 export function parseModels(text: string): ModelFactsById {
   let value: unknown;

@@ -2,10 +2,10 @@ import { EFFORTS, type Effort, LLM_PROVIDERS, type LlmProvider, type LlmRequest 
 import type { ModelFacts } from '#core/ports/model-table.ts';
 import { PROVIDERS } from './providers.ts';
 
-/** What an author may say about thinking (`docs/models.md#settings`). */
+/** Effort values that an author may set (`docs/models.md#settings`). */
 export const SETTING_EFFORTS = ['none', 'low', 'medium', 'high', 'max'] as const satisfies readonly Effort[];
 
-/** How a model is asked (`docs/models.md#settings`). */
+/** Settings of requests to a model (`docs/models.md#settings`). */
 export interface ModelSettings {
   readonly effort?: (typeof SETTING_EFFORTS)[number];
   /** Thoughts included. */
@@ -26,13 +26,13 @@ export const SETTINGS = [
 ] as const satisfies readonly (keyof ModelSettings)[];
 export type SettingName = (typeof SETTINGS)[number];
 
-/** Settings of an agent: those below the name of a provider come before the others, for models of that provider. */
+/** Settings of an agent. Settings under a provider's name override the general ones for its models. */
 export type AgentSettings = ModelSettings & { readonly [Provider in LlmProvider]?: ModelSettings } & {
-  /** Those that a call may set. @default - none */
+  /** Settings that a call may override. @default - none */
   readonly callers_may_set?: readonly SettingName[];
 };
 
-/** The caller's, the provider's, the agent's: the first that has a setting. */
+/** Merges settings: the caller's override the provider's, which override the agent's general ones. */
 export const settingsFor = (
   provider: LlmProvider,
   own: AgentSettings | null | undefined,
@@ -42,18 +42,19 @@ export const settingsFor = (
   return { ...Object.fromEntries(common), ...own?.[provider], ...callers };
 };
 
-/** Members of {@link AgentSettings} beside the settings for all providers. */
+/** Members of {@link AgentSettings} other than the general settings. */
 const NO_SETTINGS: ReadonlySet<string> = new Set(['callers_may_set', ...LLM_PROVIDERS]);
 
-/** The part of a request that settings decide, and what of them the model does not take: sentences. */
+/** Settings of a request, and sentences about those that the model does not support. */
 export interface FittedSettings {
   readonly request: Pick<LlmRequest, 'effort' | 'temperature' | 'stop' | 'seed' | 'parallelToolCalls'>;
   readonly warnings: readonly string[];
 }
 
 /**
- * Settings as a model takes them: an effort that it does not have becomes the next lower one, and what it refuses is left
- * out. Of a hosted model that is not in the table, nothing is known: a newer one refuses more than it takes.
+ * Adapts settings to a model: an unsupported effort becomes the next lower one, and other unsupported settings are
+ * omitted. A hosted model that is not in the table has no known facts; newer models refuse more settings than they
+ * accept.
  */
 export function fitSettings(
   { provider, model }: { readonly provider: LlmProvider; readonly model: string },
@@ -85,7 +86,7 @@ export function fitSettings(
   };
 }
 
-/** The one that was asked for, else the next lower one, else the lowest. */
+/** Returns the requested effort, else the next lower one, else the lowest. */
 function nearestEffort(wanted: Effort, taken: readonly Effort[]): Effort | undefined {
   const rank = (effort: Effort): number => EFFORTS.indexOf(effort);
   const sorted = taken.toSorted((a, b) => rank(a) - rank(b));

@@ -12,7 +12,7 @@ const HOUR = 3_600_000;
 const MILLION: LlmUsage = { inputTokens: 1_000_000, outputTokens: 100_000 };
 const SMALL: LlmUsage = { inputTokens: 1000, outputTokens: 1000 };
 
-/** A table on a clock; `texts` are what its source answers, one a reading, errors included. */
+/** A table with a fake clock; `texts` are successive results of its source, including errors. */
 function prepare({ at = TODAY, texts }: { at?: number; texts?: (string | Error)[] } = {}) {
   const clock = new ManualClock(at);
   const lines: [string, Record<string, unknown> | undefined][] = [];
@@ -66,7 +66,7 @@ describe('the built-in table', () => {
         'thoughts',
         ...(id === 'llama3.2' ? [] : ['window', 'max_output']),
       ];
-      // Not every provider says from where on it caches.
+      // Not all providers document their minimum for caching.
       const { cache_from = 1024, ...others } = facts;
       expect(Object.keys(others).toSorted(), id).toEqual(members.toSorted());
       expect(cache_from, id).toBeLessThanOrEqual(4096);

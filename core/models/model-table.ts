@@ -6,24 +6,24 @@ import { PROVIDERS, withoutEdition } from './providers.ts';
 
 /** An operator's table, as the host reads it. */
 export interface ModelSource {
-  /** For the log: without what may be secret in an address. */
+  /** Name for the log, without the parts of an address that may be secret. */
   readonly name: string;
-  /** The JSON text; rejects with an Error whose message says why it cannot be had. */
+  /** Returns the JSON text; rejects with an Error whose message says why it cannot be read. */
   readonly read: () => Promise<string>;
 }
 
 interface ModelTableOptions extends Pick<Deps, 'clock' | 'log' | 'background'> {
   /** `PLATFORM_MODELS`. @default - only the platform's own table */
   readonly source?: ModelSource;
-  /** The platform's own table, by the ids of models. @default - `models.json`, from the first `refresh` on */
+  /** The platform's table, by model id. @default - `models.json`, from the first `refresh` on */
   readonly builtIn?: Readonly<Record<string, ModelFacts>>;
 }
 
 const HOUR_MS = 3_600_000;
-/** Callers choose ids: what is remembered of them is bounded. */
+/** Maximum number of ids in memory, because callers choose them. */
 const MAX_UNPRICED = 100;
 
-/** {@link ModelTable} of `models.json` and an operator's source. */
+/** {@link ModelTable} that layers an operator's source over `models.json`. */
 export class LayeredModelTable implements ModelTable {
   readonly #options: ModelTableOptions;
   #facts: ReadonlyMap<string, ModelFacts>;
@@ -74,7 +74,7 @@ export class LayeredModelTable implements ModelTable {
     await this.#first;
   }
 
-  /** On use: most functions of a deployed platform ask no models. */
+  /** Loaded lazily: most functions of a deployed platform ask no models. */
   async #loadBuiltIn(): Promise<ReadonlyMap<string, ModelFacts>> {
     const { default: builtIn } = await import('./models.json', { with: { type: 'json' } });
     this.#facts = new Map(Object.entries(builtIn as Record<string, ModelFacts>));
@@ -84,7 +84,7 @@ export class LayeredModelTable implements ModelTable {
   async #read({ name, read }: ModelSource): Promise<void> {
     try {
       const text = await read();
-      // Loaded on use: few operators have a table of their own.
+      // Loaded lazily: few operators have their own table.
       const { parseModels } = await import('./model-facts.ts');
       const own = Object.entries(parseModels(text));
       const facts = new Map(await this.#builtIn);
@@ -105,7 +105,7 @@ export class LayeredModelTable implements ModelTable {
   }
 }
 
-/** Of the prices of the newest day that has begun, that of the highest band that the request is above. */
+/** Selects, among the prices of the latest day that has begun, the highest band that applies to the request. */
 function priceFor(prices: readonly ModelPrice[], day: string, inputTokens: number): ModelPrice | undefined {
   const begun = prices.filter(({ from = '' }) => from <= day);
   const newest = begun.reduce((latest, { from = '' }) => (from > latest ? from : latest), '');

@@ -5,10 +5,10 @@ import { ollama } from './providers/ollama.ts';
 import { openai } from './providers/openai.ts';
 import type { ProviderRow, ProviderUrls } from './providers/row.ts';
 
-/** One row for each provider of models. */
+/** Properties of each model provider. */
 export const PROVIDERS: { readonly [Provider in LlmProvider]: ProviderRow } = { anthropic, openai, gemini, ollama };
 
-/** What answers a request, for messages. */
+/** Returns the name of the service that answers a request, for messages. */
 export function answererOf({ provider, transport }: Pick<LlmRequest, 'provider' | 'transport'>): string {
   const { title, key } = PROVIDERS[provider];
   switch (transport?.via) {
@@ -26,7 +26,7 @@ export function answererOf({ provider, transport }: Pick<LlmRequest, 'provider' 
 /** Suffixes of editions of the same model: `-20251001`, `-2025-08-07`, `-latest`. */
 const EDITION = /-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$/;
 
-/** The id of the model that a dated id is an edition of. */
+/** Removes the edition from a dated model id. */
 export const withoutEdition = (model: string): string => model.replace(EDITION, '');
 
 /** The part of an agent's definition that chooses models. */
@@ -36,20 +36,23 @@ export interface ModelWishes {
   readonly default_models: Readonly<Record<string, string>>;
 }
 
-/** The providers that an agent may use on this host, in the agent's order. `any` means all, in the order of the list. */
+/**
+ * Returns the providers that an agent may use on this host, in the agent's order. `any` means all, in the order of the
+ * list.
+ */
 export function providersOf({ supported_providers }: ModelWishes, config: ProviderUrls): LlmProvider[] {
   const named = supported_providers.flatMap((name) => (name === 'any' ? LLM_PROVIDERS : [name]));
   return [...new Set(named)].filter((provider) => config[PROVIDERS[provider].urlSetting] !== undefined);
 }
 
-/** Names of the secrets that hold these providers' keys; providers without keys have none. */
+/** Returns the names of the secrets with the keys of these providers, without providers that need no key. */
 export const keySecrets = (providers: readonly LlmProvider[]): string[] =>
   providers.flatMap((provider) => PROVIDERS[provider].key?.secret ?? []);
 
-/** The provider whose key the secret of this name holds. */
+/** Returns the provider whose key is stored in the secret of this name. */
 export const providerOfSecret = (name: string): LlmProvider | undefined =>
   LLM_PROVIDERS.find((provider) => PROVIDERS[provider].key?.secret === name);
 
-/** `a, b or c`. */
+/** Joins names as `a, b or c`. */
 export const either = (names: readonly string[]): string =>
   names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`;

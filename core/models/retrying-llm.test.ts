@@ -115,13 +115,13 @@ describe.each(LLM_PROVIDERS.flatMap((provider) => [false, true].map((isStreamed)
         server.queue({ text: TEXT, hangAfter }, { text: 'second' });
         const { ask, clock, spent, signs } = prepare({ seconds: 400 });
         const answered = ask([provider], { isStreamed });
-        // The answer's beginning arrives: its headers, then its events at once.
+        // The beginning of the answer arrives: its headers, then its events immediately.
         const begun = ['sent', 'received', ...(hangAfter > 0 ? ['received'] : [])];
         await expect.poll(() => signs).toEqual(begun);
         await clock.advance(limit - 1000);
         expect(server.asked).toBe(1);
         await clock.advance(1000);
-        // A whole answer is looked at now and then only.
+        // An answer that is not streamed is checked at intervals.
         if (!isStreamed) await clock.advance(limit);
         expect((await answered).answer.text).toBe('second');
         expect(server.asked).toBe(2);
@@ -281,7 +281,7 @@ test('a provider that does not take the request is given up after 30 seconds', a
   });
   const url = `http://127.0.0.1:${(deaf.address() as AddressInfo).port}/v1`;
   const { ask, clock, nexts } = prepare({ seconds: 46, settings: { PLATFORM_ANTHROPIC_URL: url } });
-  // More than the machine takes for a program that does not read.
+  // More than the socket buffers hold while the server does not read.
   const answered = ask(['anthropic'], { text: 'x'.repeat(32 * 1024 * 1024) }).catch((error: Error) => error);
   await expect.poll(() => sockets.length).toBe(1);
   await clock.advance(29_000);

@@ -4,45 +4,45 @@ import type { ModelChoice } from './choose.ts';
 import { type Circuits, circuitsOf, type Outcome } from './circuit.ts';
 import { withIdleTimeout } from './idle-timeout.ts';
 
-/** Requests to one model for one question (`docs/interface/calls.md#tries`). */
+/** Maximum requests to one model for one question (`docs/interface/calls.md#tries`). */
 const TRIES = 4;
-/** The same if another model can be asked, or if the answer was no answer. */
+/** Maximum requests if another model can be asked, or if the answer was unreadable. */
 const FEW_TRIES = 2;
-/** Requests of one run that repeat another one. */
+/** Maximum retries per run. */
 const REPEATS_PER_RUN = 8;
-/** Waits are chosen at random below a limit, which begins with the first of these and doubles up to the second. */
+/** Random backoff below a limit that starts at the first value and doubles up to the second. */
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8_000;
-/** A provider that wants a longer wait is not waited for. */
+/** If a provider asks for a longer wait, the request is not retried. */
 const LONGEST_GIVEN_WAIT_MS = 20_000;
-/** What an answer needs at least: no wait ends later than this before the deadline. */
+/** Minimum time for an answer: a wait must end at least this long before the deadline. */
 const ANSWER_MS = 15_000;
 
-/** The part of a request that is about what is asked. */
+/** The part of a request that does not depend on the model. */
 export type Question = Omit<
   LlmRequest,
   'provider' | 'model' | 'transport' | 'apiKey' | 'signal' | 'onSign' | 'onBroken'
 >;
 
-/** What follows a failed request: the same model after a wait, another model at once, or nothing. */
+/** What follows a failed request: a retry with the same model after a wait, another model immediately, or nothing. */
 export type NextTry = { readonly waitMs: number } | { readonly other: ModelChoice } | undefined;
 
 export interface Asking {
   readonly signal: AbortSignal;
   /** Called for each request. */
   readonly question: (choice: ModelChoice) => Question;
-  /** Whether the question may be asked again, after a failure: not if someone saw a part of the answer, which stands. */
+  /** Whether the question may be asked again after a failure. False if a part of the answer was already shown. */
   readonly mayRepeat: () => boolean;
   readonly onStart: (choice: ModelChoice) => void;
-  /** Called when a model is passed over because it failed too often lately (`docs/interface/transports.md#circuit`). */
+  /** Called when a model is skipped because its circuit is open (`docs/interface/transports.md#circuit`). */
   readonly onSkip: (choice: ModelChoice, other: ModelChoice) => void;
-  /** @param spent Tokens of the broken answer, by estimate. */
+  /** @param spent Estimated tokens of the broken-off answer. */
   readonly onFailure: (choice: ModelChoice, error: unknown, spent: LlmUsage | undefined, next: NextTry) => void;
 }
 
 /**
- * The port `llm` for one run, with the patience that providers need: failures that may pass are tried again, and silent
- * providers are given up. The only place that asks again (`docs/interface/calls.md#tries`).
+ * Wraps the port `llm` for one run: transient failures are retried, and silent providers time out. All retries of model
+ * requests happen here (`docs/interface/calls.md#tries`).
  */
 export class RetryingLlm {
   readonly #deps: Pick<Deps, 'llm' | 'clock'>;
@@ -52,7 +52,7 @@ export class RetryingLlm {
   #repeatsLeft = REPEATS_PER_RUN;
 
   /**
-   * @param run.workspaceId Whose keys are used.
+   * @param run.workspaceId Workspace whose keys are used.
    * @param run.deadline Epoch milliseconds.
    */
   constructor(
@@ -66,7 +66,8 @@ export class RetryingLlm {
   }
 
   /**
-   * Asks `models` in order until one answers. Throws the last failure, after `onFailure` has got each, or the reason of
+   * Asks `models` in order until one answers. Throws the last failure, after reporting each to `onFailure`, or the
+   * reason of
    * the signal.
    */
   async ask(models: readonly ModelChoice[], asking: Asking): Promise<{ choice: ModelChoice; answer: LlmAnswer }> {
@@ -95,7 +96,7 @@ export class RetryingLlm {
     }
   }
 
-  /** Begins with the first model whose circuit is closed, if there is one. */
+  /** Moves the first model with a closed circuit to the front, if there is one. */
   #withoutOpen(models: readonly ModelChoice[], { onSkip }: Asking): [ModelChoice, ...ModelChoice[]] {
     const first = models.findIndex((choice) => !this.#circuits.isOpen(this.#workspaceId, choice));
     if (first > 0) onSkip(models[0]!, models[first]!);
@@ -112,7 +113,7 @@ export class RetryingLlm {
     );
   }
 
-  /** @param tries Requests to the model so far. */
+  /** @param tries Number of requests to the model so far. */
   #nextTry(error: unknown, tries: number, following: ModelChoice | undefined): NextTry {
     if (!isLlmFailure(error)) return undefined;
     const other = following && { other: following };
@@ -120,7 +121,7 @@ export class RetryingLlm {
       case 'overflow':
       case 'key':
       case 'refused':
-        // Another model would hide a mistake.
+        // Asking another model would hide a mistake.
         return undefined;
       case 'quota':
         return other;
@@ -144,7 +145,7 @@ function fileBytesOf({ messages }: Question): number {
   return files.reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
 }
 
-/** A provider that finds fault with the question works. */
+/** A provider that rejects the request is working. */
 function outcomeOf(error: unknown): Outcome {
   if (!isLlmFailure(error)) return 'given-up';
   return ['transient', 'unreadable', 'quota'].includes(error.kind) ? 'failed' : 'answered';

@@ -7,20 +7,22 @@ import type { LlmProvider, LlmRequest, LlmTransport } from '#core/ports/llm.ts';
 import type { ProviderKey } from './providers/row.ts';
 import { PROVIDERS, withoutEdition } from './providers.ts';
 
-/** How a provider may be asked: a key and where it goes, both from the same place. */
+/** Credentials for a provider: a key and its destination, both from the same source. */
 export interface Access {
-  /** Absent for a local model server, and where the platform's own credentials are used. */
+  /** Absent for a local model server, and if the platform's own credentials are used. */
   readonly apiKey?: string;
-  /** The workspace's address for the key. */
+  /** The workspace's address that goes with the key. */
   readonly gateway?: string;
-  /** The operator's way to the provider. */
+  /** The operator's transport to the provider. */
   readonly setting?: BedrockTransport | AzureTransport;
 }
 
 /**
- * A key with an address goes to that address only, a key without one where the operator says, and the operator's own
- * credentials are used where there is no key (`docs/interface/transports.md`). `undefined`: the provider cannot be
- * asked. Throws INVALID_INPUT for an address that is not allowed.
+ * Decides how to reach a provider. A key with an address is only sent to that address; a key without one goes where the
+ * operator
+ * configured; without a key, the operator's own credentials are used (`docs/interface/transports.md`). Returns
+ * `undefined` if the provider
+ * cannot be asked. Throws INVALID_INPUT for an address that is not allowed.
  */
 export function accessTo(
   provider: LlmProvider,
@@ -36,16 +38,16 @@ export function accessTo(
   }
   const { apiKey, address } = key;
   if (address !== undefined && row !== null) return { apiKey, gateway: gatewayUrl(row, address, outboundHosts) };
-  // Bedrock takes no keys of Anthropic.
+  // Bedrock does not accept Anthropic keys.
   return setting?.via === 'azure' ? { apiKey, setting } : { apiKey };
 }
 
-/** The platform's default model, or where that cannot be had the first of the operator's. */
+/** Returns the platform's default model, or the first of the operator's transport if that does not have it. */
 export function mappedModel({ setting }: Access, model: string): string {
   return setting === undefined || model in setting.models ? model : Object.keys(setting.models)[0]!;
 }
 
-/** The way to a model; `unmapped` if the operator does not say what it is called there. */
+/** Returns the transport of a model; `unmapped` if the operator configured no name for it there. */
 export function transportOf({ gateway, setting }: Access, model: string): LlmTransport | undefined | 'unmapped' {
   if (gateway !== undefined) return { via: 'gateway', url: gateway };
   if (setting === undefined) return undefined;
@@ -55,8 +57,9 @@ export function transportOf({ gateway, setting }: Access, model: string): LlmTra
 }
 
 /**
- * The id in the table of models that has the price of a choice: that of the model itself is the price at its provider's
- * own API.
+ * Returns the id under which the model table lists the price of a choice. The model's own id has the price of its
+ * provider's
+ * API.
  */
 export function pricedId({ model, transport }: Pick<LlmRequest, 'model' | 'transport'>): string {
   if (transport === undefined) return model;

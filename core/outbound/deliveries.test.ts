@@ -12,7 +12,7 @@ import {
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 
-/** A delivery whose process died before the first try; the receiver accepts it. */
+/** A delivery whose process died before the first attempt; the receiver accepts it. */
 async function lostDelivery(kind: string) {
   const base = memoryDeps();
   const posted: string[] = [];
@@ -33,7 +33,7 @@ async function lostDelivery(kind: string) {
   return { deps, posted, item: () => deps.main.get(key) };
 }
 
-/** Records each outcome in a table of its own, in the transaction that ends the delivery. */
+/** Records each outcome in a separate table, in the transaction that ends the delivery. */
 function recorder(main: Table, isKept = true) {
   const ended: [Delivery, DeliveryOutcome][] = [];
   const listener: DeliveryListener = {

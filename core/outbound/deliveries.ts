@@ -6,51 +6,55 @@ import { absent, equals, type Item, queryAll, type TransactOperation } from '#co
 import { messageHeaders } from './signing.ts';
 
 /**
- * A message on its way to an address that a user named. Main table: `DELIVERY#<id> / META`, from the transaction that makes
- * it due until the one that records how it ended; gsi2 has it by the time of its next try. So no crash loses a message,
- * and receivers recognise a repeated one by its `webhook-id`.
+ * A message to an address that a user configured. Main table: `DELIVERY#<id> / META`, from the transaction that makes
+ * it due until the one that records its outcome; gsi2 lists it by the time of its next attempt. So a crash loses no
+ * message,
+ * and receivers recognize duplicates by their `webhook-id`.
  */
 export interface Delivery {
   readonly id: string;
   readonly workspaceId: string;
-  /** Selects the listener that is told how the delivery ended. */
+  /** Selects the listener for the outcome of the delivery. */
   readonly kind: string;
-  /** Id of what the message is about; its meaning depends on the kind. */
+  /** Id of the subject of the message; its meaning depends on the kind. */
   readonly subjectId: string;
   readonly url: string;
   /** JSON text of at most 64 KB. */
   readonly body: string;
-  /** Tries that have begun. */
+  /** Number of attempts started. */
   readonly tries: number;
 }
 
-/** How a delivery ended. `problem` is a sentence for the user who named the address. */
+/** Outcome of a delivery. `problem` is a sentence for the user who configured the address. */
 export type DeliveryOutcome =
   | { readonly ok: true }
   | { readonly ok: false; readonly tries: number; readonly problem: string };
 
-/** What a higher wing does when a delivery ends; `core/api/listeners.ts` connects them. */
+/** Callback of a higher wing for the end of a delivery; `core/api/listeners.ts` connects them. */
 export interface DeliveryListener {
   /**
    * Writes `end` in one transaction with its own record of the outcome.
    *
-   * @returns false if there is nothing left to record it in, or another process wrote `end` first.
+   * @returns false if the subject no longer exists, or if another process wrote `end` first.
    */
   deliveryEnded(delivery: Delivery, outcome: DeliveryOutcome, end: TransactOperation): Promise<boolean>;
 }
 
-/** By {@link Delivery.kind}. A delivery of another kind ends without a record. */
+/** Listeners by {@link Delivery.kind}. A delivery of another kind ends without a record. */
 export interface DeliveryListeners {
   readonly [kind: string]: DeliveryListener | undefined;
 }
 
-/** Pause after the first try, and after the second. The first try is made at once, the others by {@link sweepDeliveries}. */
+/**
+ * Backoff after the first and the second attempt. The first attempt is immediate, the others are made by {@link
+ * sweepDeliveries}.
+ */
 const BACKOFF_MS = [60_000, 300_000];
 const MAX_TRIES = BACKOFF_MS.length + 1;
-/** Longer than a try takes: one that has not ended by then was lost with its process. */
+/** Longer than an attempt takes: an attempt that has not ended by then was lost with its process. */
 const TRY_LOST_MS = 30_000;
 const SWEEP_CONCURRENCY = 20;
-/** A sweep starts no further batch after this time; the sweep of the next minute continues. */
+/** A sweep starts no new batch after this time; the sweep of the next minute continues. */
 const MAX_SWEEP_MS = 30_000;
 const DIGITS = '0123456789abcdef';
 
@@ -72,7 +76,7 @@ export const deliveryOperation = ({ clock }: Pick<Deps, 'clock'>, delivery: Deli
   condition: absent(),
 });
 
-/** Makes the next try of a delivery, unless another process makes it. Never throws. */
+/** Makes the next attempt of a delivery, unless another process makes it. Never throws. */
 export async function tryDelivery(
   deps: DeliveryDeps,
   delivery: Delivery,
@@ -99,13 +103,13 @@ export async function tryDelivery(
       : { ok: false, tries: current.tries, problem: result.problem };
     await conclude(deps, current, outcome, listener);
   } catch (error) {
-    // The sweep tries it again.
+    // The sweep retries it.
     const { id, kind, subjectId } = delivery;
     deps.log.error('delivery not made', { delivery_id: id, kind, subject_id: subjectId, error: String(error) });
   }
 }
 
-/** Makes the tries that are due, of all workspaces. Call it every minute. */
+/** Makes all due attempts, of all workspaces. Call it every minute. */
 export async function sweepDeliveries(deps: DeliveryDeps, listeners: DeliveryListeners): Promise<void> {
   const until = deps.clock.now() + MAX_SWEEP_MS;
   for (const digit of DIGITS) {

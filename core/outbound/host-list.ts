@@ -1,4 +1,4 @@
-/** Whether `host` is on a list of names and addresses, in which `*.example.org` stands for all subdomains. */
+/** Whether `host` is on a list of names and addresses; `*.example.org` matches all subdomains. */
 export function isOnHostList(host: string, list: readonly string[]): boolean {
   return list.some((pattern) => {
     const wanted = pattern.toLowerCase().replace(/\.$/, '');
@@ -7,8 +7,8 @@ export function isOnHostList(host: string, list: readonly string[]): boolean {
 }
 
 /**
- * Whether a host and its port are on a list of `host:port`: `*.example.org:443` stands for all subdomains, an address of
- * IPv6 has brackets, and an entry without a port means port 443.
+ * Whether a host and port are on a list of `host:port`. `*.example.org:443` matches all subdomains, IPv6 addresses
+ * have brackets, and an entry without a port means port 443.
  */
 export function isOnTargetList({ host, port }: { host: string; port: number }, list: readonly string[]): boolean {
   return list.some((entry) => {

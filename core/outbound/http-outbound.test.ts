@@ -151,7 +151,7 @@ test('of a name with public and private addresses only the public ones are tried
   expect(tried).toEqual([PUBLIC, '2606:4700:4700::1111']);
 });
 
-/** A DNS server that answers each question for an A record with the next of `addresses`, then repeats the last one. */
+/** A DNS server that answers successive A queries with the next of `addresses`, and repeats the last one. */
 async function dnsServer(addresses: readonly string[]) {
   const socket = createSocket('udp4');
   let asked = 0;
@@ -182,7 +182,7 @@ test('a name is resolved once a try, so a name that turns private after the chec
   const client = outbound({ resolve: dns.resolve, connect: dial });
   expect(await client.post(target)).toMatchObject({ ok: false, isFinal: false });
   expect([tried, dns.asked()]).toEqual([[PUBLIC], 1]);
-  // The next try resolves the name again, to the private address.
+  // The next attempt resolves the name again, to the private address.
   expect(await client.post(target)).toMatchObject({ ok: false, isFinal: true });
   expect([tried, dns.asked(), received]).toEqual([[PUBLIC], 2, []]);
 });
@@ -194,7 +194,7 @@ test('a connection whose peer is not public is closed before anything is sent', 
   const closed = once(server, 'connection').then(([socket]) => once(socket, 'close'));
   const result = await outbound({
     resolve: async () => [PUBLIC],
-    // Like a network that rewrites addresses.
+    // Simulates a network that rewrites addresses.
     connect: () => connect({ host: '127.0.0.1', port }),
   }).post({ url: 'https://hooks.example.com/', body: BODY });
   expect(result).toEqual({

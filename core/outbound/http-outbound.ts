@@ -25,26 +25,27 @@ import { isPublicAddress } from './public-address.ts';
 
 const TRY_MS = 10_000;
 const MAX_REDIRECTS = 3;
-/** They repeat the POST elsewhere; other redirects would turn it into a GET. */
+/** These repeat the POST at the new address; other redirects would turn it into a GET. */
 const REPEATING_REDIRECTS = [307, 308];
 const READING_REDIRECTS = [301, 302, 303, ...REPEATING_REDIRECTS];
 const MAX_HEADER_BYTES = 16 * 1024;
-/** Further addresses of a name are not tried. */
+/** Maximum number of addresses of a name to try. */
 const MAX_ADDRESSES = 8;
 
 export interface HttpOutboundOptions {
   readonly clock: Clock;
   /** `PLATFORM_OUTBOUND_HOSTS`. */
   readonly ownHosts: readonly string[];
-  /** All addresses of a name. @default - the machine's resolver */
+  /** Resolves all addresses of a name. @default - the machine's resolver */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
   /** @default - TCP */
   readonly connect?: (address: string, port: number) => Socket;
 }
 
 /**
- * {@link Outbound} and {@link OutboundExchanges} over Node's own HTTP, on both hosts. Each try resolves the name once, connects to the address that it
- * checked, and checks the peer of the connection before it sends anything.
+ * {@link Outbound} and {@link OutboundExchanges} over Node's HTTP client, on both hosts. Each attempt resolves the name
+ * once, connects to
+ * the address that it checked, and checks the peer of the connection before it sends anything.
  */
 export class HttpOutbound implements Outbound, OutboundExchanges {
   readonly #clock: Clock;
@@ -76,8 +77,9 @@ export class HttpOutbound implements Outbound, OutboundExchanges {
   }
 
   /**
-   * The body of an answer to GET, as text: one attempt of at most 10 seconds, under the same rules as a POST. Not part of
-   * the port: only addresses that the operator names are read.
+   * Returns the body of a GET as text, in one attempt of at most 10 seconds, under the same rules as a POST. Not part
+   * of
+   * the port, because it reads only addresses that the operator configured.
    *
    * Throws an Error whose message is a sentence for the operator, and contains nothing that the other side sent.
    */
@@ -107,7 +109,7 @@ export class HttpOutbound implements Outbound, OutboundExchanges {
     }
   }
 
-  /** Ends `work` after {@link TRY_MS}. Throws {@link OutboundFailure} only. */
+  /** Aborts `work` after {@link TRY_MS}. Throws only {@link OutboundFailure}. */
   async #timed<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     const tooLate = this.#clock.sleep(TRY_MS, over.signal).then(
@@ -120,13 +122,13 @@ export class HttpOutbound implements Outbound, OutboundExchanges {
       if (error instanceof OutboundFailure) throw error;
       throw new OutboundFailure(problemOf(error, over.signal), isRefusal(error));
     } finally {
-      // Ends the timer and the connection, also while the receiver is still sending.
+      // Ends the timer and the connection, even if the receiver is still sending.
       over.abort(new Error('done'));
       await tooLate;
     }
   }
 
-  /** The answer of a status of 200 to 299, after redirects; its body is not read. */
+  /** Follows redirects to an answer with a status of 200 to 299, without reading its body. */
   async #follow(
     address: string,
     redirecting: readonly number[],
@@ -182,7 +184,7 @@ const isRefusal = (error: unknown): boolean => isPlatformError(error) || hasCode
 
 const connectTo = (host: string, port: number): Socket => connectTcp({ host, port });
 
-/** Destroys the socket when the signal aborts, and handles late errors, which would end the process. */
+/** Destroys the socket when the signal aborts, and handles late errors, which would crash the process. */
 function guarded<S extends Socket>(socket: S, signal: AbortSignal): S {
   const end = () => socket.destroy();
   signal.addEventListener('abort', end, { once: true });
@@ -218,7 +220,7 @@ const get =
   (target, socket) =>
     exchange(target, socket, { method: 'GET', headers: { accept: 'application/json' }, signal });
 
-/** Returns the head of the answer; the body is not read. */
+/** Returns the status and headers of the answer without reading the body. */
 async function exchange(
   { url }: OutboundUrl,
   socket: Socket,
@@ -234,7 +236,7 @@ async function exchange(
   });
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     sent.once('response', resolve);
-    // Stays attached: an error after the answer must not end the process.
+    // Stays attached: an error after the answer must not crash the process.
     sent.on('error', reject);
   });
   sent.end(body);
@@ -254,13 +256,15 @@ async function* bodyOf(answer: IncomingMessage, signal: AbortSignal): AsyncGener
   }
 }
 
-/** What `exchange` throws for an error. */
+/** Converts an error to the one that `exchange` throws. */
 function failureOf(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   return new OutboundFailure(problemOf(error, signal), isRefusal(error));
 }
 
-/** Our own text, or the code of Node's error, whose text may show more than the address that the user gave. */
+/**
+ * Returns our own text, or the code of Node's error, whose text may reveal more than the address that the user gave.
+ */
 function problemOf(error: unknown, signal: AbortSignal): string {
   if (signal.aborted) return (signal.reason as Error).message;
   if (isRefusal(error)) return (error as Error).message.replace(/\.$/, '');

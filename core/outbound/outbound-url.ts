@@ -7,19 +7,19 @@ const MAX_LENGTH = 2048;
 /** Lower ports belong to other protocols. */
 const FIRST_FREE_PORT = 1024;
 
-/** An address that the platform may send to, checked by its text: a name still has to be resolved. */
+/** An address that the platform may send to, as far as its text shows: a name still has to be resolved. */
 export interface OutboundUrl {
   readonly url: URL;
-  /** A name without a dot at its end, or an address without brackets. */
+  /** A name without a dot at the end, or an address without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Whether the host is of the operator's own network, and may be private. */
+  /** Whether the host is on the operator's own network and may be private. */
   readonly isOwn: boolean;
 }
 
 /**
- * Reads an address that a user gave in `field`, by the rules of {@link readOutboundUrl}. Throws INVALID_INPUT, whose message
- * repeats at most the host: the rest of the address may be secret.
+ * Reads an address from `field` by the rules of {@link readOutboundUrl}. Throws INVALID_INPUT with a message that
+ * repeats at most the host, because the rest of the address may be secret.
  */
 export function checkOutboundUrl(
   text: string,
@@ -38,7 +38,8 @@ export function checkOutboundUrl(
  * Reads an address. It must be https, at port 443 or from 1024 up, without user and password, and public. Hosts on
  * `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also use http and any port, and may be private.
  *
- * The URL parser normalises every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name (full-width
+ * The URL parser normalizes every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name
+ * (full-width
  * letters, ideographic dots) before the host is checked.
  */
 export function readOutboundUrl(text: string, ownHosts: readonly string[]): OutboundUrl | { readonly problem: string } {
@@ -67,5 +68,5 @@ export function readOutboundUrl(text: string, ownHosts: readonly string[]): Outb
   return { url, host, port, isOwn };
 }
 
-/** Names that no public resolver answers: those of RFC 6761 and RFC 6762, and those of clouds. */
+/** Names that no public resolver knows: those of RFC 6761 and RFC 6762, and internal names of clouds. */
 const isLocalName = (host: string): boolean => /(^|\.)(localhost|local|internal|home\.arpa)$/.test(host);

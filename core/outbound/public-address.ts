@@ -43,9 +43,11 @@ function blockList(subnets: readonly string[], family: 'ipv4' | 'ipv6'): BlockLi
 }
 
 /**
- * True when `address` is an IP address, in its usual notation, of the public internet. False for everything else: names,
- * odd spellings (`0x7f.1`, `2130706433`), zones, and loopback, private, link-local, shared (CGNAT), metadata, multicast,
- * reserved and documentation addresses, also where an IPv6 address embeds an IPv4 one.
+ * Returns true if `address` is an IP address, in standard notation, of the public internet. Returns false for
+ * everything else: names,
+ * odd spellings (`0x7f.1`, `2130706433`), zones, and loopback, private, link-local, shared (CGNAT), metadata,
+ * multicast,
+ * reserved and documentation addresses, including IPv4 addresses embedded in IPv6.
  *
  * Check the address of the connection, not an earlier answer of the resolver.
  */

@@ -6,7 +6,7 @@ import { messageHeaders, rotateSigningSecret } from './signing.ts';
 const MESSAGE = { id: 'msg_1', body: '{"event":"x"}' };
 const HOUR_MS = 3_600_000;
 
-/** The signature as a receiver computes it by the standard. */
+/** Computes the signature as a receiver does by the standard. */
 function signature(secret: string, headers: Record<string, string>, body = MESSAGE.body): string {
   const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
   const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;

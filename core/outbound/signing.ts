@@ -1,12 +1,12 @@
 import type { Deps } from '#core/ports/deps.ts';
 
-/** Lower case, so that no agent can declare it and no user can set it: names of secrets are upper case. */
+/** Lower case, so that no agent can declare it and no user can set it: names of user secrets are upper case. */
 const VAULT_NAME = 'outbound-signing';
 const SECRET_BYTES = 32;
-/** How long a replaced secret still signs beside its successor, so that receivers can switch. */
+/** How long a replaced secret still signs in addition to its successor, so that receivers can switch. */
 const PREVIOUS_VALID_MS = 24 * 3_600_000;
 
-/** The signing secrets of a workspace in its vault. */
+/** Signing secrets of a workspace, stored in its vault. */
 interface SigningSecrets {
   readonly current: string;
   /** `until` in epoch milliseconds. */
@@ -14,10 +14,10 @@ interface SigningSecrets {
 }
 
 /**
- * Creates or replaces the secret that signs the POSTs of a workspace. On AWS other processes may sign with the predecessor
- * alone for up to a minute.
+ * Creates or replaces the secret that signs the POSTs of a workspace. On AWS other processes may sign with the previous
+ * secret alone for up to a minute.
  *
- * @returns the new secret, which is shown only here, and the end of its predecessor (epoch milliseconds).
+ * @returns the new secret, which cannot be shown again, and the expiry of the previous one (epoch milliseconds).
  */
 export async function rotateSigningSecret(
   deps: Pick<Deps, 'vault' | 'clock' | 'ids'>,
@@ -32,8 +32,10 @@ export async function rotateSigningSecret(
 }
 
 /**
- * Headers by which a receiver verifies the sender and recognises a repeated message (https://www.standardwebhooks.com): one
- * signature for each valid secret, none before the workspace has created one. All tries of a message have the same `id`.
+ * Returns headers with which a receiver verifies the sender and recognizes duplicates
+ * (https://www.standardwebhooks.com): one
+ * signature for each valid secret, none before the workspace has created one. All attempts of a message have the same
+ * `id`.
  */
 export async function messageHeaders(
   deps: Pick<Deps, 'vault' | 'clock'>,
@@ -45,7 +47,7 @@ export async function messageHeaders(
   const valid = [current, previous !== undefined && previous.until > now && previous.secret].filter(
     (secret): secret is string => typeof secret === 'string',
   );
-  // Loaded with the first message, which many processes never send. A bundled CommonJS package only has a default export.
+  // Loaded lazily, because many processes send no messages. A bundled CommonJS package only has a default export.
   const { Webhook } = (await import('standardwebhooks')).default;
   const signatures = valid.map((secret) => new Webhook(secret).sign(id, new Date(now), body));
   return {

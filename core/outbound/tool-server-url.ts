@@ -3,8 +3,9 @@ import { isOnHostList } from './host-list.ts';
 import { readOutboundUrl } from './outbound-url.ts';
 
 /**
- * Why the platform does not connect to a server of tools, as a sentence without a full stop; `undefined` if it does. The
- * address follows the rules of {@link readOutboundUrl}. The server serves an agent, so its host must also be one that
+ * Returns why the platform does not connect to a tool server, as a sentence without a full stop; `undefined` if it
+ * does. The
+ * address follows the rules of {@link readOutboundUrl}. The server acts for an agent, so its host must also be one that
  * sandboxes may connect to (`PLATFORM_SANDBOX_EGRESS`).
  */
 export function toolServerUrlProblem(

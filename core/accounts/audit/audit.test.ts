@@ -17,24 +17,24 @@ test('no row that agents may call is audited, and none of the function that serv
   expect(rows.filter((row) => isAudited(row) && (row.agents || row.fn === 'calls'))).toEqual([]);
 });
 
-/** Rows that change something and need no user's key write their own entries, or need none. */
+/** Rows that change data without a user's key write their own entries, or need none. */
 test('changes without the key of a user', () => {
   const others = rows.filter((row) => row.method !== 'GET' && row.auth !== 'key').map(({ operationId }) => operationId);
   expect(others).toEqual([
-    // Signing in; `cliExchange` makes a key, and its entry.
+    // Sign-in rows; `cliExchange` creates a key, and its entry.
     'createSession',
     'cliInit',
     'cliExchange',
     'signIn',
     'answerCliSignIn',
-    // Its handler writes its entry.
+    // The handler writes the entry.
     'joinByInvite',
-    // A provider, whose purchase has its entry.
+    // Called by a payment provider; the purchase has an entry.
     'receivePaymentEvent',
-    // Their handlers write their entries.
+    // The handlers write the entries.
     'putOperatorPlan',
     'giveOperatorCredits',
-    // Runs, which have records of their own.
+    // These start runs, which have their own records.
     'receiveWebhook',
     'bootInstance',
     'reportInstance',
@@ -49,7 +49,7 @@ test('what an entry tells of a request or an answer is in the shapes of its row,
   for (const row of listing) {
     const { operationId: name, request = {}, auth, audit } = row;
     expect(isAudited(row) || auth === 'operator', name).toBe(true);
-    // A manifest has no shape: its name is checked later.
+    // A manifest has no schema here: its name is checked later.
     if (['createAgent', 'updateAgent'].includes(name)) continue;
     const body = request.body && !isRaw(request.body) ? schemaOf(request.body) : {};
     const members = Object.keys({ ...request.query?.shape, ...body });
@@ -81,7 +81,7 @@ test('nothing but the listed members is told, whatever they hold', () => {
   expect(answeredTarget(auditOf('createAgent'), undefined)).toEqual({});
 });
 
-/** Deps whose main table does what `change` says of its methods. */
+/** Deps with the methods of `change` in the main table. */
 const depsWith = (change: (main: Table) => Partial<Table>) => {
   const deps = memoryDeps();
   const { main } = deps;

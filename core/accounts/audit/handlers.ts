@@ -38,6 +38,6 @@ export const auditHandlers = (deps: Pick<Deps, 'main'>): Handlers<typeof auditRo
   },
 });
 
-/** Sort keys begin with times in UTC. */
+/** Converts a time to UTC, because sort keys begin with times in UTC. */
 const inUtc = (time: string | undefined): string | undefined =>
   time === undefined ? undefined : isoTime(Date.parse(time));

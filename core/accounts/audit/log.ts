@@ -10,32 +10,33 @@ import { membershipOf } from '../workspaces/store.ts';
 import { type Asked, answeredTarget, type Target, targetOf } from './target.ts';
 
 /**
- * Who changed what in a workspace. Main table, with expiry: `WS#<workspace id>#AUDIT / <time>#<request's UUID>`.
+ * Audit entry of a workspace. Main table, with expiry: `WS#<workspace id>#AUDIT / <time>#<request's UUID>`.
  *
- * An entry is written before the change, with the outcome `unknown`, and completed after it: a process that dies in between
- * leaves the entry. So there is no change without one, and without an entry no change.
+ * An entry is written before the change, with the outcome `unknown`, and completed after it. If the process dies in
+ * between,
+ * the entry remains. So there is no change without an entry: if it cannot be written, the change is not made.
  */
 export interface AuditEntry {
-  /** The request's UUID. */
+  /** UUID of the request. */
   readonly id: string;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Null: the operator. */
+  /** Null for the operator. */
   readonly userId: string | null;
   readonly keyId: string | null;
   readonly operation: string;
   readonly target: Target;
-  /** The client's, if the host knew it. */
+  /** Address of the client, if the host knew it. */
   readonly address: string | null;
-  /** `unknown`: the process died, or failed in the middle; a part of the change may have been made. */
+  /** `unknown`: the process died, or failed during the change, which may be partly made. */
   readonly outcome: 'done' | 'refused' | 'unknown';
-  /** Why it was refused, or what failed. */
+  /** Why the change was refused, or what failed. */
   readonly errorCode: ErrorCode | null;
 }
 
 type AuditDeps = Pick<Deps, 'main' | 'clock' | 'config' | 'log'>;
 
-/** Which request it was, and where from. */
+/** Id, time and address of a request. */
 export interface RequestOrigin {
   readonly requestUuid: string;
   readonly address?: string | undefined;
@@ -44,11 +45,11 @@ export interface RequestOrigin {
 /** A request that changes something. */
 type Change = Asked & RequestOrigin;
 
-/** What an entry is about. Without `by`, the operator. */
+/** Subject and author of an entry. Without `by`, the author is the operator. */
 interface Subject {
   readonly workspaceId: string;
   readonly operation: string;
-  /** The row's. @default - only the path's parameters are kept */
+  /** Audit rules of the row. @default - only the path's parameters are recorded */
   readonly audit?: Audit;
   readonly by?: Pick<Caller, 'userId'> & Partial<Pick<Caller, 'keyId'>>;
 }
@@ -74,14 +75,14 @@ function newItem(
   };
 }
 
-/** The entry of a change that is written in one transaction with it. */
+/** Returns the write of an entry that belongs to the same transaction as the change. */
 export const entryOperation = (
   deps: Pick<Deps, 'clock' | 'config'>,
   subject: Subject,
   change: Change,
 ): TransactOperation => ({ op: 'put', item: { ...newItem(deps, subject, change), outcome: 'done' } });
 
-/** Makes a change, with its entry. Throws what `make` throws, and what the table throws before anything is changed. */
+/** Makes a change and records it. Throws errors of `make`, and errors of the table from before the change. */
 export async function audited<Answer extends { readonly body?: unknown }>(
   deps: AuditDeps,
   subject: Subject,
@@ -103,7 +104,7 @@ export async function audited<Answer extends { readonly body?: unknown }>(
   return answer;
 }
 
-/** Never throws: the change was made, or refused, and its entry says `unknown`. */
+/** Completes an entry. Never throws: the change is over, and an incomplete entry says `unknown`. */
 async function complete({ main, log }: AuditDeps, { pk, sk }: Key, set: Partial<Item>): Promise<void> {
   try {
     await main.update({ pk, sk }, { set }, exists());
@@ -112,7 +113,7 @@ async function complete({ main, log }: AuditDeps, { pk, sk }: Key, set: Partial<
   }
 }
 
-/** The workspace that a request of a user changes: the one that the body names, if the caller may act in it. */
+/** Returns the workspace that a user's request changes: the one that the body names, if the caller has access to it. */
 export async function changedWorkspace(deps: Pick<Deps, 'main'>, caller: Caller, body: unknown): Promise<string> {
   const { workspace_id: named } = (body ?? {}) as { readonly workspace_id?: unknown };
   if (typeof named !== 'string' || named === caller.workspace.id) return caller.workspace.id;
@@ -122,17 +123,18 @@ export async function changedWorkspace(deps: Pick<Deps, 'main'>, caller: Caller,
 export interface AuditFilter {
   readonly operation?: string | undefined;
   readonly userId?: string | undefined;
-  /** ISO 8601: at or after `from`, before `to`. */
+  /** ISO 8601. The range includes `from` and excludes `to`. */
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
 
-/** On AWS each read is paid for. */
+/** Maximum entries examined for a page: each read costs money on AWS. */
 const MAX_EXAMINED = 1000;
 const READ_AT_ONCE = 200;
 
 /**
- * A page, newest first; with a filter it may be short, or empty, although more follows. Throws INVALID_INPUT for a cursor of
+ * Returns a page, newest first. With a filter it may be short or empty although more follows. Throws INVALID_INPUT for
+ * a cursor of
  * another listing, and if `to` is not after `from`.
  */
 export async function listEntries(

@@ -1,22 +1,22 @@
 import type { Json } from '#core/base/json.ts';
 import type { Audit } from '#core/http/route.ts';
 
-/** What an entry tells about the thing: texts, numbers, and lists of names. */
+/** Description of the changed object in an entry: texts, numbers, and lists of names. */
 export type Target = { readonly [member: string]: Json };
 
-/** What an entry may tell of a request. */
+/** Members of a request that an entry may contain. */
 export interface Asked {
   readonly params: Readonly<Record<string, string>>;
   readonly query?: unknown;
   readonly body?: unknown;
 }
 
-/** Secrets in paths. */
+/** Path parameters that are secrets. */
 const NEVER = ['token', 'secret'];
 const MAX_TEXT = 200;
 const MAX_NAMES = 50;
 
-/** What the entry of a request tells of the thing that it changes: the path's parameters, and what its row lists. */
+/** Describes the object that a request changes: the path's parameters, and the members that its row lists. */
 export function targetOf({ request = [] }: Audit, { params, query, body }: Asked): Target {
   const { workspace_id: _, ...named } = params;
   const given = { ...(query as object), ...(body as object) } as Record<string, unknown>;
@@ -25,7 +25,7 @@ export function targetOf({ request = [] }: Audit, { params, query, body }: Asked
   return shown([...ofPath, ...listed]);
 }
 
-/** What it tells of the answer: the ids and names that the row lists. */
+/** Describes the answer: the ids and names that the row lists. */
 export const answeredTarget = ({ response = {} }: Audit, answer: unknown): Target =>
   shown(
     Object.entries(response).map(([name, path]) => [

@@ -1,10 +1,10 @@
 import type { ForeignAgent } from '#core/base/caller.ts';
 
-/** Parts of a workspace that the key of a run can reach. */
+/** Parts of a workspace that a run's key can give access to. */
 export const SCOPES = ['messages', 'storage', 'tasks'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** What an owner of a workspace allows an agent of another one (`docs/interface/grants.md`). */
+/** Permissions that an owner of a workspace gives to an agent of another one (`docs/interface/grants.md`). */
 export interface Grant {
   /** `org/agent`. */
   readonly agent: string;
@@ -20,15 +20,15 @@ export interface Grant {
   readonly grantedBy: string;
   /** ISO 8601. */
   readonly grantedAt: string;
-  /** Another UUID after each change. */
+  /** A new UUID after each change. */
   readonly revision: string;
 }
 
-/** Whether the grant is for this version of the agent, and not for an earlier agent of the same name. */
+/** Whether the grant is for this version of the agent, not for an earlier agent of the same name. */
 export const isFor = ({ version, firstVersion }: Grant, agent: ForeignAgent): boolean =>
   firstVersion === agent.firstVersion && (version === 'all' || version === agent.version);
 
-/** The request that would grant an agent what it lacks, and keeps what it was granted. */
+/** Formats the request that would grant an agent its missing permissions and keep the present ones. */
 export function grantRequest(
   workspaceId: string,
   agent: ForeignAgent,
@@ -43,6 +43,6 @@ export function grantRequest(
   return `PUT /workspaces/${workspaceId}/grants/${agent.org}/${agent.name} with ${JSON.stringify(body)}`;
 }
 
-/** Sorted, each once. */
+/** Returns the sorted union without duplicates. */
 export const union = <T extends string>(one: readonly T[] = [], other: readonly T[] = []): T[] =>
   [...new Set([...one, ...other])].sort();

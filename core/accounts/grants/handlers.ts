@@ -9,19 +9,20 @@ import { GrantStore } from './store.ts';
 
 type GrantDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** A version that may be granted something. */
+/** An agent version that may receive a grant. */
 interface GrantableVersion {
   readonly workspaceId: string;
   readonly orgSlug: string;
   readonly name: string;
   readonly firstVersion: number;
-  /** Until it is, its code can still change. */
+  /** False while its code can still change. */
   readonly runnable: boolean;
   readonly definition: { readonly type: string };
 }
 
 /**
- * Finds the version that the caller may see; `latest` is the newest while none can run. Throws NOT_FOUND. Passed in, as
+ * Finds a version that the caller may see; `latest` is the newest if no version is runnable. Throws NOT_FOUND.
+ * Injected, because
  * the wing of agents is above this one.
  */
 type FindAgent = (
@@ -33,7 +34,7 @@ type FindAgent = (
 export const grantHandlers = (deps: GrantDeps, findAgent: FindAgent): Handlers<typeof grantRoutes> => {
   const storeOf = ({ workspace }: Caller) => new GrantStore(deps, workspace.id);
 
-  /** The key of a grant that may outlive its agent. */
+  /** Returns the key of a grant, even if its agent no longer exists. */
   async function agentOf(caller: Caller, { org, agent }: { org: string; agent: string }) {
     const workspaceId = await findWorkspaceIdBySlug(deps, org);
     if (workspaceId === undefined) throw notFound(caller, org, agent);

@@ -92,7 +92,7 @@ test('in a chain every foreign agent needs the grant, and each that lacks it is 
   expect(granted).toEqual([]);
   const path = `PUT /workspaces/${PAYER.id}/grants/author`;
   expect(requestsFor(['A', 'B'])).toEqual([
-    // Keeps what it has; a grant of another version is none.
+    // Permissions of the present grant are kept; a grant of another version does not count.
     `${path}/y with {"version":"v2","secrets":["A","B"],"scopes":["messages"]}`,
     `${path}/z with {"version":"v2","secrets":["A","B"],"scopes":[]}`,
   ]);

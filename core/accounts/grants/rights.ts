@@ -4,20 +4,23 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type Grant, grantRequest, isFor, type Scope } from './grant.ts';
 import { findGrant } from './store.ts';
 
-/** What a run may get of some secrets. */
+/** Which secrets a run may read. */
 export interface GrantedSecrets {
-  /** Granted to every foreign agent of the run's chain; all of them where there is none. */
+  /**
+   * Secrets that every foreign agent in the run's chain was granted; all of them if the chain has no foreign agents.
+   */
   readonly granted: readonly string[];
   readonly lacking: readonly string[];
-  /** The requests that would grant `names`, one for each agent that lacks some of them. */
+  /** Returns requests that would grant `names`, one for each agent that lacks some of them. */
   requestsFor(names: readonly string[]): string[];
 }
 
 /**
- * Which of `names` a run may get of `workspaceId`, which pays for it (`docs/interface/grants.md#chains`). One read for
- * each foreign agent, none without one or without names.
+ * Returns which of `names` a run may read from `workspaceId`, which pays for it (`docs/interface/grants.md#chains`).
+ * Costs one read
+ * per foreign agent, none without foreign agents or names.
  *
- * @param foreign Those of the run's chain, the run's own agent included.
+ * @param foreign Foreign agents of the run's chain, the run's own agent included.
  */
 export async function grantedSecrets(
   deps: Pick<Deps, 'main'>,
@@ -39,14 +42,15 @@ export async function grantedSecrets(
 }
 
 /**
- * Whether an agent's key opens a part of the workspace that the agent runs for: with each request anew, so that a grant
- * that is taken back ends at once.
+ * Returns whether an agent's key gives access to a part of the workspace that the agent runs for. It is evaluated per
+ * request,
+ * so that a revoked grant ends immediately.
  */
 export async function mayUse(deps: Pick<Deps, 'main'>, agent: AgentCaller, scope: Scope): Promise<boolean> {
   return (await lackingScope(deps, agent, scope)).length === 0;
 }
 
-/** Throws FORBIDDEN, with the requests that would grant the scope, unless {@link mayUse}. */
+/** Throws FORBIDDEN, with the requests that would grant the scope, unless {@link mayUse} allows it. */
 export async function checkScope(deps: Pick<Deps, 'main'>, agent: AgentCaller, scope: Scope): Promise<void> {
   const lacking = await lackingScope(deps, agent, scope);
   if (lacking.length === 0) return;
@@ -61,7 +65,7 @@ export async function checkScope(deps: Pick<Deps, 'main'>, agent: AgentCaller, s
   );
 }
 
-/** Which grants the foreign agents of a run's chain have: another list as soon as anything about them has changed. */
+/** Returns the revisions of the grants of a run's foreign agents. The list differs after any change of them. */
 export async function grantRevisions(
   deps: Pick<Deps, 'main'>,
   workspaceId: string,
@@ -82,7 +86,7 @@ interface Found {
 }
 
 async function lackingScope(deps: Pick<Deps, 'main'>, caller: AgentCaller, scope: Scope): Promise<Found[]> {
-  // A static key acts in its agent's own workspace, at the top of a chain.
+  // A static key acts in its agent's own workspace, at the beginning of a chain.
   if (caller.kind === 'static') return [];
   const { foreign } = caller.kind === 'service' ? caller : caller.context;
   const found = await readGrants(deps, caller.workspace.id, foreign);

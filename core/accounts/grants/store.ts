@@ -5,7 +5,7 @@ import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, type Item, queryAll } from '#core/ports/table.ts';
 import type { Grant } from './grant.ts';
 
-/** What is granted, without who granted it and when. */
+/** Granted permissions, without author and time. */
 export type GrantMembers = Pick<
   Grant,
   'agent' | 'agentWorkspaceId' | 'firstVersion' | 'version' | 'secrets' | 'scopes'
@@ -14,8 +14,9 @@ export type GrantMembers = Pick<
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
 
 /**
- * The grants of one workspace. Main table: `WS#<workspace id> / GRANT#<id of the agent's workspace>#<name>`: no slug is
- * in the key, so a grant cannot pass to another workspace's agent.
+ * The grants of one workspace. Main table: `WS#<workspace id> / GRANT#<id of the agent's workspace>#<name>`. The key
+ * contains
+ * no slug, so a grant cannot pass to an agent of another workspace.
  */
 export class GrantStore {
   readonly #deps: StoreDeps;
@@ -26,7 +27,7 @@ export class GrantStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** @param agent `workspaceId` is the agent's own. */
+  /** @param agent `workspaceId` is the workspace of the agent. */
   async find(agent: { readonly workspaceId: string; readonly name: string }): Promise<Grant | undefined> {
     return findGrant(this.#deps, this.#workspaceId, agent);
   }
@@ -37,8 +38,8 @@ export class GrantStore {
   }
 
   /**
-   * Creates or replaces a grant; an equal one is left as it is. Throws CONFLICT unless the present grant has
-   * `expectedRevision`, if that is given.
+   * Creates or replaces a grant; a no-op if it is unchanged. Throws CONFLICT unless the present grant has
+   * `expectedRevision`, if given.
    */
   async put(
     members: GrantMembers,
@@ -62,7 +63,7 @@ export class GrantStore {
     });
   }
 
-  /** Returns false if there is no such grant. Throws CONFLICT as {@link put} does. */
+  /** Removes a grant. Returns false if it does not exist. Throws CONFLICT like {@link put}. */
   async remove(
     agent: { readonly workspaceId: string; readonly name: string },
     expectedRevision: string | undefined,
@@ -78,7 +79,7 @@ export class GrantStore {
   }
 }
 
-/** One get. The grant may be for another version: see `isFor`. */
+/** Reads a grant in one get. It may be for another version: see `isFor`. */
 export async function findGrant(
   { main }: Pick<Deps, 'main'>,
   workspaceId: string,

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib';
 import type { Ids } from '#core/ports/ids.ts';
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** 36^7 > 2^32. */
+/** 7 base-36 digits hold 32 bits: 36^7 > 2^32. */
 const CHECKSUM_LENGTH = 7;
 const USER_PREFIX = 'sk_live_';
 const SECRET_BYTES = 32;
@@ -11,7 +11,9 @@ const SECRET_BYTES = 32;
 /** Number of base-62 digits that hold this many bytes. */
 const digitsFor = (bytes: number): number => Math.ceil((bytes * 8) / Math.log2(62));
 
-/** So many digits are a number that arithmetic is exact with. It takes a tenth of the time that it takes with a long one. */
+/**
+ * Digits per step: numbers of this length are exact in double arithmetic, which takes a tenth of the time of BigInt.
+ */
 const PART_DIGITS = 8;
 const PART = 62n ** BigInt(PART_DIGITS);
 
@@ -30,20 +32,23 @@ function base62(value: bigint, length: number): string {
 /** Every request checks one key, so this uses native functions only. */
 const checksum = (text: string): string => crc32(text).toString(36).padStart(CHECKSUM_LENGTH, '0');
 
-/** Prefix, bytes in base 62, and a checksum: secret scanners and the platform recognise a key without a look-up. */
+/**
+ * Encodes a prefix, bytes in base 62, and a checksum: secret scanners and the platform recognize a key without a
+ * lookup.
+ */
 export function encodeKey(prefix: string, bytes: Uint8Array): string {
   const body = prefix + base62(BigInt(`0x${Buffer.from(bytes).toString('hex')}`), digitsFor(bytes.length));
   return body + checksum(body);
 }
 
-/** Whether `text` has the form of a key with this prefix and number of bytes. It need not have been issued. */
+/** Whether `text` has the format of a key with this prefix and number of bytes. The key need not exist. */
 export function isKeyOf(prefix: string, bytes: number, text: string): boolean {
   if (text.length !== prefix.length + digitsFor(bytes) + CHECKSUM_LENGTH || !text.startsWith(prefix)) return false;
   const body = text.slice(0, -CHECKSUM_LENGTH);
   return /^[0-9A-Za-z]+$/.test(text.slice(prefix.length)) && checksum(body) === text.slice(-CHECKSUM_LENGTH);
 }
 
-/** The bytes of a key that {@link encodeKey} made; `undefined` for any other text. */
+/** Returns the bytes of a key that {@link encodeKey} created; `undefined` for any other text. */
 export function decodeKey(prefix: string, bytes: number, text: string): Uint8Array | undefined {
   if (!isKeyOf(prefix, bytes, text)) return undefined;
   let value = 0n;
@@ -54,14 +59,14 @@ export function decodeKey(prefix: string, bytes: number, text: string): Uint8Arr
   return hex.length === bytes * 2 ? Buffer.from(hex, 'hex') : undefined;
 }
 
-/** A new user key: `sk_live_` and 256 random bits. */
+/** Creates a user key: `sk_live_` and 256 random bits. */
 export const newKey = (ids: Ids): string => encodeKey(USER_PREFIX, ids.randomBytes(SECRET_BYTES));
 
-/** Whether `text` has the form and the checksum of a user key. */
+/** Whether `text` has the format and a valid checksum of a user key. */
 export const isKey = (text: string): boolean => isKeyOf(USER_PREFIX, SECRET_BYTES, text);
 
-/** The hash under which a key is stored. A plain hash suffices: 256 random bits cannot be guessed. */
+/** Returns the hash under which a key is stored. A plain hash suffices: 256 random bits cannot be guessed. */
 export const hashKey = (key: string): string => hash('sha256', key);
 
-/** The part of a key that is shown after its creation. */
+/** Returns the part of a key that is shown after its creation. */
 export const prefixOf = (key: string): string => key.slice(0, 12);

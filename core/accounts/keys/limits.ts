@@ -3,7 +3,8 @@ import { PlatformError } from '#core/base/errors.ts';
 import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
 
 /**
- * Throws FORBIDDEN if a key with these limits may not do what a row needs, or not in the workspace that the request names
+ * Throws FORBIDDEN if a key with these limits lacks the scope of a row, or has no access to the workspace that the
+ * request names
  * (`docs/interface/authentication.md#scopes`).
  */
 export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace: string | undefined): void {
@@ -22,8 +23,8 @@ export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace
 }
 
 /**
- * The limits of a key that a caller makes: what it asked for, within those of the caller's own key. Throws FORBIDDEN if it
- * asks for more, and INVALID_INPUT for an expiry that is over.
+ * Returns the limits of a new key: those that the caller requests, within those of its own key. Throws FORBIDDEN if it
+ * requests more, and INVALID_INPUT for an expiry in the past.
  */
 export function limitsForNewKey({ limits: own = {} }: Caller, asked: KeyLimits, now: number): KeyLimits {
   const { workspaceId = own.workspaceId, expiresAt = own.expiresAt } = asked;

@@ -9,13 +9,14 @@ import { findMembership, workspaceFrom, workspaceMembers } from '../workspaces/s
 import { hashKey, newKey, prefixOf } from './key-format.ts';
 
 /**
- * Main table: `KEY#<hash> / META` is the key, found by the hash of the key in a request; `USER#<id> / KEY#<key id>` lists
- * it under its user. The key holds a copy of the personal workspace: a request for that workspace costs one read.
+ * Main table: `KEY#<hash> / META` is the key, looked up by the hash of the key in a request; `USER#<id> / KEY#<key id>`
+ * lists
+ * it under its user. The key holds a copy of the personal workspace, so a request for that workspace costs one read.
  */
 export interface ApiKey {
   readonly id: string;
   readonly userId: string;
-  /** The workspace that always has this user as an owner. */
+  /** Workspace that always has this user as an owner. */
   readonly personalWorkspace: Workspace;
   /** @default - none */
   readonly limits?: KeyLimits;
@@ -25,7 +26,7 @@ export interface ApiKey {
   readonly createdAt: string;
   readonly lastUsedAt: string | null;
   readonly hash: string;
-  /** Whether a command line got it by signing in: it is revoked when that signs out. */
+  /** Whether a command line got it by signing in: signing out revokes it. */
   readonly isOfSignIn: boolean;
 }
 
@@ -35,7 +36,10 @@ const LAST_USED_RESOLUTION_MS = 10 * 60_000;
 const keyItemKey = (hash: string) => ({ pk: `KEY#${hash}`, sk: 'META' });
 const listItemKey = (userId: string, keyId: string) => ({ pk: `USER#${userId}`, sk: `KEY#${keyId}` });
 
-/** Keys of items that a table shares between readers: those are frozen, and every change of a key makes another item. */
+/**
+ * Keys parsed from items that a table shares between readers. These items are frozen, and every change of a key creates
+ * a new item.
+ */
 const keys = new WeakMap<Item, ApiKey>();
 
 function fromItem(item: Item): ApiKey {
@@ -70,12 +74,12 @@ function limitsFrom({ scope, workspace_id, expires_at }: Item): Pick<ApiKey, 'li
 export async function findKey({ main }: Pick<Deps, 'main'>, hash: string): Promise<ApiKey | undefined> {
   const item = await main.get(keyItemKey(hash));
   if (item === undefined || item.workspace !== undefined) return item && fromItem(item);
-  // Keys of version 0.1.0 hold the id only.
+  // Keys of version 0.1.0 hold only the id.
   const membership = await findMembership({ main }, item.user_id as string, item.personal_workspace_id as string);
   return membership && fromItem({ ...item, workspace: workspaceMembers(membership.workspace) });
 }
 
-/** The key of a user by its id. */
+/** Finds a user's key by its id. */
 export async function findKeyOf(
   { main }: Pick<Deps, 'main'>,
   userId: string,
@@ -85,7 +89,7 @@ export async function findKeyOf(
   return listed && findKey({ main }, listed.hash as string);
 }
 
-/** Throws UNAUTHORIZED for a key that there is not, and for one that has expired. */
+/** Throws UNAUTHORIZED for a missing or expired key. */
 export function checkUsable({ clock }: Pick<Deps, 'clock'>, key: ApiKey | undefined): asserts key is ApiKey {
   if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
   const expiresAt = key.limits?.expiresAt;
@@ -94,7 +98,7 @@ export function checkUsable({ clock }: Pick<Deps, 'clock'>, key: ApiKey | undefi
   }
 }
 
-/** Records that the key was used, at most once in ten minutes. */
+/** Records that the key was used, at most once every ten minutes. */
 export async function touchKey({ main, clock }: Pick<Deps, 'main' | 'clock'>, key: ApiKey): Promise<void> {
   const now = clock.now();
   if (key.lastUsedAt !== null && now - Date.parse(key.lastUsedAt) < LAST_USED_RESOLUTION_MS) return;
@@ -105,7 +109,7 @@ export interface NewKey {
   /** The key itself: show it once. */
   readonly key: string;
   readonly record: ApiKey;
-  /** The writes that make it valid. */
+  /** Writes that create it. */
   readonly operations: TransactOperation[];
 }
 

@@ -13,7 +13,7 @@ test('an address has a number of requests a minute', async () => {
   expect([await count(), await count(), await count(), await count()]).toEqual([2, 1, 0, 'RATE_LIMITED']);
   expect(await count('203.0.113.8')).toBe(2);
   expect(await limits.left('203.0.113.8')).toMatchObject({ limit: 3, remaining: 2 });
-  // Another process continues the count.
+  // Another process continues the same count.
   await expect(new AddressLimits(deps).count('203.0.113.7')).rejects.toMatchObject({
     code: 'RATE_LIMITED',
     extra: { suggested_wait_time: 60 },

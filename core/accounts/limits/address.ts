@@ -11,12 +11,12 @@ type AddressDeps = Pick<Deps, 'config' | 'counters' | 'clock'>;
 
 /**
  * Limits requests without a valid key, by client address. Counters table: `ADDRESS#<address> / <epoch seconds>` counts
- * the requests of the minute that starts then. On AWS a retried write may count a request twice, which does no harm: the
+ * the requests of the minute that starts then. On AWS a retried write may count a request twice, which is harmless: the
  * limit bounds load, not money.
  */
 export class AddressLimits {
   readonly #deps: AddressDeps;
-  /** Clients without requests left, each with the end of its window: further refusals write nothing. */
+  /** Clients without remaining requests, with the end of their window: further rejections write nothing. */
   readonly #exhausted = new Map<string, number>();
 
   constructor(deps: AddressDeps) {
@@ -47,7 +47,7 @@ export class AddressLimits {
     );
   }
 
-  /** What an address has left, without counting a request. */
+  /** Reads the limit of an address without counting a request. */
   async left(address: string): Promise<RateLimit> {
     const now = this.#deps.clock.now();
     const item = await this.#deps.counters.get(windowKey(clientOf(address), now));
@@ -55,7 +55,7 @@ export class AddressLimits {
     return rateLimitOf(this.#deps.config.addressRequestsPerMinute, used, endOfWindow(now));
   }
 
-  /** The whole limit, for a request that counts for no address. */
+  /** Returns the full limit, for a request that counts against no address. */
   all(): RateLimit {
     return rateLimitOf(this.#deps.config.addressRequestsPerMinute, 0, endOfWindow(this.#deps.clock.now()));
   }
@@ -68,10 +68,10 @@ const windowKey = (client: string, now: number) => ({
   sk: String(epochSeconds(endOfWindow(now) - WINDOW_MS)),
 });
 
-/** The client of an address: a client may have 2^64 addresses of version 6, so the first half identifies it. */
+/** Returns the client of an address. A client may have 2^64 IPv6 addresses, so the first half identifies it. */
 export function clientOf(address: string): string {
   if (!isIPv6(address)) return address.slice(0, 64);
-  // Shortest notation, without a zone.
+  // The shortest notation, without a zone.
   const shortest = new URL(`http://[${address.split('%', 1)[0]}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(shortest);
   if (mapped) {

@@ -10,37 +10,40 @@ import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.
 /**
  * Counters table: `CALLS#<digit> / <workspace id>#<shard>` counts calls of a workspace, by class and UTC day
  * (`llm_2026-11-21`), and holds a lease for each running call: `r<first 60 bits of the run id in base64url>`, with its
- * expiry in epoch seconds. `active` is the number of leases. A lease that has expired, and whose place was given away, is
- * renamed to `x<the same>`: only {@link leasesOf} leads to the run of a call whose host has died.
+ * expiry in epoch seconds. `active` is the number of leases. When the slot of an expired lease is reassigned, the lease
+ * is
+ * renamed to `x<the same>`, because only {@link leasesOf} finds the run of a call whose host has died.
  *
- * It is one item, so that one conditional write counts a call and takes its lease, or does neither. The lease names its
- * run, so a write that is sent twice finds its own lease.
+ * It is one item, so that one conditional write counts a call and takes its lease, or does neither. The lease contains
+ * the
+ * run id, so a write that is sent twice finds its own lease.
  *
- * DynamoDB bills a write by the started kilobyte and gives an item 1,000 a second. An item with 50 leases is below one
- * kilobyte. A plan that allows more is divided into shards, each of which has its part of both limits: far from a limit
- * any shard admits a call in one write; near it all of them are read to find the room that is left.
+ * DynamoDB bills writes by the kilobyte, rounded up, and limits an item to 1,000 writes a second. An item with 50
+ * leases is smaller than
+ * one kilobyte. The calls of a larger plan are divided into shards, each with a share of both limits. Far from a limit
+ * any shard admits a call in one write; near it all of them are read to find free slots.
  */
 function shardKey(workspaceId: string, shard: number): Key {
-  // The shards of a busy workspace are apart from each other.
+  // Shards of a busy workspace are in different partitions.
   const digit = ((Number.parseInt(workspaceId.at(-1)!, 16) || 0) + shard) % PARTITIONS.length;
   return { pk: `CALLS#${PARTITIONS[digit]}`, sk: `${workspaceId}#${shard}` };
 }
 const PARTITIONS = '0123456789abcdef';
 
 const LEASES_PER_SHARD = 50;
-/** A plan with fewer calls a day has no busy item. Its callers see exactly how many are left. */
+/** A plan with fewer calls per day has no busy item, and a single shard reports exactly how many are left. */
 const CALLS_PER_SHARD = 12_500;
 
 const shardsOf = ({ concurrent_calls, daily_calls }: Plan): number =>
   Math.max(1, Math.min(Math.ceil(concurrent_calls / LEASES_PER_SHARD), Math.floor(daily_calls / CALLS_PER_SHARD)));
 
-/** A shard's part of a limit: together they are the limit. */
+/** Returns a shard's share of a limit; the shares add up to the limit. */
 const shareOf = (limit: number, shard: number, shards: number): number => Math.floor((limit + shard) / shards);
 
 const leaseOf = (runId: string): string =>
   `r${Buffer.from(runId.replaceAll('-', '').slice(0, 16), 'hex').toString('base64url').slice(0, 10)}`;
 const GIVEN_AWAY = /^x[\w-]{10}$/;
-/** The first 15 hexadecimal digits of a run's id. */
+/** Returns the first 15 hexadecimal digits of a run id. */
 const digitsOf = (lease: string): string =>
   Buffer.from(`${lease.slice(1)}A`, 'base64url')
     .toString('hex')
@@ -50,7 +53,7 @@ const digitsOf = (lease: string): string =>
 type CallClass = 'llm' | 'sandbox' | 'paid';
 const COUNTER = /^(?:llm|sandbox|paid)_(\d{4}-\d\d-\d\d)$/;
 
-/** Each attempt fails only because another call was admitted or ended at the same time. */
+/** An attempt fails only if another call was admitted or ended at the same time. */
 const MAX_ATTEMPTS = 20;
 /** Well below DynamoDB's limit on condition size. */
 const MAX_GIVEN_AWAY = 25;
@@ -62,25 +65,27 @@ export interface AdmissionRequest {
   /** Whether the agent has a sandbox. */
   readonly kind: 'llm' | 'sandbox';
   readonly isPaid: boolean;
-  /** False for sub-calls, which are part of the call above them. */
+  /** False for sub-calls, which are part of their parent call. */
   readonly isCounted: boolean;
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly deadline: number;
 }
 
-/** An admitted call. Release it when it has ended, even if it failed. If its host dies, its lease expires. */
+/** An admitted call. Release it when it has ended or failed. If its host dies, its lease expires. */
 export interface Admission {
-  /** The limit of the class that was counted; absent for a call that does not count. */
+  /** Limit of the counted class; absent for a call that does not count. */
   readonly rateLimit?: RateLimit;
-  /** Safe to repeat. */
+  /** Ends the lease; idempotent. */
   release(): Promise<void>;
 }
 
 /**
- * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED, without counting the call, if the day's
- * calls are used up or too many are running. Concurrent calls never exceed the plan, and none is refused while there is
- * room for it. After a change of the plan, calls in shards that the new plan does not have are not counted.
+ * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED, without counting the call, if the
+ * daily
+ * calls are used up or too many are running. Concurrent calls never exceed the plan, and none is refused while a slot
+ * is
+ * free. After a change of the plan, calls in shards that the new plan does not have are not counted.
  */
 export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
   if (!request.isCounted) return { release: async () => {} };
@@ -167,7 +172,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   );
 }
 
-/** The plan's calls that a workspace has left today. Counts nothing. */
+/** Returns the remaining calls of a workspace today, without counting one. */
 export async function callsLeft(
   deps: AdmissionDeps,
   workspace: Workspace,
@@ -179,7 +184,7 @@ export async function callsLeft(
   return rateLimitOf(limitOf(plan, kind), sumOf(items, `${kind}_${dayOf(now)}`), endOfDay(now));
 }
 
-/** The same for prompts, in one read: see {@link usedInAll}. */
+/** Estimates the remaining prompt calls in one read: see {@link usedInAll}. */
 export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace): Promise<RateLimit> {
   const now = deps.clock.now();
   const plan = planOf(deps, workspace);
@@ -191,8 +196,9 @@ export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace):
 }
 
 /**
- * How often a workspace's calls were counted, by what one shard says of it. Exact on one machine. Elsewhere it is an
- * estimate: the other shards have about as many, and reading them would cost more than the call's own count.
+ * Returns how many calls of a workspace were counted, from the item of one shard. Exact on one machine. On other hosts
+ * it is an
+ * estimate: the other shards have similar counts, and reading them would cost more than counting the call.
  */
 async function usedInAll(
   { counters }: Pick<AdmissionDeps, 'counters'>,
@@ -211,7 +217,7 @@ async function usedInAll(
   );
 }
 
-/** What a workspace uses today of the limits that this file counts, by members of the plan. */
+/** Returns today's usage of the limits in this file, by members of the plan. */
 export async function callsInUse(
   deps: AdmissionDeps,
   workspace: Workspace,
@@ -228,17 +234,17 @@ export async function callsInUse(
   };
 }
 
-/** The lease of a call that was not released, see {@link leasesOf}. */
+/** Lease of a call that was not released, see {@link leasesOf}. */
 export interface UnreleasedLease {
   readonly workspaceId: string;
-  /** The first 15 hexadecimal digits of the id of its run. */
+  /** First 15 hexadecimal digits of the id of its run. */
   readonly runDigits: string;
-  /** Call it once the run has ended. Safe to repeat. */
+  /** Ends the lease. Call it once the run has ended; idempotent. */
   release(): Promise<void>;
 }
 
 /**
- * The leases of calls of all workspaces that have expired: their hosts have died. With `all`, every lease. Each run of a
+ * Yields expired call leases of all workspaces, whose hosts have died; with `all`, every lease. Each run of a
  * counted call that is not recorded as ended has one.
  */
 export async function* leasesOf(
@@ -260,13 +266,13 @@ export async function* leasesOf(
   }
 }
 
-/** The items of all shards. A shard without a call so far has no item yet, and reads as an empty one. */
+/** Reads the items of all shards. A shard without calls so far has no item and reads as an empty one. */
 async function readShards({ counters }: AdmissionDeps, workspaceId: string, shards: number): Promise<Item[]> {
   const keys = Array.from({ length: shards }, (_, shard) => shardKey(workspaceId, shard));
   return Promise.all(keys.map(async (key) => (await counters.get(key)) ?? key));
 }
 
-/** Makes room by expired leases, whose hosts have died. Returns false if there are none. */
+/** Frees slots of expired leases, whose hosts have died. Returns false if there are none. */
 async function giveAwayExpired(
   { counters, clock }: AdmissionDeps,
   workspaceId: string,
@@ -283,7 +289,7 @@ async function giveAwayExpired(
         set: Object.fromEntries(expired.map((lease) => [lease.replace(/^r/, 'x'), now])),
         remove: expired,
       },
-      // Another process may give away the same leases first: the next attempt sees the result.
+      // Another process may free the same slots first: the next attempt sees the result.
       allOf(...expired.map((name) => lessThan(name, now))),
     );
   });
@@ -294,7 +300,7 @@ async function giveAwayExpired(
 const expiredIn = (item: Item, now: number): string[] =>
   Object.keys(item).filter((name) => isLease(name) && numberOf(item, name) < now);
 
-/** Counters of past days. A counter of the next day may exist: another host's clock may be ahead. */
+/** Returns counters of past days. A counter of the next day may exist, because another host's clock may be ahead. */
 const staleCounters = (item: Item, day: string): string[] =>
   Object.keys(item).filter((name) => {
     const counted = COUNTER.exec(name)?.[1];

@@ -12,61 +12,61 @@ import {
   type Table,
 } from '#core/ports/table.ts';
 
-/** The place of a call in a shard, see `admission.ts`. */
+/** The slot of a call in a shard, see `admission.ts`. */
 export interface LeaseSlot {
-  /** Attribute of the lease, and when it expires, in epoch seconds. */
+  /** Attribute of the lease, and its expiry in epoch seconds. */
   readonly lease: string;
   readonly expiry: number;
-  /** At most so many leases. */
+  /** Maximum number of leases in the shard. */
   readonly maxLeases: number;
-  /** Attribute that counts the call: at most to `maxCalls`. */
+  /** Attribute that counts the call, up to `maxCalls`. */
   readonly counter: string;
   readonly maxCalls: number;
 }
 
 export interface HeldLease {
-  /** The shard, with the place. */
+  /** Item of the shard, with the lease. */
   readonly item: Item;
-  /** What the counter was with this call. */
+  /** Value of the counter, this call included. */
   readonly used: number;
 }
 
-/** What the end of a call removes. */
+/** Attributes that the end of a call removes. */
 interface EndedLease {
   readonly lease: string;
   /** Counters of past days. */
   readonly stale: readonly string[];
 }
 
-/** The leases of calls whose hosts died while the platform did not look for such are kept at least as long. */
+/** Minimum lifetime of leases of dead hosts, in case the platform does not sweep for a while. */
 const KEPT_SECONDS = 8 * 24 * 3600;
 /** Well below DynamoDB's limit on condition size. */
 const MAX_BATCH = 20;
 
-/** How many shards are kept in memory. One takes about a kilobyte. */
+/** Maximum number of shards in memory, about a kilobyte each. */
 const MAX_KNOWN_SHARDS = 10_000;
 
 const LEASE = /^r[\w-]{10}$/;
 export const isLease = (attribute: string): boolean => LEASE.test(attribute);
 
 /**
- * The places of calls in the shards of a table. Calls that begin or end at the same moment, as those of a burst of schedules do,
- * change their shard in one write. If the shard refuses them all, each asks alone.
+ * Call leases in the shards of a table. Calls that begin or end in the same tick, such as a burst of schedules,
+ * update their shard in one write. If the shard refuses the batch, each call is tried alone.
  */
 class ConcurrencyLeases {
   readonly #counters: Table;
   readonly #begun = new Batcher<LeaseSlot, HeldLease | undefined>(MAX_BATCH);
   readonly #ended = new Batcher<EndedLease, void>(MAX_BATCH);
-  /** The name of a shard -> its newest item. Kept only if no other process changes the table. */
+  /** Name of a shard -> its latest item. Used only if no other process writes to the table. */
   readonly #known = new Map<string, Item>();
-  /** Workspace -> where its calls of this moment begin. */
+  /** Workspace -> first shard of its calls in this tick. */
   readonly #homes = new Map<string, { readonly home: number; calls: number }>();
 
   constructor(counters: Table) {
     this.#counters = counters;
   }
 
-  /** The shard in which a call begins: any, but the same for those that begin at the same moment. */
+  /** Returns the first shard to try: arbitrary, but the same for calls that begin in the same tick. */
   homeOf(workspaceId: string, runId: string, shards: number): number {
     if (this.#homes.size === 0) process.nextTick(() => this.#homes.clear());
     let home = this.#homes.get(workspaceId);
@@ -78,18 +78,18 @@ class ConcurrencyLeases {
     return home.home % shards;
   }
 
-  /** What a counter is in several shards together. Only for a table of one process. */
+  /** Sums a counter over several shards. Only for a table of one process. */
   async usedIn(shards: readonly Key[], counter: string): Promise<number> {
     const items = await Promise.all(shards.map((shard) => this.#current(shard)));
     return items.reduce((sum, item) => sum + ((item[counter] as number | undefined) ?? 0), 0);
   }
 
-  /** To be called after a change of the shard that did not go through this object. */
+  /** Must be called after a change of the shard that did not use this object. */
   forget(shard: Key): void {
     this.#known.delete(nameOf(shard));
   }
 
-  /** Counts a call and takes its lease, or does neither: then the answer is `undefined`. */
+  /** Counts a call and takes its lease, or does neither and returns `undefined`. */
   take(shard: Key, place: LeaseSlot): Promise<HeldLease | undefined> {
     return this.#begun.ask(nameOf(shard), place, async (places) => {
       const all = await this.#takeAll(shard, places);
@@ -98,7 +98,7 @@ class ConcurrencyLeases {
     });
   }
 
-  /** Safe to repeat. */
+  /** Ends the lease of a call; idempotent. */
   leave(shard: Key, ended: EndedLease): Promise<void> {
     return this.#ended.ask(nameOf(shard), ended, async (places) => {
       const all = await this.#leaveAll(shard, places);
@@ -108,7 +108,7 @@ class ConcurrencyLeases {
   }
 
   async #takeAll(shard: Key, places: readonly LeaseSlot[]): Promise<HeldLease[] | undefined> {
-    // No room for all, whatever the shard says, or the same call twice.
+    // The batch exceeds the limits of any shard, or contains the same call twice.
     const isRefused = places.some(({ maxLeases, counter, maxCalls }) => {
       const calls = places.filter((other) => other.counter === counter).length;
       return calls > maxCalls || places.length > maxLeases;
@@ -134,7 +134,7 @@ class ConcurrencyLeases {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
     const read = (await this.#counters.get(shard)) ?? shard;
-    // A call that was counted meanwhile has seen more.
+    // A call that was counted in the meantime has a newer item.
     const newest = this.#known.get(name) ?? read;
     this.#remember(shard, newest);
     return newest;
@@ -142,7 +142,7 @@ class ConcurrencyLeases {
 
   #remember(shard: Key, item: Item): void {
     if (!this.#counters.isOfOneProcess) return;
-    // They are read again when they are next needed.
+    // Cleared items are read again when needed.
     if (this.#known.size >= MAX_KNOWN_SHARDS) this.#known.clear();
     this.#known.set(nameOf(shard), item);
   }
@@ -156,7 +156,7 @@ class ConcurrencyLeases {
   }
 }
 
-/** The part of the update that counts the calls. */
+/** Builds the part of the update that counts the calls. */
 export function countingOf(places: readonly LeaseSlot[]) {
   const add: { [counter: string]: number } = {};
   for (const { counter } of places) add[counter] = (add[counter] ?? 0) + 1;
@@ -165,7 +165,7 @@ export function countingOf(places: readonly LeaseSlot[]) {
   return { changes: { add }, condition: allOf(...conditions) };
 }
 
-/** The part of the update that takes the leases. */
+/** Builds the part of the update that takes the leases. */
 export function leasingOf(places: readonly LeaseSlot[]) {
   // Names of leases are as unique as values: see `copyOf` in `core/ports/table-rules.ts`.
   const set: { [attribute: string]: number } = Object.create(null);
@@ -180,11 +180,11 @@ export function leasingOf(places: readonly LeaseSlot[]) {
 
 const nameOf = ({ pk, sk }: Key): string => `${pk}/${sk}`;
 
-/** Whether as many more stay within the limit. */
+/** Condition that `more` additions stay within the limit. */
 const below = (counter: string, max: number, more: number): Condition =>
   anyOf(absent(counter), lessThan(counter, max - more + 1));
 
-/** One process has one table of counters; tests have several. */
+/** A process has one counters table; tests have several. */
 const ofTable = new WeakMap<Table, ConcurrencyLeases>();
 
 export function placesIn(counters: Table): ConcurrencyLeases {

@@ -6,38 +6,38 @@ import type { Deps } from '#core/ports/deps.ts';
 import { callsAboutLeft } from './admission.ts';
 import type { LimitError, RateLimit } from './rate-limit.ts';
 
-/** A workspace that has checked nothing for ten seconds may use the time of these at once. */
+/** Burst: an idle workspace accumulates the budget of ten seconds. */
 const BURST_SECONDS = 10;
-/** What a refused call counts at least: refusing it costs others time, too. */
+/** Minimum charge of a rejected call, because rejecting it also takes time. */
 const REFUSED_CALL_MS = 10;
-/** Schemas that a workspace has compiled on this thread at once, and the seconds after which it may compile another. */
+/** Schemas that a workspace may compile on this thread in a burst, and the seconds until it may compile another. */
 const COMPILATIONS = 10;
 const SECONDS_PER_COMPILATION = 6;
-/** How long what is left of the calls of a workspace without time is not read again: it makes none meanwhile. */
+/** Cache time of the remaining-call count of an exhausted workspace, which makes no calls meanwhile. */
 const KNOWN_LEFT_MS = 1000;
 const MAX_WORKSPACES = 10_000;
 
 type TimeDeps = Pick<Deps, 'config' | 'clock'>;
 
-/** Whose time is used: a workspace, or a part of it with a time of its own. */
+/** Owner of a budget: a workspace, or a part of it with a separate budget. */
 export type TimeOwner = Pick<Workspace, 'id' | 'slug' | 'plan'>;
 
 interface Account {
-  /** Milliseconds that are left; below zero after a check that took more than was left. */
+  /** Remaining milliseconds; negative after a check that overdrew the budget. */
   left: number;
   compilations: number;
   /** Epoch milliseconds. */
   at: number;
-  /** What was left of its calls, for the answers to refused ones. */
+  /** Cached remaining calls, for the answers to rejected ones. */
   calls?: { readonly left: RateLimit; readonly at: number };
 }
 
-/** One process has one clock; tests have several. */
+/** A process has one clock; tests have several. */
 const accounts = new WeakMap<Clock, Map<string, Account>>();
 
 /**
- * The time that a workspace may have its manifests, schemas, archives and refused calls checked, in this process
- * (`docs/interface/limits.md#checks`). Throws RATE_LIMITED if nothing is left.
+ * Enforces the workspace's time budget in this process for checks of manifests, schemas, archives and rejected calls
+ * (`docs/interface/limits.md#checks`). Throws RATE_LIMITED if it is exhausted.
  */
 export function requireCheckTime(deps: TimeDeps, workspace: TimeOwner): void {
   const account = accountOf(deps, workspace);
@@ -57,12 +57,15 @@ function withoutTime(deps: TimeDeps, workspace: TimeOwner, { left }: Account): P
   );
 }
 
-/** Counts the time of a check. */
+/** Charges the time of a check. */
 export function countCheckTime(deps: TimeDeps, workspace: TimeOwner, ms: number): void {
   accountOf(deps, workspace).left -= ms;
 }
 
-/** Runs `step`, which is a part of a call before its admission. Throws RATE_LIMITED, and what the step throws. */
+/**
+ * Runs `step`, a part of a call before its admission, and charges the workspace if it throws. Throws RATE_LIMITED, and
+ * errors of the step.
+ */
 export async function chargeIfRejected<T>(deps: TimeDeps, workspace: TimeOwner, step: () => Promise<T>): Promise<T> {
   requireCheckTime(deps, workspace);
   try {
@@ -74,8 +77,8 @@ export async function chargeIfRejected<T>(deps: TimeDeps, workspace: TimeOwner, 
 }
 
 /**
- * Refuses a call of a workspace that has no time left, before anything else is done for it. Throws RATE_LIMITED, with what is
- * left of the plan's calls for the headers of the answer.
+ * Rejects a call of a workspace with an exhausted budget, before any other work. Throws RATE_LIMITED with the remaining
+ * calls of the plan, for the headers of the answer.
  */
 export async function rejectIfExhausted(deps: TimeDeps & Pick<Deps, 'counters'>, workspace: Workspace): Promise<void> {
   const account = accountOf(deps, workspace);
@@ -89,7 +92,7 @@ export async function rejectIfExhausted(deps: TimeDeps & Pick<Deps, 'counters'>,
   } satisfies Partial<LimitError>);
 }
 
-/** Whether the workspace may have a small schema compiled on this thread: it counts as one. */
+/** Returns whether the workspace may compile a small schema on this thread, and counts it. */
 export function mayCompileHere(deps: TimeDeps, workspace: TimeOwner): boolean {
   const account = accountOf(deps, workspace);
   if (account.compilations < 1) return false;

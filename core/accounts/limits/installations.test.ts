@@ -18,7 +18,7 @@ function setUp() {
 
 test('of forty at once, as many begin as the plan allows, and those of another workspace', async () => {
   const { deps } = setUp();
-  // Those that meet another one's write wait a moment.
+  // Conflicting writes back off, so the clock must run.
   const clock = new SystemClock();
   const begin = (workspace = free) =>
     beginInstallation({ ...deps, clock }, workspace, {

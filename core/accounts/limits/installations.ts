@@ -7,22 +7,23 @@ import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, equals, exists, type Item } from '#core/ports/table.ts';
 
 /**
- * Counters table: `WS#<workspace id>#LIMITS / INSTALLS` has a lease for each installation of a workspace that is under way:
- * `run_<first 12 digits of the run id>`, with its expiry in epoch seconds. `revision` grows with each new one, so that two
- * at the same moment do not both take the last place.
+ * Counters table: `WS#<workspace id>#LIMITS / INSTALLS` has a lease for each installation of a workspace in progress:
+ * `run_<first 12 digits of the run id>`, with its expiry in epoch seconds. `revision` increases with each new one, so
+ * that two
+ * concurrent installations do not both take the last slot.
  */
 const installsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'INSTALLS' });
 const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slice(0, 12)}`;
 
-/** An installation takes a minute more often than an hour. */
+/** Installations more often take a minute than an hour. */
 const WAIT_SECONDS = 30;
 
 type InstallationDeps = Pick<Deps, 'counters' | 'clock' | 'config'>;
 
 /**
- * Takes a place of the workspace's plan (`concurrent_installs`) for the installation that is the run `runId`. It is free
- * again after {@link endInstallation}, or at `deadline` (epoch milliseconds) if its host dies. Throws RATE_LIMITED, and
- * changes nothing, if all are taken.
+ * Takes a slot of the workspace's plan (`concurrent_installs`) for the installation run `runId`. The slot is free
+ * again after {@link endInstallation}, or at `deadline` (epoch milliseconds) if the host dies. Throws RATE_LIMITED, and
+ * changes nothing, if all slots are taken.
  */
 export async function beginInstallation(
   deps: InstallationDeps,
@@ -56,7 +57,7 @@ export async function beginInstallation(
   });
 }
 
-/** Safe to repeat. */
+/** Frees the slot; idempotent. */
 export async function endInstallation(
   { counters }: Pick<InstallationDeps, 'counters'>,
   workspaceId: string,
@@ -65,7 +66,7 @@ export async function endInstallation(
   await counters.update(installsKey(workspaceId), { remove: [leaseOf(runId)] }, exists(leaseOf(runId)));
 }
 
-/** How many installations of a workspace are under way. */
+/** Returns the number of installations of a workspace in progress. */
 export async function installationsInUse(
   { counters, clock }: Pick<InstallationDeps, 'counters' | 'clock'>,
   workspaceId: string,

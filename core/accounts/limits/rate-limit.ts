@@ -1,11 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 
-/** A limit, and what is left of it. */
+/** A limit and how much of it remains. */
 export interface RateLimit {
   readonly limit: number;
   readonly remaining: number;
-  /** Epoch milliseconds at which the count starts again. */
+  /** Epoch milliseconds at which the count resets. */
   readonly resetAt: number;
 }
 
@@ -24,16 +24,16 @@ export const rateLimitOf = (limit: number, used: number, resetAt: number): RateL
   resetAt,
 });
 
-/** The next midnight, UTC. */
+/** Returns the next midnight, UTC. */
 export const endOfDay = (now: number): number => (Math.floor(now / DAY_MS) + 1) * DAY_MS;
 
-/** A RATE_LIMITED error with the limit for the headers of the answer. */
+/** A RATE_LIMITED error with the limit, for the headers of the answer. */
 export type LimitError = PlatformError & { readonly rateLimit: RateLimit };
 
-/** Whether an error says that the day's calls are used up, and not that too much is under way at the moment. */
+/** Whether an error means that the daily calls are used up, not that too many calls are running. */
 export const isUsedUp = (error: PlatformError): boolean => (error as Partial<LimitError>).rateLimit?.remaining === 0;
 
-/** `message` says which limit was exceeded. Without `waitSeconds`, the caller must wait for the reset. */
+/** Builds the error. `message` names the exceeded limit. Without `waitSeconds`, the caller must wait for the reset. */
 export function limitError(message: string, rateLimit: RateLimit, now: number, waitSeconds?: number): LimitError {
   const { resetAt } = rateLimit;
   const error =

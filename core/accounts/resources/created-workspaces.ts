@@ -7,8 +7,9 @@ import { quotaError } from './quota.ts';
 type CountDeps = Pick<Deps, 'main' | 'config'>;
 
 /**
- * The write that counts one more workspace that a user creates, in `workspaces_created` of the user's record. It fails if
- * the count has changed since. Throws STORAGE_QUOTA_EXCEEDED if the plan of the user's personal workspace allows no more.
+ * Returns the write that increments `workspaces_created` of the user's record. It fails if
+ * the count has changed since. Throws STORAGE_QUOTA_EXCEEDED if the plan of the user's personal workspace allows no
+ * more workspaces.
  */
 export async function countNewWorkspace(deps: CountDeps, userId: string): Promise<TransactOperation> {
   const item = await deps.main.get(userKey(userId));
@@ -26,12 +27,12 @@ export async function countNewWorkspace(deps: CountDeps, userId: string): Promis
   };
 }
 
-/** Workspaces that a user has created besides the personal one. */
+/** Returns how many workspaces a user has created, without the personal one. */
 export async function createdWorkspaces(deps: CountDeps, userId: string): Promise<number> {
   return countOf(deps, userId, await deps.main.get(userKey(userId)));
 }
 
-/** Records of version 0.1.0 do not count: there, the owner of a team's workspace is taken for its creator. */
+/** Records of version 0.1.0 have no count: there, the owner of a team workspace is assumed to be its creator. */
 async function countOf(deps: CountDeps, userId: string, item: Item | undefined): Promise<number> {
   if (item?.workspaces_created !== undefined) return item.workspaces_created as number;
   const memberships = await listMemberships(deps, userId);

@@ -2,12 +2,12 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Plan } from '#core/base/plans.ts';
 import { countText, sizeText } from '#core/base/size-text.ts';
 
-/** What is used of some limits of a plan. */
+/** Usage of some limits of a plan. */
 export type Use = { readonly [Name in keyof Plan]?: number };
-/** Reads what a workspace uses; higher wings have readers of their own. */
+/** Reads the usage of a workspace; higher wings add their own readers. */
 export type UseReader = (workspaceId: string) => Promise<Use>;
 
-/** Members of a plan that limit what is kept. */
+/** Members of a plan that limit stored data. */
 export type QuotaName = 'agent_bytes' | 'agent_versions' | 'upload_bytes' | 'workspaces';
 
 const DELETE_VERSIONS =
@@ -32,8 +32,9 @@ const QUOTAS: Record<QuotaName, { readonly holder: string; readonly what: string
 };
 
 /**
- * The error for growth past a limit of the plan: STORAGE_QUOTA_EXCEEDED; DOCUMENT_TOO_LARGE for one thing that is larger
- * than the whole limit; RATE_LIMITED where waiting `waitSeconds` helps.
+ * Returns the error for exceeding a limit of the plan: STORAGE_QUOTA_EXCEEDED; DOCUMENT_TOO_LARGE for a single object
+ * larger
+ * than the whole limit; RATE_LIMITED if waiting `waitSeconds` helps.
  */
 export function quotaError(
   name: QuotaName,

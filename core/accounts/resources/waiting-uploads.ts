@@ -7,9 +7,10 @@ import { absent, allOf, anyOf, type Condition, equals, type Item, lessThan } fro
 import { quotaError } from './quota.ts';
 
 /**
- * Bytes that the forms of `POST /uploads` allow, until they expire. Counters table: `WS#<workspace id>#LIMITS / UPLOADS`
- * has their sum `bytes`, and the part that expires by the end of each five minutes (`until_<epoch seconds>`), at most
- * fourteen of them. Nothing tells the platform what was sent with a form on AWS, so a form counts with all that it allows.
+ * Bytes reserved by unexpired forms of `POST /uploads`. Counters table: `WS#<workspace id>#LIMITS / UPLOADS`
+ * has their total `bytes`, and the part that expires by the end of each five minutes (`until_<epoch seconds>`), at most
+ * fourteen of them. On AWS the platform does not learn what was uploaded with a form, so a form counts with its maximum
+ * size.
  */
 const uploadsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'UPLOADS' });
 const SLOT_SECONDS = 300;
@@ -18,7 +19,8 @@ const SLOT = /^until_(\d+)$/;
 type ReserveDeps = Pick<Deps, 'counters' | 'clock' | 'config'>;
 
 /**
- * Counts a form of `bytes` until `expiresAt`, epoch milliseconds. Throws RATE_LIMITED, and counts nothing, if the forms of
+ * Reserves `bytes` for a form until `expiresAt` (epoch milliseconds). Throws RATE_LIMITED, and reserves nothing, if the
+ * forms of
  * the workspace would exceed its plan.
  */
 export async function reserveUpload(
@@ -58,7 +60,7 @@ export async function reserveUpload(
   });
 }
 
-/** Bytes that the workspace's forms allow that have not expired. */
+/** Returns the bytes reserved by the workspace's unexpired forms. */
 export async function waitingUploadBytes(
   { counters, clock }: Pick<Deps, 'counters' | 'clock'>,
   workspaceId: string,

@@ -1,5 +1,5 @@
-/** What higher wings do when secrets change; `core/api/listeners.ts` connects them. Listeners must not throw. */
+/** Callbacks of higher wings for changed secrets; `core/api/listeners.ts` connects them. Listeners must not throw. */
 export interface SecretListeners {
-  /** Called after a secret has another value. Returns the names of the services that restart. */
+  /** Called after the value of a secret has changed. Returns the names of the services that restart. */
   secretChanged(workspaceId: string, name: string): Promise<string[]>;
 }

@@ -94,13 +94,13 @@ export class SecretStore {
     await this.#deps.main.delete(this.#key(name));
   }
 
-  /** The values of the existing secrets among `names`. Only for injection into a run. */
+  /** Returns the values of the existing secrets among `names`. Only for injection into a run. */
   async values(names: readonly string[]): Promise<Record<string, string>> {
     return names.length === 0 ? {} : this.#deps.vault.read(this.#workspaceId, names);
   }
 }
 
-/** Names of the secrets of a workspace, without a right to their values. */
+/** Lists the names of a workspace's secrets, without access to their values. */
 export async function secretNamesOf({ main }: Pick<Deps, 'main'>, workspaceId: string): Promise<Set<string>> {
   const items = queryAll(main, { pk: `WS#${workspaceId}`, sk: { beginsWith: 'SECRET#' }, limit: 1000 });
   return new Set((await Array.fromAsync(items)).map(({ name }) => name as string));

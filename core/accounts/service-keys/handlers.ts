@@ -7,7 +7,7 @@ import { createStaticKey, type KeyOwner, listStaticKeys, revokeStaticKey } from 
 
 type ServiceKeyDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** Finds the agent version `id` of the caller's workspace. Passed in, as the wing of agents is above this one. */
+/** Finds the agent version `id` of the caller's workspace. Injected, because the wing of agents is above this one. */
 type FindAgent = (
   deps: ServiceKeyDeps,
   caller: Caller,
@@ -15,7 +15,7 @@ type FindAgent = (
 ) => Promise<{ readonly workspaceId: string; readonly name: string }>;
 
 export const serviceKeyHandlers = (deps: ServiceKeyDeps, findAgent: FindAgent): Handlers<typeof serviceKeyRoutes> => {
-  /** The id of any version names the agent: all versions share its keys. */
+  /** Accepts the id of any version, because all versions of an agent share its keys. */
   async function ownerOf(caller: Caller, id: string): Promise<KeyOwner> {
     const { workspaceId, name } = await findAgent(deps, caller, id);
     return { workspaceId, agentName: name };

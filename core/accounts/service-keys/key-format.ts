@@ -2,9 +2,11 @@ import type { Ids } from '#core/ports/ids.ts';
 import { decodeKey, encodeKey, isKeyOf } from '../keys/key-format.ts';
 
 /**
- * The kinds of service keys of agents, which differ in length. A _run key_ belongs to one run and becomes invalid with it; it
- * contains the run's id, so it needs no item of its own. The key of an always-on _service_ contains the service's id in the
- * same way, and is good for one revision of it. A _static key_ belongs to an agent until it is revoked, and is found by its
+ * The kinds of service keys of agents, which differ in length. A _run key_ belongs to one run and becomes invalid with
+ * it; it
+ * contains the run's id, so it needs no item. The key of an always-on _service_ contains the service's id in the
+ * same way, and is valid for one revision of it. A _static key_ belongs to an agent until it is revoked, and is looked
+ * up by its
  * hash like a user's key.
  */
 const PREFIX = 'sk_agent_';
@@ -26,7 +28,7 @@ export function newRunKey(ids: Ids, { workspaceId, runId }: RunKeyParts): string
 export const newServiceKey = (serviceId: string, secret: Uint8Array): string =>
   encodeKey(PREFIX, Buffer.concat([uuidBytes(serviceId), secret]));
 
-/** The id of the service that its key names; `undefined` for any other text. */
+/** Returns the service id in a key; `undefined` for any other text. */
 export function readServiceKey(text: string): string | undefined {
   const bytes = decodeKey(PREFIX, SERVICE_KEY_BYTES, text);
   return bytes && uuidOf(bytes.subarray(0, UUID_BYTES));
@@ -34,7 +36,7 @@ export function readServiceKey(text: string): string | undefined {
 
 export const newStaticKey = (ids: Ids): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
 
-/** The run that a run key names; `undefined` for any other text. Compare the key's hash with that of the run. */
+/** Returns the run id in a run key; `undefined` for any other text. Compare the key's hash with that of the run. */
 export function readRunKey(text: string): RunKeyParts | undefined {
   const bytes = decodeKey(PREFIX, RUN_KEY_BYTES, text);
   if (bytes === undefined) return undefined;
@@ -46,7 +48,7 @@ export function readRunKey(text: string): RunKeyParts | undefined {
 
 export const isStaticKey = (text: string): boolean => isKeyOf(PREFIX, SECRET_BYTES, text);
 
-/** Whether a text has the form of a service key of any kind. */
+/** Whether a text has the format of a service key of any kind. */
 export const isServiceKey = (text: string): boolean =>
   [SECRET_BYTES, RUN_KEY_BYTES, SERVICE_KEY_BYTES].some((bytes) => isKeyOf(PREFIX, bytes, text));
 

@@ -5,7 +5,7 @@ import { hashKey, prefixOf } from '../keys/key-format.ts';
 import { newStaticKey } from './key-format.ts';
 
 /**
- * Main table: `AGENTKEY#<hash> / META` is a static key of an agent, found by the hash of the key in a request;
+ * Main table: `AGENTKEY#<hash> / META` is a static key of an agent, looked up by the hash of the key in a request;
  * `WS#<workspace id>#AGENT#<name> / KEY#<key id>` lists it under its agent.
  */
 export interface StaticKey {
@@ -49,7 +49,7 @@ export async function findStaticKey({ main }: Pick<Deps, 'main'>, hash: string):
   return item && fromItem(item);
 }
 
-/** Records that the key was used, at most once in ten minutes. */
+/** Records that the key was used, at most once every ten minutes. */
 export async function touchStaticKey({ main, clock }: Pick<Deps, 'main' | 'clock'>, key: StaticKey): Promise<void> {
   const now = clock.now();
   if (key.lastUsedAt !== null && now - Date.parse(key.lastUsedAt) < LAST_USED_RESOLUTION_MS) return;

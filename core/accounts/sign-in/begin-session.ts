@@ -10,15 +10,16 @@ type SessionDeps = Pick<AllDeps, 'main' | 'counters' | 'clock' | 'ids' | 'config
   Partial<Pick<AllDeps, 'signInProvider'>>;
 
 /**
- * A new session, never one that the browser brought; that one ends. Throws FORBIDDEN where no browser would keep its cookie.
+ * Creates a new session and ends the one that the browser presented. Throws FORBIDDEN if no browser would store its
+ * cookie.
  */
 export async function beginSession(deps: SessionDeps, headers: RequestHeaders, key: ApiKey) {
-  // First, so that no session is made where no browser can have one.
+  // Checked first, so that no session is created if no browser can have one.
   sessionCookie(deps.config, '', 0);
   const before = sessionCookieOf(deps.config, headers);
   const old = before === undefined ? undefined : await findSession(deps, before);
   if (old) await endSession(deps, old);
-  // So that users of version 0.1.0 are found by their address, too.
+  // Indexes users of version 0.1.0 by their e-mail address, too.
   const user = deps.signInProvider && (await findUser(deps, key.userId));
   if (user) await deps.main.put(userEmailItem(user));
   const { token, session, maxAgeSeconds } = await createSession(deps, key, headers.get('user-agent'));

@@ -10,28 +10,28 @@ import { findPersonalWorkspace, findWorkspace, listMemberships } from '../worksp
 import { consumeToken, newSecret, readToken } from './one-time-tokens.ts';
 
 /**
- * A command line asks for a key, a person agrees on a page, and the command line gets it with a token that works once
- * (`docs/interface/sign-in.md#command-lines`). The key is made last, so that none lies anywhere.
+ * A command line requests a key, a user approves on a page, and the command line exchanges a one-time token for the key
+ * (`docs/interface/sign-in.md#command-lines`). The key is created last, so that it is never stored.
  */
 type CliDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids'>;
 
 const REQUEST_LIFE_MS = 10 * 60_000;
-/** Programs fetch the key at once. */
+/** Programs fetch the key immediately. */
 const TOKEN_LIFE_MS = 60_000;
-/** People have to copy it. */
+/** Users have to copy the token. */
 const SHOWN_TOKEN_LIFE_MS = 10 * 60_000;
 
-/** What a command line asks for. All of it is what the sender says, but address and time. */
+/** A command line's request for a key. Except for address and time, its content is unverified. */
 export interface CliRequest {
-  /** Where on its machine the command line waits. @default - the person copies the token */
+  /** Port on which the command line listens on its machine. @default - the user copies the token */
   readonly redirectPort?: number;
-  /** SHA-256 of its verifier, in base64url (RFC 7636, section 4.2, S256). @default - none is asked for */
+  /** SHA-256 of its verifier, in base64url (RFC 7636, section 4.2, S256). @default - no verifier is required */
   readonly codeChallenge?: string;
-  /** The program and its machine. */
+  /** Names of the program and its machine. */
   readonly clientName?: string;
-  /** Slug or id of the only workspace that the key is to be good for. @default - what the person's own key is good for */
+  /** Slug or id of the only workspace that the key is for. @default - the workspaces of the user's own key */
   readonly workspace?: string;
-  /** The sender's, if the host knows it. */
+  /** Address of the sender, if the host knows it. */
   readonly address?: string;
   readonly createdAt: string;
 }
@@ -44,7 +44,7 @@ export async function askForKey(deps: CliDeps, asked: Omit<CliRequest, 'createdA
   return { state, expires };
 }
 
-/** The request that a state names; `undefined` once it was answered or is too old. */
+/** Finds the request with this state; `undefined` if it was answered or has expired. */
 export async function findRequest(deps: Pick<Deps, 'counters'>, state: string): Promise<CliRequest | undefined> {
   return (await readToken(deps, 'CLIREQUEST', state))?.request as CliRequest | undefined;
 }
@@ -54,8 +54,9 @@ export async function refuseRequest(deps: Pick<Deps, 'counters'>, state: string)
 }
 
 /**
- * Agrees to a request as the user of `key`, and returns the token for the new key, which may do no more than `key`. Throws FORBIDDEN
- * if the user is not in the workspace that was asked for, and NOT_FOUND if the request was answered meanwhile.
+ * Approves a request as the user of `key`, and returns the token for the new key, which has at most the rights of
+ * `key`. Throws FORBIDDEN
+ * if the user is not a member of the requested workspace, and NOT_FOUND if the request was answered in the meantime.
  */
 export async function agree(deps: CliDeps, state: string, request: CliRequest, key: ApiKey): Promise<string> {
   const workspace = await workspaceFor(deps, request, key);
@@ -76,7 +77,7 @@ export const goneRequest = (): PlatformError =>
     hint: 'Say `platform login` once more.',
   });
 
-/** The only workspace that the new key is to be good for. */
+/** Returns the only workspace that the new key is for. */
 async function workspaceFor(deps: CliDeps, { workspace }: CliRequest, key: ApiKey): Promise<Workspace | undefined> {
   const own = key.limits?.workspaceId;
   if (workspace === undefined) return own === undefined ? undefined : findWorkspace(deps, own);
@@ -90,8 +91,9 @@ async function workspaceFor(deps: CliDeps, { workspace }: CliRequest, key: ApiKe
 }
 
 /**
- * The key that a token stands for, with the workspace it acts in. Throws UNAUTHORIZED for a token that is wrong, used or too old, and for a
- * wrong verifier, which uses the token up.
+ * Exchanges a token for its key and workspace. Throws UNAUTHORIZED for a token that is wrong, used or expired, and for
+ * a
+ * wrong verifier, which also consumes the token.
  */
 export async function exchange(
   deps: CliDeps & Pick<Deps, 'config'>,
@@ -106,7 +108,7 @@ export async function exchange(
   if (challenge !== undefined && hash('sha256', verifier ?? '', 'base64url') !== challenge) {
     throw new PlatformError('UNAUTHORIZED', 'The code belongs to another command line: sign in again.');
   }
-  // Its user may have revoked it meanwhile.
+  // The user may have revoked it in the meantime.
   const own = await findKey(deps, content.key_hash as string);
   checkUsable(deps, own);
   const personalWorkspace = await findPersonalWorkspace(deps, own.userId);

@@ -4,40 +4,40 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type ApiKey, findKey } from '../keys/store.ts';
 import { consumeToken, newSecret } from './one-time-tokens.ts';
 
-/** Codes that sign a browser in once, as the user of the key that made them. */
+/** One-time codes that sign a browser in as the user of the key that created them. */
 type CodeDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids' | 'config'>;
 
 const LIFE_MS = 60_000;
-/** Of the code that a start of the platform prints: somebody has to read it there first. */
+/** Lifetime of the code that the platform prints at its start, which a person must first read. */
 export const START_CODE_LIFE_MS = 10 * 60_000;
 
 export interface SignInCode {
   readonly code: string;
-  /** A page that signs in with it. The code is in the fragment, which browsers send to nobody. */
+  /** Page that signs in with the code. The code is in the fragment, which browsers do not send. */
   readonly url: string;
   /** Epoch milliseconds. */
   readonly expires: number;
 }
 
-/** What a browser is to see after it has signed in. */
+/** Object that the browser shows after the sign-in. */
 export interface Destination {
   readonly kind: 'agent' | 'run' | 'schedule';
   readonly id: string;
   readonly workspace: Caller['workspace'];
 }
 
-/** The one place that knows where things are shown to browsers. Path below the dashboard's address. */
+/** Returns the path of an object, relative to the dashboard's address. No other code builds these paths. */
 export const pathOf = ({ kind, id, workspace }: Destination): string =>
   `/${workspace.slug}/${kind}s/${encodeURIComponent(id)}`;
 
 export const SIGN_IN_PATH = '/auth/login';
 export const CLI_PATH = '/auth/cli';
 
-/** A path of the platform as browsers see it: a stage of API Gateway is part of it. */
+/** Returns a path of the platform as browsers see it, which includes the stage of API Gateway. */
 export const pathIn = ({ baseUrl }: Pick<Config, 'baseUrl'>, path: string): string =>
   new URL(baseUrl ?? 'http://host').pathname.replace(/\/$/, '') + path;
 
-/** @param to Path below the dashboard's address, to show afterwards. */
+/** @param to Path to show afterwards, relative to the dashboard's address. */
 export async function createCode(
   deps: CodeDeps,
   { id: keyId, hash, userId }: Pick<ApiKey, 'id' | 'hash' | 'userId'>,
@@ -51,7 +51,7 @@ export async function createCode(
   return { code, url: `${page}#code=${code}`, expires };
 }
 
-/** Uses a code up. Returns its key, unless that was revoked since, and the path to show. */
+/** Consumes a code. Returns its key, unless that has been revoked, and the path to show. */
 export async function takeCode(deps: CodeDeps, code: string): Promise<{ key: ApiKey; to?: string } | undefined> {
   const content = await consumeToken(deps, 'SIGNINCODE', code);
   const key = content && (await findKey(deps, content.key_hash as string));

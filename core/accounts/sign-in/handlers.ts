@@ -238,10 +238,13 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
 const callbackOf = ({ redirectPort }: CliRequest, query: Record<string, string>): string =>
   `http://127.0.0.1:${redirectPort}/callback?${new URLSearchParams(query)}`;
 
-/** What a form holds that was made for this session: other pages do not know it, even if a browser added the cookie for them. */
+/**
+ * Token of a form, bound to this session: other pages do not know it, even if the browser adds the cookie to their
+ * requests.
+ */
 const formTokenOf = (token: string, state: string): string => hashKey(`form ${token} ${state}`);
 
-/** The key of the person who agrees: pasted, or that of the session. Throws UNAUTHORIZED and FORBIDDEN. */
+/** Returns the key of the user who approves: a pasted one, or the session's. Throws UNAUTHORIZED and FORBIDDEN. */
 async function proven(
   deps: SignInDeps,
   headers: RequestHeaders,
@@ -256,7 +259,10 @@ async function proven(
   return viewer.key;
 }
 
-/** Who is signed in in this browser. Pages may also be opened from elsewhere than a page: by a link in a terminal. */
+/**
+ * Returns the user signed in in this browser. Pages may also be opened from outside a page, such as by a link in a
+ * terminal.
+ */
 async function viewerOf(deps: SignInDeps, headers: RequestHeaders, sites: readonly string[] = ['same-origin', 'none']) {
   const token = sessionCookieOf(deps.config, headers);
   if (token === undefined || !isFromOwnPage(deps.config, headers, sites)) return undefined;
@@ -268,13 +274,13 @@ async function viewerOf(deps: SignInDeps, headers: RequestHeaders, sites: readon
   return { token, session, key, email: user?.email ?? '' };
 }
 
-/** The session that a request was sent with. */
+/** Returns the session of a request. */
 async function sessionOf(deps: SignInDeps, headers: RequestHeaders): Promise<Session | undefined> {
   const token = headers.has('authorization') ? undefined : sessionCookieOf(deps.config, headers);
   return token === undefined ? undefined : findSession(deps, token);
 }
 
-/** Throws UNAUTHORIZED, and FORBIDDEN for keys of agents: they sign nobody in. */
+/** Returns a user's key. Throws UNAUTHORIZED, and FORBIDDEN for keys of agents, which cannot sign in. */
 async function byKey(deps: SignInDeps, presented: string): Promise<ApiKey> {
   if (isServiceKey(presented)) {
     throw new PlatformError('FORBIDDEN', 'Service keys of agents sign nobody in; use the API key of a user.');
@@ -298,7 +304,7 @@ async function checkOwnKey(deps: SignInDeps, caller: Caller, keyId: string): Pro
   throw new PlatformError('NOT_FOUND', `You have no API key with the id "${keyId.slice(0, 64)}".`);
 }
 
-/** Throws UNSUPPORTED_TYPE and DOCUMENT_TOO_LARGE. */
+/** Reads the fields of a form. Throws UNSUPPORTED_TYPE and DOCUMENT_TOO_LARGE. */
 async function readForm(request: HttpRequest): Promise<Record<string, string>> {
   if (mediaType(request) !== 'application/x-www-form-urlencoded') {
     throw new PlatformError('UNSUPPORTED_TYPE', 'The body must be a form: application/x-www-form-urlencoded.');

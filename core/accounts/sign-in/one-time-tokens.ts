@@ -6,7 +6,8 @@ import { hashKey } from '../keys/key-format.ts';
 import { newToken } from './sessions.ts';
 
 /**
- * Secrets that are good once, for a short time. Counters table: `<kind>#<hash> / META` is what the secret stands for. The secret
+ * Short-lived secrets that work once. Counters table: `<kind>#<hash> / META` is the content that the secret stands for.
+ * The secret
  * itself is not stored.
  */
 type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN' | 'OIDCSTATE';
@@ -14,7 +15,7 @@ type Content = { readonly [member: string]: Json | undefined };
 
 const itemKey = (kind: Kind, secret: string) => ({ pk: `${kind}#${hashKey(secret)}`, sk: 'META' });
 
-/** A new secret with the write that makes it good. */
+/** Creates a secret, and the write that makes it valid. */
 export function newSecret({ clock, ids }: Pick<Deps, 'clock' | 'ids'>, kind: Kind, content: Content, lifeMs: number) {
   const secret = newToken(ids);
   const expires = clock.now() + lifeMs;
@@ -22,7 +23,7 @@ export function newSecret({ clock, ids }: Pick<Deps, 'clock' | 'ids'>, kind: Kin
   return { secret, expires, operation: { op: 'put', item, condition: absent() } satisfies TransactOperation };
 }
 
-/** What a secret stands for; `undefined` once it was used or its time is over. */
+/** Reads the content of a secret; `undefined` if it was used or has expired. */
 export async function readToken(
   { counters }: Pick<Deps, 'counters'>,
   kind: Kind,
@@ -32,8 +33,9 @@ export async function readToken(
 }
 
 /**
- * Uses a secret up, together with other writes, and returns what it stood for. Of several callers at the same time one gets it;
- * the others get `undefined`, as for a secret that nobody knows.
+ * Consumes a secret, together with other writes, and returns its content. Only one of several concurrent callers gets
+ * it;
+ * the others get `undefined`, as for an unknown secret.
  */
 export async function consumeToken(
   deps: Pick<Deps, 'counters'>,

@@ -4,13 +4,14 @@ import { isLoopbackName } from '#core/http/loopback.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
 
 /**
- * Cookies of sessions, and which requests may use them (`docs/interface/sign-in.md#sessions-of-browsers`). A browser adds the cookie to
- * requests of any page that reaches the platform, so the cookie alone proves nothing: the request must also come from a page of
- * the platform's own.
+ * Session cookies, and which requests may use them (`docs/interface/sign-in.md#sessions-of-browsers`). A browser adds
+ * the cookie to
+ * requests of any page to the platform, so the cookie alone proves nothing: the request must also come from a page of
+ * the platform.
  */
 type BaseUrl = Pick<Config, 'baseUrl'>;
 
-/** The platform's own address. Throws FORBIDDEN where no browser would keep the cookie. */
+/** Returns the platform's address. Throws FORBIDDEN if no browser would store the cookie there. */
 function addressOf({ baseUrl }: BaseUrl): URL {
   const address = baseUrl === undefined ? undefined : new URL(baseUrl);
   if (address?.protocol === 'https:' || (address && isLoopbackName(address.hostname))) return address;
@@ -19,7 +20,7 @@ function addressOf({ baseUrl }: BaseUrl): URL {
   });
 }
 
-/** Whether a host, with its port, is the platform's: names of this machine are one. */
+/** Whether a host, with its port, is the platform's. All names of this machine are equivalent. */
 function isOwnHost(address: URL, host: string): boolean {
   if (host === address.host) return true;
   const given = URL.parse(`${address.protocol}//${host}`);
@@ -34,35 +35,39 @@ function isOwnOrigin(address: URL, origin: string): boolean {
 }
 
 /**
- * Whether the request names the platform: over plain http a foreign name may lead to this machine (DNS rebinding). Over https the
- * certificate proves the name. Throws FORBIDDEN where no browser can sign in.
+ * Whether the request names the platform: over plain http a foreign name may resolve to this machine (DNS rebinding).
+ * Over https the
+ * certificate proves the name. Throws FORBIDDEN if no browser can sign in.
  */
 function isToOwnName(config: BaseUrl, headers: RequestHeaders): boolean {
   const address = addressOf(config);
   return address.protocol === 'https:' || isOwnHost(address, headers.get('host') ?? '');
 }
 
-/** Whether the browser says that a page of the platform sent the request, to the platform's own name. */
+/** Whether, according to the browser, a page of the platform sent the request to the platform's own name. */
 export function isFromOwnPage(config: BaseUrl, headers: RequestHeaders, sites: readonly string[]): boolean {
   if (!isToOwnName(config, headers)) return false;
   const site = headers.get('sec-fetch-site');
   return site === null ? isOwnOrigin(addressOf(config), headers.get('origin') ?? '') : sites.includes(site);
 }
 
-/** Refuses what another page made a browser send; programs send none of these headers. Throws FORBIDDEN. */
+/**
+ * Refuses requests that another site's page made the browser send; programs send none of these headers. Throws
+ * FORBIDDEN.
+ */
 export function refuseForeignPages(config: BaseUrl, headers: RequestHeaders): void {
   const isBrowser = headers.has('sec-fetch-site') || headers.has('origin');
   if (!isBrowser || isFromOwnPage(config, headers, ['same-origin'])) return;
   throw new PlatformError('FORBIDDEN', 'Another page sent this request: sign in on a page of the platform.');
 }
 
-/** Throws FORBIDDEN for a request to a foreign name that leads here, and where no browser can sign in. */
+/** Throws FORBIDDEN for a request to a foreign name that resolves to this machine, and if no browser can sign in. */
 export function refuseForeignNames(config: BaseUrl, headers: RequestHeaders): void {
   if (isToOwnName(config, headers)) return;
   throw new PlatformError('FORBIDDEN', `This is not the platform's address: open ${config.baseUrl}.`);
 }
 
-/** Of a session, and of a sign-in that is under way at the provider. */
+/** Cookie of a session, or of a pending sign-in at the provider. */
 type CookieName = 'session' | 'oidc';
 
 const nameOf = (address: URL, name: CookieName): string =>
@@ -89,17 +94,20 @@ function cookieText(
   return `${nameOf(address, name)}=${value}; Path=/;${secure} HttpOnly; SameSite=${sameSite}; Max-Age=${maxAgeSeconds}`;
 }
 
-/** The cookie's value; `undefined` without it. */
+/** Returns the value of the cookie; `undefined` if it is missing. */
 export const sessionCookieOf = (config: BaseUrl, headers: RequestHeaders): string | undefined =>
   cookieOf(config, headers, 'session');
 
-/** `Set-Cookie` of a session; one that ended has `maxAgeSeconds` 0. Throws FORBIDDEN where no browser would keep it. */
+/** `Set-Cookie` of a session; `maxAgeSeconds` 0 removes it. Throws FORBIDDEN if no browser would store it. */
 export const sessionCookie = (config: BaseUrl, value: string, maxAgeSeconds: number): string =>
   cookieText(config, 'session', { value, sameSite: 'Strict', maxAgeSeconds });
 
 export const oidcCookieOf = (config: BaseUrl, headers: RequestHeaders): string | undefined =>
   cookieOf(config, headers, 'oidc');
 
-/** `Set-Cookie` of the browser that begins a sign-in: it must come back with the provider's redirect. Throws like {@link sessionCookie}. */
+/**
+ * `Set-Cookie` of a browser that begins a sign-in: it must return with the provider's redirect. Throws like {@link
+ * sessionCookie}.
+ */
 export const oidcCookie = (config: BaseUrl, value: string, maxAgeSeconds: number): string =>
   cookieText(config, 'oidc', { value, sameSite: 'Lax', maxAgeSeconds });

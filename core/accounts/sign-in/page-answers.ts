@@ -8,10 +8,10 @@ const HTML = 'text/html; charset=utf-8';
 /** Whether the client is a browser that shows the answer. */
 export const wantsHtml = ({ headers }: HttpRequest): boolean => headers.get('accept')?.includes('text/html') ?? false;
 
-/** A page, or a status with one. */
+/** A page, or a status with a page. */
 export type PageAnswer = Uint8Array | { status: number; content?: Uint8Array; headers?: Record<string, string> };
 
-/** A page, or for browsers also an error as one. Programs get the error envelope. */
+/** Answers with a page. Errors are pages for browsers, and error envelopes for programs. */
 export async function answerPage(
   request: HttpRequest,
   make: () => Promise<PageAnswer>,

@@ -1,6 +1,6 @@
 import type { CliRequest } from './cli-requests.ts';
 
-/** Pages that people see when they sign in: HTML of the platform's own, which needs no script. */
+/** HTML pages for signing in, which need no script. */
 const STYLE = `
 :root { color-scheme: light dark; --text: #1b1f24; --soft: #59636e; --line: #d1d9e0; --back: #f6f8fa; --card: #fff; --main: #0f5cc0; --on-main: #fff; --warn: #8a4600; --bad: #b3261e }
 @media (prefers-color-scheme: dark) {
@@ -33,7 +33,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 };
-/** Text of others also loses what could reorder or hide other text. */
+/** Escapes untrusted text, and removes characters that could reorder or hide other text. */
 const escaped = (text: string): string =>
   text.replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, '').replaceAll(/[&<>"']/g, (sign) => ESCAPES[sign]!);
 
@@ -58,7 +58,7 @@ ${content}
 `);
 }
 
-/** What is wrong, above a form that can be sent again. */
+/** Problem shown above a form that can be sent again. */
 const problemLine = (problem: string | undefined): string =>
   problem === undefined ? '' : `<p class="bad" role="alert">${escaped(problem)}</p>`;
 
@@ -68,11 +68,11 @@ export const errorPage = (message: string, hint?: string): Uint8Array =>
     `<p role="alert">${escaped(message)}</p>${hint === undefined ? '' : `<p class="soft">${escaped(hint)}</p>`}`,
   );
 
-/** Where people can sign in elsewhere than here. */
+/** Link to an external sign-in provider. */
 export interface ProviderLink {
   /** Host of the provider. */
   readonly name: string;
-  /** Path of the row that begins it. */
+  /** Path of the route that begins it. */
   readonly start: string;
 }
 
@@ -82,7 +82,7 @@ const providerLine = (provider: ProviderLink | undefined): string =>
     : `<p><a class="button" href="${escaped(provider.start)}">Continue with ${escaped(provider.name)}</a></p>\n`;
 
 export interface SignInPage {
-  /** Path of the row that takes the form; the script stands beside it. */
+  /** Path of the route that accepts the form; the script is beside it. */
   readonly action: string;
   readonly provider?: ProviderLink;
   readonly problem?: string;
@@ -100,7 +100,10 @@ export const signInPage = ({ action, provider, problem }: SignInPage): Uint8Arra
     `<script src="${escaped(action)}.js" defer></script>\n`,
   );
 
-/** Puts the code of a link into the form and sends it. The code leaves the address first, so that it is in no history. */
+/**
+ * Copies the code of a link into the form and submits it. The code is removed from the address first, so that no
+ * history contains it.
+ */
 export const SIGN_IN_SCRIPT = `'use strict';
 const code = new URLSearchParams(location.hash.slice(1)).get('code');
 const form = document.getElementById('sign-in');
@@ -119,7 +122,8 @@ export const signedInPage = (email: string, expiresAt: string): Uint8Array =>
   );
 
 /**
- * Goes on by itself. A redirect would not do: the request came from another site, so the browser would keep the new cookie back.
+ * Page that forwards automatically. A redirect would not work: the request came from another site, so the browser would
+ * withhold the new cookie.
  *
  * @param url Path of the platform.
  */
@@ -133,14 +137,14 @@ export const goOnPage = (url: string): Uint8Array =>
 export interface JoinedPage {
   readonly provider: string;
   readonly email: string;
-  /** When the account was made. */
+  /** When the account was created. */
   readonly createdAt: string;
   readonly keys: readonly { readonly name: string; readonly prefix: string; readonly lastUsedAt: string | null }[];
-  /** Path of the platform to go on to. */
+  /** Path of the platform to continue to. */
   readonly url: string;
 }
 
-/** What somebody must know whose account was made by others: who has its keys can act in it. */
+/** Warns users whose account was created by others: holders of its keys can act as the user. */
 export const joinedPage = ({ provider, email, createdAt, keys, url }: JoinedPage): Uint8Array =>
   page(
     'You are signed in',
@@ -154,11 +158,11 @@ export interface CliPage {
   readonly action: string;
   readonly state: string;
   readonly request: CliRequest;
-  /** Of the browser. */
+  /** Address of the browser. */
   readonly address?: string;
-  /** Where somebody who is not signed in here can sign in, to come back to this page. */
+  /** Where users who are not signed in can sign in and return to this page. */
   readonly provider?: ProviderLink;
-  /** Who is signed in here, with what proves that the form is this page's. @default - nobody */
+  /** User who is signed in, and the token that binds the form to this page. @default - not signed in */
   readonly session?: { readonly email: string; readonly formToken: string };
   readonly problem?: string;
 }
@@ -191,7 +195,7 @@ ${proof}
   );
 }
 
-/** @param url Where the command line waits. */
+/** @param url Address on which the command line listens. */
 export const backToCliPage = (agreed: boolean, url: string): Uint8Array =>
   page(
     agreed ? 'Agreed' : 'Refused',
@@ -208,6 +212,6 @@ export const tokenPage = (token: string): Uint8Array =>
 
 export const refusedPage = (): Uint8Array => page('Refused', '<p>Nothing was signed in. You can close this page.</p>');
 
-/** Such as "23 November 2026, 09:30 UTC". */
+/** Formats a time as "23 November 2026, 09:30 UTC". */
 const inWords = (time: string): string =>
   `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(new Date(time))} UTC`;

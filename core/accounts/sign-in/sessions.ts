@@ -5,8 +5,9 @@ import { hashKey } from '../keys/key-format.ts';
 import type { ApiKey } from '../keys/store.ts';
 
 /**
- * Sessions of browsers. Counters table: `SESSION#<hash of the cookie> / META` is a session; `KEYSESSIONS#<key id> / <session
- * id>` lists it under the key that it was made with. A session is good for what the key is good for, and ends with it.
+ * Sessions of browsers. Counters table: `SESSION#<hash of the cookie> / META` is a session; `KEYSESSIONS#<key id> /
+ * <session
+ * id>` lists it under the key that created it. A session has the rights of its key, and ends with it.
  */
 export interface Session {
   readonly id: string;
@@ -16,9 +17,9 @@ export interface Session {
   readonly createdAt: string;
   /** Accurate to ten minutes. */
   readonly lastSeenAt: string;
-  /** It may end before, when nothing uses it. */
+  /** Latest expiry. An idle session ends earlier. */
   readonly expiresAt: string;
-  /** What the browser says it is. */
+  /** The browser's `User-Agent`. */
   readonly userAgent: string | null;
   readonly hash: string;
 }
@@ -47,10 +48,10 @@ const fromItem = (item: Item): Session => ({
   hash: item.hash as string,
 });
 
-/** A random text that names something once: 256 bits, which nobody can guess. */
+/** Creates a random one-time identifier of 256 bits, which cannot be guessed. */
 export const newToken = (ids: Deps['ids']): string => Buffer.from(ids.randomBytes(SECRET_BYTES)).toString('base64url');
 
-/** Makes a session of a key. Its token goes into the cookie and is not stored. */
+/** Creates a session for a key. Its token goes into the cookie and is not stored. */
 export async function createSession(
   { counters, clock, ids }: SessionDeps,
   key: Pick<ApiKey, 'id' | 'userId' | 'hash'>,
@@ -80,13 +81,13 @@ export async function createSession(
   return { token, session: fromItem(item), maxAgeSeconds: LONGEST_MS / 1000 };
 }
 
-/** The session of a cookie; `undefined` once it has ended. Its key must still be looked up. */
+/** Finds the session of a cookie; `undefined` if it has ended. The caller must still look up its key. */
 export async function findSession({ counters }: Pick<Deps, 'counters'>, token: string): Promise<Session | undefined> {
   const item = await counters.get(sessionKey(hashKey(token)));
   return item && fromItem(item);
 }
 
-/** Records that the session was used, at most once in ten minutes, and puts its end off. */
+/** Records that the session was used, at most once every ten minutes, and extends it. */
 export async function touchSession(
   { counters, clock }: Pick<Deps, 'counters' | 'clock'>,
   session: Session,
@@ -104,7 +105,7 @@ export async function endSession({ counters }: Pick<Deps, 'counters'>, { hash, k
   ]);
 }
 
-/** The sessions of a key, oldest first. */
+/** Lists the sessions of a key, oldest first. */
 export async function listSessions({ counters }: Pick<Deps, 'counters'>, keyId: string): Promise<Session[]> {
   const listed = await Array.fromAsync(queryAll(counters, { pk: listOf(keyId) }));
   const items = await Promise.all(listed.map(({ hash }) => counters.get(sessionKey(hash as string))));

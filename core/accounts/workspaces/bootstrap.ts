@@ -35,7 +35,8 @@ export async function bootstrap(deps: Deps): Promise<string | undefined> {
 }
 
 /**
- * Creates another key of the platform's owner, for an operator who lost the first one, and for set-up work. Throws if the
+ * Creates another key of the platform's owner, for an operator who lost the first one, and for setup work. Throws if
+ * the
  * platform is not set up yet.
  */
 export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: string; revoke: () => Promise<void> }> {
@@ -53,7 +54,7 @@ export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: s
   };
 }
 
-/** The owner's oldest key without limits; `undefined` if all were revoked, or the platform was not set up. */
+/** Finds the owner's oldest key without limits; `undefined` if all were revoked, or the platform is not set up. */
 export async function findOwnerKey(deps: Pick<Deps, 'main'>): Promise<ApiKey | undefined> {
   const owner = await deps.main.get(OWNER);
   return owner && (await listKeys(deps, owner.user_id as string)).find(({ limits }) => limits === undefined);

@@ -4,8 +4,8 @@ import { updateKeyWorkspaces } from '../keys/store.ts';
 import { findUser, listMembers, updateWorkspace } from './store.ts';
 
 /**
- * Changes a workspace: its record, and the copies of it in memberships and keys. Returns `undefined` if there is no such
- * workspace. A member or key that is added at the same time may keep the old state: then repeat the change.
+ * Changes a workspace: its record, and the copies of it in memberships and keys. Returns `undefined` if the workspace
+ * does not exist. A member or key that is added at the same time may keep the old state: then repeat the change.
  */
 export async function changeWorkspace(
   deps: Pick<Deps, 'main'>,

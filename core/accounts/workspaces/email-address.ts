@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** RFC 5321, section 4.5.3.1.3, less the angle brackets. */
+/** RFC 5321, section 4.5.3.1.3, minus the angle brackets. */
 const MAX_LENGTH = 254;
 
 export const emailAddress = z

@@ -3,8 +3,10 @@ import { type Item, queryAll } from '#core/ports/table.ts';
 import { findUser, type User } from './store.ts';
 
 /**
- * Who has an e-mail address. Main table: `EMAIL#<address> / USER#<user id>` for users, `EMAIL#<address> / INVITE#<workspace id>` for
- * pending invitations, with the hash of the token. An entry may outlive what it points to, so that is looked up.
+ * Index by e-mail address. Main table: `EMAIL#<address> / USER#<user id>` for users, `EMAIL#<address> /
+ * INVITE#<workspace id>` for
+ * pending invitations, with the hash of the token. An entry may outlive the item it refers to, so that item is always
+ * looked up.
  */
 const partition = (email: string): string => `EMAIL#${email.toLowerCase()}`;
 
@@ -21,7 +23,10 @@ export const inviteEmailItem = (email: string, workspaceId: string, hash: string
   ttl,
 });
 
-/** The users with an address, who joined first comes first. Users of version 0.1.0 are known once they have signed in with a key. */
+/**
+ * Lists the users with an address, oldest first. Users of version 0.1.0 are included once they have signed in with a
+ * key.
+ */
 export async function listUsersOf({ main }: Pick<Deps, 'main'>, email: string): Promise<User[]> {
   const entries = queryAll(main, { pk: partition(email), sk: { beginsWith: 'USER#' } });
   const users = await Promise.all(
@@ -30,7 +35,7 @@ export async function listUsersOf({ main }: Pick<Deps, 'main'>, email: string): 
   return users.filter((user) => user !== undefined).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
 }
 
-/** Hashes of the tokens of an address's invitations, some of which may be used or revoked. */
+/** Lists the token hashes of invitations of an address; some may be used or revoked. */
 export async function listInviteHashesOf({ main }: Pick<Deps, 'main'>, email: string): Promise<string[]> {
   const entries = queryAll(main, { pk: partition(email), sk: { beginsWith: 'INVITE#' } });
   return (await Array.fromAsync(entries)).map(({ hash }) => hash as string);

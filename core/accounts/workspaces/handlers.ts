@@ -34,7 +34,7 @@ export const workspaceHandlers = (deps: WorkspaceDeps): WorkspaceHandlers => ({
   ...inviteHandlers(deps),
 });
 
-/** The caller's workspaces, and the caller. */
+/** Handlers for the caller and its workspaces. */
 function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperation | InviteOperation> {
   return {
     async listWorkspaces({ caller }) {
@@ -202,7 +202,8 @@ function inviteHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, InviteOper
 
 /** Sends an invitation by e-mail. Returns false if e-mail is not set up, or fails: the inviter must share the link. */
 async function sendInvite(deps: WorkspaceDeps, workspace: Workspace, { email }: Invite, url: string): Promise<boolean> {
-  // The name may be any text, and strangers would get it in an e-mail of the platform; a slug can be no link and no line end.
+  // The e-mail shows only the slug: the name may be any text that the platform would send to strangers, but a slug can
+  // contain no link and no line end.
   const text = `You are invited to the workspace "${workspace.slug}":\n\n${url}\n\nThe link works once, within seven days.\n`;
   try {
     return await deps.mail.send({ to: email, subject: `Invitation to the workspace ${workspace.slug}`, text });

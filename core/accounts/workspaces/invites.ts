@@ -41,7 +41,7 @@ const partition = (workspaceId: string): string => `WS#${workspaceId}#INVITES`;
 const inviteKey = (workspaceId: string, email: string) => ({ pk: partition(workspaceId), sk: email.toLowerCase() });
 const tokenKey = (hash: string) => ({ pk: `INVITE#${hash}`, sk: 'META' });
 
-/** The pending invitations of a workspace. */
+/** Lists the pending invitations of a workspace. */
 export async function listInvites({ main }: InviteDeps, workspaceId: string): Promise<Invite[]> {
   return (await Array.fromAsync(queryAll(main, { pk: partition(workspaceId) }))).map(fromItem);
 }
@@ -70,7 +70,7 @@ export async function createInvite(
   return { invite: fromItem(item), token };
 }
 
-/** Revokes a pending invitation. Returns false if there is no such invitation. */
+/** Revokes a pending invitation. Returns false if it does not exist. */
 export async function revokeInvite(deps: InviteDeps, workspaceId: string, id: string): Promise<boolean> {
   const invite = (await listInvites(deps, workspaceId)).find((each) => each.id === id);
   if (invite === undefined) return false;
@@ -87,7 +87,9 @@ export async function openInvite(deps: InviteDeps, token: string): Promise<OpenI
   );
 }
 
-/** The pending invitation with this hash of its token; `undefined` if there is none, or no longer. */
+/**
+ * Finds the pending invitation with this hash of its token; `undefined` if it does not exist or is no longer pending.
+ */
 export async function findInvite(deps: Pick<Deps, 'main'>, hash: string): Promise<OpenInvite | undefined> {
   const found = await deps.main.get(tokenKey(hash));
   const workspaceId = found?.workspace_id as string | undefined;
@@ -110,7 +112,7 @@ export async function acceptInvite(deps: InviteDeps, token: string, userId: stri
   return openInvite(deps, token);
 }
 
-/** The writes that mark an invitation as used. */
+/** Returns the writes that mark an invitation as used. */
 const useOperations = ({ workspace, email, hash }: OpenInvite): TransactOperation[] => [
   { op: 'delete', key: inviteKey(workspace.id, email), condition: equals('hash', hash) },
   { op: 'delete', key: tokenKey(hash) },
@@ -145,9 +147,11 @@ export async function joinByInvite(
 }
 
 /**
- * Creates a user, `userId` if given, for the invitation that `find` returns, with a personal workspace and what `alongside` writes, and makes the user a
- * member of the inviting workspace. Returns `undefined` once `find` does. Throws what `find` throws, and CONFLICT if it finds no free
- * slug.
+ * Creates a user, with the id `userId` if given, for the invitation that `find` returns, with a personal workspace and
+ * the writes of
+ * `alongside`, and makes the user a member of the inviting workspace. Returns `undefined` once `find` does. Throws
+ * errors of `find`, and
+ * CONFLICT if it finds no free slug.
  */
 export async function joinAsNewUser(
   deps: InviteDeps,
@@ -174,7 +178,7 @@ export async function joinAsNewUser(
       type: 'personal',
       createdAt: isoTime(deps.clock.now()),
     };
-    // First, because the transaction has room for no more: an entry without its user says nothing.
+    // Written first, because the transaction has no space left: an entry without its user is ignored.
     await deps.main.put(userEmailItem({ id: userId, email }));
     const joined = await addMember(deps, { workspace, userId, role }, [
       ...useOperations(invite),

@@ -57,7 +57,10 @@ export async function addMember(
   });
 }
 
-/** Changes the role of a member. Throws NOT_FOUND if the user is not a member, and CONFLICT if no owner would be left. */
+/**
+ * Changes the role of a member. Throws NOT_FOUND if the user is not a member, and CONFLICT if the workspace would have
+ * no owner.
+ */
 export async function changeRole(
   deps: MemberDeps,
   { workspace, userId, role }: { readonly workspace: Workspace; readonly userId: string; readonly role: Role },
@@ -65,7 +68,9 @@ export async function changeRole(
   await changeMember(deps, workspace, userId, role);
 }
 
-/** Once this returns, the user's keys have no access to the workspace. Throws like {@link changeRole}. */
+/**
+ * Removes a member. Once this returns, the user's keys have no access to the workspace. Throws like {@link changeRole}.
+ */
 export async function removeMember(
   deps: MemberDeps,
   { workspace, userId }: { readonly workspace: Workspace; readonly userId: string },
@@ -102,7 +107,10 @@ async function changeMember(
   });
 }
 
-/** The write of the new number of owners, conditional on the current number. Throws CONFLICT if no owner would be left. */
+/**
+ * Returns the write of the new number of owners, conditional on the current number. Throws CONFLICT if the workspace
+ * would have no owner.
+ */
 async function ownersChange(deps: MemberDeps, workspaceId: string, growth: -1 | 1): Promise<TransactOperation> {
   const key = workspaceKey(workspaceId);
   const counted = (await deps.main.get(key))?.owners as number | undefined;

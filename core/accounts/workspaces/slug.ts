@@ -2,7 +2,7 @@ import { isReservedSlug } from '#core/base/reserved-slugs.ts';
 
 const MAX_LENGTH = 50;
 
-/** Derives a slug from a name, as clients do; `undefined` if nothing is left of the name, or the slug is reserved. */
+/** Derives a slug from a name, as clients do; `undefined` if the result is empty or reserved. */
 export function slugFrom(name: string): string | undefined {
   const slug = name
     .toLowerCase()

@@ -11,7 +11,8 @@ import { absent, exists, type Item, queryAll, type Table, type TransactOperation
  * - `WS#<id> / META`: a workspace and the number of its owners;
  * - `SLUG#<slug> / META`: the id of the workspace with this slug;
  * - `USER#<id> / META`: a user;
- * - `USER#<id> / MEMBER#<workspace id>`: a membership (gsi1: the members of a workspace). It holds a copy of the workspace,
+ * - `USER#<id> / MEMBER#<workspace id>`: a membership (gsi1: the members of a workspace). It holds a copy of the
+ * workspace,
  *   so that authentication takes one read, not two.
  */
 export interface User {
@@ -51,7 +52,7 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** Returns `undefined` if the user is not a member, or if there is no such workspace. */
+/** Returns `undefined` if the user is not a member, or if the workspace does not exist. */
 export async function findMembership(
   { main }: MainDeps,
   userId: string,
@@ -62,7 +63,7 @@ export async function findMembership(
   return member && membershipFrom(member);
 }
 
-/** As {@link findMembership}; a caller whose key is good for one workspace is in no other. */
+/** Like {@link findMembership}; a key that is limited to one workspace has no other memberships. */
 export async function membershipOf(
   deps: MainDeps,
   { userId, limits }: Pick<Caller, 'userId' | 'limits'>,
@@ -86,7 +87,7 @@ export async function countMembers({ main }: MainDeps, workspaceId: string): Pro
   return (await listMembers({ main }, workspaceId)).length;
 }
 
-/** The user ids of the members of a workspace. */
+/** Lists the user ids of the members of a workspace. */
 export async function listMembers({ main }: MainDeps, workspaceId: string): Promise<string[]> {
   const members = queryAll(main, { index: 'gsi1', pk: `WS#${workspaceId}#MEMBERS`, limit: 1000 });
   return (await Array.fromAsync(members)).map((member) => member.gsi1sk!);
@@ -94,7 +95,7 @@ export async function listMembers({ main }: MainDeps, workspaceId: string): Prom
 
 /**
  * Changes a workspace and the copies of it in memberships, but not those in keys: use `changeWorkspace`. Returns
- * `undefined` if there is no such workspace.
+ * `undefined` if the workspace does not exist.
  */
 export async function updateWorkspace(
   deps: MainDeps,
@@ -123,7 +124,7 @@ export async function findWorkspace({ main }: MainDeps, id: string): Promise<Wor
   return item && workspaceFrom(item);
 }
 
-/** The id of the workspace (organization) with this slug. */
+/** Finds the id of the workspace (organization) with this slug. */
 export async function findWorkspaceIdBySlug({ main }: MainDeps, slug: string): Promise<string | undefined> {
   const known = knownSlugs.get(main) ?? new Map<string, string>();
   knownSlugs.set(main, known);
@@ -158,7 +159,7 @@ export async function findPersonalWorkspace(deps: MainDeps, userId: string): Pro
   return workspace;
 }
 
-/** The attributes of a workspace in its item and in copies of it. */
+/** Returns the attributes of a workspace in its item and in copies of it. */
 export const workspaceMembers = ({
   id,
   slug,
@@ -181,7 +182,7 @@ export const workspaceMembers = ({
   ...(traceContent !== undefined && { trace_content: traceContent }),
 });
 
-/** A membership, accepted at `acceptedAt`. */
+/** Returns the item of a membership, accepted at `acceptedAt`. */
 export const memberItem = (workspace: Workspace, userId: string, role: Role, acceptedAt: string): Item => ({
   ...memberKey(userId, workspace.id),
   workspace: workspaceMembers(workspace),
@@ -191,7 +192,10 @@ export const memberItem = (workspace: Workspace, userId: string, role: Role, acc
   gsi1sk: userId,
 });
 
-/** The writes that create a workspace with its first owner. If the slug is taken, the first write fails, and so all do. */
+/**
+ * Returns the writes that create a workspace with its first owner. If the slug is taken, the first write fails, and
+ * with it all of them.
+ */
 export function newWorkspaceOperations(userId: string, workspace: Workspace): TransactOperation[] {
   const { id, slug, createdAt } = workspace;
   return [
@@ -201,7 +205,7 @@ export function newWorkspaceOperations(userId: string, workspace: Workspace): Tr
   ];
 }
 
-/** The writes that create a user with a personal workspace. They fail like {@link newWorkspaceOperations}. */
+/** Returns the writes that create a user with a personal workspace. They fail like {@link newWorkspaceOperations}. */
 export function newUserOperations(
   userId: string,
   { email, displayName }: { email: string; displayName: string },

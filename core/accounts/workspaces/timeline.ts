@@ -2,12 +2,16 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Item, Query } from '#core/ports/table.ts';
 
 /**
- * Main table, gsi1 `WS#<workspace id>#TIMELINE / <time>#<entry>`: the entries of all timelines of a workspace, of schedules and of
- * services, for those who watch it.
+ * Main table, gsi1 `WS#<workspace id>#TIMELINE / <time>#<entry>`: the timeline entries of all schedules and services of
+ * a
+ * workspace, for event streams.
  */
 const timelinePartition = (workspaceId: string): string => `WS#${workspaceId}#TIMELINE`;
 
-/** The attributes of an entry that list it. `at` in epoch milliseconds; entries of one moment are in the order of `entry`. */
+/**
+ * Returns the index attributes of an entry. `at` is in epoch milliseconds; entries with the same time are ordered by
+ * `entry`.
+ */
 export const timelineIndex = (workspaceId: string, at: number, entry: string): Pick<Item, 'gsi1pk' | 'gsi1sk'> => ({
   gsi1pk: timelinePartition(workspaceId),
   gsi1sk: `${isoTime(at)}#${entry}`,

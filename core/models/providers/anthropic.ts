@@ -14,7 +14,7 @@ export const anthropic: ProviderRow = {
   modelId: MODEL_ID,
   hasPrices: true,
   costLetter: 'a',
-  // It sends signs of life while its models think.
+  // Keep-alive events arrive while its models think.
   silenceMs: 90_000,
   files: {
     image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],

@@ -11,7 +11,8 @@ export const gemini: ProviderRow = {
   },
   defaultModel: 'gemini-3.8-flash',
   ownModels: /^gemini-/,
-  // The URL has the id as it is, and `:` begins the method: another path would be another resource of the key's owner.
+  // The URL contains the id unescaped, and `:` begins the method: another path would be another resource of the key's
+  // owner.
   modelId: /^(models\/|tunedModels\/)?(?!.*\.\.)[A-Za-z0-9][\w.@-]{0,199}$/,
   hasPrices: true,
   costLetter: 'g',

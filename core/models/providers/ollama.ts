@@ -1,7 +1,7 @@
 import { EFFORTS } from '#core/ports/llm.ts';
 import { MODEL_ID, type ProviderRow } from './row.ts';
 
-/** A model server of the operator's own that speaks OpenAI's chat completions. */
+/** A model server of the operator that speaks OpenAI's chat completions. */
 export const ollama: ProviderRow = {
   title: 'the local model server',
   urlSetting: 'ollamaUrl',
@@ -11,7 +11,7 @@ export const ollama: ProviderRow = {
   hasPrices: false,
   costLetter: 'l',
   silenceMs: 180_000,
-  // What such servers have in common. A PDF is for models of which the table of models says that they read it.
+  // Limits that such servers share. PDFs are only for models that the model table lists as reading them.
   files: {
     image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
     pdf: ['application/pdf'],

@@ -3,7 +3,7 @@ import { MODEL_ID, type ProviderRow } from './row.ts';
 export const openai: ProviderRow = {
   title: 'OpenAI',
   urlSetting: 'openaiUrl',
-  // Its own libraries expect the API version in the address.
+  // OpenAI's own libraries expect the API version in the address.
   key: { secret: 'OPENAI_API_KEY', addressSecret: 'OPENAI_BASE_URL', form: /^sk-(?!ant-)/ },
   defaultModel: 'gpt-6.2-sol',
   ownModels: /^(gpt-|o\d)/,

@@ -14,8 +14,10 @@ import { findInvite, joinAsNewUser } from '../../workspaces/invites.ts';
 import { findPersonalWorkspace, findUser, type User } from '../../workspaces/store.ts';
 
 /**
- * People who sign in with the provider. Main table: `OIDC#<hash of issuer and subject> / META` joins a person there to a user here,
- * with the key of the person's sessions. That key is never shown. To revoke it ends the sessions; the next sign-in makes another.
+ * Users who sign in with the provider. Main table: `OIDC#<hash of issuer and subject> / META` links an identity to a
+ * user,
+ * with the key of the user's sessions. That key is never shown. Revoking it ends the sessions; the next sign-in creates
+ * another.
  */
 type AccountDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
@@ -28,15 +30,16 @@ const identityKey = ({ issuer, subject }: SignInIdentity) => ({
 
 export interface Account {
   readonly user: User;
-  /** For the session. */
+  /** Key of the session. */
   readonly key: ApiKey;
-  /** Of a user who was there before and is joined to the person now: the keys that may be in anybody's hands. */
+  /** Present if an existing user was linked by this sign-in: the keys of the user that others may hold. */
   readonly earlierKeys?: readonly ApiKey[];
 }
 
 /**
- * The account of a person. At the first sign-in that is the oldest user with the person's verified e-mail address, or else a new one, by
- * an invitation of that address, which is used up.
+ * Returns the account of an identity. The first sign-in links the oldest user with the verified e-mail address, or
+ * creates a new one by
+ * an invitation of that address, which it consumes.
  *
  * Throws FORBIDDEN for an address that is not verified, not of an allowed domain, or without an invitation.
  */
@@ -47,7 +50,7 @@ export async function accountOf(deps: AccountDeps, identity: SignInIdentity, by:
     if (linked) return linkedAccount(deps, identity, linked.user_id as string, linked.key_hash as string);
     const [user] = await listUsersOf(deps, email);
     if (user) return link(deps, identity, user);
-    // Of two sign-ins at once, one uses the invitation; the other finds the user in its next round.
+    // If two sign-ins race, one uses the invitation; the other finds the user in its next attempt.
     await join(deps, email, identity.name, by);
     return undefined;
   });
@@ -60,7 +63,7 @@ function allowedEmail({ config }: AccountDeps, { issuer, verifiedEmail }: SignIn
       hint: 'Verify it there. Its administrator may have to let the platform see it (docs/sign-in.md).',
     });
   }
-  // It is shown, and part of a key of the table.
+  // The address is displayed, and is part of a table key.
   if (!emailAddress.safeParse(verifiedEmail).success) {
     throw new PlatformError('FORBIDDEN', `What ${host} gave as your e-mail address is none.`, {
       hint: 'Tell its administrator.',

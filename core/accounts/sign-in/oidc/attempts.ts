@@ -6,8 +6,8 @@ import { consumeToken, newSecret } from '../one-time-tokens.ts';
 import { newToken } from '../sessions.ts';
 
 /**
- * Sign-ins that were begun at the provider and have not come back. Each is good once, for ten minutes, for the browser that began it:
- * that has a cookie from which, with the state, nonce and verifier are made, so that neither is stored.
+ * Pending sign-ins at the provider. Each works once, for ten minutes, in the browser that began it. The
+ * browser has a cookie from which, with the state, nonce and verifier are derived, so that neither is stored.
  */
 type AttemptDeps = Pick<Deps, 'counters' | 'clock' | 'ids' | 'config'>;
 
@@ -23,7 +23,7 @@ const attemptOf = ({ config }: Pick<Deps, 'config'>, state: string, browser: str
 
 /**
  * @param to Path of the platform to show afterwards.
- * @returns the attempt, and what the browser gets as its cookie.
+ * @returns the attempt, and the cookie for the browser.
  */
 export async function beginAttempt(deps: AttemptDeps, to: string | undefined) {
   const browser = newToken(deps.ids);
@@ -33,7 +33,9 @@ export async function beginAttempt(deps: AttemptDeps, to: string | undefined) {
   return { attempt: attemptOf(deps, state, browser), browser };
 }
 
-/** Uses an attempt up. Returns `undefined` unless it is this browser's, and was begun at the provider that the platform has now. */
+/**
+ * Consumes an attempt. Returns `undefined` unless it belongs to this browser and to the currently configured provider.
+ */
 export async function takeAttempt(
   deps: AttemptDeps,
   state: string,

@@ -16,7 +16,7 @@ type OidcDeps = Pick<AllDeps, 'main' | 'counters' | 'clock' | 'ids' | 'config' |
   Partial<Pick<AllDeps, 'signInProvider'>>;
 type OidcHandlers = Pick<Handlers<typeof signInRoutes>, 'getSignInOptions' | 'startOidc' | 'finishOidc'>;
 
-/** Signing in with the operator's OpenID provider (`docs/interface/sign-in.md#openid-providers`). */
+/** Sign-in with the operator's OpenID provider (`docs/interface/sign-in.md#openid-providers`). */
 export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
   async getSignInOptions() {
     const link = providerLinkOf(deps);
@@ -67,7 +67,10 @@ function setUp({ config, signInProvider }: OidcDeps): { provider: SignInProvider
   });
 }
 
-/** The provider's answer. Throws UNAUTHORIZED, and UNPROCESSABLE if it gives none; the log has the reason. */
+/**
+ * Returns the provider's answer. Throws UNAUTHORIZED, and UNPROCESSABLE if the provider does not answer; the log has
+ * the reason.
+ */
 async function asked<T>({ config, log }: OidcDeps, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -5,7 +5,7 @@ import type { ProviderLink } from '../pages.ts';
 
 const START_PATH = '/auth/oidc/start';
 
-/** The link to the provider; `undefined` where the operator has set up none. */
+/** Returns the link to the provider; `undefined` if the operator has configured none. */
 export function providerLinkOf(
   { config, signInProvider }: Pick<AllDeps, 'config'> & Partial<Pick<AllDeps, 'signInProvider'>>,
   to?: string,
@@ -16,8 +16,10 @@ export function providerLinkOf(
 }
 
 /**
- * `to` if it is the path of one of the platform's pages as browsers see it, with query and fragment: of the dashboard, or the one on
- * which people agree to a command line. Everything else, such as the address of another site in any spelling, counts as nothing.
+ * Returns `to` if it is the path of a page of the platform as browsers see it, with query and fragment: of the
+ * dashboard, or the page
+ * on which users approve a command line. Returns `undefined` for everything else, such as the address of another site
+ * in any spelling.
  */
 export function ownPath(config: Pick<Config, 'baseUrl' | 'dashboardUrl'>, to: string | undefined): string | undefined {
   const base = new URL(config.baseUrl ?? 'http://host').origin;
@@ -30,6 +32,6 @@ export function ownPath(config: Pick<Config, 'baseUrl' | 'dashboardUrl'>, to: st
   return isShown ? pathname + search + hash : undefined;
 }
 
-/** With a slash at the end; `undefined` where there is no dashboard. */
+/** Returns the path with a slash at the end; `undefined` if there is no dashboard. */
 export const dashboardPath = ({ dashboardUrl }: Pick<Config, 'dashboardUrl'>): string | undefined =>
   dashboardUrl === undefined ? undefined : `${new URL(dashboardUrl).pathname}/`;
