@@ -9,8 +9,7 @@ interface Group<Asked, Answer> {
 
 /**
  * Batches requests that arrive in the same tick of the event loop: calls whose last writes were batched continue
- * together. A
- * single request is not delayed.
+ * together. A single request is not delayed.
  */
 export class Batcher<Asked, Answer> {
   readonly #maxBatchSize: number;

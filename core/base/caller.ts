@@ -120,8 +120,7 @@ export interface CallingAgent {
   readonly isStrict: boolean;
   /**
    * Agents of other workspaces in the call chain, itself included. They have access only to what `workspace` granted
-   * them
-   * (`docs/interface/grants.md#chains`).
+   * them (`docs/interface/grants.md#chains`).
    */
   readonly foreign: readonly ForeignAgent[];
 }

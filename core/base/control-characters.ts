@@ -1,7 +1,6 @@
 /**
  * Control characters, as the body of a regular expression class. They could control a terminal or reorder the displayed
- * text: C0
- * except tab and line feed, DEL, C1 (ECMA-48), and the bidirectional controls of Unicode (UAX 9).
+ * text: C0 except tab and line feed, DEL, C1 (ECMA-48), and the bidirectional controls of Unicode (UAX 9).
  */
 export const CONTROLS = String.raw`\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069`;
 const CONTROL = new RegExp(`[${CONTROLS}]`, 'g');

@@ -16,11 +16,9 @@ export interface DataVersion {
  * All changes of the stored data, oldest first. A released version is never edited. `docs/deploy.md` has the table.
  *
  * A platform reads data of the previous and of the next version: a deployment on AWS replaces functions one by one
- * while others run, and
- * may be rolled back. A migration may continue in the background while the platform runs, and the next version may rely
- * on its completion.
- * So a deployment on AWS upgrades by one version at a time. A single machine is stopped for an upgrade, and applies all
- * migrations at its next start.
+ * while others run, and may be rolled back. A migration may continue in the background while the platform runs, and the
+ * next version may rely on its completion. So a deployment on AWS upgrades by one version at a time. A single machine
+ * is stopped for an upgrade, and applies all migrations at its next start.
  */
 export const DATA_VERSIONS: readonly DataVersion[] = [
   {

@@ -1,7 +1,6 @@
 /**
  * A JSON value with finite numbers, as table items hold it. `undefined` members are dropped on write; dates, maps,
- * class
- * instances and `undefined` in arrays are refused.
+ * class instances and `undefined` in arrays are refused.
  *
  * Top-level scalar attributes have the limits of DynamoDB: numbers are 0 or of magnitude 1e-130 to 1e126,
  * and a lone surrogate is stored as U+FFFD. Objects and arrays may hold any JSON, at any depth.

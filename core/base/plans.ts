@@ -15,8 +15,7 @@ const GB = 1024 * MB;
 
 /**
  * Default concurrency of an AWS account. Each running call has a lease, 50 leases share an item, and a call that finds
- * no free
- * slot reads all these items (`core/accounts/limits/admission.ts`).
+ * no free slot reads all these items (`core/accounts/limits/admission.ts`).
  */
 const MAX_CONCURRENT_CALLS = 1000;
 /** Each installation has a lease, too (`core/accounts/limits/installations.ts`). */

@@ -1,7 +1,6 @@
 /**
  * Time limits that several parts of the platform must agree on, in order: a call answers, its record is written, and
- * the
- * function that ran it ends.
+ * the function that ran it ends.
  */
 
 /** Longest timeout of an agent or a plan. */

@@ -32,8 +32,7 @@ const ABBREVIATIONS: { readonly [name: string]: string } = {
 
 /**
  * An IANA time zone. A local time that is skipped when clocks go forward has no instant; one that occurs twice when
- * they
- * go back means the first occurrence, as in EventBridge Scheduler.
+ * they go back means the first occurrence, as in EventBridge Scheduler.
  */
 export class Zone {
   readonly name: string;

@@ -75,8 +75,7 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true });
 
 /**
  * An empty array takes three bytes in a body and ninety in memory. This number of values leaves memory for the rest of
- * a call in
- * a function of 512 MB on AWS (docs/costs.md).
+ * a call in a function of 512 MB on AWS (docs/costs.md).
  */
 const MAX_VALUES = 5_000_000;
 

@@ -4,8 +4,7 @@ import { requestIdOf } from './request-id.ts';
 
 /**
  * Builds the error envelope (`docs/interface/errors.md#error-envelope`). The text of unexpected errors is only logged,
- * with
- * the request id.
+ * with the request id.
  */
 export function errorEnvelope(error: unknown, requestUuid: string) {
   const { code, message, extra } = shownError(

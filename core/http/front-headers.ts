@@ -1,7 +1,6 @@
 /**
  * Headers that CloudFront adds to requests on AWS (`lib/constructs/web-front.ts`): a token that authenticates
- * CloudFront, the client's
- * address, and the host name of CloudFront.
+ * CloudFront, the client's address, and the host name of CloudFront.
  */
 export const FRONT_HEADER = 'x-platform-front';
 export const VIEWER_HEADER = 'x-platform-viewer';

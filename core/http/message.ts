@@ -1,7 +1,6 @@
 /**
  * Headers of a request, by case-insensitive name. Values of a repeated header are joined by commas, those of `Cookie`
- * by
- * semicolons. A web `Headers` satisfies it.
+ * by semicolons. A web `Headers` satisfies it.
  */
 export interface RequestHeaders {
   get(name: string): string | null;

@@ -1,8 +1,7 @@
 /**
  * Headers of all pages for browsers: the sign-in pages and the files of the dashboard, on one machine and on CloudFront
  * (`docs/interface/sign-in.md#links-that-sign-in-once`). The policy allows no content from other sites, no inline
- * scripts, and
- * no framing. Inline styles are allowed because editors need them.
+ * scripts, and no framing. Inline styles are allowed because editors need them.
  */
 export const PAGE_HEADERS = {
   'content-security-policy':

@@ -9,8 +9,8 @@ const REFUSED = 'must be one line of printable text: leave out line breaks, tabs
 
 /**
  * Schema of a name or title for people, of at most `max` characters, without surrounding space. It may appear in the
- * subject of an
- * e-mail, in a log or in a column of a terminal, so it is one line (`docs/interface/identifiers.md#names`).
+ * subject of an e-mail, in a log or in a column of a terminal, so it is one line
+ * (`docs/interface/identifiers.md#names`).
  */
 export const printableLine = (max: number) =>
   z

@@ -6,8 +6,7 @@ const OUTSIDE = `must be from ${EARLIEST} to ${LATEST}`;
 
 /**
  * Schema of a time in a request (`docs/interface/identifiers.md#times`). The range ensures that the sum with any period
- * of the platform
- * has a year of four digits, so that times compare as texts.
+ * of the platform has a year of four digits, so that times compare as texts.
  */
 export const requestTime = z.iso
   .datetime({

@@ -35,8 +35,7 @@ export interface Route {
   readonly agents?: boolean;
   /**
    * The part of the workspace that the route gives agents access to. An agent of another workspace needs a grant of it.
-   * Only with
-   * `agents`. @default - none
+   * Only with `agents`. @default - none
    */
   readonly scope?: 'messages' | 'tasks';
   /**
@@ -78,8 +77,7 @@ export interface Route {
   readonly errors?: readonly ErrorCode[];
   /**
    * Whether the route may take longer than 29 s or answer with bytes, which a buffered API Gateway integration cannot.
-   * All routes of a
-   * function must agree.
+   * All routes of a function must agree.
    */
   readonly stream?: boolean;
 }
@@ -211,8 +209,7 @@ export type Outgoing<R extends Route> =
         readonly body: ResponseBody<R['response'][Status]>;
         /**
          * Object that alone determines the body of this row, independently of the caller. If it is frozen, the text of
-         * the body is
-         * cached for its lifetime; a getter `body` is called once, too.
+         * the body is cached for its lifetime; a getter `body` is called once, too.
          */
         readonly bodyOf?: object;
         readonly headers?: Readonly<Record<string, string>>;

@@ -5,23 +5,23 @@ export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
 export type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
 
 /**
- * The manifest as it is published (`docs/interface/manifest.md`): with all defaults, and with older forms
- * converted to the current one. Checking a definition again returns the same definition.
+ * The published manifest (`docs/interface/manifest.md`), with all defaults filled in and older forms converted to the
+ * current one. Checking a definition again returns the same definition.
  */
 export type AgentDefinition = {
   /** 2-50 lower-case letters, digits, single hyphens; unique in its workspace. */
   readonly name: string;
-  /** `code` and `agentic` have become `tool` and `agent`. */
+  /** The old types `code` and `agentic` are converted to `tool` and `agent`. */
   readonly type: AgentType;
   readonly run_mode: 'on_demand' | 'always_on';
-  /** Follows from `runtime` or `loop`, else from the type; null for a skill, which is not run. */
+  /** Derived from `runtime` or `loop`, else from the type; null for a skill, which does not run. */
   readonly execution_engine: ExecutionEngine | null;
   /** Whether other agents may call it. */
   readonly callable: boolean;
   readonly description: string;
-  /** Prompt template, instructions of the loop, or body of SKILL.md; null where the engine needs none. */
+  /** Prompt template, instructions of the loop, or body of SKILL.md; null if the engine needs none. */
   readonly prompt: string | null;
-  /** Only for code_runtime. Members beside `command` are kept unchanged. */
+  /** Only for code_runtime. Members other than `command` are kept unchanged. */
   readonly runtime: { command?: string; [member: string]: unknown } | null;
   /** Only for managed_loop; custom tools are in `custom_tools`. */
   readonly loop: LoopLimits | null;
@@ -31,22 +31,23 @@ export type AgentDefinition = {
   readonly input_schema: Record<string, unknown> | null;
   /** JSON Schema. */
   readonly output_schema: Record<string, unknown> | null;
-  /** Whether calls may have files; null, and absent in older definitions: as `file-rules.ts` finds it. */
+  /** Whether calls may have files; null, or absent in older definitions: derived by `file-rules.ts`. */
   readonly accepts_files?: boolean | null;
   /** Media types such as `image/*`, and extensions such as `.pdf`; null as above. */
   readonly accept?: string[] | null;
-  /** Of one call; null as above. */
+  /** Maximum files per call; null as above. */
   readonly max_files?: number | null;
-  /** Not empty; an agent's is `['anthropic']`. */
+  /** Never empty; `['anthropic']` for the type `agent`. */
   readonly supported_providers: (LlmProvider | 'any')[];
   /** Provider -> model id. */
   readonly default_models: Record<string, string>;
   /** Name of the endpoint; `run` works for every agent. */
   readonly default_endpoint: string;
-  /** 0-300; 0, no limit of its own, only for always_on. */
+  /** 0-300; 0 means no limit of its own, and is only for always_on. */
   readonly timeout_seconds: number;
   /**
-   * Only for code_runtime: a run that loses its sandbox begins again, once (`docs/interface/sandbox.md#interruptions`).
+   * Only for code_runtime: whether a run that loses its sandbox is restarted once
+   * (`docs/interface/sandbox.md#interruptions`).
    * @default false, also in older definitions
    */
   readonly retry_on_interruption?: boolean;
@@ -54,9 +55,9 @@ export type AgentDefinition = {
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */
   readonly default_skills: string[];
-  /** Callers cannot override `default_skills`. */
+  /** Whether callers cannot override `default_skills`. */
   readonly skills_locked: boolean;
-  /** Names in the vault; a run without one of them is refused. */
+  /** Names in the vault; a run is refused if one of them is missing. */
   readonly required_secrets: string[];
   /** Names in the vault; a run gets those that exist. Never also in `required_secrets`. */
   readonly optional_secrets: string[];
@@ -66,13 +67,13 @@ export type AgentDefinition = {
   readonly source_url: string | null;
   /** Requirement, for local execution. */
   readonly pip_package: string | null;
-  /** Shell command; `runtime.command` comes before it. */
+  /** Shell command; `runtime.command` takes precedence. */
   readonly run_command: string | null;
-  /** Where the agent is served elsewhere. An address under `.internal` means "none" and becomes null. */
+  /** Address of an externally hosted agent. An address under `.internal` means "none" and becomes null. */
   readonly url: string | null;
   /** Glob patterns for the client that packs the bundle. */
   readonly bundle: { include: string[]; exclude: string[] } | null;
-  /** How it calls other agents. */
+  /** Orchestration of calls to other agents. */
   readonly manifest: Orchestration | null;
   /** Only for skills: the files beside SKILL.md. */
   readonly skill_files: SkillFile[];
@@ -85,7 +86,7 @@ export type AgentDefinition = {
     pip_flags?: string;
     npm_flags?: string;
   } | null;
-  /** How models are asked. @default - as the platform does by itself */
+  /** Settings of requests to models. @default - the platform's defaults */
   readonly model_settings?: AgentSettings | null;
   /** Task name -> model id, with the key `default`. */
   readonly model_tasks: Record<string, string> | null;
@@ -103,44 +104,45 @@ export type Dependency = {
   version: string;
 };
 
-/** The platform's tools of a managed loop, without `submit_result`, which ends it. */
+/** Built-in tools of a managed loop, except `submit_result`, which ends it. */
 export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files'] as const;
 export type LoopTool = (typeof LOOP_TOOLS)[number];
 
-/** A tool of an MCP server, as the model gets it. */
+/** Name of an MCP server's tool as the model sees it. */
 export type McpToolName = `mcp__${string}`;
 
 export type LoopLimits = {
   /** 1-50. */
   max_turns: number;
   /**
-   * Tools of the platform that the loop may use, beside its custom tools; if it names tools of MCP servers, only those of them.
+   * Built-in tools that the loop may use, in addition to its custom tools. If the list names tools of MCP servers, the
+   * loop may use only those of them.
    * @default - all
    */
   tools?: readonly (LoopTool | McpToolName)[] | null;
   /** Up to 8. Absent if there are none. */
   mcp_servers?: readonly McpServer[] | null;
-  /** For the requests to models of one run, in US dollars. @default - no limit */
+  /** Maximum cost of a run's requests to models, in US dollars. @default - no limit */
   max_cost_usd?: number | null;
   [member: string]: unknown;
 };
 
-/** A server of the Model Context Protocol whose tools a loop may use (`docs/interface/mcp-servers.md`). */
+/** A Model Context Protocol server whose tools a loop may use (`docs/interface/mcp-servers.md`). */
 export type McpServer = {
   /** Lower-case letters, digits, single hyphens; part of the names of its tools. */
   name: string;
   url: string;
   /** `${NAME}` in a value stands for a declared secret. */
   headers: Record<string, string>;
-  /** Names on the server: no others are offered. */
+  /** Names on the server. The model gets no other tools of it. */
   tools: string[];
-  /** The author says that these tools change nothing: strict mode has no others. */
+  /** The author's claim that these tools change nothing: strict mode allows no others. */
   read_only: boolean;
-  /** A run goes on without this server when it cannot be used. */
+  /** Whether a run continues without this server if it is unavailable. */
   optional: boolean;
 };
 
-/** A tool of a managed loop that the author wrote. */
+/** An author's tool of a managed loop. */
 export type CustomTool = {
   name: string;
   description: string;
@@ -150,32 +152,34 @@ export type CustomTool = {
   input_schema?: Record<string, unknown>;
 };
 
-/** No chain of calls is longer, whatever a manifest or a caller allows: one transaction counts a call at every level. */
+/**
+ * Maximum length of a chain of calls, regardless of manifest and caller: one transaction counts a call at every level.
+ */
 export const MAX_HOPS = 10;
 
-/** The member `manifest`: how an agent calls others (`docs/interface/manifest.md#orchestration-section`). */
+/** The member `manifest`: orchestration of calls (`docs/interface/manifest.md#orchestration-section`). */
 export type Orchestration = {
   manifest_version: 1;
-  /** Pinned, each once. */
+  /** Pinned versions without duplicates. */
   dependencies: Dependency[];
-  /** At least 1 when there are dependencies. */
+  /** At least 1 if there are dependencies. */
   max_hops?: number;
-  /** Milliseconds, of the whole call. Present when there are dependencies. */
+  /** Timeout of the whole call in milliseconds. Present if there are dependencies. */
   timeout_ms?: number;
-  /** Budget that each dependency call gets. */
+  /** Budget of each dependency call. */
   per_call_downstream_cap: number;
   /** Only for managed-loop agents with dependencies. */
   orchestration_mode?: 'strict' | 'flexible';
   min_required_hops?: number;
   region?: string;
   visibility?: 'public' | 'private';
-  /** Of a dependency call of this agent: the smallest budget with which it is made. */
+  /** Smallest budget with which other agents may call this agent as a dependency. */
   recommended_min_caller_budget?: number;
-  /** What the calls below one run may cost together, in cents. */
+  /** Maximum total cost of the calls below one run, in cents. */
   downstream_spend_cap?: number;
 };
 
-/** A file beside SKILL.md. */
+/** An additional file of a skill. */
 export type SkillFile = {
   path: string;
   content: string;

@@ -20,7 +20,7 @@ function program(dependencies: string[], changes: Record<string, unknown> = {}):
 
 const skill = checkDefinition({ name: 'tone', type: 'skill', description: 'x', prompt: 'x' }).definition!;
 
-/** Checks `acme/self` among `published`, and counts the look-ups. */
+/** Checks `acme/self` with `published` as existing agents, and counts the lookups. */
 async function check(own: AgentDefinition, published: Record<string, AgentDefinition | DependencyNode>) {
   const lookedUp: string[] = [];
   const errors = await checkDependencyGraph(own, { org: 'acme', name: 'self' }, async ({ org, agent, version }) => {

@@ -9,23 +9,23 @@ export interface DependencyNode {
   readonly accessible: boolean;
 }
 
-/** Finds a live version. */
+/** Finds a version that is not deleted. */
 export type LookUpDependency = (address: AgentAddress) => Promise<DependencyNode | undefined>;
 
-/** Limits of a publish: levels of dependencies, and versions on all levels together. */
+/** Limits of a publish: depth of dependencies, and number of versions on all levels together. */
 const MAX_DEPTH = 16;
 const MAX_VERSIONS = 200;
 
 const dependenciesOf = (definition: AgentDefinition) => definition.manifest?.dependencies ?? [];
 
 /**
- * The rules of `manifest.dependencies` that need other agents (`docs/interface/manifest.md#orchestration-section`):
- * each dependency exists, may be called by this workspace and by agents at all, is no skill, is given the budget that it
- * wants, and does not lead back to the agent itself.
+ * Checks the rules of `manifest.dependencies` that need other agents
+ * (`docs/interface/manifest.md#orchestration-section`): each dependency exists, is callable at all and by this
+ * workspace, is not a skill, gets the budget that it recommends, and does not lead back to the agent itself.
  *
- * Any version of the agent counts as a cycle: pins name only older versions, so a cycle of exact versions cannot be
- * published, but an agent that reaches an older version of itself calls itself all the same. The direct dependencies'
- * own dependencies were checked when those were published: here they are only searched for cycles.
+ * Any version of the agent counts as a cycle. Pins name only older versions, so a cycle of exact versions cannot be
+ * published, but an agent that reaches an older version of itself still calls itself. The dependencies of direct
+ * dependencies were checked when those were published, so here they are only searched for cycles.
  */
 export async function checkDependencyGraph(
   definition: AgentDefinition,
@@ -77,7 +77,7 @@ export async function checkDependencyGraph(
 
 function directProblem(node: DependencyNode | undefined, depth: number, callBudget: number): string | undefined {
   if (depth > 1) return undefined;
-  // One message for both: only its workspace may know whether a private agent exists.
+  // One message for both cases: only its workspace may know whether a private agent exists.
   if (!node?.accessible) return 'does not exist, or this workspace may not call it';
   if (node.definition.type === 'skill') return 'is a skill; name it in default_skills';
   if (!node.definition.callable) return 'no agent may call ("callable" is false)';

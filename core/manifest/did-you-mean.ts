@@ -1,10 +1,10 @@
-/** Longer names are not compared: the work is the product of both lengths. */
+/** Longer names are not compared: the cost is the product of both lengths. */
 const MAX_LENGTH = 60;
 const MAX_KNOWN = 200;
 
 /**
- * The known name that somebody who wrote `name` probably meant: the same but for case, `_` and `-`; up to two typing
- * errors away; or one that contains it or is part of it. `undefined` if there is none.
+ * Returns the known name that `name` was probably meant to be: equal except for case, `_` and `-`; at most two typing
+ * errors away; or one that contains it or is part of it. Returns `undefined` if there is none.
  */
 export function didYouMean(name: string, known: readonly string[]): string | undefined {
   if (name.length > MAX_LENGTH) return undefined;
@@ -13,13 +13,13 @@ export function didYouMean(name: string, known: readonly string[]): string | und
   const nearest = candidates
     .map((other) => ({ other, distance: distanceOf(plain, plainOf(other)) }))
     .sort((a, b) => a.distance - b.distance)[0];
-  // Of short names, almost any is two changes away.
+  // Almost any short name is within two changes of another.
   if (nearest && nearest.distance <= (plain.length < 5 ? 1 : 2)) return nearest.other;
   if (plain.length < 4) return undefined;
   return candidates.find((other) => plainOf(other).includes(plain) || plain.includes(plainOf(other)));
 }
 
-/** Appended to a sentence without its full stop. */
+/** Returns a suggestion to append to a sentence without its full stop. */
 export function suggestion(name: string, known: readonly string[], shown = (text: string) => `"${text}"`): string {
   const meant = didYouMean(name, known);
   return meant === undefined ? '.' : `: did you mean ${shown(meant)}?`;
@@ -27,7 +27,9 @@ export function suggestion(name: string, known: readonly string[], shown = (text
 
 const plainOf = (name: string): string => name.toLowerCase().replaceAll(/[_-]/g, '');
 
-/** How many letters must be inserted, removed, replaced or swapped with the next (optimal string alignment). */
+/**
+ * Returns the edit distance: letters inserted, removed, replaced or swapped with the next (optimal string alignment).
+ */
 function distanceOf(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, index) => index);

@@ -1,39 +1,39 @@
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { AgentType, ExecutionEngine } from './definition.ts';
 
-/** What the platform has to know of an engine, outside the code that runs it (`core/execution/engines`). */
+/** Properties of an engine that other code needs; `core/execution/engines` runs it. */
 export interface EngineTraits {
-  /** The agents it runs, in messages. */
+  /** Name of its agents in messages. */
   readonly title: string;
   /** Whether calls, schedules and services can run it. */
   readonly isRun: boolean;
   /** The agent type that has this engine by default. */
   readonly type: AgentType;
-  /** The manifest member that chooses this engine for any type. @default - none does */
+  /** Manifest member that selects this engine for any type. @default - none */
   readonly member?: string;
-  /** Whether runs have a sandbox. Without one, a run has no secrets, variables, files, compute time or calls of its own. */
+  /** Whether runs have a sandbox. Without one, a run has no secrets, variables, files, compute time or sub-calls. */
   readonly hasSandbox: boolean;
-  /** Whether the author uploads a program, without which no version can run. */
+  /** Whether the author uploads a program; without it, no version can run. */
   readonly hasProgram: boolean;
   /** Whether the model works in turns and has tools. */
   readonly hasLoop: boolean;
-  /** Whether the platform asks the models; otherwise the program does, with keys of its own. */
+  /** Whether the platform asks the models; otherwise the program does, with its own keys. */
   readonly asksModels: boolean;
-  /** Whether the manifest needs a text for the model. */
+  /** Whether the manifest needs a prompt. */
   readonly needsPrompt: boolean;
-  /** Whether `{{placeholders}}` in that text are filled from the input. */
+  /** Whether `{{placeholders}}` in the prompt are filled from the input. */
   readonly hasPlaceholders: boolean;
-  /** Whether it can be a service that is always on. */
+  /** Whether it can run as an always-on service. */
   readonly canBeService: boolean;
-  /** The limit of the plan that bounds a run's time. */
+  /** Limit of the plan that bounds the duration of a run. */
   readonly timeLimit: 'timeout_seconds' | 'sandbox_timeout_seconds';
   /** The daily quota and the concurrency limit that a run counts against. */
   readonly quota: 'llm' | 'sandbox';
-  /** The providers of a manifest that names none. */
+  /** Providers of a manifest that names none. */
   readonly defaultProviders: readonly (LlmProvider | 'any')[];
 }
 
-/** One row for each engine. */
+/** Traits of each engine. */
 export const ENGINES = {
   direct_llm: {
     title: 'prompt',
@@ -84,7 +84,7 @@ export const ENGINES = {
   },
 } as const satisfies Record<ExecutionEngine, EngineTraits>;
 
-/** A skill is given to other agents and never run. */
+/** A skill is given to other agents and never runs itself. */
 const SKILL: EngineTraits = {
   title: 'skill',
   isRun: false,
@@ -103,15 +103,18 @@ const SKILL: EngineTraits = {
 
 export const EXECUTION_ENGINES = Object.keys(ENGINES) as ExecutionEngine[];
 
-/** The traits of an engine; `null` is the engine of a skill. */
+/** Returns the traits of an engine; `null` means a skill. */
 export const traitsOf = (engine: ExecutionEngine | null): EngineTraits => (engine === null ? SKILL : ENGINES[engine]);
 
-/** The traits of an agent version's engine. */
+/** Returns the traits of an agent version's engine. */
 export const engineTraits = (agent: {
   readonly definition: { readonly execution_engine: ExecutionEngine | null };
 }): EngineTraits => traitsOf(agent.definition.execution_engine);
 
-/** The engine of a manifest: that of its member `runtime` or `loop`, else that of its type. `null` for a skill. */
+/**
+ * Returns the engine of a manifest: that of its member `runtime` or `loop`, else the default of its type. `null` for a
+ * skill.
+ */
 export function engineOf(type: AgentType, hasMember: (member: string) => boolean): ExecutionEngine | null {
   if (type === 'skill') return null;
   const rows = EXECUTION_ENGINES.map((engine) => ({ engine, traits: traitsOf(engine) }));

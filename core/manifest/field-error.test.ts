@@ -34,7 +34,7 @@ test.each<[unknown, string, string]>([
   expect(showKind(value)).toBe(kind);
 });
 
-// The pattern for secrets is quadratic: with the whole text it would take an hour.
+// The pattern for secrets is quadratic: scanning the whole text would take an hour.
 test('only the beginning of a long text is searched for secrets', () => {
   expect(show('x'.repeat(2_000_000))).toBe(`"${'x'.repeat(59)}…"`);
 });

@@ -1,17 +1,17 @@
-/** A problem of a document: where it is, and what is allowed there. */
+/** A problem of a document: its position, and what is allowed there. */
 export interface FieldError {
   /** Path of the member, e.g. `custom_tools[0].name`; empty for the document itself. */
   readonly field: string;
-  /** Follows the path in a sentence, e.g. `must be a string, but is a number`. No full stop at the end. */
+  /** Predicate that follows the path, e.g. `must be a string, but is a number`. No full stop at the end. */
   readonly message: string;
 }
 
 const UNCHECKED = 'could not be checked';
 
-/** A document whose check did not come to its end; `why` ends the sentence. */
+/** Returns the error of a document whose check was not completed; `why` ends the sentence. */
 export const unchecked = (why: string): FieldError => ({ field: '', message: `${UNCHECKED}${why}` });
 
-/** Whether {@link unchecked} made it: then nothing is known of the document. */
+/** Whether {@link unchecked} created the error, so that the document may be valid or not. */
 export const isUnchecked = ({ message }: FieldError): boolean => message.startsWith(UNCHECKED);
 
 /** The problems of a document found so far. */
@@ -26,7 +26,7 @@ const MAX_SHOWN_LENGTH = 60;
 const MAX_SEARCHED_LENGTH = 200;
 const IDENTIFIER = /^[A-Za-z_$][\w$-]*$/;
 
-/** `['tools', 0, 'a b']` -> `tools[0]["a b"]`. Names come from users: long ones are cut. */
+/** Formats `['tools', 0, 'a b']` as `tools[0]["a b"]`. Names come from users, so long ones are cut. */
 export function fieldName(path: readonly PropertyKey[]): string {
   return path.reduce<string>((text, key) => {
     if (typeof key === 'number') return `${text}[${key}]`;
@@ -43,14 +43,14 @@ const shorten = (text: string): string =>
 const SECRET =
   /\b(sk[-_]|[rp]k_|AKIA|gh[a-z]_|github_pat|xox|eyJ|BEGIN )|:\/\/[^/]*@|(?=\w*\d)(?=\w*[A-Za-z])[\w+/=]{20,}/;
 
-/** A value for a message: shortened, and without its text if that may be a secret. */
+/** Formats a value for a message: shortened, and without its text if that may be a secret. */
 export function show(value: unknown): string {
   if (typeof value !== 'string') return showKind(value);
   if (SECRET.test(value.slice(0, MAX_SEARCHED_LENGTH))) return `${showKind(value)} that looks like a secret`;
   return quote(value);
 }
 
-/** A name from a user in quotes, short. */
+/** Quotes and shortens a name from a user. */
 export const quote = (text: string): string => JSON.stringify(shorten(text));
 
 /** Like {@link show}, for members whose text is never shown. */

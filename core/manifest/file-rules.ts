@@ -1,22 +1,22 @@
 import type { AgentDefinition } from './definition.ts';
 import { isObject } from './field-error.ts';
 
-/** Which files calls of an agent may have (`docs/interface/files.md#rules-of-an-agent`). */
+/** Rules for files in calls of an agent (`docs/interface/files.md#rules-of-an-agent`). */
 export interface FileRules {
   readonly accepts: boolean;
-  /** Media types such as `image/*`, and extensions such as `.pdf`; in lower case. Empty: all. */
+  /** Media types such as `image/*`, and extensions such as `.pdf`, in lower case. Empty: all files. */
   readonly accept: readonly string[];
   readonly max: number | null;
 }
 
 const ENTRY = /^(\.[a-z0-9][a-z0-9._-]*|\*\/\*|[a-z0-9][\w.+-]*\/(\*|[a-z0-9][\w.+-]*))$/;
 
-/** Whether a text can be one of `accept`. */
+/** Whether a text is a valid entry of `accept`. */
 export const isAcceptEntry = (entry: string): boolean => ENTRY.test(entry.trim().toLowerCase());
 
 /**
- * The members `accepts_files`, `accept` and `max_files` of the manifest; those that are not given as the input schema has
- * them, at its top or in the property that stands for the files, where older manifests write them.
+ * Returns the members `accepts_files`, `accept` and `max_files` of the manifest. Missing ones are read from the input
+ * schema, at its top or in its file property, where older manifests have them.
  */
 export function fileRulesOf({ input_schema, ...given }: Pick<AgentDefinition, 'input_schema' | FileMember>): FileRules {
   const places = [given, input_schema, fileProperty(input_schema)?.schema].map((place) => place ?? {});
@@ -32,7 +32,7 @@ export function fileRulesOf({ input_schema, ...given }: Pick<AgentDefinition, 'i
 
 type FileMember = 'accepts_files' | 'accept' | 'max_files';
 
-/** A list, or one text with commas, as in HTML. */
+/** Accepts a list, or one text with commas, as in HTML. */
 function entriesOf(value: unknown): string[] {
   const list = typeof value === 'string' ? value.split(',') : Array.isArray(value) ? value : [];
   return list.filter((entry): entry is string => typeof entry === 'string' && isAcceptEntry(entry)).map(plain);
@@ -40,7 +40,7 @@ function entriesOf(value: unknown): string[] {
 
 const plain = (entry: string): string => entry.trim().toLowerCase();
 
-/** The property of an input schema that stands for the files of a call: its keyword `accepts_files` is true. */
+/** Returns the property of an input schema that represents the files of a call: its keyword `accepts_files` is true. */
 export function fileProperty(
   schema: AgentDefinition['input_schema'],
 ): { readonly name: string; readonly schema: Readonly<Record<string, unknown>> } | undefined {

@@ -1,4 +1,4 @@
-/** Members of a manifest, in the order of `agent.json`; schemas, prompt and the files of a skill have files of their own. */
+/** Members of a manifest, in the order of `agent.json`. Schemas, prompt and skill files are separate files. */
 const WRITTEN = [
   'name',
   'type',
@@ -37,17 +37,20 @@ const WRITTEN = [
 
 type Body = Record<string, unknown>;
 
-/** What `agent.json` of a version holds, by its record (`docs/interface/agents.md#records`), with all that publishing filled in. */
+/**
+ * Returns the `agent.json` of a version from its record (`docs/interface/agents.md#records`), with all defaults filled
+ * in.
+ */
 export function manifestOf(record: Readonly<Body>): Body {
   const given: Body = Object.fromEntries(
     WRITTEN.map((name) => [name, record[name]]).filter(([, value]) => value !== undefined && value !== null),
   );
-  // Both stand beside it, too.
+  // Both members are also beside the section.
   const { custom_tools: _, environment: __, ...orchestration } = (given.manifest ?? {}) as Body;
   return { ...given, manifest: orchestration };
 }
 
-/** The body of POST /agents that publishes a version again as it is. */
+/** Returns the body of POST /agents that republishes a version unchanged. */
 export const publishBodyOf = (record: Readonly<Body>): Body => ({
   ...manifestOf(record),
   input_schema: record.input_schema,

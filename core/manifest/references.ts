@@ -1,7 +1,7 @@
 import type { Dependency } from './definition.ts';
 import type { AgentVersion } from './version.ts';
 
-/** What a path or a dependency names; `version` is `v1`, `v2`, ... or `latest`. */
+/** Target of a path or dependency; `version` is `v1`, `v2`, ... or `latest`. */
 export interface AgentAddress {
   readonly org: string;
   readonly agent: string;
@@ -18,15 +18,15 @@ export const EXACT_VERSION = new RegExp(`^${NUMBERED}$`);
 /** `agent`, `org/agent`, `org/agent@v1` or `org/agent@latest`. */
 export const REFERENCE = new RegExp(`^(?:${NAME}/)?${NAME}(?:@(?:${NUMBERED}|latest))?$`);
 
-/** `v7` -> 7, `latest` -> `latest`; `undefined` for any other text. */
+/** Parses `v7` to 7 and `latest` to `latest`; `undefined` for any other text. */
 export function parseVersion(text: string): number | 'latest' | undefined {
   if (text === 'latest') return text;
   return EXACT_VERSION.test(text) ? Number(text.slice(1)) : undefined;
 }
 
 /**
- * The parts of `agent`, `org/agent` or `org/agent@version`; `undefined` for a text of another form. Any characters are
- * accepted in the parts: test {@link REFERENCE} where they must be well-formed.
+ * Splits `agent`, `org/agent` or `org/agent@version`; `undefined` for a text of another form. The parts may contain any
+ * characters: test {@link REFERENCE} if they must be well-formed.
  */
 export function splitReference(
   text: string,
@@ -35,16 +35,16 @@ export function splitReference(
   return name === undefined ? undefined : { org, name, version };
 }
 
-/** Where a dependency is found; its id must be an {@link FULL_NAME}. */
+/** Returns the address of a dependency; its id must match {@link FULL_NAME}. */
 export function addressOf({ id, version }: Dependency): AgentAddress {
   const [org, agent] = id.split('/') as [string, string];
   return { org, agent, version };
 }
 
-/** The version that each user may change, apart from the published ones (`docs/interface/versions.md#dev`). */
+/** The mutable version of each user, in addition to the published ones (`docs/interface/versions.md#dev`). */
 export const DEV = 'dev';
 
-/** `v1`, and `dev` for 0. */
+/** Returns `v1`, or `dev` for 0. */
 export const versionName = (version: number): string => (version === 0 ? DEV : `v${version}`);
 
 /** `org/agent`. */

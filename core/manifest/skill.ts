@@ -11,10 +11,10 @@ export interface SkillText {
   readonly body: string;
 }
 
-/** In SKILL.md (`docs/interface/skills.md#skillmd`). */
+/** Maximum length of the name in SKILL.md (`docs/interface/skills.md#skillmd`). */
 const MAX_NAME_LENGTH = 64;
 const MAX_DESCRIPTION_LENGTH = 1024;
-/** Of further files (`docs/interface/skills.md#skillmd`). */
+/** Maximum number of additional files (`docs/interface/skills.md#skillmd`). */
 const MAX_FILES = 20;
 const MAX_FILE_BYTES = 500_000;
 const FRONT_MATTER = /^---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
@@ -62,7 +62,7 @@ function readYaml(text: string, errors: FieldError[]): Record<string, unknown> {
 }
 
 /**
- * Checks the files beside SKILL.md: safe paths, text only, at most 20 files and 500,000 bytes
+ * Checks the additional files of a skill: safe paths, text only, at most 20 files and 500,000 bytes
  * (`docs/interface/skills.md#skillmd`).
  */
 export function checkSkillFiles(

@@ -12,14 +12,14 @@ export interface AgentVersion {
   readonly name: string;
   /** 0 for a build of `dev`. */
   readonly version: number;
-  /** The user whose `dev` it is a build of; absent for published versions. */
+  /** User whose `dev` it is a build of; absent for published versions. */
   readonly devOf?: string;
-  /** The number with which its agent began: more than 1 where an agent of the same name was deleted before. */
+  /** First version number of the agent: more than 1 if an agent of the same name was deleted before. */
   readonly firstVersion: number;
   readonly definition: AgentDefinition;
   readonly createdAt: string;
   readonly updatedAt: string;
-  /** False while its code bundle or its dependencies are missing. */
+  /** False if its code bundle or its dependencies are missing. */
   readonly runnable: boolean;
   readonly bundle?: Bundle;
   readonly install?: Install;
@@ -28,7 +28,7 @@ export interface AgentVersion {
    * (`docs/interface/versions.md#deprecation`).
    */
   readonly supersededAt?: string;
-  /** Id of the version that this one is a copy of. */
+  /** Id of the version that this one was copied from. */
   readonly forkedFrom?: string;
 }
 
@@ -42,28 +42,28 @@ export interface Bundle {
   readonly uploadedAt: string;
 }
 
-/** The installation of a bundle's dependencies. */
+/** Installation of a bundle's dependencies. */
 export interface Install {
   readonly status: 'building' | 'ready' | 'failed';
   /** Blob key of the layer. */
   readonly layer: string;
-  /** SHA-256 of that blob, hex; absent until it is there, and for layers of version 0.1.0. */
+  /** SHA-256 of that blob in hex; absent until it exists, and for layers of version 0.1.0. */
   readonly layerSha256?: string;
-  /** Hash of what decides the layer's content, once the version counts as using it (`core/agents/retention`). */
+  /** Hash of the inputs of the layer, once the version is counted as using it (`core/agents/retention`). */
   readonly heldLayer?: string;
-  /** The run that shows what pip or npm printed. */
+  /** Run with the output of pip or npm. */
   readonly runId: string;
-  /** For `failed`: the line that says why; then, where there was output, an empty line and its beginning and end. */
+  /** For `failed`: one line with the reason, then, if there was output, an empty line and its beginning and end. */
   readonly error?: string;
-  /** Epoch milliseconds. Who has not installed until then has died: a later reader gets `failed` instead of `building`. */
+  /** Epoch milliseconds. After it, the installer is assumed dead, and readers get `failed` instead of `building`. */
   readonly deadline: number;
 }
 
-/** The last segment stands for the content: caches of bundles use it. */
+/** Returns a new key. Its last segment identifies the content, for caches of bundles. */
 export const newBundleKey = (sha256: string, uploadId: string): string => `bundles/${uploadId}/${sha256}.zip`;
 export const bundleKey = ({ sha256, key }: Pick<Bundle, 'sha256' | 'key'>): string => key ?? `bundles/${sha256}.zip`;
 export const newLayerKey = (hash: string, runId: string): string => `layers/${hash}-${runId}.tar.gz`;
 
-/** When a superseded version stops answering. */
+/** Returns when a superseded version stops answering. */
 export const sunsetOf = (version: AgentVersion): number | undefined =>
   version.supersededAt === undefined ? undefined : Date.parse(version.supersededAt) + DEPRECATION_PERIOD_MS;

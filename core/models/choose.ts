@@ -16,8 +16,7 @@ interface Credentials {
 
 /**
  * Returns the models to run an agent with, each with a key: the one that the caller requests, or else a list to fall
- * back on, with one
- * model for each of the agent's providers that needs no key or that the workspace has a key for.
+ * back on, with one model for each of the agent's providers that needs no key or that the workspace has a key for.
  *
  * Throws LLM_KEY_REQUIRED if no model has a key, INVALID_INPUT for a request that the agent or the platform does not
  * allow and for an invalid address of a key, UNPROCESSABLE if the agent's own model is invalid or unavailable.

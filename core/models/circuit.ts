@@ -33,8 +33,8 @@ export function circuitsOf(clock: Clock): Circuits {
 
 /**
  * Circuit breakers, one for each combination of workspace, model, transport and key
- * (`docs/interface/transports.md#circuit`). They are only
- * advice: a caller without another model asks anyway. Only failures are stored.
+ * (`docs/interface/transports.md#circuit`). They are only advice: a caller without another model asks anyway. Only
+ * failures are stored.
  */
 export class Circuits {
   readonly #clock: Clock;

@@ -67,8 +67,7 @@ export class RetryingLlm {
 
   /**
    * Asks `models` in order until one answers. Throws the last failure, after reporting each to `onFailure`, or the
-   * reason of
-   * the signal.
+   * reason of the signal.
    */
   async ask(models: readonly ModelChoice[], asking: Asking): Promise<{ choice: ModelChoice; answer: LlmAnswer }> {
     let [choice, ...others] = this.#withoutOpen(models, asking);

@@ -19,10 +19,8 @@ export interface Access {
 
 /**
  * Decides how to reach a provider. A key with an address is only sent to that address; a key without one goes where the
- * operator
- * configured; without a key, the operator's own credentials are used (`docs/interface/transports.md`). Returns
- * `undefined` if the provider
- * cannot be asked. Throws INVALID_INPUT for an address that is not allowed.
+ * operator configured; without a key, the operator's own credentials are used (`docs/interface/transports.md`). Returns
+ * `undefined` if the provider cannot be asked. Throws INVALID_INPUT for an address that is not allowed.
  */
 export function accessTo(
   provider: LlmProvider,
@@ -58,8 +56,7 @@ export function transportOf({ gateway, setting }: Access, model: string): LlmTra
 
 /**
  * Returns the id under which the model table lists the price of a choice. The model's own id has the price of its
- * provider's
- * API.
+ * provider's API.
  */
 export function pricedId({ model, transport }: Pick<LlmRequest, 'model' | 'transport'>): string {
   if (transport === undefined) return model;

@@ -13,8 +13,7 @@ export const resolveAll = async (host: string): Promise<string[]> =>
 
 /**
  * Returns the addresses of a host that may be connected to: public ones, or all if the host is on the operator's own
- * network.
- * Connect to one of these, and do not resolve the name again. Throws {@link RefusedError} if there are none.
+ * network. Connect to one of these, and do not resolve the name again. Throws {@link RefusedError} if there are none.
  */
 export function allowedAddresses(
   { host, isOwn }: Pick<OutboundUrl, 'host' | 'isOwn'>,

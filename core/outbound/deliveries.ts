@@ -8,8 +8,7 @@ import { messageHeaders } from './signing.ts';
 /**
  * A message to an address that a user configured. Main table: `DELIVERY#<id> / META`, from the transaction that makes
  * it due until the one that records its outcome; gsi2 lists it by the time of its next attempt. So a crash loses no
- * message,
- * and receivers recognize duplicates by their `webhook-id`.
+ * message, and receivers recognize duplicates by their `webhook-id`.
  */
 export interface Delivery {
   readonly id: string;

@@ -44,8 +44,7 @@ export interface HttpOutboundOptions {
 
 /**
  * {@link Outbound} and {@link OutboundExchanges} over Node's HTTP client, on both hosts. Each attempt resolves the name
- * once, connects to
- * the address that it checked, and checks the peer of the connection before it sends anything.
+ * once, connects to the address that it checked, and checks the peer of the connection before it sends anything.
  */
 export class HttpOutbound implements Outbound, OutboundExchanges {
   readonly #clock: Clock;
@@ -78,8 +77,7 @@ export class HttpOutbound implements Outbound, OutboundExchanges {
 
   /**
    * Returns the body of a GET as text, in one attempt of at most 10 seconds, under the same rules as a POST. Not part
-   * of
-   * the port, because it reads only addresses that the operator configured.
+   * of the port, because it reads only addresses that the operator configured.
    *
    * Throws an Error whose message is a sentence for the operator, and contains nothing that the other side sent.
    */

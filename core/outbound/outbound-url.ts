@@ -39,8 +39,7 @@ export function checkOutboundUrl(
  * `ownHosts` (`PLATFORM_OUTBOUND_HOSTS`) may also use http and any port, and may be private.
  *
  * The URL parser normalizes every spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`) and of a name
- * (full-width
- * letters, ideographic dots) before the host is checked.
+ * (full-width letters, ideographic dots) before the host is checked.
  */
 export function readOutboundUrl(text: string, ownHosts: readonly string[]): OutboundUrl | { readonly problem: string } {
   if (text.length > MAX_LENGTH) {

@@ -44,10 +44,8 @@ function blockList(subnets: readonly string[], family: 'ipv4' | 'ipv6'): BlockLi
 
 /**
  * Returns true if `address` is an IP address, in standard notation, of the public internet. Returns false for
- * everything else: names,
- * odd spellings (`0x7f.1`, `2130706433`), zones, and loopback, private, link-local, shared (CGNAT), metadata,
- * multicast,
- * reserved and documentation addresses, including IPv4 addresses embedded in IPv6.
+ * everything else: names, odd spellings (`0x7f.1`, `2130706433`), zones, and loopback, private, link-local, shared
+ * (CGNAT), metadata, multicast, reserved and documentation addresses, including IPv4 addresses embedded in IPv6.
  *
  * Check the address of the connection, not an earlier answer of the resolver.
  */

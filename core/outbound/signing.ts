@@ -33,9 +33,8 @@ export async function rotateSigningSecret(
 
 /**
  * Returns headers with which a receiver verifies the sender and recognizes duplicates
- * (https://www.standardwebhooks.com): one
- * signature for each valid secret, none before the workspace has created one. All attempts of a message have the same
- * `id`.
+ * (https://www.standardwebhooks.com): one signature for each valid secret, none before the workspace has created one.
+ * All attempts of a message have the same `id`.
  */
 export async function messageHeaders(
   deps: Pick<Deps, 'vault' | 'clock'>,

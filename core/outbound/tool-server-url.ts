@@ -4,9 +4,8 @@ import { readOutboundUrl } from './outbound-url.ts';
 
 /**
  * Returns why the platform does not connect to a tool server, as a sentence without a full stop; `undefined` if it
- * does. The
- * address follows the rules of {@link readOutboundUrl}. The server acts for an agent, so its host must also be one that
- * sandboxes may connect to (`PLATFORM_SANDBOX_EGRESS`).
+ * does. The address follows the rules of {@link readOutboundUrl}. The server acts for an agent, so its host must also
+ * be one that sandboxes may connect to (`PLATFORM_SANDBOX_EGRESS`).
  */
 export function toolServerUrlProblem(
   { outboundHosts, sandboxEgress }: Pick<Config, 'outboundHosts' | 'sandboxEgress'>,

@@ -13,8 +13,7 @@ export interface Blobs {
   get(key: string): Promise<Uint8Array | undefined>;
   /**
    * Like {@link Blobs.get}, in chunks, for large blobs. If the blob is replaced or deleted during the read, the old
-   * content is still read to
-   * the end. Iterate the result, or call `return` on its iterator: it holds an open file.
+   * content is still read to the end. Iterate the result, or call `return` on its iterator: it holds an open file.
    */
   stream(key: string): Promise<AsyncIterable<Uint8Array> | undefined>;
   /** Returns the size in bytes, or `undefined` if the blob does not exist. */

@@ -53,14 +53,12 @@ export interface Deps {
   readonly background: (work: Promise<void>) => Promise<void>;
   /**
    * Starts an installation, which takes minutes and may outlast the answer by far. Resolves when it is done, or when
-   * another
-   * process has accepted it.
+   * another process has accepted it.
    */
   readonly startInstall: (job: InstallJob) => Promise<void>;
   /**
    * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
-   * do it. Calls are
-   * hints: the next sweep makes up for a lost one. Absent on hosts without services.
+   * do it. Calls are hints: the next sweep makes up for a lost one. Absent on hosts without services.
    */
   readonly wakeServices?: (serviceIds: readonly string[]) => Promise<void>;
   /**

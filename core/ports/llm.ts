@@ -16,8 +16,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export interface Llm {
   /**
    * Sends the conversation once and returns the model's complete turn. With `onText`, the answer is streamed and
-   * `onText`
-   * gets its text in chunks, which need not match those of the provider.
+   * `onText` gets its text in chunks, which need not match those of the provider.
    *
    * Throws an {@link LlmFailure} for any failure of the provider or the network, and the signal's reason once it is
    * aborted. No error contains the key.
@@ -163,8 +162,7 @@ export interface LlmCache {
   readonly key: string;
   /**
    * Part that a request will soon repeat: the `shared` text of the first message, or the whole conversation with its
-   * next
-   * turn. Caching it may cost extra. @default - nothing
+   * next turn. Caching it may cost extra. @default - nothing
    */
   readonly again?: 'shared' | 'conversation';
   /** Minimum number of tokens that the provider caches for this model. @default 1024 */
@@ -173,8 +171,7 @@ export interface LlmCache {
 
 /**
  * A file in a conversation: an image, a PDF or a recording, of a type that the model accepts. Its bytes are sent, never
- * a
- * URL.
+ * a URL.
  */
 export interface LlmFile {
   /** Letters, digits, `.`, `_` and `-`. */

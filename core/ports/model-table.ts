@@ -44,8 +44,7 @@ export interface ModelTable {
   factsOf(model: string): ModelFacts;
   /**
    * Returns the provider's charge for one request, in US dollars, at today's price. Returns `undefined` if no price is
-   * known, which is
-   * logged once a day for each model. A local model costs nothing.
+   * known, which is logged once a day for each model. A local model costs nothing.
    */
   costOf(provider: LlmProvider, model: string, usage: LlmUsage): number | undefined;
   /**

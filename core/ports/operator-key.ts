@@ -1,7 +1,6 @@
 /**
  * Returns the SHA-256 hash of the operator's key in hex; `undefined` if the operator has set none. Throws if the host
- * cannot read
- * it.
+ * cannot read it.
  */
 export type OperatorKey = () => Promise<string | undefined>;
 

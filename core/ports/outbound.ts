@@ -5,8 +5,7 @@
 export interface Outbound {
   /**
    * POSTs JSON in one attempt of at most 10 seconds. Follows at most three redirects (307 or 308) by the same rules;
-   * other
-   * redirects are failures. Never throws because of the receiver.
+   * other redirects are failures. Never throws because of the receiver.
    */
   post(request: OutboundRequest): Promise<OutboundResult>;
 }

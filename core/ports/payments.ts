@@ -2,9 +2,8 @@ import { PlatformError } from '#core/base/errors.ts';
 
 /**
  * Takes money for credits. The provider is the source of truth about payments, refunds and disputes; its events only
- * say that
- * something has changed. The receiver of an event reads the payment again: events may be late, duplicated, reordered or
- * lost.
+ * say that something has changed. The receiver of an event reads the payment again: events may be late, duplicated,
+ * reordered or lost.
  */
 export interface Payments {
   /**

@@ -7,10 +7,8 @@ const MAX_PAUSE_MS = 200;
 
 /**
  * Repeats `attempt` while it returns `undefined` because another writer was faster, or the host throttles: once
- * immediately,
- * then with random exponential backoff of at most 200 ms. After 100 attempts it throws the host's last throttling
- * error, if
- * any, or an error whose message contains `what`.
+ * immediately, then with random exponential backoff of at most 200 ms. After 100 attempts it throws the host's last
+ * throttling error, if any, or an error whose message contains `what`.
  */
 export async function retryOnConflict<T>(
   clock: Clock,

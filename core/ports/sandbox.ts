@@ -3,23 +3,21 @@
  *
  * Guarantees of every adapter (`docs/interface/sandbox.md#promises`), tested by `test/conformance/sandbox.ts`: a fresh
  * writable home; bundle and layer read-only; no files of other runs, no host files except the language runtimes, none
- * of
- * the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and wall
- * clock limited; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by policy:
- * never loopback, private, link-local or metadata addresses of the host.
+ * of the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and
+ * wall clock limited; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by
+ * policy: never loopback, private, link-local or metadata addresses of the host.
  *
- * Layout: home and `HOME` are `/home/user` (user name `user`), the bundle is at `/home/user/agent`, a layer at
- * `/layer` (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on
- * `PATH`), uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk`
- * and `sdk/python` as `agent_platform`, can be imported from any folder; a copy in the bundle or layer takes
- * precedence.
- * The helpers of tools (`sdk/helpers`) are in `/runtime/helpers`.
- * `python`, `python3`, `pip`, `node`, `npm`, `bash` and `sh` are on `PATH` if the host has them.
+ * Layout: home and `HOME` are `/home/user` (user name `user`), the bundle is at `/home/user/agent`, a layer at `/layer`
+ * (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on `PATH`),
+ * uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk` and
+ * `sdk/python` as `agent_platform`, can be imported from any folder; a copy in the bundle or layer takes precedence.
+ * The helpers of tools (`sdk/helpers`) are in `/runtime/helpers`. `python`, `python3`, `pip`, `node`, `npm`, `bash` and
+ * `sh` are on `PATH` if the host has them.
  */
 export interface Sandbox {
   /**
-   * Opens a session. The bundle and layer must exist in the blob store.
-   * Throws {@link SandboxUnavailableError} when this host cannot isolate a process, and {@link SandboxLostError}.
+   * Opens a session. The bundle and layer must exist in the blob store. Throws {@link SandboxUnavailableError} when
+   * this host cannot isolate a process, and {@link SandboxLostError}.
    */
   open(spec: SandboxSpec): Promise<SandboxSession>;
   /** Returns the kind of isolation on this host; for `none`, the reason and what to install. */
@@ -34,8 +32,7 @@ export interface SandboxStatus {
   readonly problem?: string;
   /**
    * What enforces the limits of memory and processes on this machine: the kernel with a cgroup per sandbox, or a
-   * watcher process per
-   * sandbox. `detail` says where and why, in words for operators.
+   * watcher process per sandbox. `detail` says where and why, in words for operators.
    */
   readonly limits?: { readonly by: 'kernel' | 'watcher'; readonly detail: string };
   /** Interpreters found, e.g. `{ python: '3.11.2', node: '24.21.0' }`; a missing one is absent. */
@@ -44,10 +41,9 @@ export interface SandboxStatus {
 
 /**
  * `open`: public addresses only. `none`: no network. A list: only these host names (`*.example.org` for subdomains),
- * and only
- * their public addresses. All but `none` also reach the platform's own gateway. Programs find the proxy in `HTTP_PROXY`
- * and
- * similar variables, which Python, pip, npm, curl and Node's `fetch` honor; only the proxy resolves names.
+ * and only their public addresses. All but `none` also reach the platform's own gateway. Programs find the proxy in
+ * `HTTP_PROXY` and similar variables, which Python, pip, npm, curl and Node's `fetch` honor; only the proxy resolves
+ * names.
  */
 export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
 /** Port of the egress proxy inside the sandbox; programs cannot listen on it. */
@@ -88,15 +84,13 @@ export interface SandboxSpec {
   readonly limits: SandboxLimits;
   /**
    * Further properties that must be equal before a session may reuse the sandbox of an earlier session with the same
-   * `owner`,
-   * `bundle`, `layer` and `egress`. Called only on hosts that reuse sandboxes. Returns JSON.
+   * `owner`, `bundle`, `layer` and `egress`. Called only on hosts that reuse sandboxes. Returns JSON.
    * @default - the sandbox is used once
    */
   readonly kind?: () => Promise<unknown>;
   /**
    * Whether the host may use cheaper, interruptible capacity. No caller waits for the session, so it may open later
-   * than
-   * others.
+   * than others.
    * @default false
    */
   readonly isInterruptible?: boolean;
@@ -143,8 +137,8 @@ export interface ExecRequest {
   readonly timeoutMs: number;
   /**
    * Limit of stdout. Output past it is dropped, and the command is killed. stderr has no such limit: the sandbox
-   * forwards its
-   * beginning as it arrives and its end with the exit (`docs/interface/sandbox.md#program-protocol`). @default 10 MB
+   * forwards its beginning as it arrives and its end with the exit (`docs/interface/sandbox.md#program-protocol`).
+   * @default 10 MB
    */
   readonly maxOutputBytes?: number;
   /** Kills the process tree at once. */

@@ -13,17 +13,15 @@ import type { Egress, SandboxLimits } from './sandbox.ts';
  * **Reports.** A host passes {@link ServiceReport}s to the listener that it was built with, which is
  * `core/services/reports.ts`. Reports may be lost, duplicated, late and out of order: a report contains the complete
  * state of its instance so far, and `list` is compared with the records each minute. A listener that throws is called
- * again with
- * the same reports, by the host's own queue or at its next report.
+ * again with the same reports, by the host's own queue or at its next report.
  *
  * **Instances.** An instance is one runner in service mode with one app (`runner/service`). The runner restarts the app
  * after a crash; if a runner itself ends without an order, the host starts another instance with a new
  * id. While the service is running, the host keeps `minInstances` instances (up to `maxInstances`, if it scales).
  *
- * **Tokens.** The order of a revision contains the token with which its instances fetch their boot document
- * ({@link BootDocument}). A repeated order of the same revision may have another token; both are valid, and the host
- * may
- * keep either.
+ * **Tokens.** The order of a revision contains the token with which its instances fetch their boot document ({@link
+ * BootDocument}). A repeated order of the same revision may have another token; both are valid, and the host may keep
+ * either.
  */
 export interface ServiceHost extends ServiceLogs {
   /** Creates the service and starts its instances. If it exists already, this is the same as {@link update}. */
@@ -31,8 +29,7 @@ export interface ServiceHost extends ServiceLogs {
   /**
    * Replaces all instances with instances of the order's revision, and applies its instance counts. With `overlap`, old
    * instances serve until the same number of new ones is ready; without it, they have ended before new ones start. A
-   * service that
-   * the host has lost, such as after a restart of the platform, is created again.
+   * service that the host has lost, such as after a restart of the platform, is created again.
    */
   update(order: ServiceOrder): Promise<void>;
   /** Updates a service of which only revision and token have changed, like {@link update}. */
@@ -47,14 +44,12 @@ export interface ServiceHost extends ServiceLogs {
   remove(service: ServiceRef): Promise<void>;
   /**
    * Returns the public address without a slash at the end, such as `https://bot-1a2b3c.services.example.com`;
-   * `undefined` while
-   * the host has not assigned one. It never changes between {@link deploy} and {@link remove}.
+   * `undefined` while the host has not assigned one. It never changes between {@link deploy} and {@link remove}.
    */
   address(service: ServiceRef): Promise<string | undefined>;
   /**
    * Lists all services of the host, of all workspaces, to compare them with the records. Services that a host has lost
-   * are missing
-   * and are ordered again gradually.
+   * are missing and are ordered again gradually.
    */
   list(): AsyncIterable<HostedService>;
 }
@@ -144,8 +139,7 @@ export type ServiceReport = InstanceReport | InstanceEnd | RevisionFailure;
 
 /**
  * State of an instance, from its runner: after each change, and every 60 seconds. Totals and counts cover the lifetime
- * of the
- * instance, so the latest report replaces all earlier ones.
+ * of the instance, so the latest report replaces all earlier ones.
  */
 export interface InstanceReport {
   readonly type: 'instance';

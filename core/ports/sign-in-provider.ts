@@ -7,8 +7,7 @@ export interface SignInProvider {
   authorizationUrl(attempt: SignInAttempt): Promise<string>;
   /**
    * Returns the identity of the user: exchanges the code, and checks signature, issuer, audience, times and nonce of
-   * the ID token.
-   * `callbackUrl` is the address to which the provider redirected the browser, with its query.
+   * the ID token. `callbackUrl` is the address to which the provider redirected the browser, with its query.
    *
    * Throws {@link SignInFailure}.
    */
@@ -35,9 +34,8 @@ export interface SignInIdentity {
 
 /**
  * Why a sign-in failed. `refused`: the provider or the user declined. `unfit`: the answer does not belong to the
- * attempt, or is
- * not the provider's. `unreachable`: the provider did not answer. The message is for the log, and contains no codes or
- * tokens.
+ * attempt, or is not the provider's. `unreachable`: the provider did not answer. The message is for the log, and
+ * contains no codes or tokens.
  */
 export class SignInFailure extends Error {
   readonly code = 'SIGN_IN_FAILED';

@@ -4,8 +4,7 @@ import { PlatformError } from '#core/base/errors.ts';
 export interface Space {
   /**
    * Returns why no more data may be stored at present and what the operator should do, as whole sentences; `undefined`
-   * if
-   * there is space. Cheap enough for every request.
+   * if there is space. Cheap enough for every request.
    */
   problem(): Promise<string | undefined>;
 }

@@ -37,8 +37,7 @@ export const TABLE_SCHEMA = {
 
 /**
  * Attributes that indexes copy on AWS. A run is written twice and rarely listed: copies in each index would cost more
- * per
- * call than reading the listed items by key.
+ * per call than reading the listed items by key.
  */
 export const PROJECTIONS = { main: 'ALL', runs: 'KEYS_ONLY', counters: 'ALL' } as const satisfies Record<
   TableName,
@@ -156,8 +155,7 @@ export function encodeChanges(key: Key, changes: Changes): EncodedChanges {
 
 /**
  * Returns the item after an update and its JSON text, for hosts whose database has no such update. The item shares
- * objects with
- * `current` and, unless they are flat, with `changes`. Throws like {@link encodeItem}.
+ * objects with `current` and, unless they are flat, with `changes`. Throws like {@link encodeItem}.
  */
 export function applyChanges(
   key: Key,
@@ -317,8 +315,7 @@ function checkNumber(name: string, value: number): void {
 
 /**
  * Adds in decimals, as DynamoDB does: 0.1 + 0.2 is 0.3. Exact for sums of at most 15 digits and for safe integers;
- * beyond
- * that DynamoDB keeps up to 38 digits, while a double does not.
+ * beyond that DynamoDB keeps up to 38 digits, while a double does not.
  */
 function addDecimals(a: number, b: number): number {
   const sum = a + b;

@@ -5,8 +5,7 @@ import type { Json } from '#core/base/json.ts';
  * The subset of DynamoDB that both hosts implement (`docs/architecture.md#data`).
  *
  * An adapter only stores items: keys, meaning and tenancy are in the `store.ts` files, which are written once on top of
- * this
- * port. `test/conformance/table.ts` and its property test define what every adapter must do.
+ * this port. `test/conformance/table.ts` and its property test define what every adapter must do.
  */
 
 // A type alias, because an interface is not assignable to Item.
@@ -36,8 +35,7 @@ export type IndexName = 'gsi1' | 'gsi2';
 
 /**
  * A condition on the stored item: the write happens only if it is true. Conditions also see items that have expired but
- * are
- * not deleted yet: a lease uses `anyOf(absent(), lessThan('ttl', now))`.
+ * are not deleted yet: a lease uses `anyOf(absent(), lessThan('ttl', now))`.
  *
  * `absent(name)` and `exists(name)` test a top-level attribute; without a name they test the whole item.
  * `equals` and `lessThan` compare scalars of the same type; a missing attribute or one of another type never matches.
@@ -68,8 +66,7 @@ export const anyOf = (...conditions: Condition[]): Condition => ({ op: 'or', con
 
 /**
  * Changes of top-level attributes, applied atomically. An attribute may be in only one of the three; never `pk` or
- * `sk`.
- * An update without changes still creates the item.
+ * `sk`. An update without changes still creates the item.
  */
 export interface Changes {
   readonly set?: { readonly [attribute: string]: Json | undefined };
@@ -124,16 +121,14 @@ export interface Page {
 
 /**
  * Reads never show expired items. Every method is linearizable for one item, except reads of an index. Items with the
- * same
- * sort key in an index come in no particular order, but each once.
+ * same sort key in an index come in no particular order, but each once.
  *
  * Misuse (a bad key, a non-finite number, an item over 400 KB, 11 operations in a transaction, two operations on one
  * item, a foreign cursor) throws {@link TableUsageError}; it is always a bug of the caller.
  *
  * On AWS a request whose answer is lost is sent again: an `add` may then count twice, and a conditional `update` or
  * `delete` may return `{ ok: false }` after its own success (a conditional `put` recognizes its item). Only `transact`
- * is exactly
- * once, so money uses it.
+ * is exactly once, so money uses it.
  */
 export interface Table {
   /**

@@ -9,8 +9,7 @@ export interface UploadForm {
  * key.
  *
  * A form is valid for one blob key, at most `maxBytes`, and until `expiresAt`. Sending it again replaces the blob.
- * Answers
- * are 2xx, or 4xx with the reason in the body.
+ * Answers are 2xx, or 4xx with the reason in the body.
  */
 export interface UploadForms {
   /** `expiresAt`: epoch milliseconds. */

@@ -8,13 +8,12 @@ export interface Vault {
    * Returns the values of those `names` that exist.
    *
    * @param areSomeEnough Whether the caller accepts a partial result: a vault that caches values in memory then does
-   * not look again for
-   * names that were missing a short time ago.
+   * not look again for names that were missing a short time ago.
    */
   read(workspaceId: string, names: readonly string[], areSomeEnough?: boolean): Promise<Record<string, string>>;
   /**
-   * Creates or replaces one value; concurrent writes of different names are all kept.
-   * Throws {@link VaultFullError} if the workspace's vault would exceed 64 KB.
+   * Creates or replaces one value; concurrent writes of different names are all kept. Throws {@link VaultFullError} if
+   * the workspace's vault would exceed 64 KB.
    */
   write(workspaceId: string, name: string, value: string): Promise<void>;
   /** Removing a missing value succeeds. */

@@ -13,8 +13,7 @@ import { type Asked, answeredTarget, type Target, targetOf } from './target.ts';
  * Audit entry of a workspace. Main table, with expiry: `WS#<workspace id>#AUDIT / <time>#<request's UUID>`.
  *
  * An entry is written before the change, with the outcome `unknown`, and completed after it. If the process dies in
- * between,
- * the entry remains. So there is no change without an entry: if it cannot be written, the change is not made.
+ * between, the entry remains. So there is no change without an entry: if it cannot be written, the change is not made.
  */
 export interface AuditEntry {
   /** UUID of the request. */
@@ -134,8 +133,7 @@ const READ_AT_ONCE = 200;
 
 /**
  * Returns a page, newest first. With a filter it may be short or empty although more follows. Throws INVALID_INPUT for
- * a cursor of
- * another listing, and if `to` is not after `from`.
+ * a cursor of another listing, and if `to` is not after `from`.
  */
 export async function listEntries(
   { main }: Pick<Deps, 'main'>,

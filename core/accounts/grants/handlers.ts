@@ -22,8 +22,7 @@ interface GrantableVersion {
 
 /**
  * Finds a version that the caller may see; `latest` is the newest if no version is runnable. Throws NOT_FOUND.
- * Injected, because
- * the wing of agents is above this one.
+ * Injected, because the wing of agents is above this one.
  */
 type FindAgent = (
   deps: GrantDeps,

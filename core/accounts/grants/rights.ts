@@ -17,8 +17,7 @@ export interface GrantedSecrets {
 
 /**
  * Returns which of `names` a run may read from `workspaceId`, which pays for it (`docs/interface/grants.md#chains`).
- * Costs one read
- * per foreign agent, none without foreign agents or names.
+ * Costs one read per foreign agent, none without foreign agents or names.
  *
  * @param foreign Foreign agents of the run's chain, the run's own agent included.
  */
@@ -43,8 +42,7 @@ export async function grantedSecrets(
 
 /**
  * Returns whether an agent's key gives access to a part of the workspace that the agent runs for. It is evaluated per
- * request,
- * so that a revoked grant ends immediately.
+ * request, so that a revoked grant ends immediately.
  */
 export async function mayUse(deps: Pick<Deps, 'main'>, agent: AgentCaller, scope: Scope): Promise<boolean> {
   return (await lackingScope(deps, agent, scope)).length === 0;

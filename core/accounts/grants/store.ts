@@ -15,8 +15,7 @@ type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
 
 /**
  * The grants of one workspace. Main table: `WS#<workspace id> / GRANT#<id of the agent's workspace>#<name>`. The key
- * contains
- * no slug, so a grant cannot pass to an agent of another workspace.
+ * contains no slug, so a grant cannot pass to an agent of another workspace.
  */
 export class GrantStore {
   readonly #deps: StoreDeps;

@@ -4,8 +4,7 @@ import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
 
 /**
  * Throws FORBIDDEN if a key with these limits lacks the scope of a row, or has no access to the workspace that the
- * request names
- * (`docs/interface/authentication.md#scopes`).
+ * request names (`docs/interface/authentication.md#scopes`).
  */
 export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace: string | undefined): void {
   const { scope = 'manage', workspaceId } = limits;

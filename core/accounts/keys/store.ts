@@ -10,8 +10,8 @@ import { hashKey, newKey, prefixOf } from './key-format.ts';
 
 /**
  * Main table: `KEY#<hash> / META` is the key, looked up by the hash of the key in a request; `USER#<id> / KEY#<key id>`
- * lists
- * it under its user. The key holds a copy of the personal workspace, so a request for that workspace costs one read.
+ * lists it under its user. The key holds a copy of the personal workspace, so a request for that workspace costs one
+ * read.
  */
 export interface ApiKey {
   readonly id: string;

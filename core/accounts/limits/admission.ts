@@ -11,17 +11,14 @@ import { endOfDay, limitError, type RateLimit, rateLimitOf } from './rate-limit.
  * Counters table: `CALLS#<digit> / <workspace id>#<shard>` counts calls of a workspace, by class and UTC day
  * (`llm_2026-11-21`), and holds a lease for each running call: `r<first 60 bits of the run id in base64url>`, with its
  * expiry in epoch seconds. `active` is the number of leases. When the slot of an expired lease is reassigned, the lease
- * is
- * renamed to `x<the same>`, because only {@link leasesOf} finds the run of a call whose host has died.
+ * is renamed to `x<the same>`, because only {@link leasesOf} finds the run of a call whose host has died.
  *
  * It is one item, so that one conditional write counts a call and takes its lease, or does neither. The lease contains
- * the
- * run id, so a write that is sent twice finds its own lease.
+ * the run id, so a write that is sent twice finds its own lease.
  *
  * DynamoDB bills writes by the kilobyte, rounded up, and limits an item to 1,000 writes a second. An item with 50
- * leases is smaller than
- * one kilobyte. The calls of a larger plan are divided into shards, each with a share of both limits. Far from a limit
- * any shard admits a call in one write; near it all of them are read to find free slots.
+ * leases is smaller than one kilobyte. The calls of a larger plan are divided into shards, each with a share of both
+ * limits. Far from a limit any shard admits a call in one write; near it all of them are read to find free slots.
  */
 function shardKey(workspaceId: string, shard: number): Key {
   // Shards of a busy workspace are in different partitions.
@@ -82,10 +79,8 @@ export interface Admission {
 
 /**
  * Counts a call against its workspace's plan, in one write. Throws RATE_LIMITED, without counting the call, if the
- * daily
- * calls are used up or too many are running. Concurrent calls never exceed the plan, and none is refused while a slot
- * is
- * free. After a change of the plan, calls in shards that the new plan does not have are not counted.
+ * daily calls are used up or too many are running. Concurrent calls never exceed the plan, and none is refused while a
+ * slot is free. After a change of the plan, calls in shards that the new plan does not have are not counted.
  */
 export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
   if (!request.isCounted) return { release: async () => {} };
@@ -197,8 +192,7 @@ export async function callsAboutLeft(deps: AdmissionDeps, workspace: Workspace):
 
 /**
  * Returns how many calls of a workspace were counted, from the item of one shard. Exact on one machine. On other hosts
- * it is an
- * estimate: the other shards have similar counts, and reading them would cost more than counting the call.
+ * it is an estimate: the other shards have similar counts, and reading them would cost more than counting the call.
  */
 async function usedInAll(
   { counters }: Pick<AdmissionDeps, 'counters'>,

@@ -9,8 +9,7 @@ import { absent, equals, exists, type Item } from '#core/ports/table.ts';
 /**
  * Counters table: `WS#<workspace id>#LIMITS / INSTALLS` has a lease for each installation of a workspace in progress:
  * `run_<first 12 digits of the run id>`, with its expiry in epoch seconds. `revision` increases with each new one, so
- * that two
- * concurrent installations do not both take the last slot.
+ * that two concurrent installations do not both take the last slot.
  */
 const installsKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}#LIMITS`, sk: 'INSTALLS' });
 const leaseOf = (runId: string): string => `run_${runId.replaceAll('-', '').slice(0, 12)}`;

@@ -33,8 +33,7 @@ const QUOTAS: Record<QuotaName, { readonly holder: string; readonly what: string
 
 /**
  * Returns the error for exceeding a limit of the plan: STORAGE_QUOTA_EXCEEDED; DOCUMENT_TOO_LARGE for a single object
- * larger
- * than the whole limit; RATE_LIMITED if waiting `waitSeconds` helps.
+ * larger than the whole limit; RATE_LIMITED if waiting `waitSeconds` helps.
  */
 export function quotaError(
   name: QuotaName,

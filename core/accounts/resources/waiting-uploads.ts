@@ -20,8 +20,7 @@ type ReserveDeps = Pick<Deps, 'counters' | 'clock' | 'config'>;
 
 /**
  * Reserves `bytes` for a form until `expiresAt` (epoch milliseconds). Throws RATE_LIMITED, and reserves nothing, if the
- * forms of
- * the workspace would exceed its plan.
+ * forms of the workspace would exceed its plan.
  */
 export async function reserveUpload(
   deps: ReserveDeps,

@@ -3,11 +3,9 @@ import { decodeKey, encodeKey, isKeyOf } from '../keys/key-format.ts';
 
 /**
  * The kinds of service keys of agents, which differ in length. A _run key_ belongs to one run and becomes invalid with
- * it; it
- * contains the run's id, so it needs no item. The key of an always-on _service_ contains the service's id in the
+ * it; it contains the run's id, so it needs no item. The key of an always-on _service_ contains the service's id in the
  * same way, and is valid for one revision of it. A _static key_ belongs to an agent until it is revoked, and is looked
- * up by its
- * hash like a user's key.
+ * up by its hash like a user's key.
  */
 const PREFIX = 'sk_agent_';
 const UUID_BYTES = 16;

@@ -55,8 +55,8 @@ export async function refuseRequest(deps: Pick<Deps, 'counters'>, state: string)
 
 /**
  * Approves a request as the user of `key`, and returns the token for the new key, which has at most the rights of
- * `key`. Throws FORBIDDEN
- * if the user is not a member of the requested workspace, and NOT_FOUND if the request was answered in the meantime.
+ * `key`. Throws FORBIDDEN if the user is not a member of the requested workspace, and NOT_FOUND if the request was
+ * answered in the meantime.
  */
 export async function agree(deps: CliDeps, state: string, request: CliRequest, key: ApiKey): Promise<string> {
   const workspace = await workspaceFor(deps, request, key);
@@ -92,8 +92,7 @@ async function workspaceFor(deps: CliDeps, { workspace }: CliRequest, key: ApiKe
 
 /**
  * Exchanges a token for its key and workspace. Throws UNAUTHORIZED for a token that is wrong, used or expired, and for
- * a
- * wrong verifier, which also consumes the token.
+ * a wrong verifier, which also consumes the token.
  */
 export async function exchange(
   deps: CliDeps & Pick<Deps, 'config'>,

@@ -7,8 +7,7 @@ import { newToken } from './sessions.ts';
 
 /**
  * Short-lived secrets that work once. Counters table: `<kind>#<hash> / META` is the content that the secret stands for.
- * The secret
- * itself is not stored.
+ * The secret itself is not stored.
  */
 type Kind = 'SIGNINCODE' | 'CLIREQUEST' | 'CLITOKEN' | 'OIDCSTATE';
 type Content = { readonly [member: string]: Json | undefined };
@@ -34,8 +33,7 @@ export async function readToken(
 
 /**
  * Consumes a secret, together with other writes, and returns its content. Only one of several concurrent callers gets
- * it;
- * the others get `undefined`, as for an unknown secret.
+ * it; the others get `undefined`, as for an unknown secret.
  */
 export async function consumeToken(
   deps: Pick<Deps, 'counters'>,

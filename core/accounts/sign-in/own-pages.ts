@@ -5,9 +5,8 @@ import type { RequestHeaders } from '#core/http/message.ts';
 
 /**
  * Session cookies, and which requests may use them (`docs/interface/sign-in.md#sessions-of-browsers`). A browser adds
- * the cookie to
- * requests of any page to the platform, so the cookie alone proves nothing: the request must also come from a page of
- * the platform.
+ * the cookie to requests of any page to the platform, so the cookie alone proves nothing: the request must also come
+ * from a page of the platform.
  */
 type BaseUrl = Pick<Config, 'baseUrl'>;
 
@@ -36,8 +35,7 @@ function isOwnOrigin(address: URL, origin: string): boolean {
 
 /**
  * Whether the request names the platform: over plain http a foreign name may resolve to this machine (DNS rebinding).
- * Over https the
- * certificate proves the name. Throws FORBIDDEN if no browser can sign in.
+ * Over https the certificate proves the name. Throws FORBIDDEN if no browser can sign in.
  */
 function isToOwnName(config: BaseUrl, headers: RequestHeaders): boolean {
   const address = addressOf(config);

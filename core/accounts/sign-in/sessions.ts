@@ -6,8 +6,7 @@ import type { ApiKey } from '../keys/store.ts';
 
 /**
  * Sessions of browsers. Counters table: `SESSION#<hash of the cookie> / META` is a session; `KEYSESSIONS#<key id> /
- * <session
- * id>` lists it under the key that created it. A session has the rights of its key, and ends with it.
+ * <session id>` lists it under the key that created it. A session has the rights of its key, and ends with it.
  */
 export interface Session {
   readonly id: string;

@@ -36,8 +36,7 @@ export async function bootstrap(deps: Deps): Promise<string | undefined> {
 
 /**
  * Creates another key of the platform's owner, for an operator who lost the first one, and for setup work. Throws if
- * the
- * platform is not set up yet.
+ * the platform is not set up yet.
  */
 export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: string; revoke: () => Promise<void> }> {
   const owner = await deps.main.get(OWNER);

@@ -4,9 +4,8 @@ import { findUser, type User } from './store.ts';
 
 /**
  * Index by e-mail address. Main table: `EMAIL#<address> / USER#<user id>` for users, `EMAIL#<address> /
- * INVITE#<workspace id>` for
- * pending invitations, with the hash of the token. An entry may outlive the item it refers to, so that item is always
- * looked up.
+ * INVITE#<workspace id>` for pending invitations, with the hash of the token. An entry may outlive the item it refers
+ * to, so that item is always looked up.
  */
 const partition = (email: string): string => `EMAIL#${email.toLowerCase()}`;
 

@@ -148,10 +148,8 @@ export async function joinByInvite(
 
 /**
  * Creates a user, with the id `userId` if given, for the invitation that `find` returns, with a personal workspace and
- * the writes of
- * `alongside`, and makes the user a member of the inviting workspace. Returns `undefined` once `find` does. Throws
- * errors of `find`, and
- * CONFLICT if it finds no free slug.
+ * the writes of `alongside`, and makes the user a member of the inviting workspace. Returns `undefined` once `find`
+ * does. Throws errors of `find`, and CONFLICT if it finds no free slug.
  */
 export async function joinAsNewUser(
   deps: InviteDeps,

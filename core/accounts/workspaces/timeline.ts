@@ -3,8 +3,7 @@ import type { Item, Query } from '#core/ports/table.ts';
 
 /**
  * Main table, gsi1 `WS#<workspace id>#TIMELINE / <time>#<entry>`: the timeline entries of all schedules and services of
- * a
- * workspace, for event streams.
+ * a workspace, for event streams.
  */
 const timelinePartition = (workspaceId: string): string => `WS#${workspaceId}#TIMELINE`;
 

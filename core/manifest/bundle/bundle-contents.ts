@@ -5,33 +5,33 @@ import { checkDependencies } from './check-dependencies.ts';
 import { detectEntrypoint, zippedFolderWarning } from './entrypoint.ts';
 import { type InstallPlan, planInstall } from './install-plan.ts';
 
-/** What an upload needs to know of a bundle. Plain data: it comes from a thread. */
+/** Properties of a bundle that an upload needs. Plain data, because it comes from a worker thread. */
 export interface BundleContents {
-  /** Hash of the zip, hex. */
+  /** SHA-256 of the zip in hex. */
   readonly sha256: string;
   readonly fileCount: number;
-  /** As {@link detectEntrypoint} finds it; null for none. */
+  /** Result of {@link detectEntrypoint}; null if there is none. */
   readonly entrypoint: string | null;
-  /** Of the plan for its dependencies; absent when there is nothing to install. */
+  /** Hash of the installation plan; absent if there is nothing to install. */
   readonly layerHash?: string;
   /** Sentences for the author. */
   readonly warnings: readonly string[];
 }
 
-/** What decides about a bundle besides its bytes. */
+/** Everything except its bytes that the checks of a bundle depend on. */
 export interface BundleUse {
   readonly version: Pick<AgentVersion, 'workspaceId' | 'definition'>;
   readonly interpreters: SandboxStatus['interpreters'];
 }
 
 export interface UploadUse extends BundleUse {
-  /** The file that the upload names to start with. */
+  /** Entrypoint that the upload names. */
   readonly entrypoint?: string;
-  /** `host:port` each, see {@link checkDependencies}. */
+  /** List of `host:port`, see {@link checkDependencies}. */
   readonly registries: readonly string[];
 }
 
-/** Checks a bundle and all that is read from it. Throws INVALID_INPUT. */
+/** Checks a bundle and reads its contents. Throws INVALID_INPUT. */
 export async function readContents(zip: Uint8Array, use: UploadUse): Promise<BundleContents> {
   const { version, entrypoint, registries } = use;
   const report = await inspectBundle(zip);
@@ -55,6 +55,6 @@ async function uploadWarnings(
   return [...(folder === undefined ? [] : [folder]), ...sources];
 }
 
-/** How the dependencies of an uploaded bundle are installed, see {@link planInstall}. */
+/** Plans the installation of an uploaded bundle's dependencies, see {@link planInstall}. */
 export const readPlan = async (zip: Uint8Array, use: BundleUse): Promise<InstallPlan | undefined> =>
   planInstall(use.interpreters, use.version, await inspectBundle(zip));

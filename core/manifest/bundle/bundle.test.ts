@@ -173,7 +173,7 @@ describe('a refused bundle', () => {
     expect(error).toMatchObject({ code: 'INVALID_INPUT', message: expect.stringContaining(message) });
   });
 
-  /** The trick of the best zip bombs: the first file's content is the second file, header and all. */
+  /** Technique of overlapping zip bombs: the content of the first file is the second file, header included. */
   function quotedEntry(): Buffer {
     const inner = { name: 'b', content: 'x', method: 0 };
     const local = zip([inner]).subarray(0, 32);
@@ -185,7 +185,7 @@ describe('a refused bundle', () => {
 
   function overlappingDirectory(): Buffer {
     const bytes = zip([{ name: 'a', content: 'x'.repeat(50), method: 0, flags: 8 }, { name: 'b' }]);
-    // The stored size of "a" grows to beyond the local header of "b".
+    // The stored size of "a" is extended past the local header of "b".
     const entry = bytes.indexOf('PK\u0001\u0002');
     bytes.writeUInt32LE(60, entry + 20);
     bytes.writeUInt32LE(60, entry + 24);

@@ -7,7 +7,7 @@ import { pathProblem } from './safe-path.ts';
 
 const MB = 1024 * 1024;
 const MAX_FILES = 10_000;
-/** Counts folders that only file paths imply, too: each costs an inode. */
+/** Includes folders that only file paths imply: each costs an inode. */
 const MAX_FOLDERS = 10_000;
 const MAX_EXPANDED_BYTES = 250 * MB;
 const MAX_TEXT_BYTES = 8 * MB;
@@ -16,7 +16,7 @@ const STORED = 0;
 const DEFLATED = 8;
 const FLAG_ENCRYPTED = 1;
 const FLAG_SIZES_FOLLOW = 8;
-/** Stands for "see the zip64 field". */
+/** Placeholder that means "see the zip64 field". */
 const ZIP64 = 0xffffffff;
 const FILE_TYPE = 0o170000;
 const REGULAR_FILE = 0o100000;
@@ -33,26 +33,26 @@ interface BundleFile {
 export interface BundleReport {
   /** In the order of the archive. */
   readonly files: readonly BundleFile[];
-  /** All folders, also those that only file paths imply; parents first. */
+  /** All folders, including those that only file paths imply; parents first. */
   readonly folders: readonly string[];
   /** Expanded size of all files. */
   readonly totalBytes: number;
-  /** Hash of the zip, hex. */
+  /** SHA-256 of the zip in hex. */
   readonly sha256: string;
   /** The zip. */
   readonly bytes: Uint8Array;
   /**
-   * The text of the file at exactly that path; `undefined` if there is no such file.
-   * Throws INVALID_INPUT if it is not UTF-8 or larger than 8 MB.
+   * Returns the text of the file at exactly that path; `undefined` if it does not exist. Throws INVALID_INPUT if it is
+   * not UTF-8 or larger than 8 MB.
    */
   textOf(path: string): string | undefined;
 }
 
-/** Receives what {@link expandBundle} finds. */
+/** Receives the files and folders that {@link expandBundle} reads. */
 export interface BundleTarget {
-  /** Every folder, parents first, before any file. */
+  /** Called for every folder, parents first, before any file. */
   onFolder(path: string): Promise<void> | void;
-  /** Must read `content` to its end. */
+  /** Must read `content` to the end. */
   onFile(file: BundleFile, content: AsyncIterable<Uint8Array>): Promise<void>;
 }
 
@@ -67,9 +67,9 @@ const refusedEntry = (path: string, reason: string): PlatformError =>
   refused(`has the entry ${quote(path)}, ${reason}`);
 
 /**
- * Checks a code bundle: a zip of plain files and folders that expands to the declared sizes, within limits.
- * Throws INVALID_INPUT with the first problem. Code that unpacks the bundle again must use {@link expandBundle}: other
- * readers may see other files in the same archive.
+ * Checks a code bundle: a zip of plain files and folders that expands to the declared sizes, within limits. Throws
+ * INVALID_INPUT with the first problem. Code that unpacks the bundle later must use {@link expandBundle}: other readers
+ * may see other files in the same archive.
  */
 export const inspectBundle = (bytes: Uint8Array): Promise<BundleReport> =>
   expandBundle(bytes, {
@@ -81,8 +81,8 @@ export const inspectBundle = (bytes: Uint8Array): Promise<BundleReport> =>
 
 /**
  * Expands a bundle, with all checks of {@link inspectBundle}. Names and structure are checked before the first call of
- * `target`, sizes and checksums while a file is read: after an error the target must discard what it received.
- * Memory: the zip itself and some chunks.
+ * `target`, sizes and checksums while a file is read: after an error the target must discard what it received. Memory:
+ * the zip itself and some chunks.
  */
 export async function expandBundle(bytes: Uint8Array, target: BundleTarget): Promise<BundleReport> {
   const { files, folders } = await readDirectory(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
@@ -211,7 +211,7 @@ async function readEntries(archive: ZipFile, zip: Buffer): Promise<{ files: ZipM
 
 function entryName(entry: Entry): string {
   try {
-    // The flags are ignored: current tools all write UTF-8, some without the flag for it.
+    // The encoding flag is ignored: current tools all write UTF-8, some without setting it.
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(entry.fileNameRaw);
   } catch {
     throw refused(`has an entry whose name is not UTF-8 (${quote(entry.fileNameRaw.toString('latin1'))})`);
@@ -235,8 +235,8 @@ function checkEntry(entry: Entry, path: string, isFolder: boolean): void {
 }
 
 /**
- * Folders of the file `a/b/c`, nearest first (`a/b`, `a`), up to the first that is `known`: then its parents are, too, and a
- * long path that many entries share is cut once.
+ * Yields the parent folders of the file `a/b/c`, nearest first (`a/b`, `a`), and stops at the first that is `known`:
+ * its parents are known, too. So a long path that many entries share is split only once.
  */
 export function* newFolders(path: string, isFolder: boolean, known: Pick<Set<string>, 'has'>): Generator<string> {
   for (let end = isFolder ? path.length : path.lastIndexOf('/'); end > 0; end = path.lastIndexOf('/', end - 1)) {
@@ -246,7 +246,10 @@ export function* newFolders(path: string, isFolder: boolean, known: Pick<Set<str
   }
 }
 
-/** The position of an entry. Its two headers must agree: otherwise another reader could see another file here. */
+/**
+ * Returns the position of an entry. Its two headers must agree: otherwise another reader could see a different file
+ * here.
+ */
 async function locate(archive: ZipFile, entry: Entry, path: string) {
   const local = await archive.readLocalFileHeaderPromise(entry);
   const same = (declared: number, central: number): boolean => declared === central || declared === ZIP64;
@@ -274,7 +277,7 @@ function checkExtents(extents: { path: string; start: number; end: number }[], d
   }
 }
 
-/** The directory must end after the declared number of entries: a reader that does not count would see further ones. */
+/** Checks that the directory ends after the declared number of entries: a reader that does not count would see more. */
 function checkEndOfDirectory(zip: Buffer, cursor: number): void {
   const signature = cursor + 4 <= zip.byteLength ? zip.readUInt32LE(cursor) : 0;
   if (signature !== 0x06054b50 && signature !== 0x06064b50) {

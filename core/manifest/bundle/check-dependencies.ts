@@ -5,11 +5,11 @@ import { DependencySources } from './dependency-sources.ts';
 import { type PythonProject, readPythonProject } from './python-project.ts';
 
 /**
- * Checks what a bundle says about its dependencies, before anything is installed. Returns warnings for the author. Throws
+ * Checks the dependency declarations of a bundle before anything is installed. Returns warnings for the author. Throws
  * INVALID_INPUT for a file that cannot be read, and for a source that installations do not use
  * (`docs/interface/agents.md#dependencies`).
  *
- * @param registries `host:port` each
+ * @param registries list of `host:port`
  */
 export async function checkDependencies(
   bundle: BundleReport,
@@ -34,7 +34,7 @@ export async function checkDependencies(
 const BOTH =
   'Only the dependencies of requirements.txt are installed, although pyproject.toml names dependencies, too: delete one of both.';
 
-/** Whatever is wrong with it does not matter. */
+/** Errors in an unused project file do not matter. */
 async function unusedProject(bundle: BundleReport): Promise<PythonProject | undefined> {
   try {
     const text = bundle.textOf('pyproject.toml');

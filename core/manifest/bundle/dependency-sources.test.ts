@@ -5,7 +5,7 @@ import { checkDependencies } from './check-dependencies.ts';
 
 const REGISTRIES = ['registry.npmjs.org', 'pypi.org', 'files.pythonhosted.org', 'mirror.example:8443'];
 
-/** What the check of a bundle with these files answers or throws. */
+/** Returns the warnings or the error of the check of a bundle with these files. */
 async function check(files: Readonly<Record<string, string>>, environment: object | null = null): Promise<string[]> {
   const bundle = await inspectBundle(zip(Object.entries(files).map(([name, content]) => ({ name, content }))));
   return checkDependencies(bundle, { environment } as never, REGISTRIES);
@@ -166,7 +166,7 @@ describe('pyproject.toml', () => {
   });
 });
 
-/** Characters. Reading such a file again from each of its lines or words would take many minutes. */
+/** Number of characters. Re-reading such a file for each of its lines or words would take many minutes. */
 const N = 1_000_000;
 
 test.each([
@@ -180,7 +180,7 @@ test.each([
   await requirements(text);
 });
 
-// Searching the file for the line of each would take many minutes.
+// Searching the file for the line of each package would take many minutes.
 test('a lock file with many packages is read in proportion to its size', async () => {
   const entries = Array.from({ length: 100_000 }, (_, n) => [
     `node_modules/${n}`,

@@ -7,27 +7,30 @@ import type { BundleReport } from './bundle.ts';
 import { AGENT_FOLDER, SOURCE_FOLDER } from './install-plan.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk } from './sdk-requirement.ts';
 
-/** Of all requirement files together. */
+/** Maximum characters of all requirement files together. */
 const MAX_REQUIREMENTS = 1024 * 1024;
 const MAX_REQUIREMENT_FILES = 20;
 
 const VERSION_CONTROL = /^(git|hg|svn|bzr|ssh)(\+|$)/;
-/** Options of pip that name a file or folder, with it in the same word or the next one. */
+/** Options of pip that take a file or folder, in the same word or the next one. */
 const PATH_OPTION = /^(?:-[recf](?!\w*-)|--(?:requirement|constraint|editable|find-links)(?==|$))=?(.*)$/;
 const NESTED_OPTION = /^(-[rc]|--(requirement|constraint))/;
-/** Names of npm for repositories: `github:user/repo`, `user/repo`, `git@host:path`. */
+/** npm's notations for repositories: `github:user/repo`, `user/repo`, `git@host:path`. */
 const NPM_REPOSITORY = /^(git|github|gitlab|bitbucket|gist):|^[\w.-]+@[\w.-]+:|^[A-Za-z0-9_-][\w.-]*\/[^/:\s]+$/;
 const NPM_PATH = /^(?:file:|link:|(?=\.{0,2}\/|~\/))/;
-/** For such addresses of a lock file npm asks the registry that it is configured for. */
+/** npm replaces these addresses of a lock file with its configured registry. */
 const NPM_DEFAULT = /^https?:\/\/registry\.npmjs\.org\//;
 
-/** Where a source stands: `requirements.txt, line 3`. Asked for in errors only: finding a line means reading the file. */
+/**
+ * Returns where a source is declared: `requirements.txt, line 3`. Called only for errors, because finding a line means
+ * reading the file.
+ */
 type Place = () => string;
 
 /**
- * Refuses dependencies that come from elsewhere than the bundle or the package registries of this platform
- * (`docs/interface/agents.md#dependencies`): addresses of git, of files and of other registries, paths out of the bundle.
- * Throws INVALID_INPUT, which names the file and the line.
+ * Refuses dependencies from outside the bundle and the package registries of this platform
+ * (`docs/interface/agents.md#dependencies`): addresses of git, of files and of other registries, paths out of the
+ * bundle. Throws INVALID_INPUT, which names the file and the line.
  */
 export class DependencySources {
   readonly #bundle: Pick<BundleReport, 'textOf'>;
@@ -35,13 +38,13 @@ export class DependencySources {
   readonly #seen = new Set<string>();
   #read = 0;
 
-  /** @param registries `host:port` each */
+  /** @param registries list of `host:port` */
   constructor(bundle: Pick<BundleReport, 'textOf'>, registries: readonly string[]) {
     this.#bundle = bundle;
     this.#registries = registries;
   }
 
-  /** Of `environment` in the manifest. */
+  /** Checks the installer flags of `environment` in the manifest. */
   checkFlags(environment: AgentDefinition['environment']): void {
     for (const name of ['pip_flags', 'npm_flags'] as const) {
       for (const word of (environment?.[name] ?? '').split(/\s+/)) {
@@ -50,7 +53,7 @@ export class DependencySources {
     }
   }
 
-  /** A file of requirements and those that it names. */
+  /** Checks a requirements file and the files that it includes. */
   checkRequirements(path: string, text = this.#bundle.textOf(path)): void {
     if (text === undefined || this.#seen.has(path)) return;
     this.#seen.add(path);
@@ -65,7 +68,7 @@ export class DependencySources {
     }
   }
 
-  /** Those of `pyproject.toml`. */
+  /** Checks the dependencies of `pyproject.toml`. */
   checkProject(text: string, dependencies: readonly string[]): void {
     for (const each of dependencies) {
       if (requirementsWithoutSdk(each).trim() === '') continue;
@@ -89,7 +92,7 @@ export class DependencySources {
     }
   }
 
-  /** What npm installs: with a lock file what that holds, without one whatever `package.json` names. */
+  /** Checks what npm would install: the content of a lock file, or the dependencies of `package.json` without one. */
   checkPackages(): void {
     const given = this.#bundle.textOf('package.json');
     if (given === undefined) return;
@@ -119,7 +122,7 @@ export class DependencySources {
     else if (!this.#checkAddress(place, wanted) && NPM_REPOSITORY.test(wanted)) throw repository(place);
   }
 
-  /** Returns whether a word is an address, which is then one of a registry. */
+  /** Returns whether a word is an address. Throws if it is not an address of a registry. */
   #checkAddress(place: Place, word: string): boolean {
     const [, scheme] = /^([a-z]{2,4})\+/i.exec(word) ?? [];
     if (scheme !== undefined && VERSION_CONTROL.test(scheme.toLowerCase())) throw repository(place);
@@ -135,7 +138,7 @@ export class DependencySources {
       /^https?:$/.test(url.protocol) &&
       isOnTargetList({ host: url.hostname.replace(/^\[|\]$/g, ''), port }, this.#registries);
     if (isRegistry) return true;
-    // Neither path nor user name: both may hold a credential.
+    // The message contains neither path nor user name, because both may hold a credential.
     throw refused(
       place,
       `names ${url === undefined ? 'an address' : `an address of ${quote(url.host)}`}, which is no package registry of this platform`,
@@ -160,7 +163,7 @@ const refused = (place: Place, why: string, fix: string): PlatformError =>
 const repository = (place: Place): PlatformError =>
   refused(place, 'names a repository of version control, and dependencies come from package registries only', FIX);
 
-/** Lines as pip reads them: joined after a backslash, without comments and without empty ones. */
+/** Yields lines as pip reads them: joined after a backslash, without comments and empty lines. */
 function* logicalLines(text: string): Generator<{ readonly number: number; readonly line: string }> {
   let [joined, start] = ['', 0];
   const lines = text.split(/\r\n|\r|\n/);
@@ -178,7 +181,7 @@ function* logicalLines(text: string): Generator<{ readonly number: number; reado
   }
 }
 
-/** `, line 3` of the first place where a text stands; empty where it is written in another form. */
+/** Returns `, line 3` for the first occurrence of a text; empty if the file spells it differently. */
 function lineOf(text: string, wanted: string): string {
   const at = text.indexOf(wanted);
   return at < 0 ? '' : `, line ${text.slice(0, at).split('\n').length}`;
@@ -189,12 +192,12 @@ function parseObject(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     return isObject(value) ? value : {};
   } catch {
-    // npm's own error about it is better than ours.
+    // npm reports a better error itself.
     return {};
   }
 }
 
-/** Texts in an object and the objects in it, with their names. Without recursion: it may be deep. */
+/** Yields all texts in nested objects, with their names. Iterative, because the nesting may be deep. */
 function* textsIn(root: unknown): Generator<[name: string, text: string]> {
   const open = [root];
   while (open.length > 0) {
@@ -207,7 +210,7 @@ function* textsIn(root: unknown): Generator<[name: string, text: string]> {
   }
 }
 
-/** Where a lock file takes packages from that are installed: in all versions of its format. */
+/** Yields the sources of the packages that a lock file installs, in all versions of its format. */
 function* resolvedIn(lock: Record<string, unknown>): Generator<[name: string, address: string]> {
   const open = [lock.packages, lock.dependencies];
   while (open.length > 0) {

@@ -4,7 +4,7 @@ import { quote } from '../field-error.ts';
 import type { BundleReport } from './bundle.ts';
 import { pathProblem } from './safe-path.ts';
 
-/** Names of entrypoints at the root, in order of preference (`docs/interface/agents.md#entrypoint`). */
+/** Well-known entrypoints at the root, in order of preference (`docs/interface/agents.md#entrypoint`). */
 const ENTRYPOINTS = [
   'main.py',
   'app.py',
@@ -33,11 +33,11 @@ const EXTENSIONS = '.py, .js, .mjs, .cjs, .ts, .mts or .cts';
 
 type Commands = Pick<AgentDefinition, 'runtime' | 'run_command' | 'entrypoint'>;
 
-/** The author's own command. */
+/** Returns the command that the author set. */
 const ownCommand = ({ runtime, run_command }: Commands): string | undefined =>
   runtime?.command ?? run_command ?? undefined;
 
-/** Why a file cannot be an entrypoint, as the end of "the entrypoint ..."; `undefined` if it can. */
+/** Returns why a file cannot be an entrypoint, to complete "the entrypoint ..."; `undefined` if it can. */
 export function entrypointProblem(path: string): string | undefined {
   const problem = pathProblem(path);
   if (problem !== undefined) return problem;
@@ -48,10 +48,12 @@ const interpreterOf = (path: string): string | undefined =>
   INTERPRETERS.find(([extension]) => extension.test(path))?.[1];
 
 /**
- * The file that a bundle starts with: the one that the upload names (`x-entrypoint`), else the manifest's `entrypoint`,
- * else the first well-known name at the root. `undefined` when there is none and the manifest has a command anyway.
+ * Returns the file that a bundle starts with: the one that the upload names (`x-entrypoint`), else the manifest's
+ * `entrypoint`, else the first well-known name at the root. Returns `undefined` if there is none and the manifest has a
+ * command.
  *
- * Throws INVALID_INPUT for a named file that the bundle lacks or no interpreter fits, and when there is nothing to run.
+ * Throws INVALID_INPUT for a named file that is not in the bundle or has no matching interpreter, and if there is
+ * nothing to run.
  */
 export function detectEntrypoint(
   bundle: Pick<BundleReport, 'files'>,
@@ -66,7 +68,7 @@ export function detectEntrypoint(
   ] as const) {
     if (path === undefined) continue;
     if (!paths.has(path)) {
-      // With a command, the entrypoint in the manifest is only a note. One that the upload names must exist.
+      // With a command, the manifest's entrypoint is only informative. One that the upload names must exist.
       if (command !== undefined && path !== named) break;
       throw new PlatformError(
         'INVALID_INPUT',
@@ -88,17 +90,17 @@ export function detectEntrypoint(
   return found;
 }
 
-/** Not made by the author: what macOS adds to a zip, and dot files. */
+/** Files that the author did not create: macOS metadata and dot files. */
 const IGNORED = /^(?:__MACOSX\/|\.)/;
 
-/** The folder that holds everything. */
+/** Returns the single top-level folder that contains all files. */
 function onlyFolder(paths: ReadonlySet<string>): string | undefined {
   const own = [...paths].filter((path) => !IGNORED.test(path));
   const folder = own[0]?.split('/', 1)[0];
   return own.length > 0 && own.every((path) => path.startsWith(`${folder}/`)) ? folder : undefined;
 }
 
-/** A question, where one folder holds all files; else empty. */
+/** Returns a question as a hint if one folder contains all files; else an empty text. */
 function zippedFolderHint(paths: ReadonlySet<string>): string {
   const folder = onlyFolder(paths);
   if (folder === undefined) return '';
@@ -106,8 +108,8 @@ function zippedFolderHint(paths: ReadonlySet<string>): string {
 }
 
 /**
- * A warning where the manifest's command names a file that lies in the bundle's only folder instead of at the root. The
- * command is read word by word; what a shell would make of it is not known.
+ * Returns a warning if the manifest's command names a file that is in the bundle's only folder instead of at the root.
+ * The command is split into words, without shell evaluation.
  */
 export function zippedFolderWarning(bundle: Pick<BundleReport, 'files'>, definition: Commands): string | undefined {
   const paths = new Set(bundle.files.map((file) => file.path));
@@ -120,8 +122,8 @@ export function zippedFolderWarning(bundle: Pick<BundleReport, 'files'>, definit
 }
 
 /**
- * The shell line that runs a code_runtime agent: `runtime.command`, else `run_command`, else the interpreter for
- * `entrypoint`, which is what {@link detectEntrypoint} found in the bundle (`docs/interface/agents.md#entrypoint`).
+ * Returns the shell line that runs a code_runtime agent: `runtime.command`, else `run_command`, else the interpreter
+ * for `entrypoint`, the result of {@link detectEntrypoint} (`docs/interface/agents.md#entrypoint`).
  *
  * Throws UNPROCESSABLE if there is none of these.
  */

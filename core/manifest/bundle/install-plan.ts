@@ -6,35 +6,38 @@ import { shellQuote } from './entrypoint.ts';
 import { readPythonProject } from './python-project.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
 
-/** How the dependencies of a bundle are installed before it can run. */
+/** Plan to install the dependencies of a bundle before it can run. */
 export interface InstallPlan {
-  /** Stands for everything that decides what the result, the layer, holds. */
+  /** Hash of all inputs that determine the content of the layer. */
   readonly layerHash: string;
-  /** Name -> text: written to {@link CHANGED_FOLDER} first, they replace files of the bundle. */
+  /** Name -> text. These files are written to {@link CHANGED_FOLDER} and replace files of the bundle. */
   readonly changed: Readonly<Record<string, string>>;
-  /** Shell lines, run in turn. Then {@link PACK_LAYER} packs what they left. */
+  /** Shell lines, run in order. Then {@link PACK_LAYER} packs the result. */
   readonly commands: readonly string[];
 }
 
 export const AGENT_FOLDER = '/home/user/agent';
 const LAYER_FOLDER = '/home/user/layer';
 export const CHANGED_FOLDER = '/home/user/changed';
-/** A copy of the bundle: a requirement file may name other files beside it. */
+/** Copy of the bundle, because a requirements file may include other files. */
 export const SOURCE_FOLDER = '/home/user/source';
-/** Prints the layer as an archive. Only the format of GNU tar is read again. Nothing that was installed runs meanwhile. */
+/**
+ * Prints the layer as an archive in the GNU tar format, the only one that the platform reads. No installed code runs
+ * during it.
+ */
 export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -cz --format=gnu --files-from=/dev/null $(ls -d python node_modules 2>/dev/null)`;
-/** npm links packages of the bundle itself (`file:`, workspaces); in the layer such links would break. */
+/** npm links packages of the bundle itself (`file:`, workspaces); such links would break in the layer. */
 const COPY_LINKED_PACKAGES = `cd ${LAYER_FOLDER} && find node_modules -type l -not -path '*/.bin/*' | while IFS= read -r link; do folder=$(readlink -f "$link"); [ -e "$folder" ] || { echo "\${link#node_modules/}: package.json names a folder that is not in the bundle: $folder" >&2; exit 1; }; rm "$link"; cp -R "$folder" "$link" || exit 1; done`;
 
 /**
- * Matches files that name other files of the bundle or run code: the result then depends on the whole bundle. Spaces, but
- * no line ends: from each of many empty lines, a pattern that goes on to the next ones would read all of them again.
+ * Matches files that name other files of the bundle or run code, so that the result depends on the whole bundle. The
+ * pattern allows spaces but no line ends: otherwise, each of many empty lines would rescan all following ones.
  */
 const REQUIREMENTS_USE_BUNDLE =
   /^[^\S\r\n\u2028\u2029]*(-e|--editable|-r|--requirement|-c|--constraint|\.|\/|file:|[\w.-]+(\/|\.whl|\.zip|\.tar))|(^|[ \t])(-f|--find-links)|@[^\S\r\n\u2028\u2029]*(file:|\.)/m;
 const PACKAGE_USES_BUNDLE = /"(file|link):|"workspaces"\s*:|"(preinstall|install|postinstall|prepare)"\s*:/;
 
-/** Quoted word by word: a `>=` in a flag is no redirection. */
+/** Quotes each word, so that a `>=` in a flag is not a redirection. */
 const words = (flags = ''): string =>
   flags
     .split(/\s+/)
@@ -49,12 +52,15 @@ function hasPackages(text: string): boolean {
     const { dependencies, optionalDependencies } = JSON.parse(text);
     return Object.keys({ ...dependencies, ...optionalDependencies }).length > 0;
   } catch {
-    // npm's own error about it is better than ours.
+    // npm reports a better error itself.
     return true;
   }
 }
 
-/** What one language needs; `isChanged`: its files differ from those of the bundle, `hasSdk`: they named our package. */
+/**
+ * Installation of one language. `isChanged`: its files differ from those of the bundle, `hasSdk`: they named our
+ * package.
+ */
 interface PythonNeeds {
   readonly requirements: string;
   readonly isChanged: boolean;
@@ -74,7 +80,7 @@ async function pythonNeeds(bundle: BundleReport): Promise<PythonNeeds | undefine
   return { requirements, isChanged: requirements !== file, hasSdk: requirements !== given };
 }
 
-/** The dependencies of `pyproject.toml` as a file of requirements. */
+/** Returns the dependencies of `pyproject.toml` as a requirements file. */
 async function requirementsOfProject(bundle: BundleReport): Promise<string | undefined> {
   const project = bundle.textOf('pyproject.toml');
   return project && (await readPythonProject(project)).dependencies.map((each) => `${each}\n`).join('');
@@ -89,11 +95,13 @@ function nodeNeeds(bundle: BundleReport): NodeNeeds | undefined {
 }
 
 /**
- * The installation that a bundle needs as the code of `version`; `undefined` when there is nothing to install. The same
- * bundle gives the same plan. Throws INVALID_INPUT for a requirement file that is not text, and as {@link readPythonProject}.
+ * Plans the installation that a bundle needs as the code of `version`; `undefined` if there is nothing to install. The
+ * plan is deterministic. Throws INVALID_INPUT for a requirements file that is not text, and errors of {@link
+ * readPythonProject}.
  *
- * The hash is made of everything that decides what the layer holds: the requirement files, the interpreters and the platform;
- * and by the workspace, because an installation runs code that its authors chose, and no other workspace may run the result.
+ * The hash covers everything that determines the content of the layer: the requirements files, the interpreters and the
+ * platform. It also covers the workspace, because an installation runs code that its authors chose, and no other
+ * workspace may run the result.
  */
 export async function planInstall(
   interpreters: SandboxStatus['interpreters'],

@@ -5,10 +5,10 @@ import { createGunzip } from 'node:zlib';
 import { LayerError, LayerReader, type LayerSize } from './layer-reader.ts';
 
 /**
- * Reads the archive of a layer (tar.gz) and passes its content on as a tar in one plain form ({@link LayerReader}).
+ * Reads the archive of a layer (tar.gz) and passes its content on as a normalized tar ({@link LayerReader}).
  *
- * Throws {@link LayerError} with the first problem; then nothing that has been passed on may be used. Errors of `archive`
- * and `pass` are thrown as they are. Memory: the paths of the layer.
+ * Throws {@link LayerError} with the first problem; then all content passed on so far must be discarded. Errors of
+ * `archive` and `pass` are thrown unchanged. Memory: the paths of the layer.
  */
 export async function readLayer(
   archive: AsyncIterable<Uint8Array>,
@@ -34,7 +34,7 @@ export async function readLayer(
   }
 }
 
-/** An error of the source breaks the stream off. A stream that is broken off ends the source. */
+/** Feeds the stream. An error of the source destroys the stream, and a destroyed stream ends the source. */
 async function feed(archive: AsyncIterable<Uint8Array>, gunzip: ReturnType<typeof createGunzip>): Promise<void> {
   try {
     for await (const chunk of archive) {
@@ -49,8 +49,8 @@ async function feed(archive: AsyncIterable<Uint8Array>, gunzip: ReturnType<typeo
 }
 
 /**
- * The same chunks, checked on their way as {@link readLayer} does: throws {@link LayerError} before the last one is passed
- * on to a reader that waits for the end. `onChecked` gets what was read, with its SHA-256 in hex.
+ * Yields the same chunks and checks them like {@link readLayer}. It throws {@link LayerError} before the last chunk, so
+ * a reader that waits for the end never accepts a bad layer. `onChecked` gets the result, with its SHA-256 in hex.
  */
 export async function* checkedLayer(
   archive: AsyncIterable<Uint8Array>,
@@ -76,7 +76,7 @@ export async function* checkedLayer(
   }
 }
 
-/** Waits until there is room, or none is needed any more. */
+/** Waits until the stream accepts more data or is closed. */
 async function drained(stream: PassThrough | ReturnType<typeof createGunzip>): Promise<void> {
   const waiting = new AbortController();
   const { signal } = waiting;

@@ -1,17 +1,17 @@
 import { quote } from '../field-error.ts';
 
 const MB = 1024 * 1024;
-/** Of a layer on disk, where each file takes whole pages (`docs/interface/agents.md#layers`). */
+/** Maximum size of a layer on disk, where each file takes whole pages (`docs/interface/agents.md#layers`). */
 const MAX_BYTES = 1024 * MB;
 const MAX_ENTRIES = 100_000;
 const MAX_PATH_BYTES = 1024;
 const MAX_NAME_BYTES = 255;
 const MAX_DEPTH = 64;
-/** Packages are compressed to a third; zeros, to a thousandth. */
+/** Packages compress to a third of their size, zeros to a thousandth. */
 const MAX_RATIO = 50;
 const RATIO_COUNTS_FROM_BYTES = 64 * MB;
 const PAGE_BYTES = 4096;
-/** Where a run finds packages of Python and Node. */
+/** Folders in which a run finds packages of Python and Node. */
 const ROOTS = ['python', 'node_modules'];
 
 /** The format of GNU tar: https://www.gnu.org/software/tar/manual/html_node/Standard.html */
@@ -29,7 +29,10 @@ const TYPES: Readonly<Record<string, Member['type'] | undefined>> = {
 };
 const TYPE_OF = { file: '0', 'hard link': '1', link: '2', folder: '5' } as const;
 
-/** What an installation left is no layer. The message says why, for users, of "they": the installed dependencies. */
+/**
+ * The result of an installation is not a valid layer. The message for users says why; its subject is "they", the
+ * installed dependencies.
+ */
 export class LayerError extends Error {
   readonly code = 'SANDBOX_LAYER';
 }
@@ -40,15 +43,15 @@ export interface LayerSize {
   readonly bytes: number;
 }
 
-/** Names are bytes as Latin-1: files of packages need not have names in UTF-8. */
+/** A member of the archive. Names are bytes as Latin-1, because file names in packages may be invalid UTF-8. */
 interface Member {
   readonly path: string;
   readonly type: 'file' | 'folder' | 'link' | 'hard link';
   readonly size: number;
   readonly isExecutable: boolean;
-  /** Epoch seconds. Python compares it with that of compiled files. */
+  /** Epoch seconds. Python compares them with the times of compiled files. */
   readonly modifiedAt: number;
-  /** Of a link. */
+  /** Target of a link. */
   readonly target: string;
 }
 
@@ -56,21 +59,21 @@ const refused = (path: string, why: string): LayerError =>
   new LayerError(`they hold ${quote(Buffer.from(path, 'latin1').toString())}, ${why}`);
 
 /**
- * Reads a tar and writes what it holds as a tar in one plain form, which leads no program that unpacks it elsewhere: the
- * folders `python` and `node_modules`, and in them plain files, folders, and links that stay inside; each path once and
- * none below a link, parents first; no owners, the modes 755 and 644 (`docs/interface/agents.md#layers`).
+ * Reads a tar and writes its content as a normalized tar that is safe to unpack. It contains the folders `python` and
+ * `node_modules`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
+ * parents first; no owners, the modes 755 and 644 (`docs/interface/agents.md#layers`).
  *
- * Throws {@link LayerError} for anything else, and when it is too large: a file counts with its full size.
+ * Throws {@link LayerError} for anything else, and if it is too large: a sparse file counts with its full size.
  */
 export class LayerReader {
   readonly #paths = new Map<string, Member['type']>();
   #bytes = 0;
   #read = 0;
   #block: Buffer = Buffer.alloc(0);
-  /** Left of the content of the current member, and of the padding after it. */
+  /** Remaining bytes of the content of the current member, and of the padding after it. */
   #content = 0;
   #padding = 0;
-  /** A long name that is being read, or that belongs to the next member. */
+  /** Long name that is being read, or that belongs to the next member. */
   #long: { readonly type: string; text: string } | undefined;
   #longPath: string | undefined;
   #longTarget: string | undefined;
@@ -80,7 +83,7 @@ export class LayerReader {
     return { entries: this.#paths.size, bytes: this.#bytes };
   }
 
-  /** @param compressedBytes what has been read of the archive so far */
+  /** @param compressedBytes number of bytes of the archive read so far */
   *take(chunk: Buffer, compressedBytes: number): Generator<Uint8Array> {
     this.#read += chunk.length;
     if (this.#read > RATIO_COUNTS_FROM_BYTES && this.#read > compressedBytes * MAX_RATIO) {
@@ -160,7 +163,7 @@ export class LayerReader {
   }
 
   #memberOf(block: Buffer, type: Member['type'] | undefined, size: number): Member {
-    // In GNU's own format, which has a blank after its magic, other fields lie where POSIX has the prefix.
+    // GNU's own format has a space after the magic, and other fields at the position of the POSIX prefix.
     const prefix = block[FIELD.magic + 5] === 0 ? textAt(block, FIELD.prefix, 155) : '';
     const name = textAt(block, 0, NAME_BYTES);
     const path = (this.#longPath ?? (prefix === '' ? name : `${prefix}/${name}`)).replace(/^(\.\/+)+/, '');
@@ -177,7 +180,7 @@ export class LayerReader {
     };
   }
 
-  /** Returns the member's header, after those of folders that only its path implies. */
+  /** Yields the member's header, after headers of folders that only its path implies. */
   *#add(member: Member): Generator<Uint8Array> {
     const { path, type } = member;
     // The root itself.
@@ -220,7 +223,7 @@ export class LayerReader {
   }
 }
 
-/** Returns the names of the path. */
+/** Checks a path and returns its names. */
 function checkPath(path: string): string[] {
   if (path.startsWith('/')) throw refused(path.slice(0, MAX_PATH_BYTES), 'an absolute path');
   const names = path.split('/', MAX_DEPTH + 1);
@@ -236,8 +239,8 @@ function checkPath(path: string): string[] {
 }
 
 /**
- * A link may climb only with its first names: after another name, `..` may mean another folder, since that name may itself
- * be a link. Every folder above the link is real, so those first names cannot leave the layer.
+ * Checks a link. It may have `..` only at the beginning: after another name, `..` may mean a different folder, because
+ * that name may itself be a link. Every folder above the link is real, so leading `..` cannot leave the layer.
  */
 function checkLink({ path, target }: Member, depth: number): void {
   const shown = quote(Buffer.from(target.slice(0, 200), 'latin1').toString());
@@ -251,20 +254,20 @@ function checkLink({ path, target }: Member, depth: number): void {
 
 const paddingOf = (size: number): number => (BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES;
 
-/** Text up to the first NUL. */
+/** Reads text up to the first NUL. */
 function textAt(block: Buffer, start: number, length: number): string {
   const text = block.toString('latin1', start, start + length);
   const end = text.indexOf('\0');
   return end < 0 ? text : text.slice(0, end);
 }
 
-/** `undefined` where there is none, as for numbers that are too large to be octal. */
+/** Reads an octal number; `undefined` if there is none, as for numbers that are too large to be octal. */
 function octalAt(block: Buffer, start: number, length: number): number | undefined {
   const text = textAt(block, start, length).trim();
   return /^[0-7]{1,12}$/.test(text) ? Number.parseInt(text, 8) : undefined;
 }
 
-/** Of all bytes, those of the checksum itself taken as blanks. */
+/** Sums all bytes of the block, with the checksum field itself counted as spaces. */
 function checksumOf(block: Buffer): number {
   let sum = 0;
   for (let index = 0; index < BLOCK_BYTES; index++) {

@@ -1,16 +1,16 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { isObject, show } from '../field-error.ts';
 
-/** Reading one takes 50 ms at most, whatever it holds. */
+/** Reading a file of this size takes at most 50 ms, whatever its content. */
 const MAX_CHARACTERS = 64 * 1024;
-/** PEP 508 begins with a name. A line end or a backslash at the end would make two lines of one. */
+/** A PEP 508 requirement begins with a name. A line end, or a backslash at the end, would split or join lines. */
 const REQUIREMENT = /^[A-Za-z0-9][^\r\n\\]*$/;
 
-/** What a `pyproject.toml` says about dependencies. */
+/** Dependencies declared in a `pyproject.toml`. */
 export interface PythonProject {
-  /** Requirements by PEP 508, each without line ends. */
+  /** PEP 508 requirements, each without line ends. */
   readonly dependencies: readonly string[];
-  /** What is not installed although it may be needed. */
+  /** Warning about dependencies that are not installed although they may be needed. */
   readonly warning?: string;
 }
 
@@ -21,7 +21,7 @@ const refused = (why: string): PlatformError =>
 
 /**
  * Reads `[project] dependencies` (https://packaging.python.org/en/latest/specifications/pyproject-toml/). Throws
- * INVALID_INPUT for a file that is too large or no TOML, and for dependencies that are no requirements.
+ * INVALID_INPUT for a file that is too large or not TOML, and for invalid requirements.
  */
 export async function readPythonProject(text: string): Promise<PythonProject> {
   if (text.length > MAX_CHARACTERS) throw refused(`is larger than ${MAX_CHARACTERS / 1024} KB`);
@@ -57,7 +57,7 @@ async function parseToml(text: string): Promise<Record<string, unknown>> {
     return parse(text);
   } catch (error) {
     if (!(error instanceof TomlError)) throw error;
-    // The first line says why; the others quote the file, which may hold a secret.
+    // The first line is the reason; the others quote the file, which may hold a secret.
     const [why] = error.message.split('\n', 1);
     throw refused(`is not valid TOML in line ${error.line}: ${why!.replace(/^Invalid TOML document: /, '')}`);
   }

@@ -1,8 +1,8 @@
 import type { Deps } from '#core/ports/deps.ts';
 
 /**
- * `host:port` of the package registries that installations may use: those of `PLATFORM_INSTALL_HOSTS`, and of the
- * addresses that pip and npm are given.
+ * Returns `host:port` of the package registries that installations may use: those of `PLATFORM_INSTALL_HOSTS`, and of
+ * the addresses configured for pip and npm.
  */
 export const registryTargets = ({
   installHosts,

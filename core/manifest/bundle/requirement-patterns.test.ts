@@ -9,10 +9,10 @@ async function plan(name: string, content: string): Promise<void> {
   await planInstall({}, { workspaceId: 'w', definition: {} as never }, report);
 }
 
-/** Many, so that a quadratic pattern would take many minutes. */
+/** Large enough that a quadratic pattern would take many minutes. */
 const N = 1_000_000;
 
-// Each took seconds for a tenth of this while a pattern could try the same spaces from every line.
+// A tenth of each took seconds while a pattern could rescan the same spaces from every line.
 test.each<[string, string, string]>([
   ['empty lines', 'requirements.txt', `x${'\n'.repeat(N)}`],
   ['carriage returns', 'requirements.txt', `x${'\r'.repeat(N)}`],

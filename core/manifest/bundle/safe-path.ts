@@ -1,12 +1,12 @@
 import { utf8Length } from '#core/base/text.ts';
 
-/** The limit of Linux and of its file systems. */
+/** Limit of Linux and its file systems. */
 const MAX_NAME_BYTES = 255;
 const MAX_PATH_BYTES = 1024;
 
 /**
- * Why `path` is not a plain relative file path that stays inside its folder on every operating system, as the end of
- * "the path ..."; `undefined` if it is one.
+ * Returns why `path` is not a plain relative file path that stays inside its folder on every operating system, to
+ * complete "the path ..."; `undefined` if it is one.
  */
 export function pathProblem(path: string): string | undefined {
   if (path === '') return 'is empty';

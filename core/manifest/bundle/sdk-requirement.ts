@@ -5,13 +5,13 @@ export const SDK_NAME = 'agent-platform-sdk';
 
 /**
  * Matches a line that names the package, in any spelling that pip treats as equal, with its continuation lines. A line
- * that names another source does not match, except for the absolute path that `pip freeze` writes after
- * `pip install ./sdk/python`.
+ * with another source does not match, except for the absolute path that `pip freeze` writes after `pip install
+ * ./sdk/python`.
  */
 const REQUIREMENT =
   /^[ \t]*agent[-_.]+platform[-_.]+sdk(?=[\s[<>=!~;#\\@]|$)(?![ \t]*(?:\[[^\]\n]*\][ \t]*)?@(?![ \t]*file:\/))(?:[^\n\\]+|\\\r?\n|\\)*\n?/gim;
 
-/** Removes the platform's own package: a public registry must not decide what its name installs. */
+/** Removes the platform's own package, so that a public registry cannot decide what its name installs. */
 export const requirementsWithoutSdk = (text: string): string => text.replace(REQUIREMENT, '');
 
 interface Dependencies {
@@ -27,8 +27,8 @@ interface Lock {
 }
 
 /**
- * Whether a dependency of that name is the platform's: it has a version range, or a path out of the bundle, as npm writes
- * it after `npm install <the platform's folder>/sdk/js`.
+ * Whether a dependency of that name is the platform's: it has a version range, or a path out of the bundle, as npm
+ * writes it after `npm install <the platform's folder>/sdk/js`.
  */
 function isOurs(wanted: unknown): boolean {
   if (typeof wanted !== 'string') return false;
@@ -36,7 +36,10 @@ function isOurs(wanted: unknown): boolean {
   return path === undefined ? !/[:/]/.test(wanted) : /^(\.\.(\/|$)|\/)/.test(posix.normalize(path));
 }
 
-/** Removes it from `package.json` and from the lock file, which must agree. npm reports files that are not JSON. */
+/**
+ * Removes the package from `package.json` and from the lock file, which must agree. npm reports files that are not
+ * JSON.
+ */
 export function packagesWithoutSdk(packageJson: string, lock?: string): { packageJson: string; lock?: string } {
   const given = parseObject<PackageJson>(packageJson);
   if (given === undefined || !MEMBERS.some((member) => isOurs(given[member]?.[SDK_NAME]))) return { packageJson, lock };

@@ -32,7 +32,7 @@ const SHAPE = {
     .optional(),
 };
 
-/** A file `tests/fixture-*.json`: one call and what it must answer. */
+/** A file `tests/fixture-*.json`: a call and its expected answer. */
 export const fixtureShape = z.strictObject(SHAPE, {
   error: ({ code, keys }) =>
     code === 'unrecognized_keys'

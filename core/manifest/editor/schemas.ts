@@ -6,11 +6,11 @@ import { fixtureShape } from './fixture.ts';
 
 type JsonSchema = Record<string, unknown>;
 
-/** Files of an author for which there is a schema: `agent.json`, `schema.json` and `tests/fixture-*.json`. */
+/** Author files that have a schema: `agent.json`, `schema.json` and `tests/fixture-*.json`. */
 export const EDITOR_SCHEMAS = ['agent.json', 'schema-file.json', 'fixture.json'] as const;
 type EditorSchema = (typeof EDITOR_SCHEMAS)[number];
 
-/** JSON Schema, draft-07, of a file of an author. */
+/** Returns the JSON Schema (draft-07) of an author file. */
 export function editorSchema(file: EditorSchema): JsonSchema {
   if (file === 'agent.json') return agentSchema();
   return file === 'fixture.json' ? fixtureSchema() : schemaFileSchema();
@@ -36,10 +36,10 @@ const schemaFileSchema = (): JsonSchema => {
 
 const fixtureSchema = (): JsonSchema => ({ ...toDraft7(fixtureShape), title: 'Fixture: a test of an agent' });
 
-/** Adds the descriptions. Members that the shape does not name are ignored by a publish: an editor marks them. */
+/** Adds the descriptions, and makes editors mark unknown members, which a publish ignores. */
 function described(schema: JsonSchema, path: string): JsonSchema {
   const { properties, items, anyOf, ...rest } = schema;
-  // A member that is null counts as absent: nobody writes that.
+  // A null member counts as absent, and authors do not write it.
   const [only, ...others] = ((anyOf as JsonSchema[]) ?? []).filter(({ type }) => type !== 'null');
   if (only !== undefined && others.length === 0) return described({ ...rest, ...only }, path);
   const about = ABOUT[path.replace(/^(loop)\.(custom_tools|mcp_servers)\b/, '$2').replace(PROVIDER_SETTINGS, '')];
@@ -64,7 +64,7 @@ const PROVIDER_SETTINGS = new RegExp(`(?<=^model_settings)\\.(${LLM_PROVIDERS.jo
 
 const SKILLS = 'Skills, such as "org/skill@v1".';
 
-/** What each member of a manifest means (`docs/manifest.md`). */
+/** Descriptions of the members of a manifest (`docs/manifest.md`). */
 const ABOUT: { readonly [path: string]: string } = {
   name: '2 to 50 lower-case letters, digits and single hyphens.',
   type: 'prompt (default): one question to a model. tool: a program. agent: a model that uses tools. skill: a text for other agents. code and agentic are older names of tool and agent.',

@@ -4,7 +4,8 @@ import { checkSkillFiles, parseSkill } from '../skill.ts';
 import { type IgnoreRules, isHidden } from './ignore-rules.ts';
 
 /**
- * Left out of a bundle unless the manifest's `bundle.include` matches (`docs/interface/agents.md#what-a-client-packs`).
+ * Excluded from a bundle unless the manifest's `bundle.include` matches
+ * (`docs/interface/agents.md#what-a-client-packs`).
  */
 const EXCLUDED = [
   'agent.json',
@@ -21,14 +22,17 @@ const EXCLUDED = [
 ];
 const ENGINES_OF_PROGRAMS = ['tool', 'code'];
 const SCRIPT = /\.[cm]?[jt]s$/;
-/** Texts that mean the same with either line end: git for Windows checks them out with CRLF. All else is packed as it is. */
+/**
+ * Text files in which line ends do not matter: git for Windows checks them out with CRLF. Other files are packed
+ * unchanged.
+ */
 const LINES = /\.(?:[cm]?[jt]sx?|py|pyi|json|toml|ya?ml|ini|cfg|txt|md|sh|pl|rb|html|css|sql|j2|jinja2?|xml|svg)$/i;
 const MAX_FILES = 10_000;
 const MB = 1024 * 1024;
-/** Limits of POST /agents/{id}/upload: expanded, and as a zip. */
+/** Limits of POST /agents/{id}/upload: expanded size and zip size. */
 const MAX_EXPANDED_BYTES = 250 * MB;
 const MAX_ZIP_BYTES = 25 * MB;
-/** The earliest time of a zip: the same files always give the same bytes. */
+/** The earliest time that a zip can store, so that the same files always give the same bytes. */
 const FIXED_TIME = new Date('1980-01-01T00:00:00');
 const UNIX = 3;
 const REGULAR_FILE = 0o100000;
@@ -38,46 +42,47 @@ export interface AgentFolder {
   readonly body: Record<string, unknown>;
   /** The zip for POST /agents/{id}/upload; only for programs. */
   readonly bundle?: Uint8Array;
-  /** What is in the zip, by path. */
+  /** Content of the zip, by path. */
   readonly files?: ReadonlyMap<string, Uint8Array>;
 }
 
-/** An agent's folder, wherever it is. Paths are below it and have `/`. */
+/** An agent's folder on any storage. Paths are relative to it and use `/`. */
 export interface Folder {
-  /** How messages call it, or a file in it. */
+  /** Returns the name of the folder, or of a file in it, for messages. */
   nameOf(path?: string): string;
-  /** Plain files and folders in a folder of it, `''` for itself; links and the like are left out. */
+  /** Lists plain files and folders in a subfolder, `''` for itself; links and special files are omitted. */
   entries(path: string): Promise<readonly { readonly name: string; readonly isFolder: boolean }[]>;
   /** Bytes. */
   sizeOf(path: string): Promise<number>;
-  /** `undefined` if it is not there. Throws an Error whose message names it if it cannot be read. */
+  /** Reads a file; `undefined` if it does not exist. If it cannot be read, throws an Error whose message names it. */
   read(path: string): Promise<Uint8Array | undefined>;
-  /** What git ignores by files above it. */
+  /** Rules of `.gitignore` files above the folder. */
   readonly ignored: IgnoreRules;
 }
 
 interface SourceFile {
-  /** Below the folder, separated by `/`. */
+  /** Path relative to the folder, separated by `/`. */
   readonly path: string;
   readonly size: number;
-  /** By git: only `bundle.include` brings it back. */
+  /** Whether git ignores it: then only `bundle.include` adds it. */
   readonly ignored: boolean;
 }
 
 /**
- * Reads an agent's folder for a publish: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`, or for a
- * program its code as a zip. The manifest's `bundle.include` brings back files that are left out by default or by
- * `bundle.exclude`. A pattern without a slash applies in every folder; one that matches a folder applies to all below it.
- * Links, dot files, `node_modules` and `__pycache__` are never packed, `requirements.txt` always is, and `package.json`
- * with its lock is when the bundle holds a script for Node: `npm ci` needs both. What git ignores is left out, too.
+ * Reads an agent's folder for a publish: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`, or
+ * for a program its code as a zip. The manifest's `bundle.include` adds files that are excluded by default or by
+ * `bundle.exclude`. A pattern without a slash applies in every folder; one that matches a folder applies to everything
+ * below it. Links, dot files, `node_modules` and `__pycache__` are never packed. `requirements.txt` always is, and
+ * `package.json` with its lock is if the bundle contains a script for Node: `npm ci` needs both. Files that git ignores
+ * are excluded, too.
  *
- * The same files give the same bytes on every system: paths have `/`, CRLF in source texts becomes LF, and a file is
+ * The same files give the same bytes on every system: paths use `/`, CRLF in source texts becomes LF, and a file is
  * executable if it begins as a script or a program does.
  *
- * A folder with a SKILL.md is always a skill, and the text files beside it belong to it, except for dot files, README,
+ * A folder with a SKILL.md is always a skill, and its other text files belong to it, except for dot files, README,
  * CHANGELOG, LICENSE, AGENTS and `agent.json`.
  *
- * Throws an Error whose message names the file and what to do.
+ * Throws an Error whose message names the file and the fix.
  */
 export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
   const skill = await readText(folder, 'SKILL.md');
@@ -94,7 +99,7 @@ export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
   return { body: prompt === undefined ? body : { ...body, prompt: textIn(withLf(prompt)) } };
 }
 
-/** The publish body of a folder with a SKILL.md (`docs/interface/skills.md#skillmd`). */
+/** Reads the publish body of a folder with a SKILL.md (`docs/interface/skills.md#skillmd`). */
 async function readSkill(folder: Folder, text: string): Promise<Record<string, unknown>> {
   const { skill, errors } = parseSkill(text);
   const found = await listFiles(folder);
@@ -184,7 +189,7 @@ function withLf(bytes: Uint8Array): Uint8Array {
   return new TextEncoder().encode(textIn(bytes).replaceAll('\r\n', '\n'));
 }
 
-/** As `matchesGlob` of Node, which browsers do not have. */
+/** Reimplements Node's `matchesGlob`, which browsers do not have. */
 const matchesGlob = (path: string, glob: string): boolean =>
   minimatch(path, glob, { nonegate: true, nocomment: true, windowsPathsNoEscape: true });
 
@@ -258,9 +263,9 @@ async function readJsonObject(folder: Folder, name: string): Promise<Record<stri
 }
 
 /**
- * The files below a folder, sorted by code units: the order is the same in every locale.
+ * Lists the files below a folder, sorted by code units, so that the order is the same in every locale.
  *
- * @param intoIgnored Whether to look into folders that git ignores.
+ * @param intoIgnored Whether to descend into folders that git ignores.
  */
 async function listFiles(folder: Folder, intoIgnored = false): Promise<SourceFile[]> {
   const found: SourceFile[] = [];

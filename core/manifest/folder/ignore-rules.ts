@@ -1,16 +1,22 @@
 import ignore, { type Ignore } from 'ignore';
 
-/** Never packed and never watched. */
+/** Whether a file is never packed and never watched. */
 export const isHidden = (name: string): boolean =>
   name.startsWith('.') || name === 'node_modules' || name === '__pycache__';
 
 interface Rules {
   readonly rules: Ignore;
-  /** Where its `.gitignore` is: a path from the agent's folder, or that folder's own path from one above it. */
+  /**
+   * Location of the `.gitignore`: its path relative to the agent's folder, or the agent's folder relative to a folder
+   * above it.
+   */
   readonly place: { readonly below: string } | { readonly above: string };
 }
 
-/** What git ignores in an agent's folder. Later rules go before earlier ones, so those of deeper folders are added later. */
+/**
+ * Git's ignore rules in an agent's folder. Later rules override earlier ones, so rules of deeper folders are added
+ * later.
+ */
 export class IgnoreRules {
   readonly #all: readonly Rules[];
 
@@ -18,12 +24,12 @@ export class IgnoreRules {
     this.#all = all;
   }
 
-  /** With the text of a `.gitignore`. */
+  /** Returns the rules extended by the text of a `.gitignore`. */
   with(place: Rules['place'], text: string): IgnoreRules {
     return new IgnoreRules([...this.#all, { place, rules: ignore().add(text) }]);
   }
 
-  /** @param path from the agent's folder, with `/` */
+  /** @param path relative to the agent's folder, with `/` */
   ignores(path: string, isFolder: boolean): boolean {
     let ignored = false;
     for (const { place, rules } of this.#all) {

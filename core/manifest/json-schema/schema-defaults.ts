@@ -4,10 +4,10 @@ import { isObject } from '../field-error.ts';
 type Document = { readonly [member: string]: Json };
 
 /**
- * The document with the schema's `default` for each member that it lacks, at the top and in the objects that are there
- * (`docs/interface/calls.md#defaults`). Only `properties` count: elements of arrays, references and alternatives
- * (`anyOf`, `if` and the like) fill nothing, so the work is bounded by the schema's size. The given document stays as
- * it is; without a change it is returned itself.
+ * Fills in the schema's `default` for each missing member, at the top and in existing nested objects
+ * (`docs/interface/calls.md#defaults`). Only `properties` are followed, not elements of arrays, references and
+ * alternatives (`anyOf`, `if` and others), so the work is bounded by the schema's size. The given document is not
+ * modified; it is returned itself if nothing changes.
  */
 export function withDefaults(schema: Readonly<Record<string, unknown>>, document: Document): Document {
   if (!isObject(schema.properties)) return document;
@@ -20,6 +20,6 @@ export function withDefaults(schema: Readonly<Record<string, unknown>>, document
     const value = isObject(given) ? withDefaults(property, given as Document) : given;
     if (!isThere || value !== given) changes.push([name, value]);
   }
-  // From entries, a member is an own one, also if its name is "__proto__".
+  // `fromEntries` creates own members, even for the name "__proto__".
   return changes.length === 0 ? document : Object.fromEntries([...Object.entries(document), ...changes]);
 }

@@ -6,20 +6,23 @@ import ajvFormats from 'ajv-formats';
 import { hasCode } from '#core/base/errors.ts';
 import { type FieldError, fieldName, isObject, unchecked } from '../field-error.ts';
 
-/** Max length of a schema's JSON text. */
+/** Maximum length of a schema's JSON text. */
 const MAX_SCHEMA_BYTES = 100 * 1024;
 const MAX_ERRORS = 20;
 /**
- * Schemas and values are untrusted: patterns that backtrack and references that fan out must be ended. Patterns stay
- * JavaScript's: an engine in linear time has no look-ahead, for one.
+ * Schemas and values are untrusted: backtracking patterns and references that fan out must be aborted. Patterns use
+ * JavaScript's engine, because engines in linear time lack features such as lookahead.
  */
 const MAX_MILLISECONDS = 1000;
-/** Larger values are checked up to the first error only: a million errors would be a million objects. */
+/** Larger values are only checked up to the first error: a million errors would be a million objects. */
 const SMALL_VALUE_NODES = 10_000;
-/** Of the schemas that are kept compiled, each of which takes many times the memory of its text. */
+/** Maximum text length of the compiled schemas in the cache, each of which takes many times that memory. */
 const CACHED_CHARACTERS = 2 * 1024 * 1024;
 
-/** Keywords that can take longer than schema size times value size. Only they need the time limit, which costs 0.5 ms. */
+/**
+ * Keywords that can take longer than schema size times value size. The time limit, which costs 0.5 ms, is only needed
+ * for them.
+ */
 const CAN_RUN_AWAY = /"(pattern|patternProperties|format|uniqueItems|\$\w*[Rr]ef)"/;
 
 type Draft = '2020-12' | '2019-09' | 'draft-07';
@@ -33,15 +36,15 @@ interface Compiled {
   all(value: unknown): readonly ErrorObject[];
 }
 
-/** Key: the schema's text. The least recently used schema is the first. */
+/** Schema text -> compiled schema. The least recently used one is first. */
 const cache = new Map<string, Compiled>();
 let cachedCharacters = 0;
 const metaValidators = new Map<Draft, Ajv>();
 
 /**
- * The problems of a JSON Schema, in fields that begin with `field`; empty if it can be used. `$schema` chooses between the
- * drafts 2020-12, 2019-09 and 07; the default is 2020-12, or 07 if only that fits. Unknown keywords and formats are
- * accepted. References must stay within the schema.
+ * Returns the problems of a JSON Schema, in fields that begin with `field`; empty if it is valid. `$schema` selects one
+ * of the drafts 2020-12, 2019-09 and 07; the default is 2020-12, or 07 if the schema is only valid there. Unknown
+ * keywords and formats are accepted. References must stay within the schema.
  */
 export function checkSchema(schema: unknown, field: string): FieldError[] {
   if (!isObject(schema)) return [{ field, message: 'must be a JSON Schema (an object)' }];
@@ -58,8 +61,8 @@ export function checkSchema(schema: unknown, field: string): FieldError[] {
 }
 
 /**
- * At most 20 places where `value` does not match `schema`, described for its sender; empty if it matches. A check that
- * takes more than a second fails, and so does one by a schema that {@link checkSchema} refuses.
+ * Returns at most 20 errors where `value` does not match `schema`, described for its sender; empty if it matches. A
+ * check that takes more than a second fails, and so does a check against a schema that {@link checkSchema} refuses.
  */
 export function validateAgainst(schema: Readonly<Record<string, unknown>>, value: unknown): FieldError[] {
   let compiled: Compiled;
@@ -83,13 +86,13 @@ export function validateAgainst(schema: Readonly<Record<string, unknown>>, value
 }
 
 /**
- * Like {@link validateAgainst}, without its time limit, for a simple schema and a value that is small for it
- * (`checks/simple-schema.ts`); `text` is the schema's JSON.
+ * Like {@link validateAgainst}, without the time limit, for a simple schema and a small enough value
+ * (`simple-schema.ts`); `text` is the schema's JSON.
  */
 export const validateSimple = (schema: Readonly<Record<string, unknown>>, text: string, value: unknown): FieldError[] =>
   describe(compile(schema, text, (task) => task()).all(value), value);
 
-/** Whether the schema of this text has been compiled, so that {@link validateSimple} is quick. */
+/** Whether the schema with this text is already compiled, so that {@link validateSimple} is fast. */
 export const isCompiled = (text: string): boolean => cache.has(text);
 
 class SchemaError extends Error {
@@ -134,7 +137,8 @@ function stringify(schema: unknown): string {
 function compileNew(schema: Readonly<Record<string, unknown>>, text: string, limited: typeof withTimeLimit): Compiled {
   const { $schema: dialect, ...body } = schema;
   const drafts = draftsOf(dialect);
-  // These are shared and compiled on first use. Under the time limit, one could stay half compiled.
+  // The meta-schema validators are shared and compiled on first use. Compiling under the time limit could leave one
+  // half compiled.
   const checks = drafts.map((draft) => [draft, metaValidator(draft)] as const);
   try {
     return limited(() => {
@@ -179,7 +183,10 @@ function draftsOf(dialect: unknown): Draft[] {
   return ['2020-12', 'draft-07'];
 }
 
-/** Patterns of JSON Schema are Unicode patterns, but many need the older syntax, which allows `\-` for one. */
+/**
+ * Compiles a pattern as Unicode, as JSON Schema requires, and else in the older syntax, which many patterns need, such
+ * as `\-`.
+ */
 function toRegExp(pattern: string): RegExp {
   try {
     return new RegExp(pattern, 'u');
@@ -192,7 +199,7 @@ const regExp = Object.assign((pattern: string) => toRegExp(pattern), { code: 'to
 
 const BASE_OPTIONS: Options = { strict: false, logger: false, code: { regExp } };
 
-/** Shared: it only reads schemas. */
+/** Returns a shared instance, which only validates schemas. */
 function metaValidator(draft: Draft): Ajv {
   const known = metaValidators.get(draft);
   if (known) return known;
@@ -202,10 +209,13 @@ function metaValidator(draft: Draft): Ajv {
   return ajv;
 }
 
-/** A new Ajv for each schema: an instance remembers the `$id`s of its schemas, and others could clash with them. */
+/**
+ * Compiles with a new Ajv for each schema: an instance remembers the `$id`s of its schemas, which could clash with
+ * others.
+ */
 function compileWith(draft: Draft, schema: Record<string, unknown>, allErrors: boolean): Compiled['all'] {
   const options: Options = { ...BASE_OPTIONS, allErrors, verbose: true, validateSchema: false, meta: false };
-  // Inlined, references to one large definition would multiply the code.
+  // Inlining references to a large definition would multiply the code.
   const ajv: Ajv = new AJV[draft]({ ...options, inlineRefs: false });
   ajvFormats.default(ajv);
   const validate: ValidateFunction = ajv.compile(schema);
@@ -216,7 +226,7 @@ let limited: { readonly context: Context; readonly script: Script } | undefined;
 
 /** Runs a synchronous task. Throws ERR_SCRIPT_EXECUTION_TIMEOUT if it takes too long. */
 function withTimeLimit<T>(task: () => T): T {
-  // Made on use: simple schemas never need it.
+  // Created lazily, because simple schemas never need it.
   limited ??= { context: createContext({}), script: new Script('task()') };
   const { context, script } = limited;
   context.task = task;
@@ -243,7 +253,7 @@ function isSmall(value: unknown): boolean {
 function describe(errors: readonly ErrorObject[], value: unknown): FieldError[] {
   const found = new Map<string, FieldError>();
   for (const error of errors) {
-    // It only repeats that the schema under "then" or "else" failed.
+    // This error only repeats that the schema under "then" or "else" failed.
     if (error.keyword === 'if') continue;
     const [extraPath, message] = explain(error);
     const field = fieldName([...pathOf(error.instancePath, value), ...extraPath]);
@@ -253,7 +263,7 @@ function describe(errors: readonly ErrorObject[], value: unknown): FieldError[] 
   return [...found.values()];
 }
 
-/** A JSON pointer as names and, where the value is an array, numbers. */
+/** Converts a JSON pointer to names and, in arrays of the value, numbers. */
 function pathOf(pointer: string, value: unknown): PropertyKey[] {
   let node = value;
   return pointer
@@ -267,7 +277,7 @@ function pathOf(pointer: string, value: unknown): PropertyKey[] {
     });
 }
 
-/** The rest of the path, and the message, which may show numbers of the value but never its text. */
+/** Returns the rest of the path and the message, which may contain numbers of the value but never its text. */
 function explain({ keyword, params, message, data }: ErrorObject): [path: PropertyKey[], message: string] {
   switch (keyword) {
     case 'required':

@@ -1,22 +1,21 @@
 import { isObject } from '../field-error.ts';
 
 /**
- * Whether a check is small whatever the value holds, decided by counting: then it may run on the thread that serves
- * requests.
+ * Estimates whether a check is cheap for any content of the value: then it may run on the thread that serves requests.
  *
- * A schema is simple if it has at most {@link MAX_WEIGHT} parts, references written out, and only keywords that look at
- * each place of a value once. Then a check takes at most its parts times the places of the value. What is not listed here
- * is not simple: patterns, most formats, unique objects, references in a circle, keywords that we do not know.
+ * A schema is simple if it has at most {@link MAX_WEIGHT} parts, with references expanded, and only keywords that visit
+ * each node of a value once. Then the cost of a check is at most its parts times the nodes of the value. Everything
+ * that is not listed here is not simple: patterns, most formats, unique objects, circular references, unknown keywords.
  */
 
-/** Parts of a schema: subschemas, required names, allowed values. More would take too long to compile. */
+/** Maximum parts of a schema: subschemas, required names, allowed values. More would take too long to compile. */
 const MAX_WEIGHT = 150;
-/** Parts times places of the value: about two milliseconds. */
+/** Maximum of parts times nodes of the value: about two milliseconds. */
 const MAX_COST = 20_000;
-/** Characters whose counting takes as long as one other part at one place. */
+/** Number of characters that take as long to count as one part at one node. */
 const CHARACTERS_A_PLACE = 50;
 
-/** Weigh nothing: they are not looked at, or compare two numbers. */
+/** Keywords without weight: they are ignored, or compare two numbers. */
 const WEIGHTLESS = new Set([
   '$comment',
   '$defs',
@@ -44,25 +43,25 @@ const WEIGHTLESS = new Set([
   'type',
   'writeOnly',
 ]);
-/** Count the characters of a text. */
+/** Keywords that count the characters of a text. */
 const TEXT_RULES = new Set(['maxLength', 'minLength']);
-/** Of digits at fixed places. */
+/** Formats with digits at fixed positions. */
 const SIMPLE_FORMATS = new Set(['date', 'time', 'date-time', 'uuid']);
-/** A longer text takes too long to be compiled, whatever it holds. */
+/** Maximum length of the schema text. A longer text takes too long to compile, whatever its content. */
 const MAX_TEXT = 16 * 1024;
-/** Names that can lead a reference elsewhere. */
+/** Keywords that can redirect a reference. */
 const RENAMES = /"\$(id|anchor|dynamicAnchor|recursiveAnchor)"/;
-/** Names that a reference holds as they are. */
+/** Names that a reference contains unescaped. */
 const PLAIN_NAME = /^[\w.-]+$/;
 const SCALARS = new Set(['string', 'number', 'integer', 'boolean', 'null']);
 
 export interface SchemaWeight {
   readonly parts: number;
-  /** Whether some part counts the characters of texts. */
+  /** Whether any part counts the characters of texts. */
   readonly readsTexts: boolean;
 }
 
-/** The weight of a simple schema, whose JSON is `text`; `undefined` for any other. */
+/** Returns the weight of a simple schema with the JSON `text`; `undefined` if it is not simple. */
 export function estimateCost(schema: Readonly<Record<string, unknown>>, text: string): SchemaWeight | undefined {
   if (text.length > MAX_TEXT || RENAMES.test(text)) return undefined;
   const scale = new Scale(schema);
@@ -75,7 +74,7 @@ export function estimateCost(schema: Readonly<Record<string, unknown>>, text: st
   return { parts: scale.parts, readsTexts: scale.readsTexts };
 }
 
-/** Whether checking `value` is small. Looks at as many places of it as a small check would. */
+/** Whether checking `value` is cheap. Visits at most as many nodes as a cheap check would. */
 export function isSmallCheck({ parts, readsTexts }: SchemaWeight, value: unknown): boolean {
   const maxLength = MAX_COST / (parts + 1);
   const open = [value];
@@ -104,7 +103,7 @@ class Scale {
   parts = 0;
   readsTexts = false;
   readonly #root: Readonly<Record<string, unknown>>;
-  /** References that are being written out. */
+  /** References that are being expanded, to detect cycles. */
   readonly #open = new Set<string>();
 
   constructor(root: Readonly<Record<string, unknown>>) {
@@ -167,7 +166,7 @@ class Scale {
     }
   }
 
-  /** Only `#/$defs/name` and `#/definitions/name`. */
+  /** Expands a reference; only `#/$defs/name` and `#/definitions/name` are simple. */
   #addReference(reference: unknown): void {
     if (typeof reference !== 'string' || this.#open.has(reference)) throw NOT_SIMPLE;
     const [start, section, name, ...rest] = reference.split('/');
@@ -180,7 +179,7 @@ class Scale {
     this.#open.delete(reference);
   }
 
-  /** A value to compare with. */
+  /** Adds the weight of a value to compare with. */
   #addValue(value: unknown): void {
     this.#add(1);
     if (typeof value !== 'object' || value === null) return;
@@ -198,7 +197,7 @@ class Scale {
   }
 }
 
-/** Then equal items are found by a table; otherwise each item is compared with each other one. */
+/** Whether all items are scalars: then duplicates are found with a hash table, otherwise by comparing all pairs. */
 function hasScalarItems({ items }: Readonly<Record<string, unknown>>): boolean {
   if (!isObject(items) || items.type === undefined) return false;
   return [items.type].flat().every((type) => SCALARS.has(type as string));

@@ -94,7 +94,7 @@ test('a prompt with every default', () => {
   });
 });
 
-/** A SKILL.md of the prompt's name, with a description of this length. */
+/** A SKILL.md with the name of the prompt and a description of this length. */
 const skillText = (length: number): string =>
   `---\nname: ${prompt.name}\ndescription: ${'d'.repeat(length)}\n---\n\nWrite well.`;
 

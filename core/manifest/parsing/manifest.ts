@@ -23,14 +23,17 @@ import {
 import { unknownMembers } from './unknown-members.ts';
 
 interface CheckedDefinition {
-  /** Only when there are no errors. */
+  /** Present if there are no errors. */
   readonly definition?: AgentDefinition;
   readonly errors: FieldError[];
   /** Sentences for the author. */
   readonly warnings: string[];
 }
 
-/** The members that say how a version is shown and offered, not what it does (`docs/interface/manifest.md#immutable-members`). */
+/**
+ * Members that describe or offer a version and do not affect its behavior
+ * (`docs/interface/manifest.md#immutable-members`).
+ */
 const CHANGEABLE_MEMBERS = [
   'description',
   'tags',
@@ -45,12 +48,10 @@ const CHANGEABLE_MEMBERS = [
 ] as const satisfies readonly MemberName[];
 
 const DEFAULT_MAX_TURNS = 25;
-/** How many members that are none are reported. */
+/** Maximum number of unknown members to report. */
 const MAX_OTHER_MEMBERS = 50;
 
-/**
- * Checks the body of POST /agents by every rule that needs only the body, and returns all problems at once.
- */
+/** Checks the body of POST /agents by all rules that need only the body, and returns all problems together. */
 export function checkDefinition(body: unknown): CheckedDefinition {
   if (!isObject(body)) {
     return {
@@ -113,8 +114,8 @@ export function checkDefinition(body: unknown): CheckedDefinition {
 }
 
 /**
- * Checks the body of PATCH /agents/{id} and returns the changed definition. Null sets a member to its default.
- * What a published version does cannot be changed, only how it is shown and offered.
+ * Checks the body of PATCH /agents/{id} and returns the changed definition. Null resets a member to its default.
+ * Members that affect the behavior of a published version cannot be changed.
  */
 export function checkUpdate(current: AgentDefinition, patch: unknown): CheckedDefinition {
   if (!isObject(patch)) {
@@ -139,7 +140,7 @@ export function checkUpdate(current: AgentDefinition, patch: unknown): CheckedDe
 const withoutNulls = (object: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(object).filter(([, value]) => value != null));
 
-/** Parses each member separately: a wrong shape does not hide the problems of other members. */
+/** Parses each member separately, so that a malformed member does not hide problems of others. */
 function readMembers(body: Record<string, unknown>, { errors }: Found): Members {
   const members: Record<string, unknown> = {};
   for (const [name, shape] of Object.entries<z.ZodType>(MEMBERS)) {
@@ -151,7 +152,7 @@ function readMembers(body: Record<string, unknown>, { errors }: Found): Members 
       continue;
     }
     const shown = UNSHOWN.includes(name) ? showKind : show;
-    // A member may break one rule in several ways.
+    // Removes duplicates: a member may break one rule in several ways.
     const byText = new Map<string, FieldError>();
     for (const issue of result.error.issues.slice(0, 20)) {
       const field = fieldName([name, ...issue.path]);
@@ -174,7 +175,7 @@ function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: 
     if (name === 'custom_tools' && isObject(body.loop) && body.loop.custom_tools != null) continue;
     warnings.push(`manifest.${name} is ignored: its place is beside "manifest".`);
   }
-  // Some old manifests have an empty list here. Ignoring it loses nothing.
+  // Some old manifests have an empty list here, which is safe to ignore.
   const declaresNone = Array.isArray(body.dependencies) && body.dependencies.length === 0;
   const others = Object.keys(body).filter(
     (name) => !Object.hasOwn(MEMBERS, name) && !IGNORED.includes(name) && body[name] != null,

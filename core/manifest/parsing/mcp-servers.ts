@@ -6,17 +6,17 @@ import { type Found, fieldName, quote } from '../field-error.ts';
 
 const MAX_SERVERS = 8;
 const MAX_TOOLS = 32;
-/** Of all servers together. */
+/** Maximum number of tools of all servers together. */
 const MAX_ALL_TOOLS = 64;
 const MAX_HEADERS = 10;
-/** The longest name of a tool that all providers take. */
+/** Maximum length of a tool name that all providers accept. */
 const MAX_TOOL_NAME = 64;
 
 const nameRule = 'must be 1-24 lower-case letters, digits and single hyphens, with no hyphen at either end';
 const toolRule = 'must be the name of a tool on the server: 1-128 letters, digits, "_", "-" or "."';
 const headersRule = 'must be an object of header name -> value';
 
-/** The shape of the member; {@link checkMcpServers} has the rules. */
+/** Shape of the member; {@link checkMcpServers} checks the rules. */
 export const mcpServersShape = z
   .array(
     z.looseObject(
@@ -53,8 +53,8 @@ interface Beside {
 }
 
 /**
- * The rules of MCP servers beyond their shape (`docs/interface/mcp-servers.md`). Which addresses are allowed depends on the
- * host: `validate-references.ts` asks it.
+ * Checks the rules of MCP servers beyond their shape (`docs/interface/mcp-servers.md`). The allowed addresses depend on
+ * the host and are checked by `validate-references.ts`.
  */
 export function checkMcpServers(
   servers: z.output<typeof mcpServersShape>,
@@ -97,7 +97,7 @@ export function checkMcpServers(
   });
 }
 
-/** The name under which the model gets a tool of a server. Names that providers do not take are changed, always in the same way. */
+/** Returns the name of a server's tool for the model. Names that providers refuse are changed deterministically. */
 export function mcpToolName(server: string, tool: string): string {
   const name = `mcp__${server}__${tool.replaceAll('.', '_')}`;
   if (name.length <= MAX_TOOL_NAME) return name;
@@ -108,25 +108,25 @@ export function mcpToolName(server: string, tool: string): string {
 /** `${NAME}` in the value of a header. */
 const REFERENCE = /\$\{([^}]*)\}/g;
 
-/** The value of a header with its secrets; `undefined` if one of them is absent. */
+/** Fills the secrets into the value of a header; `undefined` if one of them is missing. */
 export function filledHeader(value: string, secrets: Readonly<Record<string, string | undefined>>): string | undefined {
   if (secretsIn(value).some((name) => secrets[name] === undefined)) return undefined;
   return value.replaceAll(REFERENCE, (_, name: string) => secrets[name]!.trim());
 }
 
-/** The names of the secrets that the value of a header refers to. */
+/** Returns the names of the secrets in the value of a header. */
 const secretsIn = (value: string): string[] => [...value.matchAll(REFERENCE)].map((match) => match[1]!);
 
-/** The names of all secrets that the headers of these servers refer to. */
+/** Returns the names of all secrets in the headers of these servers. */
 export const headerSecrets = (servers: readonly Pick<McpServer, 'headers'>[]): string[] =>
   servers.flatMap(({ headers }) => Object.values(headers).flatMap(secretsIn));
 
-/** Headers of the connection and of the protocol: the platform sets those that a request needs. */
+/** Headers of the connection and the protocol, which only the platform sets. */
 const OWN_HEADERS =
   /^(accept|accept-encoding|connection|content-.*|date|expect|forwarded|host|keep-alive|last-event-id|mcp-.*|proxy-.*|te|trailer|transfer-encoding|upgrade|via|x-forwarded-.*)$/i;
 const SENSITIVE = /auth|key|token|secret|password|credential|cookie/i;
 
-/** No message repeats a value: an author may have written a secret there. */
+/** Checks headers. Messages never repeat a value, because an author may have written a secret there. */
 function checkHeaders(
   headers: Readonly<Record<string, unknown>>,
   { at, secrets }: { readonly at: readonly PropertyKey[]; readonly secrets: readonly string[] },

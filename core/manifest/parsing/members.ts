@@ -58,8 +58,8 @@ const ref = 'must be "skill", "org/skill" or "org/skill@v1"';
 const provider = z.enum([...LLM_PROVIDERS, 'any'], `must be one of ${LLM_PROVIDERS.join(', ')} or any`);
 
 /**
- * The members of the body of POST /agents and their shapes; a message is the end of "<member> ...". A member that is null
- * counts as absent. Rules about several members are in `manifest.ts`.
+ * Members of the body of POST /agents and their shapes; a message completes "<member> ...". A null member counts as
+ * absent. Rules about several members are in `manifest.ts`.
  */
 export const MEMBERS = {
   name: agentName,
@@ -169,10 +169,10 @@ export const MEMBERS = {
 };
 
 export type MemberName = keyof typeof MEMBERS;
-/** The members that were given and have the right shape. */
+/** Members that are present and have the right shape. */
 export type Members = { [Name in MemberName]?: z.output<(typeof MEMBERS)[Name]> };
 
-/** Members whose text is never repeated in a message: it may hold a secret, or be long. */
+/** Members whose text never appears in a message: it may hold a secret, or be long. */
 export const UNSHOWN: readonly string[] = [
   'required_secrets',
   'optional_secrets',

@@ -12,7 +12,7 @@ const TEMPERATURE_RULE = 'must be a number from 0 to 2';
 const SEED_RULE = `must be a whole number from 0 to ${countText(MAX_SEED)}`;
 const STOP_RULE = 'must be a text of 1 to 100 characters that are not all spaces';
 
-/** Shapes of the settings; a message is the end of "<setting> ...". */
+/** Shapes of the settings; a message completes "<setting> ...". */
 const SHAPES = {
   effort: z.enum(SETTING_EFFORTS, `must be one of ${SETTING_EFFORTS.join(', ')}`),
   max_output_tokens: z.int(TOKENS_RULE).min(1, TOKENS_RULE).max(MAX_OUTPUT_TOKENS, TOKENS_RULE),
@@ -33,7 +33,7 @@ const settings = () =>
     'must be an object',
   );
 
-/** The member `model_settings` of a manifest; `null` counts as absent. */
+/** Shape of the member `model_settings` of a manifest; `null` counts as absent. */
 export const modelSettingsShape = settings().extend({
   ...(Object.fromEntries(LLM_PROVIDERS.map((provider) => [provider, settings().nullish()])) as {
     [Provider in LlmProvider]: z.ZodOptional<z.ZodNullable<ReturnType<typeof settings>>>;
@@ -41,7 +41,7 @@ export const modelSettingsShape = settings().extend({
   callers_may_set: z.array(z.enum(SETTINGS, `must be one of ${SETTINGS.join(', ')}`), 'must be an array').nullish(),
 });
 
-/** What a caller sends; an unknown setting is refused. */
+/** Shape of a caller's settings; unknown settings are refused. */
 export const callerSettingsShape = z
   .strictObject(SHAPES, {
     error: ({ code, keys }) =>
@@ -51,7 +51,7 @@ export const callerSettingsShape = z
   })
   .partial();
 
-/** Without absent members. */
+/** Removes absent members. */
 export function agentSettingsOf(given: z.output<typeof modelSettingsShape>): AgentSettings {
   const present = (object: object) => Object.fromEntries(Object.entries(object).filter(([, value]) => value != null));
   const members = Object.entries(present(given)).map(([name, value]) => [
@@ -61,7 +61,7 @@ export function agentSettingsOf(given: z.output<typeof modelSettingsShape>): Age
   return Object.fromEntries(members);
 }
 
-/** Warnings about settings that no model can have an effect of. */
+/** Returns warnings about settings that have no effect on any model of the agent. */
 export function settingWarnings({
   execution_engine: engine,
   supported_providers: supported,

@@ -7,10 +7,10 @@ import { commandProblems } from '../tool-commands/tool-command.ts';
 
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
-/** Names that no custom tool may have. */
+/** Reserved names of built-in tools. */
 const BUILT_IN_TOOLS: readonly string[] = [...LOOP_TOOLS, 'submit_result'];
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
-/** How custom tools call dependencies (`docs/interface/loops.md#dependencies`). */
+/** Matches a custom tool's call of a dependency (`docs/interface/loops.md#dependencies`). */
 const PLATFORM_CALL = /platform_call(?:\.py|\.js)?["']?\s+["']?([a-z0-9][a-z0-9-]*\/[a-z0-9][a-z0-9-]*)(?:@(v\d+))?/g;
 
 const count = (min: number) => z.int('must be a whole number').min(min, `must be at least ${min}`);
@@ -27,7 +27,7 @@ const dependency = z.object(
   'must be an object with id and version',
 );
 
-/** The shape of the section; {@link checkOrchestration} has the rules. */
+/** Shape of the section; {@link checkOrchestration} checks the rules. */
 export const orchestrationShape = z.looseObject(
   {
     manifest_version: z.literal(1, 'must be 1').nullish(),
@@ -48,7 +48,7 @@ export const orchestrationShape = z.looseObject(
   'must be an object',
 );
 
-/** Members that belong inside `manifest`; some authors put them beside it. */
+/** Members of `manifest` that some authors write at the top level by mistake. */
 export const ORCHESTRATION_MEMBERS = Object.keys(orchestrationShape.shape);
 
 const line = (max: number) =>
@@ -74,7 +74,7 @@ export const customToolsShape = z
   )
   .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`);
 
-/** The rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`). */
+/** Checks the rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`). */
 export function checkCustomTools(tools: z.output<typeof customToolsShape>, { errors, warnings }: Found): CustomTool[] {
   const names = new Set<string>();
   return tools.map(({ input_schema, ...tool }, index) => {
@@ -125,8 +125,9 @@ function isNumberOrBoolean(schema: unknown): boolean {
 export const callsDependency = (command: string): boolean => command.search(PLATFORM_CALL) >= 0;
 
 /**
- * The rules of the orchestration section beyond its shape. Returns `null` for an empty section. `tools` is absent if the
- * shape of the custom tools is wrong. `dependency-graph.ts` checks existence, access and cycles of the dependencies.
+ * Checks the rules of the orchestration section beyond its shape. Returns `null` for an empty section. `tools` is
+ * absent if the shape of the custom tools is wrong. `dependency-graph.ts` checks existence, access and cycles of the
+ * dependencies.
  */
 export function checkOrchestration(
   section: z.output<typeof orchestrationShape>,
@@ -136,8 +137,8 @@ export function checkOrchestration(
   const given = Object.fromEntries(
     Object.entries(section).filter(([, value]) => value !== undefined && value !== null),
   );
-  // Agent records show these inside (docs/interface/agents.md#records), but their place in a manifest is beside the
-  // section.
+  // Agent records show these members inside the section (docs/interface/agents.md#records), but a manifest has them
+  // beside it.
   const { custom_tools: _tools, environment: _environment, runtime: _runtime, loop: _loop, ...rest } = given;
   const dependencies = section.dependencies ?? [];
   if (tools) checkCalls(tools, dependencies, isManagedLoop, { errors, warnings });
@@ -174,7 +175,7 @@ export function checkOrchestration(
   };
 }
 
-/** The model of a managed loop reaches a dependency only through a tool that calls it. */
+/** Checks that tools call the dependencies: the model of a managed loop has no other way to reach them. */
 function checkCalls(
   tools: readonly CustomTool[],
   dependencies: readonly Dependency[],

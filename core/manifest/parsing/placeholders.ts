@@ -1,13 +1,13 @@
 import { suggestion } from '../did-you-mean.ts';
 import { isObject } from '../field-error.ts';
 
-/** A gap in a prompt (`docs/interface/prompts.md#message`). */
+/** A placeholder in a prompt (`docs/interface/prompts.md#message`). */
 export const PLACEHOLDER = /\{\{\s*([\w-]+)\s*\}\}/g;
 
-/** A call looks at its prompt twice, and the next call is often of the same agent. */
+/** Cache of the last prompt: a call reads its prompt twice, and the next call is often of the same agent. */
 let last: { readonly prompt: string; readonly names: readonly string[] } = { prompt: '', names: [] };
 
-/** The names in a prompt's gaps, each once. */
+/** Returns the names of a prompt's placeholders without duplicates. */
 export function placeholdersOf(prompt: string): readonly string[] {
   if (last.prompt !== prompt) {
     last = { prompt, names: [...new Set([...prompt.matchAll(PLACEHOLDER)].map(([, name]) => name!))] };
@@ -17,10 +17,10 @@ export function placeholdersOf(prompt: string): readonly string[] {
 
 const MAX_WARNINGS = 20;
 const MAX_SHOWN = 40;
-/** With one of these, `properties` and `required` do not tell what a call may have. */
+/** Keywords with which `properties` and `required` do not describe all inputs. */
 const OPAQUE = ['$ref', '$dynamicRef', 'allOf', 'anyOf', 'oneOf', 'if', 'patternProperties', 'dependentSchemas'];
 
-/** Warnings about placeholders that a call may leave without a value although its input matches the schema. */
+/** Returns warnings about placeholders that may get no value from an input that matches the schema. */
 export function placeholderWarnings(prompt: string, schema: Readonly<Record<string, unknown>>): string[] {
   if (OPAQUE.some((keyword) => Object.hasOwn(schema, keyword))) return [];
   const properties = isObject(schema.properties) ? schema.properties : {};

@@ -8,13 +8,13 @@ import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skill.ts';
 import type { Members } from './members.ts';
 
 /**
- * Variables that the platform sets in every sandbox (`docs/interface/sandbox.md#variables`), in place of a secret of
- * that name.
+ * Variables that the platform sets in every sandbox (`docs/interface/sandbox.md#variables`), overriding a secret of the
+ * same name.
  */
 const RESERVED_VARIABLE =
   /^(PLATFORM_(?!API_KEY$).*|PATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|PYTHONPATH|LLM_PROVIDER|LLM_MODEL)$/;
 
-/** Variables with which interpreters and libraries run other code than a program's own, or print other files. Not all there are. */
+/** Variables that make interpreters and libraries run foreign code or print files. The list is incomplete. */
 const CODE_VARIABLE =
   /^(?:LD_\w+|BASH_ENV|NODE_(?:OPTIONS|PATH|EXTRA_CA_CERTS)|NPM_CONFIG_\w+|OPENSSL_\w+|PYTHON\w+|PERL5\w+|RUBY(?:OPT|LIB)|\w*JAVA_?\w*OPTIONS|CLASSPATH)$/;
 
@@ -35,7 +35,10 @@ export function timeoutOf(runMode: AgentDefinition['run_mode'], given: Members, 
   return Math.min(seconds, MAX_TIMEOUT_SECONDS);
 }
 
-/** Only a program that calls start has all of its work in its sandbox: what a loop has spent on models is not lost with it. */
+/**
+ * Whether runs are retried after an interruption. Only for programs that calls start: all of their work is in the
+ * sandbox, while a loop has also paid for model requests.
+ */
 export function isRetried(
   { retry_on_interruption: wanted = false }: Members,
   { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
@@ -48,7 +51,7 @@ export function isRetried(
   return wanted;
 }
 
-/** Old manifests name the file of the prompt instead of giving its text. */
+/** Old manifests contain the file name of the prompt instead of its text. */
 const isFileName = (text: string): boolean => /^[\w./-]+\.(md|txt)$/.test(text.trim());
 
 export function textsOf(
@@ -74,7 +77,7 @@ export function textsOf(
     description ??= skill?.description;
     prompt = skill?.body ?? prompt;
   }
-  // One text that is too long would be reported for the front matter and for the manifest, or as missing.
+  // Prevents a second report: a description that is too long would also be reported for the manifest, or as missing.
   const hasWrongDescription = errors.some(({ field }) => field === 'SKILL.md description');
   if (description === undefined && !hasWrongDescription && isAbsent(body, 'description')) {
     errors.push({ field: 'description', message: 'must be a text that says what the agent does, but is missing' });

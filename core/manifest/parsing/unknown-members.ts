@@ -3,7 +3,7 @@ import { suggestion } from '../did-you-mean.ts';
 import { fieldName, isObject } from '../field-error.ts';
 import { MEMBERS } from './members.ts';
 
-/** Of one object. */
+/** Maximum number of warnings per object. */
 const MAX_WARNINGS = 20;
 
 const knownIn = (shape: { readonly shape: object }): readonly string[] => Object.keys(shape.shape);
@@ -14,7 +14,7 @@ const SECTIONS = {
   environment: knownIn(MEMBERS.environment),
   bundle: knownIn(MEMBERS.bundle),
   model_settings: knownIn(MEMBERS.model_settings),
-  // Records show these four there. Others warn about them.
+  // Records show these four members here. Other checks warn about them.
   manifest: [...knownIn(MEMBERS.manifest), 'custom_tools', 'environment', 'runtime', 'loop'],
 };
 const SETTINGS_OF_PROVIDER = knownIn(MEMBERS.model_settings.shape.anthropic.unwrap().unwrap());
@@ -23,7 +23,7 @@ const MCP_SERVER = knownIn(MEMBERS.mcp_servers.element);
 const SKILL_FILE = knownIn(MEMBERS.skill_files.element);
 const DEPENDENCY = ['id', 'version'];
 
-/** Warnings about members of objects inside a manifest that the platform does not know. */
+/** Returns warnings about unknown members of objects inside a manifest. */
 export function unknownMembers(body: Record<string, unknown>): string[] {
   const { loop, manifest, model_settings } = body;
   return [

@@ -2,36 +2,36 @@ import type { Json } from '#core/base/json.ts';
 import { shellQuote } from '../bundle/entrypoint.ts';
 
 /**
- * Fills the placeholders `{{name}}` in commands of custom tools with a model's values (`docs/interface/loops.md#custom-tools`).
- * However the author quoted a placeholder, the shell never parses a value.
+ * Fills the placeholders `{{name}}` in commands of custom tools with a model's values
+ * (`docs/interface/loops.md#custom-tools`). The shell never parses a value, however the author quoted the placeholder.
  *
- * A value is assigned to a variable, quoted, in a line before the command, and a reference to the variable replaces the
- * placeholder. The shell expands references after it has parsed: a mistake about the quotes around a placeholder can make
- * an argument wrong, but cannot make a value a command. Many places parse an expanded value again: `eval`, arithmetic, the
- * arguments of programs that run others. So text may stand only in places that are known to be safe; numbers and booleans
- * may stand everywhere.
+ * A line before the command assigns the quoted value to a variable, and a reference to the variable replaces the
+ * placeholder. The shell expands references after parsing, so an error about the quotes around a placeholder can make
+ * an argument wrong, but cannot turn a value into a command. Many constructs parse an expanded value again: `eval`,
+ * arithmetic, the arguments of programs that run others. So text is allowed only in positions that are known to be
+ * safe; numbers and booleans are allowed everywhere.
  */
 
-/** The kernel takes 128 KB in one argument, and the shell line is one. */
+/** The kernel limits an argument to 128 KB, and the shell line is one. */
 const MAX_COMMAND_BYTES = 120_000;
 
-/** How the shell text around a placeholder is quoted. */
+/** Quoting of the shell text around a placeholder. */
 export type Quoting = 'bare' | 'double' | 'single' | 'ansi';
 
-/** A placeholder of a command. Plain data: it comes from a thread. */
+/** Position of a placeholder in a command. Plain data, because it comes from a worker thread. */
 export interface Place {
   readonly name: string;
   readonly pos: number;
   readonly end: number;
-  /** Absent where no text may stand. */
+  /** Absent if no text is allowed. */
   quoting?: Quoting;
-  /** Why no text can stand there, as the end of "{{name}} stands ...". */
+  /** Why no text is allowed, to complete "{{name}} stands ...". */
   problem?: string;
-  /** Whether a text that begins with "-" would be taken for an option. */
+  /** Whether a text that begins with "-" would be parsed as an option. */
   isFirst?: boolean;
 }
 
-/** The shell text that replaces a placeholder. */
+/** Shell text that replaces a placeholder. */
 const REFERENCES: Record<Quoting, (variable: string) => string> = {
   bare: (variable) => `"\${${variable}}"`,
   double: (variable) => `\${${variable}}`,
@@ -40,8 +40,8 @@ const REFERENCES: Record<Quoting, (variable: string) => string> = {
 };
 
 /**
- * A tool's command, whose placeholders are `places`, with its values: text as it is, objects and arrays as JSON;
- * placeholders without a value are empty. `problem` says, to the model, why a value cannot be filled in.
+ * Fills values into a tool's command with the placeholders `places`: text unchanged, objects and arrays as JSON;
+ * placeholders without a value are empty. `problem` tells the model why a value cannot be filled in.
  */
 export function fillCommand(
   command: string,
@@ -57,12 +57,12 @@ export function fillCommand(
     done = end;
     if (value === null) continue;
     const variable = `PLATFORM_ARGUMENT_${name}`;
-    // JSON has none.
+    // Only texts can contain NUL; JSON escapes it.
     if (typeof value === 'string' && !assignments.has(variable) && value.includes('\0')) {
       return { problem: `"${name}" holds a NUL character, which no command line can hold.` };
     }
     if (quoting === undefined) {
-      // Digits, a dot, a sign, true and false mean the same everywhere.
+      // Digits, a dot, a sign, true and false have no special meaning anywhere.
       if (typeof value !== 'number' && typeof value !== 'boolean') {
         return {
           problem: `the tool takes only a number or a boolean as "${name}": its placeholder stands ${problem}.`,
@@ -76,7 +76,7 @@ export function fillCommand(
         problem: `"${name}" begins with "-", which the program would take for an option. Begin it with another character; the author of the tool can put -- before it.`,
       };
     }
-    // A long value may stand in a thousand places.
+    // Assigned once, because a long value may be used in a thousand positions.
     if (!assignments.has(variable)) {
       assignments.set(variable, shellQuote(typeof value === 'string' ? value : JSON.stringify(value)));
     }

@@ -15,9 +15,9 @@ import type { Place, Quoting } from './fill-command.ts';
 import { type Usage, usageOf } from './programs.ts';
 
 /**
- * Finds the places that may take text (`docs/interface/loops.md#places-for-text`) and notes it in them.
+ * Finds the positions that allow text (`docs/interface/loops.md#places-for-text`) and records it in `places`.
  *
- * @param text The command, with a word of the same length for each placeholder.
+ * @param text The command, with a word of the same length instead of each placeholder.
  */
 export function markPlaces(text: string, places: readonly Place[]): void {
   new Marker(text, places).mark();
@@ -25,17 +25,17 @@ export function markPlaces(text: string, places: readonly Place[]): void {
 
 /** A variable of the command that may hold a value. */
 interface Variable {
-  /** Places whose values may be in it. */
+  /** Placeholders whose values it may contain. */
   readonly places: Set<Place>;
-  /** Variables that get its value. */
+  /** Variables that its value is assigned to. */
   readonly heirs: Set<string>;
-  /** Whether it stands where text that begins with "-" would be an option. */
+  /** Whether it is used where text that begins with "-" would be an option. */
   isFirst: boolean;
 }
 
-/** What may stand in a word. */
+/** Context that decides what a word may contain. */
 interface WordContext {
-  /** Whether the shell splits what it expands without quotes. */
+  /** Whether the shell splits unquoted expansions. */
   readonly isSplit: boolean;
   /** Whether it is an argument that could be an option. */
   readonly isOption: boolean;
@@ -44,15 +44,18 @@ interface WordContext {
 const ARGUMENT: WordContext = { isSplit: true, isOption: false };
 const UNSPLIT: WordContext = { isSplit: false, isOption: false };
 
-/** All places that it does not visit stay refused. */
+/** Marks positions while it walks the syntax tree. Positions that it does not visit stay refused. */
 class Marker {
   readonly #text: string;
   readonly #places: readonly Place[];
   readonly #variables = new Map<string, Variable>();
-  /** Where names of variables may stand: text that the shell does not evaluate, and expansions in safe places. */
+  /**
+   * Ranges that may contain names of variables: text that the shell does not evaluate, and expansions in safe
+   * positions.
+   */
   readonly #harmless: { readonly pos: number; readonly end: number }[] = [];
 
-  /** `text` has a word of the same length for each placeholder. */
+  /** `text` has a word of the same length instead of each placeholder. */
   constructor(text: string, places: readonly Place[]) {
     this.#text = text;
     this.#places = places;
@@ -126,7 +129,7 @@ class Marker {
     else if (script.source === undefined) for (const statement of script.commands) this.#visit(statement);
   }
 
-  /** The output of a command is the input of the next. */
+  /** The output of each command is the input of the next. */
   #visitPipeline({ commands }: Pipeline): void {
     for (const command of commands) this.#visit(command);
     for (const [index, command] of commands.entries()) {
@@ -160,19 +163,19 @@ class Marker {
           if (usage.programs.has(word)) this.#allowNames(word.parts ?? [word]);
         }
       }
-      // The other builtins that assign evaluate subscripts and numbers.
+      // Other builtins that assign also evaluate subscripts and numbers.
       if (name.value === 'export') for (const node of args) if (node.type === 'Assignment') this.#visitAssignment(node);
     }
     this.#visitRedirects(redirects, usage.readsData ? undefined : usage.problem);
   }
 
-  /** `problem`: why the input takes no text. */
+  /** @param problem why the input allows no text */
   #visitRedirects(redirects: readonly Redirection[], problem?: string): void {
     for (const redirect of redirects) {
       if (redirect.type === 'Redirect') {
         if (redirect.target) this.#visitWord(redirect.target, ARGUMENT);
       } else if (problem !== undefined) {
-        // The body of a here-document lies past its command.
+        // The body of a here-document is after its command.
         this.#refuse(redirect.type === 'HereDoc' ? redirect.body : redirect, problem);
       } else if (redirect.type === 'HereString') {
         if (redirect.target) this.#visitWord(redirect.target, UNSPLIT);
@@ -271,7 +274,7 @@ class Marker {
     return [];
   }
 
-  /** The text of a program may name variables, which it gets by its environment. */
+  /** Allows names of variables in the text of a program, which reads them from its environment. */
   #allowNames(parts: readonly SyntaxNode[]): void {
     for (const { type, pos, end } of parts) {
       if (type === 'SingleQuoted' || type === 'Literal') this.#harmless.push({ pos, end });
@@ -295,7 +298,7 @@ class Marker {
     }
   }
 
-  /** Nothing but quotes, and other places, stands before the first places of a word. */
+  /** Marks the first placeholders of a word, with only quotes and other placeholders before them. */
   #markFirst(word: Word): void {
     let { pos } = word;
     for (const place of this.#placesIn(word)) {
@@ -305,7 +308,10 @@ class Marker {
     }
   }
 
-  /** A variable with a value may stand only in places that take text; then what holds for it holds for the value. */
+  /**
+   * Checks that variables with values are used only in positions that allow text, and applies the rules of those
+   * positions to the values.
+   */
   #checkVariables(): void {
     for (const variable of this.#variables.values()) this.#inherit(variable, new Set());
     for (const [name, { places, isFirst }] of this.#variables) {
@@ -339,7 +345,10 @@ const IN_ARITHMETIC = 'in an arithmetic expression, which the shell evaluates';
 const IN_QUOTED_HERE_DOC =
   'in a here-document whose end mark is quoted, which the shell leaves as it is; remove the quotes';
 
-/** The variable of an expansion that yields its text, or a part of it; `undefined` for one that evaluates anything. */
+/**
+ * Returns the variable of an expansion that yields its text or a part of it; `undefined` if the expansion evaluates
+ * anything.
+ */
 function plainName(part: WordPart | SyntaxNode): string | undefined {
   if (part.type === 'SimpleExpansion') return /^\$[A-Za-z_]\w*$/.test(part.text) ? part.text.slice(1) : undefined;
   if (part.type !== 'ParameterExpansion') return undefined;
@@ -350,8 +359,8 @@ function plainName(part: WordPart | SyntaxNode): string | undefined {
 }
 
 /**
- * Programs and the shell read many variables as settings, and some run what these say. A name is safe if it is in lower case,
- * marked as the tool's own, or the name of a placeholder.
+ * Whether a command may assign a variable. Programs and the shell read many variables as settings, and some of these
+ * run code. A name is safe if it is in lower case, marked as the tool's own, or the name of a placeholder.
  */
 function mayAssign(name: string, places: readonly Place[]): boolean {
   if (/_proxy$/.test(name)) return false;

@@ -1,21 +1,21 @@
 import type { Word } from 'unbash';
 
 /**
- * What programs do with their arguments and their input, as far as custom tools need to know it
- * (`docs/interface/loops.md#custom-tools`). Arguments that are not known to be data take no text.
+ * How programs use their arguments and their input, as far as custom tools need it
+ * (`docs/interface/loops.md#custom-tools`). Arguments that are not known to be data allow no text.
  */
 export interface Usage {
-  /** Arguments that take text; `no option`: only text that does not begin with "-". */
+  /** Arguments that allow text; `no option`: only text that does not begin with "-". */
   readonly takes: ReadonlyMap<Word, 'text' | 'no option'>;
   /** Arguments that are programs themselves. */
   readonly programs: ReadonlySet<Word>;
   /** Whether the input is data, not a program to run. */
   readonly readsData: boolean;
-  /** Why no text can stand in the other arguments, as the end of "{{name}} stands ...". */
+  /** Why the other arguments allow no text, to complete "{{name}} stands ...". */
   readonly problem: string;
 }
 
-/** Programs that treat all arguments as data, apart from options in {@link RUNNING_OPTIONS}. */
+/** Programs that treat all arguments as data, except for the options in {@link RUNNING_OPTIONS}. */
 const DATA_PROGRAMS = new Set(
   `: [ ag b2sum bandit base32 base64 basename black cat cd chmod cksum cmp column comm cp curl cut date df diff dig
   dirname du echo egrep eslint exiftool expand expr false ffmpeg ffprobe fgrep file find flake8 fmt fold gh git grep
@@ -27,7 +27,7 @@ const DATA_PROGRAMS = new Set(
   ),
 );
 
-/** Options whose value runs, attached or as the next word. */
+/** Options whose value is executed, attached or as the next word. */
 const RUNNING_OPTIONS: Readonly<Record<string, RegExp>> = {
   ag: /^--pager/,
   find: /^-(exec|execdir|ok|okdir)$/,
@@ -52,7 +52,9 @@ const OPTIONS_WITH_DATA: Readonly<Record<string, RegExp>> = {
   rg: /^(-[A-Za-z]*e|--regexp)$/,
 };
 
-/** Programs that start the program that follows; `skip` is the number of words before it, each without a value. */
+/**
+ * Programs that run another program given as arguments; `skip` is the number of words before it, each without a value.
+ */
 const STARTERS: Readonly<Record<string, (rest: readonly Word[]) => number>> = {
   builtin: () => 0,
   command: () => 0,
@@ -77,12 +79,12 @@ const FILTER = /^([gmn]?awk|g?sed)$/;
 const PROGRAM_FLAG = /^(-[A-Za-z]*[ceEpr]|--eval|--print|--command)$/;
 /** Options whose value is the next word. */
 const FLAG_WITH_VALUE = /^([-+][WXoOIM]|-jar|-cp|--rcfile|--init-file)$/;
-/** Modules of Python that run what they are given. */
+/** Python modules that run their arguments. */
 const RUNNING_MODULE = /^(timeit|pdb|code|trace|cProfile|profile|runpy|idlelib.*)$/;
 const FILTER_PROGRAM_FLAG = /^(-[A-Za-z]*e|--expression|--source)$/;
 const FILTER_FLAG_WITH_VALUE = /^-([vF]|-assign)$/;
 
-/** How the program of a simple command uses its arguments. `holds` tells whether a word has a placeholder. */
+/** Returns how the program of a simple command uses its arguments. `holds` returns whether a word has a placeholder. */
 export function usageOf(words: readonly Word[], holds: (word: Word) => boolean): Usage {
   const [name, ...rest] = words;
   if (name === undefined || holds(name) || !isLiteral(name)) {
@@ -113,7 +115,7 @@ const firstIndex = (words: readonly Word[], is: (word: Word) => boolean): number
   return index < 0 ? words.length : index;
 };
 
-/** Whether the shell expands nothing in the word. */
+/** Whether the word contains no expansions. */
 const isLiteral = ({ parts = [] }: Word): boolean =>
   parts.every(
     (part) =>
@@ -122,7 +124,7 @@ const isLiteral = ({ parts = [] }: Word): boolean =>
       (part.type === 'DoubleQuoted' && part.parts.every(({ type }) => type === 'Literal')),
   );
 
-/** Text after "--" is no option, whatever it begins with. */
+/** Words after "--" are never options, whatever they begin with. */
 function afterOptions(words: readonly Word[]): [Word, 'text' | 'no option'][] {
   const end = firstIndex(words, ({ value }) => value === '--');
   return words.map((word, index) => [word, index > end ? 'text' : 'no option']);
@@ -142,7 +144,7 @@ function dataUsage(program: string, args: readonly Word[]): Usage {
   return { ...nothing(`in an argument that ${program} runs`), takes: new Map(takes), readsData: true };
 }
 
-/** The format of printf can be evaluated by the shell, and `-v` takes a name. */
+/** The shell can evaluate the format of printf, and `-v` takes a name. */
 function printfUsage(args: readonly Word[]): Usage {
   const format = args[0]?.value === '--' ? 1 : 0;
   const problem = 'in the format of printf; use %s there, and let the value follow it';
@@ -168,7 +170,7 @@ function testUsage(args: readonly Word[], holds: (word: Word) => boolean): Usage
   };
 }
 
-/** A value may follow the file, the module or the text of the program. */
+/** Text is allowed after the file, the module or the code of the program. */
 function interpreterUsage(name: string, args: readonly Word[]): Usage {
   const problem = `in the program text of ${name}; let the value be an argument or a variable of that program`;
   const programs = new Set<Word>();
@@ -188,11 +190,11 @@ function interpreterUsage(name: string, args: readonly Word[]): Usage {
         : nothing(`in the arguments of ${next?.value ?? name}, which might run them`);
     }
     if (PROGRAM_FLAG.test(word.value) && next) {
-      // This flag has no value: bash -e -c TEXT.
+      // This flag has no value, as in bash -e -c TEXT.
       if (/^-/.test(next.value)) continue;
       programs.add(next);
       index++;
-      // These take no options after the text; others may take a further one.
+      // These interpreters accept no options after the code; others may accept more code.
       if (SHELL.test(name) || PYTHON.test(name)) {
         const takes = new Map(args.slice(index + 1).map((each) => [each, 'text'] as const));
         return { ...usage([]), takes };
@@ -211,7 +213,7 @@ function interpreterUsage(name: string, args: readonly Word[]): Usage {
 
 const isSubcommand = (name: string, { value }: Word): boolean => /^(deno|bun)$/.test(name) && value === 'run';
 
-/** Programs of awk and sed are the values of their options or, without such options, the first argument. */
+/** Code of awk and sed is in the values of their options or, without such options, in the first argument. */
 function filterUsage(name: string, args: readonly Word[]): Usage {
   const programs = new Set<Word>();
   const others: Word[] = [];

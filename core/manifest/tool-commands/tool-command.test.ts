@@ -15,13 +15,15 @@ const fillCommand = (command: string, values: Record<string, Json>) => fill(comm
 const folder = mkdtempSync(join(tmpdir(), 'tool-command-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** In commands of tests, `show` prints its arguments. */
+/** Defines `show` in test commands, which prints its arguments. */
 const shell = (command: string): string => command.replaceAll(/\bshow\b/g, "printf '%s\\0'");
 
-/** Printed between two commands of one shell. */
+/** Printed between two commands of a shell. */
 const NEXT = '\u0001next\u0001';
 
-/** For each of the values, the arguments that `show` got from the filled command; the folder must stay empty. */
+/**
+ * Returns, for each set of values, the arguments that `show` got from the filled command. The folder must stay empty.
+ */
 function runAll(command: string, all: readonly Record<string, Json>[]): string[][] {
   const commands = all.map((values) => {
     const filled = fillCommand(shell(command), values);
@@ -31,7 +33,7 @@ function runAll(command: string, all: readonly Record<string, Json>[]): string[]
   const { stdout, stderr, status } = spawnSync('bash', ['-c', commands.join('')], {
     cwd: folder,
     encoding: 'utf8',
-    // With a socket as input, such as Node's pipes, bash may read the files of a login shell.
+    // If its input is a socket, such as Node's pipes, bash may read the files of a login shell.
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   expect({ stderr, status }).toEqual({ stderr: '', status: 0 });
@@ -107,7 +109,7 @@ const CONTEXTS: [command: string, expected: (value: string) => string[]][] = [
   ['for v in {{x}} "{{x}}"; do show "$v"; done', (value) => [value, value]],
   ['bash -c \'printf %s\\\\0 "$1"\' tool {{x}}', (value) => [value]],
   ['env A=1 bash -c \'printf %s\\\\0 "$@"\' tool {{x}}', (value) => [value]],
-  // This is not the quote of a comment.
+  // The # begins a comment.
   ['show {{x}} # why\nshow {{x}}', (value) => [value, value]],
   ['set -u; cd . && (show {{x}}) || { show no; }', (value) => [value]],
 ];

@@ -3,17 +3,17 @@ import { markPlaces } from './placeholder-positions.ts';
 
 const PLACEHOLDER = /\{\{(\w+)\}\}/g;
 
-/** Commands are untrusted, and the parser recurses into every level. A placeholder has two brackets. */
+/** Maximum nesting: commands are untrusted, and the parser is recursive. A placeholder has two brackets. */
 const MAX_BRACKETS = 500;
 
-/** The placeholders of a command that cannot take every value, with the reason. */
+/** Returns the placeholders of a command that do not accept all values, with the reason. */
 export function commandProblems(command: string): { readonly name: string; readonly problem: string }[] {
   return placesIn(command).flatMap(({ name, problem }) => (problem === undefined ? [] : [{ name, problem }]));
 }
 
 /**
- * The placeholders in order, for `fill-command.ts`. For parsing, a word of the same length replaces each. Takes a time that the
- * author decides, so it runs in a thread (`checks/checks.ts`).
+ * Returns the placeholders in order, for `fill-command.ts`. For parsing, a word of the same length replaces each. The
+ * author's command determines the parsing time, so this runs in a worker thread (`worker-pool/checks.ts`).
  */
 export function placesIn(command: string): Place[] {
   const places: Place[] = [...command.matchAll(PLACEHOLDER)].map((match) => ({

@@ -4,7 +4,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { checkBundle, checkDefinition, validate } from './checks.ts';
 
-/** Two references on each of 40 levels: a million million checks. */
+/** Two references on each of 40 levels are a trillion checks. */
 const fanOut = Object.fromEntries(
   repeated(40, (i) => [
     `d${i}`,
@@ -13,7 +13,7 @@ const fanOut = Object.fromEntries(
 );
 const many = repeated(100_000, (i) => ({ i }));
 
-// On this thread, each of these takes a second, which is where its own limit ends it.
+// On this thread each check takes a second, until its own limit ends it.
 describe('a hostile value stops nobody', () => {
   test.each<[string, Record<string, unknown>, unknown]>([
     ['a pattern', { pattern: '^(a|a)*$' }, `${'a'.repeat(60)}!`],
@@ -21,7 +21,7 @@ describe('a hostile value stops nobody', () => {
     ['references', { $defs: fanOut, $ref: '#/$defs/d0' }, 1],
     ['unique objects', { uniqueItems: true }, many],
     ['equal objects', { type: 'array', items: { enum: repeated(2_000, (i) => ({ i, x: 1 })) } }, many],
-    // Only the last one fits, so none of the values ends the check.
+    // Only the last alternative matches, so no value ends the check early.
     [
       'many branches',
       { items: { anyOf: [...repeated(4_000, (i) => ({ const: -1 - i })), { type: 'integer' }] } },

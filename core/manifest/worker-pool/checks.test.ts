@@ -5,11 +5,11 @@ import { zip } from '#test/helpers/zip.ts';
 import { checkBundle, checkDefinition, fillToolCommand, validate } from './checks.ts';
 import { Threads } from './pool.ts';
 
-// The other hostile values, a second each, are in checks.heavy.test.ts.
+// Other hostile values, which take a second each, are in checks.heavy.test.ts.
 test('a hostile value is checked elsewhere, and uses up the time of its workspace until that comes back', async () => {
   const deps = withLittleTime();
   const hostile = newWorkspace('free');
-  // A sixth of a minute's time may be used at once, and the check that passes the limit ends.
+  // The burst is a sixth of a minute's budget, and the check that exceeds it still completes.
   const { tasks, result } = await withThreads(() => validate(deps, hostile, ...hostilePattern));
   expect(result).toHaveLength(1);
   expect(tasks).toEqual(['validate']);
@@ -18,7 +18,7 @@ test('a hostile value is checked elsewhere, and uses up the time of its workspac
     message: expect.stringContaining('60 ms a minute (plan "free")'),
     extra: { suggested_wait_time: expect.any(Number) },
   });
-  // Also for what would be checked on this thread, and for manifests.
+  // This includes checks on this thread, and manifests.
   await expect(validate(deps, hostile, { type: 'string' }, 'x')).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   await expect(checkDefinition(deps, hostile, {})).rejects.toMatchObject({ code: 'RATE_LIMITED' });
   expect(await validate(deps, newWorkspace('free'), { pattern: 'x' }, 'x')).toEqual([]);
@@ -31,7 +31,7 @@ test('a small schema is checked on this thread, at once', async () => {
   const workspace = newWorkspace();
   const schema = { type: 'object', properties: { name: { type: 'string', maxLength: 20 } }, required: ['name'] };
   expect(await validate(deps, workspace, schema, { name: 'Ada' })).toEqual([]);
-  // A thread answers in a later turn of the event loop.
+  // A worker thread answers in a later tick of the event loop.
   let isLater = false;
   setImmediate(() => {
     isLater = true;
@@ -67,7 +67,7 @@ describe('a bundle', () => {
     await expect(refused).rejects.toMatchObject({ code: 'INVALID_INPUT', message: 'The bundle is not a zip archive.' });
   });
 
-  // A large file is in checks.heavy.test.ts.
+  // A large file is tested in checks.heavy.test.ts.
   test('of many files is read elsewhere, and counts as time of the workspace', async () => {
     const deps = withLittleTime();
     const workspace = newWorkspace('free');

@@ -10,26 +10,32 @@ import { fillCommand, type Place } from '../tool-commands/fill-command.ts';
 import { Threads } from './pool.ts';
 import type { Tasks } from './tasks.ts';
 
-/** Wall-clock limits of one check. Inside, single schemas and values have a second each, and then a better message. */
+/**
+ * Wall-clock limits of one check. Within it, single schemas and values have a limit of a second each, with a better
+ * message.
+ */
 const VALUE_MS = 2_000;
 const MANIFEST_MS = 5_000;
-/** The largest bundle takes about a second of a processor, and a busy machine several times that. */
+/** The largest bundle takes about a second of CPU time, and several times that on a busy machine. */
 const BUNDLE_MS = 20_000;
 
 export type CheckDeps = Pick<Deps, 'config' | 'clock'>;
 
 const threads = new Threads();
-/** Loaded on use: the cold start of an agent without schemas does not wait for ajv. */
+/** Loaded lazily: the cold start of an agent without schemas does not wait for ajv. */
 const validation = lazy(() => import('../json-schema/schema-validation.ts'));
 
 interface KnownSchema {
   /** JSON. */
   readonly text: string;
-  /** `undefined`: it is not simple. */
+  /** `undefined` if it is not simple. */
   readonly weight: SchemaWeight | undefined;
 }
 
-/** Key: a schema, which never changes. Where a table keeps its items, the schema of an agent is the same object in each call. */
+/**
+ * Immutable schema -> its properties. If a table shares its items, the schema of an agent is the same object in each
+ * call.
+ */
 const knownSchemas = new WeakMap<object, KnownSchema>();
 
 function known(schema: Readonly<Record<string, unknown>>): KnownSchema {
@@ -43,12 +49,12 @@ function known(schema: Readonly<Record<string, unknown>>): KnownSchema {
 }
 
 /**
- * Checks of what authors and callers send. Each counts as time of `workspace`, and what is not known to be small runs in a
- * thread that can be ended, so that requests of others never wait for it. All throw RATE_LIMITED
- * (`docs/interface/limits.md#checks`).
+ * Checks of documents from authors and callers. Each is charged to the time budget of `workspace`. Unless it is known
+ * to be cheap, it runs in a worker thread that can be terminated, so that it never delays requests of others. All throw
+ * RATE_LIMITED (`docs/interface/limits.md#checks`).
  */
 
-/** What `validateAgainst` of `manifest/schema-validation.ts` returns. */
+/** Returns the result of `validateAgainst` in `json-schema/schema-validation.ts`. */
 export async function validate(
   deps: CheckDeps,
   workspace: TimeOwner,
@@ -74,7 +80,7 @@ export async function validate(
   }
 }
 
-/** Like {@link validate}, for values of a run that goes on: that no time is left is then a problem like others. */
+/** Like {@link validate}, for values of a run in progress: an exhausted budget is returned as a problem. */
 export async function validateInRun(...args: Parameters<typeof validate>): Promise<FieldError[]> {
   try {
     return await validate(...args);
@@ -84,11 +90,14 @@ export async function validateInRun(...args: Parameters<typeof validate>): Promi
   }
 }
 
-/** Key: a command. The least recently used one is the first. */
+/** Command -> positions. The least recently used one is first. */
 const knownPlaces = new Map<string, readonly Place[]>();
 const MAX_KNOWN_COMMANDS = 500;
 
-/** What `fillCommand` of `manifest/fill-command.ts` returns; a command that cannot be read is a problem, too. */
+/**
+ * Returns the result of `fillCommand` in `tool-commands/fill-command.ts`; a command that cannot be parsed is a problem,
+ * too.
+ */
 export async function fillToolCommand(
   deps: CheckDeps,
   workspace: TimeOwner,
@@ -109,15 +118,24 @@ export async function fillToolCommand(
   }
 }
 
-/** What `checkDefinition` of `manifest/manifest.ts` returns. Throws INVALID_INPUT for a manifest that takes too long. */
+/**
+ * Returns the result of `checkDefinition` in `parsing/manifest.ts`. Throws INVALID_INPUT for a manifest that takes too
+ * long.
+ */
 export const checkDefinition = (deps: CheckDeps, workspace: TimeOwner, ...args: Parameters<Tasks['checkDefinition']>) =>
   explained(inThread(deps, workspace, MANIFEST_MS, 'checkDefinition', ...args), MANIFEST);
 
-/** What `checkUpdate` of `manifest/manifest.ts` returns. Throws INVALID_INPUT for a manifest that takes too long. */
+/**
+ * Returns the result of `checkUpdate` in `parsing/manifest.ts`. Throws INVALID_INPUT for a manifest that takes too
+ * long.
+ */
 export const checkUpdate = (deps: CheckDeps, workspace: TimeOwner, ...args: Parameters<Tasks['checkUpdate']>) =>
   explained(inThread(deps, workspace, MANIFEST_MS, 'checkUpdate', ...args), MANIFEST);
 
-/** What `readContents` of `bundle/bundle-contents.ts` returns. Throws INVALID_INPUT, also for a bundle that takes too long. */
+/**
+ * Returns the result of `readContents` in `bundle/bundle-contents.ts`. Throws INVALID_INPUT, also for a bundle that
+ * takes too long.
+ */
 export const checkBundle = (
   deps: CheckDeps,
   workspace: TimeOwner,
@@ -126,8 +144,8 @@ export const checkBundle = (
 ): Promise<BundleContents> => explained(inThread(deps, workspace, BUNDLE_MS, 'readContents', zip, use), BUNDLE);
 
 /**
- * What `readPlan` of `bundle/bundle-contents.ts` returns. Counts no time: an installation never fails for want of it, and its
- * upload has been counted. Throws INVALID_INPUT.
+ * Returns the result of `readPlan` in `bundle/bundle-contents.ts`. Not charged: an exhausted budget must not fail an
+ * installation, and its upload was charged already. Throws INVALID_INPUT.
  */
 export function planInThread(zip: Uint8Array, use: BundleUse): Promise<InstallPlan | undefined> {
   const work = { task: 'readPlan', args: [zip, use], limitMs: BUNDLE_MS, group: use.version.workspaceId } as const;
@@ -161,7 +179,7 @@ async function inThread<Name extends keyof Tasks>(
     task,
     args,
     limitMs,
-    // Others of its checks may have used the time up while it waited.
+    // Other checks of the workspace may have used up the budget while it waited.
     onTurn: () => requireCheckTime(deps, workspace),
     onEnd: (ms) => countCheckTime(deps, workspace, ms),
   }) as Promise<Awaited<ReturnType<Tasks[Name]>>>;

@@ -4,27 +4,27 @@ import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
 import { threadEnvironment } from '#core/base/thread-environment.ts';
 import type { ThreadAnswer, ThreadRequest } from './worker.ts';
 
-/** For values of calls one thread is always kept, see {@link Threads.run}. */
+/** One thread is always reserved for values of calls, see {@link Threads.run}. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
-/** Checks of one workspace that wait. More would only wait for longer. */
+/** Maximum queued checks of one workspace. More would only wait longer. */
 const MAX_WAITING = 100;
 const HEAP_MB = 256;
 /**
- * A thread that nothing has needed at so many looks ends: it has tens of megabytes. Looks, and no time: a process that was
- * frozen between two requests, as on AWS, looks once when it goes on.
+ * Timer ticks after which an idle thread ends, because it takes tens of megabytes. Ticks are counted instead of time: a
+ * process that was frozen between two requests, as on AWS, ticks once when it resumes.
  */
 const IDLE_LOOKS = 6;
 const LOOK_MS = 5_000;
 
 export interface Work extends ThreadRequest {
-  /** Whose work it is: one thread at a time works for a group. */
+  /** Owner of the work: a group has at most one thread at a time. */
   readonly group: string;
-  /** Milliseconds after which the thread is ended. */
+  /** Milliseconds after which the thread is terminated. */
   readonly limitMs: number;
-  /** Called when it is its turn; may refuse by throwing. */
+  /** Called when the task leaves the queue; may refuse it by throwing. */
   readonly onTurn: () => void;
-  /** Called at its end with the milliseconds of processor time that it took. */
+  /** Called when the task has ended, with its CPU time in milliseconds. */
   readonly onEnd: (ms: number) => void;
 }
 
@@ -33,19 +33,19 @@ interface Job extends Work {
   readonly reject: (error: unknown) => void;
 }
 
-/** Why a thread was ended: the task took too long or too much memory. Test its `code`. */
+/** A thread was terminated because its task took too much time or memory. Test its `code`. */
 export class EndedError extends Error {
   readonly code = 'CHECK_ENDED';
 }
 
 /**
- * Threads that can be ended at any moment, for work whose cost strangers decide. They start when they are needed, and stay as
- * long as they are needed now and then.
- * Turns are fair between groups: each has at most one thread, and the group that was served last comes last.
+ * Threads that can be terminated at any time, for work whose cost untrusted users determine. They start on demand, and
+ * stop when idle. Scheduling is fair between groups: each has at most one thread, and the group that was served last
+ * goes to the end of the queue.
  */
 export class Threads {
   readonly #size = Math.min(MAX_THREADS, Math.max(MIN_THREADS, availableParallelism()));
-  /** Those used last come last. */
+  /** The most recently used ones are last. */
   readonly #idle: { readonly worker: Worker; looks: number }[] = [];
   #looking: NodeJS.Timeout | undefined;
   readonly #waiting = new Map<string, Job[]>();
@@ -53,9 +53,9 @@ export class Threads {
   readonly #busy = new Map<string, number>();
 
   /**
-   * The result of a task. Of long tasks, over a second, one less than there are threads run at once: checks of values never
-   * wait for manifests and archives only. Throws RATE_LIMITED if too many of the group wait, CHECK_ENDED, and what the task
-   * and `onTurn` throw.
+   * Runs a task and returns its result. Long tasks (over a second) never occupy the last thread, so that checks of
+   * values do not wait for manifests and archives. Throws RATE_LIMITED if too many tasks of the group are queued,
+   * CHECK_ENDED, and errors of the task and `onTurn`.
    */
   run(work: Work): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -78,7 +78,7 @@ export class Threads {
       const long = [...this.#busy.values()].filter((limit) => limit > SHORT_MS).length;
       if (this.#busy.has(group) || (job.limitMs > SHORT_MS && long >= this.#size - 1)) continue;
       jobs.shift();
-      // The next turn of the group is after all others.
+      // Reinserted at the end, after all other groups.
       this.#waiting.delete(group);
       if (jobs.length > 0) this.#waiting.set(group, jobs);
       this.#busy.set(group, job.limitMs);
@@ -116,7 +116,7 @@ export class Threads {
   }
 }
 
-/** Tasks with a limit up to this are short. */
+/** Tasks with at most this limit are short. */
 const SHORT_MS = 2000;
 
 async function startWorker(): Promise<Worker> {
@@ -124,7 +124,7 @@ async function startWorker(): Promise<Worker> {
   const worker = new Worker(new URL(THREAD_URL), {
     workerData: THREAD_NAME,
     name: THREAD_NAME,
-    // No flags of tests or inspectors.
+    // Excludes flags of tests and inspectors.
     env: threadEnvironment(),
     execArgv: [],
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
@@ -135,7 +135,7 @@ async function startWorker(): Promise<Worker> {
 
 type Outcome = Exclude<ThreadAnswer, 'begun'> | { readonly ended: string; readonly ms: number };
 
-/** Ends the worker if the task exceeds its limit, or dies of it. */
+/** Waits for the result. Terminates the worker if the task exceeds its limit; the task may also crash it. */
 function outcomeOf(worker: Worker, { task, args, limitMs }: Job): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;
@@ -152,7 +152,7 @@ function outcomeOf(worker: Worker, { task, args, limitMs }: Job): Promise<Outcom
       }
       timer = setTimeout(() => {
         end({ ended: `took more than ${limitMs / 1000} s`, ms: limitMs });
-        // It may not see errors of its own end.
+        // Ignores errors of the termination itself.
         worker.on('error', () => {});
         void worker.terminate();
       }, limitMs);
@@ -163,7 +163,7 @@ function outcomeOf(worker: Worker, { task, args, limitMs }: Job): Promise<Outcom
     try {
       worker.postMessage({ task, args } satisfies ThreadRequest);
     } catch (error) {
-      // What cannot be copied, e.g. for its depth, was never begun.
+      // Arguments that cannot be cloned, e.g. for their depth, never reached the worker.
       forget(worker);
       void worker.terminate();
       reject(error);
@@ -171,7 +171,7 @@ function outcomeOf(worker: Worker, { task, args, limitMs }: Job): Promise<Outcom
   });
 }
 
-/** Removes our listeners, and none of Node's own. */
+/** Removes only our listeners, not those of Node. */
 function forget(worker: Worker): void {
   for (const event of ['message', 'error', 'exit']) worker.removeAllListeners(event);
 }

@@ -1,4 +1,4 @@
-/** What threads can do: for each task, loads its function. Arguments and results are plain data. */
+/** Tasks of the worker threads, each with a loader of its function. Arguments and results are plain data. */
 export const tasks = {
   validate: async () => (await import('../json-schema/schema-validation.ts')).validateAgainst,
   checkDefinition: async () => (await import('../parsing/manifest.ts')).checkDefinition,

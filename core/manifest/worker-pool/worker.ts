@@ -2,9 +2,9 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { isPlatformError } from '#core/base/errors.ts';
 import type { Tasks } from './tasks.ts';
 
-/** The program of a thread. Its file is known only here: in a bundle it has another name. */
+/** URL of the worker's program. Only this file knows it, because a bundle gives the file another name. */
 export const THREAD_URL: string = import.meta.url;
-/** Tells a thread of ours from other threads that load this file. */
+/** Distinguishes our worker threads from other threads that load this file. */
 export const THREAD_NAME = 'checks';
 
 export type TaskName = keyof Tasks;
@@ -14,7 +14,7 @@ export interface ThreadRequest {
   readonly args: readonly unknown[];
 }
 
-/** `begun` when everything is loaded, then one of the others. `ms` is processor time. */
+/** `begun` once everything is loaded, then one of the others. `ms` is CPU time. */
 export type ThreadAnswer =
   | 'begun'
   | { readonly result: unknown; readonly ms: number }

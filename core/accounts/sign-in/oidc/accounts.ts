@@ -15,9 +15,8 @@ import { findPersonalWorkspace, findUser, type User } from '../../workspaces/sto
 
 /**
  * Users who sign in with the provider. Main table: `OIDC#<hash of issuer and subject> / META` links an identity to a
- * user,
- * with the key of the user's sessions. That key is never shown. Revoking it ends the sessions; the next sign-in creates
- * another.
+ * user, with the key of the user's sessions. That key is never shown. Revoking it ends the sessions; the next sign-in
+ * creates another.
  */
 type AccountDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
@@ -38,8 +37,7 @@ export interface Account {
 
 /**
  * Returns the account of an identity. The first sign-in links the oldest user with the verified e-mail address, or
- * creates a new one by
- * an invitation of that address, which it consumes.
+ * creates a new one by an invitation of that address, which it consumes.
  *
  * Throws FORBIDDEN for an address that is not verified, not of an allowed domain, or without an invitation.
  */

@@ -17,9 +17,8 @@ export function providerLinkOf(
 
 /**
  * Returns `to` if it is the path of a page of the platform as browsers see it, with query and fragment: of the
- * dashboard, or the page
- * on which users approve a command line. Returns `undefined` for everything else, such as the address of another site
- * in any spelling.
+ * dashboard, or the page on which users approve a command line. Returns `undefined` for everything else, such as the
+ * address of another site in any spelling.
  */
 export function ownPath(config: Pick<Config, 'baseUrl' | 'dashboardUrl'>, to: string | undefined): string | undefined {
   const base = new URL(config.baseUrl ?? 'http://host').origin;
