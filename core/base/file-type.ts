@@ -6,7 +6,7 @@ import { isUtf8 } from 'node:buffer';
 export interface FileType {
   readonly mediaType: string;
   readonly kind: 'image' | 'pdf' | 'audio' | 'text' | 'other';
-  /** Of text. */
+  /** Encoding of a text. */
   readonly encoding?: 'utf-8' | 'utf-16le' | 'utf-16be' | 'windows-1252';
 }
 
