@@ -30,7 +30,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
   // Lambda refused to start the function: the account's limit of concurrent executions is reached.
   INTEGRATION_FAILURE: {
     code: 'RATE_LIMITED',
-    message: 'The platform has no room for this request at the moment: wait two seconds and try again.',
+    message: 'The platform is too busy for this request at the moment: wait two seconds and try again.',
     waitSeconds: 2,
   },
   INTEGRATION_TIMEOUT: {

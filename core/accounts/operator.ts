@@ -13,13 +13,13 @@ export async function checkOperator(
   if (wanted === undefined) {
     throw new PlatformError(
       'FORBIDDEN',
-      'This platform takes no orders of an operator over the API: it has no operator key (docs/billing.md).',
+      'This platform accepts no operator requests over the API: no operator key is configured (docs/billing.md).',
     );
   }
   const given = hash('sha256', bearerOf(headers.get('authorization')));
   if (timingSafeEqual(Buffer.from(given), Buffer.from(wanted))) return;
   throw new PlatformError(
     'UNAUTHORIZED',
-    'The key of the operator is required: send the header "Authorization: Bearer <operator key>". Keys of users do not serve.',
+    'The operator key is required: send the header "Authorization: Bearer <operator key>". User keys are not accepted.',
   );
 }

@@ -195,7 +195,7 @@ describe('errors', () => {
       expect(error).toEqual({
         code: 'INTERNAL_ERROR',
         is_retryable: true,
-        message: 'Something went wrong on our side. Try again; if it stays, report the request id.',
+        message: 'Something went wrong on our side. Try again; if it persists, report the request id.',
       });
       const [line] = deps.lines.filter(({ level }) => level === 'error');
       expect(line!.fields.request_id).toBe(metadata!.request_id);

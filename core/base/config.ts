@@ -54,7 +54,7 @@ export const CORE_SETTINGS = {
   logLevel: setting(
     'PLATFORM_LOG_LEVEL',
     () => z.enum(['debug', 'info', 'warn', 'error']).default('info'),
-    'The least severe log lines to write. `debug` has a line per request.',
+    'Minimum severity of log lines. `debug` has a line per request.',
   ),
   baseUrl: setting(
     'PLATFORM_BASE_URL',
@@ -64,12 +64,12 @@ export const CORE_SETTINGS = {
   callUrl: setting(
     'PLATFORM_CALL_URL',
     () => address().optional(),
-    'Address of the API for programs: webhooks, agents, services and the OpenAPI document name it. Set it where something in front of `PLATFORM_BASE_URL`, such as a CDN, ends requests that take long. By default `PLATFORM_BASE_URL`.',
+    'Address of the API for programs: webhooks, agents, services and the OpenAPI document name it. Set it if a proxy in front of `PLATFORM_BASE_URL`, such as a CDN, cuts long requests. By default `PLATFORM_BASE_URL`.',
   ),
   dashboardUrl: setting(
     'PLATFORM_DASHBOARD_URL',
     () => address().optional(),
-    'Address of the dashboard, on the same origin. Locally by default `<PLATFORM_BASE_URL>/dashboard`. Without one, links that sign in lead to a plain page.',
+    'Address of the dashboard, on the same origin. Locally by default `<PLATFORM_BASE_URL>/dashboard`. Without it, sign-in links lead to a plain page.',
   ),
   maxBundleBytes: setting(
     'PLATFORM_MAX_BUNDLE_MB',
@@ -93,7 +93,7 @@ export const CORE_SETTINGS = {
       megabytes()
         .transform((mb) => mb * MB)
         .optional(),
-    'Largest body of one request, in MB, where the host takes less than the limits above. Larger bodies are uploaded first (docs/calls.md). On AWS the stacks set 4.',
+    'Largest body of one request, in MB, if the host accepts less than the limits above. Larger bodies are uploaded first (docs/calls.md). On AWS the stacks set 4.',
   ),
   sandboxEgress: setting(
     'PLATFORM_SANDBOX_EGRESS',
@@ -102,7 +102,7 @@ export const CORE_SETTINGS = {
         .string()
         .default('open')
         .transform((text) => (text === 'open' || text === 'none' ? text : listOf(text))),
-    'What running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable. MCP servers of loops must be at these hosts, too.',
+    'Destinations that running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable. MCP servers of loops must be at these hosts, too.',
   ),
   sandboxMemoryBytes: setting(
     'PLATFORM_SANDBOX_MEMORY_MB',
@@ -161,12 +161,12 @@ export const CORE_SETTINGS = {
   feePercent: setting(
     'PLATFORM_FEE_PERCENT',
     () => z.coerce.number().min(0).max(100).default(0),
-    'What the platform keeps of the price of a paid call, in percent; the rest is the earnings of its author (docs/billing.md).',
+    'Share of the price of a paid call that the platform keeps, in percent; the author earns the rest (docs/billing.md).',
   ),
   computeUsdPerSecond: setting(
     'PLATFORM_COMPUTE_USD_PER_SECOND',
     () => z.coerce.number().min(0).max(1).default(0),
-    'What a second of a sandbox, or of an instance of a service, costs in US dollars: budgets count it (docs/budgets.md).',
+    'Cost of a second of a sandbox or service instance, in US dollars; budgets count it (docs/budgets.md).',
   ),
   addressRequestsPerMinute: setting(
     'PLATFORM_ADDRESS_LIMIT',
@@ -182,7 +182,7 @@ export const CORE_SETTINGS = {
         .default('registry.npmjs.org,pypi.org,files.pythonhosted.org')
         .transform(listOf)
         .pipe(z.array(target())),
-    'Package registries, and the hosts that they lead to: `host:port`, `*.example.org:443` for subdomains; without a port, 443. Installations reach exactly these, beside what `PLATFORM_SANDBOX_EGRESS` allows, even at private addresses, as mirrors have.',
+    'Package registries, and the hosts that they redirect to: `host:port`, `*.example.org:443` for subdomains; without a port, 443. Installations reach exactly these, in addition to what `PLATFORM_SANDBOX_EGRESS` allows, even at private addresses, as mirrors have.',
   ),
   outboundHosts: setting(
     'PLATFORM_OUTBOUND_HOSTS',
@@ -223,12 +223,12 @@ export const CORE_SETTINGS = {
   ollamaSchemas: setting(
     'PLATFORM_OLLAMA_SCHEMAS',
     () => z.stringbool().default(false),
-    'Whether that server takes a JSON Schema as `response_format`, and holds the model to it, as vLLM, llama.cpp and Ollama do. Otherwise the schema of an output is part of the message.',
+    'Whether that server accepts a JSON Schema as `response_format` and enforces it, as vLLM, llama.cpp and Ollama do. Otherwise the schema of an output is part of the message.',
   ),
   transports: setting(
     'PLATFORM_TRANSPORTS',
     () => transportsSchema().optional(),
-    'JSON: providers that are reached in another way than by their own API, and what their models are called there (docs/models.md). `anthropic` may go via `bedrock`, with the AWS credentials of the platform and without a key, `openai` via `azure`.',
+    'JSON: providers that are reached other than through their own API, and the names of their models there (docs/models.md). `anthropic` may go via `bedrock`, with the AWS credentials of the platform and without a key, `openai` via `azure`.',
   ),
   bedrockUrl: setting(
     'PLATFORM_BEDROCK_URL',
@@ -259,12 +259,12 @@ export const CORE_SETTINGS = {
         .string()
         .default('')
         .transform((text) => listOf(text.toLowerCase())),
-    'Domains of the e-mail addresses that may sign in with it: `example.com,example.org`. By default any, of people who are invited or have an account.',
+    'Domains of the e-mail addresses that may sign in with it: `example.com,example.org`. By default all domains; users still need an invitation or an account.',
   ),
   models: setting(
     'PLATFORM_MODELS',
     () => z.string().optional(),
-    'A table of models of your own, over the built-in one: new models, prices and limits without a new release (docs/models.md). The address of a JSON file, `https://...`, or locally its path, on AWS an object, `s3://bucket/key`. Read at the first use, then hourly.',
+    'Your own table of models, which overrides the built-in one: new models, prices and limits without a new release (docs/models.md). The address of a JSON file, `https://...`, or locally its path, on AWS an object, `s3://bucket/key`. Read at the first use, then hourly.',
   ),
 } satisfies Settings;
 

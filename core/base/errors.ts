@@ -115,7 +115,7 @@ export function shownError(error: unknown, unexpected: string): PlatformError {
   if (!isHostBusy(error)) return new PlatformError('INTERNAL_ERROR', unexpected);
   return new PlatformError(
     'RATE_LIMITED',
-    `The platform has no room for this request at the moment: wait ${BUSY_WAIT_SECONDS} seconds and try again.`,
+    `The platform is too busy for this request at the moment: wait ${BUSY_WAIT_SECONDS} seconds and try again.`,
     { suggested_wait_time: BUSY_WAIT_SECONDS },
   );
 }

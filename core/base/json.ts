@@ -15,7 +15,7 @@ const MAX_JSON_DEPTH = 500;
  * number beyond 1.8e308 parses to Infinity, which cannot be written as JSON again.
  */
 export function jsonProblem(value: Json, levels: number = MAX_JSON_DEPTH): string | undefined {
-  if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number in it that is larger than 1.8e308';
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'contains a number larger than 1.8e308';
   if (typeof value !== 'object' || value === null) return undefined;
   if (levels === 0) return `is nested more than ${MAX_JSON_DEPTH} levels deep`;
   for (const member of Object.values(value)) {

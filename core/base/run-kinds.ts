@@ -40,7 +40,7 @@ const TRIGGER_ROWS = {
   agent: { startedBy: 'another run', isScheduled: false, runsAgent: true },
   replay: { startedBy: 'a replay of an earlier run', isScheduled: false, runsAgent: true },
   schedule: { startedBy: 'a schedule that was due', isScheduled: true, runsAgent: true },
-  manual: { startedBy: 'a schedule that somebody triggered', isScheduled: true, runsAgent: true },
+  manual: { startedBy: 'a schedule that was triggered manually', isScheduled: true, runsAgent: true },
   webhook: { startedBy: 'a webhook', isScheduled: true, runsAgent: true },
   service: { startedBy: "a request to the agent's service", isScheduled: false, runsAgent: true },
   install: { startedBy: 'an upload, to install dependencies', isScheduled: false, runsAgent: false },

@@ -147,5 +147,5 @@ function problemWith(name: string): string {
   const meant = ABBREVIATIONS[name.toUpperCase()];
   if (meant) return `"${shown}" is an abbreviation; name the place by its IANA identifier, such as ${meant}.`;
   const spelt = spellingOf(name);
-  return `"${shown}" is no IANA time zone${spelt ? `; it is written ${spelt}` : ', such as Europe/Berlin or UTC'}.`;
+  return `"${shown}" is not an IANA time zone${spelt ? `; it is written ${spelt}` : ', such as Europe/Berlin or UTC'}.`;
 }

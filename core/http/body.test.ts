@@ -75,7 +75,7 @@ describe('readJson', () => {
   test.each(['1e400', '{"a":[-1e999]}'])('refuses %s, which would be Infinity', async (body) => {
     await expect(readJson(json(body), LIMIT)).rejects.toMatchObject({
       code: 'INVALID_INPUT',
-      message: 'The body has a number in it that is larger than 1.8e308.',
+      message: 'The body contains a number larger than 1.8e308.',
     });
   });
 

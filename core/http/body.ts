@@ -85,7 +85,7 @@ export function parseJson(bytes: Uint8Array, what: string): Json {
     throw new PlatformError(
       'DOCUMENT_TOO_LARGE',
       `${what} has more than ${countText(MAX_VALUES)} values: members of objects, elements of arrays.`,
-      { hint: 'Send so much data as a file.' },
+      { hint: 'Send this much data as a file.' },
     );
   }
   let value: Json;

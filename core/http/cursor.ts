@@ -32,6 +32,6 @@ export function readCursor<Place>(
   }
   throw new PlatformError(
     'INVALID_INPUT',
-    'query.cursor: is no cursor of this listing; send `next_cursor` of the page before, with the same filters.',
+    'query.cursor: is not a cursor of this listing; send `next_cursor` of the previous page, with the same filters.',
   );
 }

@@ -8,6 +8,6 @@ export function directLimit(config: Pick<Config, 'maxDirectBodyBytes'>, limit: n
   const max = `${Math.floor(limit / 1024 ** 2)} MB`;
   return {
     bytes,
-    hint: `Upload what is larger, up to ${max}: POST /uploads answers how (docs/calls.md, Large files).`,
+    hint: `Upload larger data, up to ${max}, with POST /uploads (docs/calls.md, Large files).`,
   };
 }

@@ -9,7 +9,7 @@ import { requestIdOf } from './request-id.ts';
 export function errorEnvelope(error: unknown, requestUuid: string) {
   const { code, message, extra } = shownError(
     error,
-    'Something went wrong on our side. Try again; if it stays, report the request id.',
+    'Something went wrong on our side. Try again; if it persists, report the request id.',
   );
   return {
     status: httpStatusOf(code),

@@ -17,7 +17,7 @@ export const printableLine = (max: number) =>
     .string()
     .trim()
     .min(1, { error: 'must not be empty', abort: true })
-    .max(max, `must have at most ${max} characters`)
+    .max(max, `must be at most ${max} characters`)
     .regex(LINE, REFUSED)
     .refine((text) => text.isWellFormed(), REFUSED);
 

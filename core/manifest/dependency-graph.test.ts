@@ -123,7 +123,7 @@ describe('refused', () => {
       { 'a/b@v1': program(['a/c@v2']), 'a/c@v2': program(['acme/self@v4']) },
       'leads back to the agent itself: acme/self -> a/b@v1 -> a/c@v2 -> acme/self@v4',
     ],
-    ['a long chain', program(['a/n0@v1']), chain, 'leads to more dependencies than are accepted: at most 16 levels'],
+    ['a long chain', program(['a/n0@v1']), chain, 'leads to more dependencies than allowed: at most 16 levels'],
     ['too many', program(fan), wide, 'leads to more dependencies than are accepted'],
   ])('%s', async (_, own, published, message) => {
     const { errors, lookedUp } = await check(own, published);

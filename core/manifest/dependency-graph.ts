@@ -47,7 +47,7 @@ export async function checkDependencyGraph(
       const bounds = `${MAX_DEPTH} levels and ${MAX_VERSIONS} versions`;
       return [
         ...errors,
-        { field: level[0]!.field, message: `leads to more dependencies than are accepted: at most ${bounds}` },
+        { field: level[0]!.field, message: `leads to more dependencies than allowed: at most ${bounds}` },
       ];
     }
     const found = await Promise.all(

@@ -87,7 +87,7 @@ export function checkSkillFiles(
     errors.push({ field, message: `must be at most ${MAX_FILES}, but are ${sized.length}` });
   const total = sized.reduce((sum, { size }) => sum + size, 0);
   if (total > MAX_FILE_BYTES) {
-    errors.push({ field, message: `must have at most ${MAX_FILE_BYTES} bytes in all, but have ${total}` });
+    errors.push({ field, message: `must have at most ${MAX_FILE_BYTES} bytes in total, but have ${total}` });
   }
   return { files: sized, errors };
 }

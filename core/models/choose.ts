@@ -70,7 +70,7 @@ function wantedProvider(
     if (supported.includes(provider)) return provider;
     throw new PlatformError(
       'INVALID_INPUT',
-      `"llm_credentials.provider" is ${provider}; this agent may use ${allowed || 'no provider that there is here'}.`,
+      `"llm_credentials.provider" is ${provider}; this agent may use ${allowed || 'no provider that is available here'}.`,
     );
   }
   if (api_key) {
@@ -79,7 +79,7 @@ function wantedProvider(
     throw new PlatformError(
       'INVALID_INPUT',
       told === undefined
-        ? `"llm_credentials.provider" must say whose key "llm_credentials.api_key" is: one of ${allowed}.`
+        ? `"llm_credentials.provider" must name the provider of "llm_credentials.api_key": one of ${allowed}.`
         : `"llm_credentials.api_key" is a key of ${PROVIDERS[told].title}; this agent may use ${allowed}.`,
     );
   }
@@ -110,7 +110,7 @@ function keyRequired(providers: readonly LlmProvider[]): PlatformError {
   if (providers.length === 0)
     return new PlatformError(
       'LLM_KEY_REQUIRED',
-      'This agent runs on a local model server only, and there is none here.',
+      'This agent needs a local model server, but none is configured here.',
     );
   const names = either(providers.map((provider) => PROVIDERS[provider].title));
   return new PlatformError(
@@ -133,7 +133,7 @@ function modelFor(
   const model = asked ?? default_models[provider] ?? mappedModel(access, PROVIDERS[provider].defaultModel);
   if (PROVIDERS[provider].modelId.test(model)) return model;
   throw asked === undefined
-    ? new PlatformError('UNPROCESSABLE', `The agent's default_models.${provider} is no model id.`)
+    ? new PlatformError('UNPROCESSABLE', `The agent's default_models.${provider} is not a model id.`)
     : new PlatformError('INVALID_INPUT', '"llm_credentials.model" must be a model id: letters, digits and . _ : / @ -');
 }
 
@@ -145,7 +145,7 @@ function isNotReached(
   const names = Object.keys(access.setting?.models ?? {});
   return new PlatformError(
     isAsked ? 'INVALID_INPUT' : 'UNPROCESSABLE',
-    `${isAsked ? '"llm_credentials.model"' : `The agent's default_models.${provider}`} is ${model}, which the operator of this platform has not set up. There is ${either(names)}.`,
+    `${isAsked ? '"llm_credentials.model"' : `The agent's default_models.${provider}`} is ${model}, which the operator of this platform has not configured. Available: ${either(names)}.`,
     { hint: 'Name one of these models, or have the operator add it to PLATFORM_TRANSPORTS.' },
   );
 }

@@ -50,27 +50,27 @@ export function fileProblem(
     const { imageBytes = Number.POSITIVE_INFINITY, imagePixels } = limits;
     if (file.bytes.byteLength > imageBytes) {
       const size = sizeText(file.bytes.byteLength);
-      return tooLarge(`${shown} has ${size}; ${name} takes images of ${imageBytes / 1024 ** 2} MB at most.`);
+      return tooLarge(`${shown} has ${size}; ${name} accepts images of at most ${imageBytes / 1024 ** 2} MB.`);
     }
     const maxPixels = imagePixels?.[images.length > MANY_IMAGES ? 1 : 0] ?? Number.POSITIVE_INFINITY;
     const { width = 0, height = 0 } = file.size ?? {};
     if (Math.max(width, height) > maxPixels) {
       const reason = images.length > MANY_IMAGES ? ` in a request of more than ${MANY_IMAGES} images` : '';
       return tooLarge(
-        `${shown} has ${width}x${height} pixels; ${name} takes ${maxPixels} on each side at most${reason}.`,
+        `${shown} has ${width}x${height} pixels; ${name} accepts at most ${maxPixels} on each side${reason}.`,
       );
     }
   }
   const maxImages = limits.images?.[fits] ?? Number.POSITIVE_INFINITY;
   if (images.length > maxImages) {
-    return tooLarge(`There are ${images.length} images; ${name} takes ${maxImages} in a request of ${model} at most.`);
+    return tooLarge(`There are ${images.length} images; ${name} accepts at most ${maxImages} in a request of ${model}.`);
   }
   const maxPages = limits.pages?.[transport?.via === 'bedrock' ? 1 : fits] ?? Number.POSITIVE_INFINITY;
   const pages = files.reduce((sum, file) => sum + (file.pages ?? 0), 0);
   if (pages > maxPages) {
     const longest = files.reduce((most, file) => ((file.pages ?? 0) > (most.pages ?? 0) ? file : most));
     const list = `${shownName(longest.title)}${files.filter((file) => file.pages).length > 1 ? ' and the other PDFs have' : ' has'}`;
-    return tooLarge(`${list} ${pages} pages; ${name} takes ${maxPages} in a request of ${model} at most.`);
+    return tooLarge(`${list} ${pages} pages; ${name} accepts at most ${maxPages} in a request of ${model}.`);
   }
   return undefined;
 }

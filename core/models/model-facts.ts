@@ -46,7 +46,7 @@ export function parseModels(text: string): ModelFactsById {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new Error(`it is no JSON: ${(error as Error).message}`);
+    throw new Error(`it is not JSON: ${(error as Error).message}`);
   }
   const { data, error } = z.record(z.string(), factsSchema).safeParse(value);
   if (data !== undefined) {

@@ -63,12 +63,12 @@ export function fitSettings(
 ): FittedSettings {
   const warnings: string[] = [];
   const without = (name: SettingName, why = ''): undefined =>
-    void warnings.push(`${model} takes no ${name}${why}: it is left out.`);
+    void warnings.push(`${model} does not support ${name}${why}: it is omitted.`);
   const { unknownModels, ...support } = PROVIDERS[provider].settings;
   const fitted = effort && nearestEffort(effort, facts.effort ?? unknownModels.efforts);
   if (effort !== undefined && fitted === undefined && effort !== 'none') without('effort');
   if (fitted !== undefined && fitted !== effort) {
-    warnings.push(`${model} takes no effort "${effort}": it is asked with "${fitted}".`);
+    warnings.push(`${model} does not support effort "${effort}": "${fitted}" is used.`);
   }
   const takes = facts.temperature ?? unknownModels.temperature;
   const isTaken = takes === 'always' || (takes === 'without_thought' && fitted === 'none');

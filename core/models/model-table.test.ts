@@ -221,7 +221,7 @@ describe("an operator's table", () => {
 
   test.each([
     ['cannot be read', new Error('it answered 404'), 'it answered 404'],
-    ['is no JSON', '{', /^it is no JSON: /],
+    ['is no JSON', '{', /^it is not JSON: /],
     ['is a list', '[]', /^the table: /],
     ['has an unknown member', '{"mine-1": {"widow": 3}}', /^mine-1: .*widow/],
     ['has a negative price', JSON.stringify({ m: { price: [{ ...DEARER, input: -1 }] } }), /^m\.price\.0\.input: /],

@@ -92,7 +92,7 @@ export class LayeredModelTable implements ModelTable {
       this.#facts = facts;
     } catch (error) {
       const problem = (error as Error).message;
-      this.#options.log.warn('the table of models was not read: the last good one stays', { source: name, problem });
+      this.#options.log.warn('the table of models could not be read: the last good one stays in use', { source: name, problem });
     }
   }
 
@@ -101,7 +101,7 @@ export class LayeredModelTable implements ModelTable {
     const { models } = this.#unpriced;
     if (models.has(model) || models.size === MAX_UNPRICED) return;
     models.add(model);
-    this.#options.log.warn('no price is known of a model: its runs have no cost', { provider, model });
+    this.#options.log.warn('no price is known for a model: its runs have no cost', { provider, model });
   }
 }
 

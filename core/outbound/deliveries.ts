@@ -88,7 +88,7 @@ export async function tryDelivery(
     const claimed = await main.update(keyOf(delivery.id), { set: claim }, equals('tries', delivery.tries));
     if (!claimed.ok) return;
     if (delivery.tries >= MAX_TRIES) {
-      const problem = 'the platform stopped during its last try';
+      const problem = 'the platform stopped during its last attempt';
       return await conclude(deps, current, { ok: false, tries: delivery.tries, problem }, listener);
     }
     const result = await postDelivery(deps, delivery);

@@ -88,7 +88,7 @@ export class HttpOutbound implements Outbound, OutboundExchanges {
       let bytes = 0;
       for await (const chunk of answer) {
         bytes += (chunk as Buffer).length;
-        if (bytes > maxBytes) throw new OutboundFailure(`it answered more than ${maxBytes} bytes`, false);
+        if (bytes > maxBytes) throw new OutboundFailure(`its answer is longer than ${maxBytes} bytes`, false);
         chunks.push(chunk as Buffer);
       }
       return Buffer.concat(chunks).toString();

@@ -43,7 +43,7 @@ export function checkOutboundUrl(
  */
 export function readOutboundUrl(text: string, ownHosts: readonly string[]): OutboundUrl | { readonly problem: string } {
   if (text.length > MAX_LENGTH) {
-    return { problem: `the address has ${text.length} characters, at most ${MAX_LENGTH} may be` };
+    return { problem: `the address has ${text.length} characters, at most ${MAX_LENGTH} are allowed` };
   }
   // The parser would drop tabs and line ends, and read \ as /.
   const url = /[\s\\\p{Cc}]/u.test(text) ? null : URL.parse(text);
@@ -59,7 +59,7 @@ export function readOutboundUrl(text: string, ownHosts: readonly string[]): Outb
   }
   const port = url.port === '' ? (isPlain ? 80 : 443) : Number(url.port);
   if (!isOwn && port !== 443 && port < FIRST_FREE_PORT) {
-    return { problem: `port ${port} is not one for https: use 443, or one from ${FIRST_FREE_PORT} up` };
+    return { problem: `port ${port} is not allowed for https: use 443, or a port from ${FIRST_FREE_PORT} up` };
   }
   if (!isOwn && (isLocalName(host) || (isIP(host) && !isPublicAddress(host)))) {
     return { problem: `${host} is not an address of the public internet` };

@@ -14,6 +14,6 @@ export function toolServerUrlProblem(
   const read = readOutboundUrl(text, outboundHosts);
   if ('problem' in read) return read.problem;
   if (sandboxEgress === 'open') return undefined;
-  if (sandboxEgress === 'none') return 'agents connect to nothing on this platform';
+  if (sandboxEgress === 'none') return 'agents have no network access on this platform';
   return isOnHostList(read.host, sandboxEgress) ? undefined : `agents may not connect to ${read.host} on this platform`;
 }

@@ -235,7 +235,7 @@ function jsonText(name: string, value: Json | undefined): string {
   try {
     return JSON.stringify(value);
   } catch (error) {
-    throw new TableUsageError(`attribute "${name}" is no JSON: ${(error as Error).message}`);
+    throw new TableUsageError(`attribute "${name}" is not JSON: ${(error as Error).message}`);
   }
 }
 
@@ -291,7 +291,7 @@ function checkJson(name: string, root: unknown): void {
     }
     const prototype = typeof value === 'object' ? Object.getPrototypeOf(value) : undefined;
     if (prototype !== null && prototype !== Object.prototype) {
-      throw new TableUsageError(`attribute "${name}" holds what is no JSON: ${show(value)}`);
+      throw new TableUsageError(`attribute "${name}" holds a value that is not JSON: ${show(value)}`);
     }
     const members = value as { readonly [name: string]: unknown };
     for (const name of Object.keys(members)) if (members[name] !== undefined) left.push(members[name]);

@@ -108,7 +108,7 @@ async function complete({ main, log }: AuditDeps, { pk, sk }: Key, set: Partial<
   try {
     await main.update({ pk, sk }, { set }, exists());
   } catch (error) {
-    log.error('an entry of the audit log is not complete', { entry: sk, error: String(error) });
+    log.error('an audit log entry could not be completed', { entry: sk, error: String(error) });
   }
 }
 

@@ -8,7 +8,7 @@ export const auditRoutes = defineRoutes([
     operationId: 'listAuditEntries',
     method: 'GET',
     path: '/workspaces/{workspace_id}/audit',
-    summary: 'Who changed what in a workspace, the newest first',
+    summary: 'List the audit log of a workspace, newest first',
     fn: 'workspaces',
     auth: 'key',
     role: 'owner',
@@ -39,7 +39,7 @@ export const auditRoutes = defineRoutes([
             address: z.string().nullable().describe('IP address that the request came from. null: not known.'),
             outcome: z
               .enum(['done', 'refused', 'unknown'])
-              .describe('`unknown`: the platform died or failed meanwhile; the change may have been made.'),
+              .describe('`unknown`: the platform failed during the change, which may have been made.'),
             error_code: z.string().nullable(),
             request_id: z.string(),
           }),

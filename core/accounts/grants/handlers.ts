@@ -83,15 +83,15 @@ function checkGrantable({ workspace }: Caller, version: GrantableVersion, named:
   const agent = `${version.orgSlug}/${version.name}`;
   const refuse = (message: string) => new PlatformError('INVALID_INPUT', message);
   if (version.workspaceId === workspace.id) {
-    throw refuse(`${agent} belongs to this workspace: it gets what it declares, without a grant.`);
+    throw refuse(`${agent} belongs to this workspace and needs no grant.`);
   }
   if (version.definition.type === 'skill') {
     throw refuse(
-      `${agent} is a skill, which has the rights of the agent that it is given to: grant them to that agent.`,
+      `${agent} is a skill, which has the permissions of the agent that uses it: grant them to that agent.`,
     );
   }
   if (named !== 'all' && !version.runnable) {
-    throw refuse(`body.version: ${agent} ${named} has no code yet, or not all of it: grant it once it can run.`);
+    throw refuse(`body.version: ${agent} ${named} has no complete code yet: create the grant once it can run.`);
   }
 }
 
@@ -110,5 +110,5 @@ const etagOf = ({ revision }: Grant) => ({ etag: `"${revision}"` });
 const notFound = ({ workspace }: Caller, org: string, agent: string): PlatformError =>
   new PlatformError(
     'NOT_FOUND',
-    `The workspace "${workspace.slug}" grants nothing to an agent ${org}/${agent}.`.slice(0, 300),
+    `The workspace "${workspace.slug}" has no grant for the agent ${org}/${agent}.`.slice(0, 300),
   );

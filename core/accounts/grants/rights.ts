@@ -59,7 +59,7 @@ export async function checkScope(deps: Pick<Deps, 'main'>, agent: AgentCaller, s
   throw new PlatformError(
     'FORBIDDEN',
     `The workspace "${agent.workspace.slug}" has not granted its ${scope} to ${names}.`,
-    { hint: `An owner of the workspace grants it: ${requests.join('; ')}` },
+    { hint: `An owner of the workspace can grant it: ${requests.join('; ')}` },
   );
 }
 

@@ -33,7 +33,7 @@ export const grantRoutes = defineRoutes([
     operationId: 'listGrants',
     method: 'GET',
     path: GRANTS,
-    summary: 'List what the workspace grants to agents of other workspaces',
+    summary: 'List the grants of the workspace to agents of other workspaces',
     response: { 200: z.object({ grants: z.array(grant) }) },
   },
   {
@@ -41,7 +41,7 @@ export const grantRoutes = defineRoutes([
     operationId: 'getGrant',
     method: 'GET',
     path: GRANT,
-    summary: 'Show what an agent of another workspace is granted',
+    summary: 'Show the grant of an agent of another workspace',
     response: { 200: one },
     errors: ['NOT_FOUND'],
   },
@@ -52,14 +52,14 @@ export const grantRoutes = defineRoutes([
     method: 'PUT',
     path: GRANT,
     summary:
-      'Grant secrets and parts of the workspace to an agent of another workspace, in place of what it was granted',
+      'Grant secrets and parts of the workspace to an agent of another workspace, replacing its present grant',
     request: {
       headers,
       body: z.strictObject({
         version: z
           .string()
-          .regex(/^(v[1-9]\d{0,4}|all)$/, 'must be a version such as "v1", or "all" for those to come, too')
-          .describe('`v1` for that version, or `all` for those to come, too.'),
+          .regex(/^(v[1-9]\d{0,4}|all)$/, 'must be a version such as "v1", or "all" to include future versions')
+          .describe('`v1` for that version, or `all` to include future versions.'),
         secrets: z
           .array(
             z
@@ -81,7 +81,7 @@ export const grantRoutes = defineRoutes([
     operationId: 'deleteGrant',
     method: 'DELETE',
     path: GRANT,
-    summary: 'Take back what an agent of another workspace was granted',
+    summary: 'Revoke the grant of an agent of another workspace',
     request: { headers },
     response: { 200: z.object({ deleted: z.literal(true) }) },
     errors: ['NOT_FOUND', 'CONFLICT'],

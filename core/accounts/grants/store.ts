@@ -95,10 +95,10 @@ const grantKey = (workspaceId: string, agentWorkspaceId: string, name: string) =
 
 function checkRevision(agent: string, grant: Grant | undefined, expected: string | undefined): void {
   if (expected === undefined || expected === grant?.revision) return;
-  const is = grant === undefined ? 'does not exist any more' : `has the revision ${grant.revision}`;
+  const is = grant === undefined ? 'no longer exists' : `has the revision ${grant.revision}`;
   throw new PlatformError(
     'CONFLICT',
-    `The grant of ${agent} ${is}, not ${expected}: read it again, and write what follows from that.`,
+    `The grant of ${agent} ${is}, but the request expects ${expected}: read the grant again and repeat the change.`,
   );
 }
 

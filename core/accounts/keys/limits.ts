@@ -10,14 +10,14 @@ export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace
   const { scope = 'manage', workspaceId } = limits;
   const needed = keyScopeOf(row);
   if (KEY_SCOPES.indexOf(scope) < KEY_SCOPES.indexOf(needed)) {
-    throw new PlatformError('FORBIDDEN', `This API key has the scope "${scope}", but this needs "${needed}".`);
+    throw new PlatformError('FORBIDDEN', `This API key has the scope "${scope}", but this request needs "${needed}".`);
   }
   if (workspaceId === undefined) return;
   if (row.ofUser) {
-    throw new PlatformError('FORBIDDEN', 'This API key is good for one workspace only, and this is about its user.');
+    throw new PlatformError('FORBIDDEN', 'This API key is limited to one workspace, but this request concerns its user.');
   }
   if (wantedWorkspace !== undefined && wantedWorkspace !== workspaceId) {
-    throw new PlatformError('FORBIDDEN', `This API key is good for the workspace with the id "${workspaceId}" only.`);
+    throw new PlatformError('FORBIDDEN', `This API key is limited to the workspace with the id "${workspaceId}".`);
   }
 }
 
@@ -28,13 +28,13 @@ export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace
 export function limitsForNewKey({ limits: own = {} }: Caller, asked: KeyLimits, now: number): KeyLimits {
   const { workspaceId = own.workspaceId, expiresAt = own.expiresAt } = asked;
   if (own.workspaceId !== undefined && workspaceId !== own.workspaceId) {
-    throw new PlatformError('FORBIDDEN', 'body.workspace_id: your own API key is good for another workspace only.');
+    throw new PlatformError('FORBIDDEN', 'body.workspace_id: your own API key is limited to another workspace.');
   }
   if (expiresAt !== undefined && Date.parse(expiresAt) <= now) {
-    throw new PlatformError('INVALID_INPUT', `body.expires_at: ${expiresAt} is over: send a time to come.`);
+    throw new PlatformError('INVALID_INPUT', `body.expires_at: ${expiresAt} is in the past: send a time in the future.`);
   }
   if (own.expiresAt !== undefined && expiresAt! > own.expiresAt) {
-    throw new PlatformError('FORBIDDEN', `body.expires_at: your own API key expires before, at ${own.expiresAt}.`);
+    throw new PlatformError('FORBIDDEN', `body.expires_at: your own API key expires earlier, at ${own.expiresAt}.`);
   }
   return { scope: asked.scope, workspaceId, expiresAt };
 }

@@ -94,7 +94,7 @@ export function checkUsable({ clock }: Pick<Deps, 'clock'>, key: ApiKey | undefi
   if (key === undefined) throw new PlatformError('UNAUTHORIZED', 'The API key is not valid, or it was revoked.');
   const expiresAt = key.limits?.expiresAt;
   if (expiresAt !== undefined && Date.parse(expiresAt) <= clock.now()) {
-    throw new PlatformError('UNAUTHORIZED', `The API key expired at ${expiresAt}: make another.`);
+    throw new PlatformError('UNAUTHORIZED', `The API key expired at ${expiresAt}: create another.`);
   }
 }
 

@@ -41,7 +41,7 @@ export class AddressLimits {
       this.#exhausted.set(client, resetAt);
     }
     throw limitError(
-      `Your address has sent its ${limit} requests a minute without a valid API key.`,
+      `Your address has reached the limit of ${limit} requests per minute without a valid API key.`,
       rateLimitOf(limit, limit, resetAt),
       now,
     );

@@ -97,7 +97,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   const left = (used: number) => rateLimitOf(limit, used, endOfDay(now));
   const usedUp = () =>
     limitError(
-      `The workspace "${workspace.slug}" has used up its ${limit} ${CLASS_NAMES[callClass]} a day (plan "${plan.name}").`,
+      `The workspace "${workspace.slug}" has used up its ${limit} ${CLASS_NAMES[callClass]} per day (plan "${plan.name}").`,
       left(limit),
       now,
     );
@@ -160,7 +160,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     if (ok) return admission(taking, items[taking]!, used + 1);
   }
   throw limitError(
-    `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls under way, the maximum of its plan "${plan.name}".`,
+    `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls in progress, the maximum of its plan "${plan.name}".`,
     left(used),
     now,
     1,

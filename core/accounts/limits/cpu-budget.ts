@@ -49,10 +49,10 @@ function withoutTime(deps: TimeDeps, workspace: TimeOwner, { left }: Account): P
   const wait = Math.max(1, Math.ceil(-left / (plan.validation_ms_per_minute / 60)));
   return new PlatformError(
     'RATE_LIMITED',
-    `The workspace "${workspace.slug}" has used up its time for checks of schemas, manifests, bundles and refused calls: ${plan.validation_ms_per_minute} ms a minute (plan "${plan.name}").`,
+    `The workspace "${workspace.slug}" has used up its time for checks of schemas, manifests, bundles and refused calls: ${plan.validation_ms_per_minute} ms per minute (plan "${plan.name}").`,
     {
       suggested_wait_time: wait,
-      hint: 'Simpler schemas and patterns take less of it, and each refused call takes some: correct what is refused before you send it again.',
+      hint: 'Simplify schemas and patterns, and correct refused calls before you repeat them: each takes some of this time.',
     },
   );
 }

@@ -38,7 +38,7 @@ export async function beginInstallation(
     if (running.length >= plan.concurrent_installs) {
       throw new PlatformError(
         'RATE_LIMITED',
-        `The workspace "${workspace.slug}" has ${running.length} installations of dependencies under way, the maximum of its plan "${plan.name}" (concurrent_installs). Nothing was stored: upload again when one has ended.`,
+        `The workspace "${workspace.slug}" has ${running.length} installations of dependencies in progress, the maximum of its plan "${plan.name}" (concurrent_installs). Nothing was stored: upload again when one has ended.`,
         { suggested_wait_time: WAIT_SECONDS },
       );
     }

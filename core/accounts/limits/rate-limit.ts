@@ -38,7 +38,7 @@ export function limitError(message: string, rateLimit: RateLimit, now: number, w
   const { resetAt } = rateLimit;
   const error =
     waitSeconds === undefined
-      ? new PlatformError('RATE_LIMITED', `${message} The count starts again at ${isoTime(resetAt)}.`, {
+      ? new PlatformError('RATE_LIMITED', `${message} The limit resets at ${isoTime(resetAt)}.`, {
           suggested_wait_time: Math.max(1, Math.ceil((resetAt - now) / 1000)),
         })
       : new PlatformError('RATE_LIMITED', message, { suggested_wait_time: waitSeconds });

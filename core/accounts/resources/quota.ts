@@ -11,7 +11,7 @@ export type UseReader = (workspaceId: string) => Promise<Use>;
 export type QuotaName = 'agent_bytes' | 'agent_versions' | 'upload_bytes' | 'workspaces';
 
 const DELETE_VERSIONS =
-  'Delete versions that you do not need: they count until they are removed for good, 30 days later. Or ask the operator for a larger plan.';
+  'Delete versions that you do not need; they count until they are purged 30 days later. Or ask the operator for a larger plan.';
 const QUOTAS: Record<QuotaName, { readonly holder: string; readonly what: string; readonly fix: string }> = {
   agent_bytes: {
     holder: 'The workspace',
@@ -22,12 +22,12 @@ const QUOTAS: Record<QuotaName, { readonly holder: string; readonly what: string
   upload_bytes: {
     holder: 'The workspace',
     what: 'of uploads that have not expired',
-    fix: 'A form counts with the size that it allows until it expires, an hour after POST /uploads.',
+    fix: 'An upload form counts with its maximum size until it expires, an hour after POST /uploads.',
   },
   workspaces: {
     holder: 'You',
     what: 'workspaces that you created',
-    fix: 'Use a workspace that you have, or ask the operator for a larger plan of your personal workspace.',
+    fix: 'Use an existing workspace, or ask the operator for a larger plan of your personal workspace.',
   },
 };
 

@@ -7,7 +7,7 @@ export const resourceRoutes = defineRoutes([
     operationId: 'getLimits',
     method: 'GET',
     path: '/workspaces/{workspace_id}/limits',
-    summary: 'Show every limit of the workspace and what is used of it',
+    summary: 'Show all limits of the workspace and their usage',
     fn: 'workspaces',
     auth: 'key',
     response: {

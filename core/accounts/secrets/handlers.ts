@@ -46,7 +46,7 @@ export const secretHandlers = (
 
     async createSecret({ caller, body }) {
       if (await storeOf(caller).find(body.name)) {
-        throw new PlatformError('CONFLICT', `The secret "${body.name}" exists already: replace it with PUT or PATCH.`);
+        throw new PlatformError('CONFLICT', `The secret "${body.name}" already exists: replace it with PUT or PATCH.`);
       }
       const { secret } = await put(caller, body);
       return { status: 201, body: { secret } };
@@ -74,5 +74,5 @@ export const secretHandlers = (
 
 function refuseWhenFull(error: unknown): never {
   if (!hasCode(error, 'VAULT_FULL')) throw error;
-  throw new PlatformError('DOCUMENT_TOO_LARGE', 'The secrets of a workspace may hold 64 KB in all: delete some first.');
+  throw new PlatformError('DOCUMENT_TOO_LARGE', 'The secrets of a workspace may have at most 64 KB in total: delete some first.');
 }

@@ -14,13 +14,13 @@ const secret = z.object({
 
 const name = z
   .string()
-  .max(128, 'must have at most 128 characters')
+  .max(128, 'must be at most 128 characters')
   .regex(/^[A-Z][A-Z0-9_]*$/, 'must be upper-case letters, digits and underscores, beginning with a letter');
 // Messages must not repeat a refused value.
 const value = z
   .string('must be a string')
   .min(1, 'must not be empty')
-  .refine((text) => Buffer.byteLength(text) <= 8192, 'must have at most 8,192 bytes');
+  .refine((text) => Buffer.byteLength(text) <= 8192, 'must be at most 8,192 bytes');
 const description = z.string().max(500).nullable().optional();
 /** Clients may send `secret_type`; it is ignored, as the type follows from the name. */
 const newSecret = z.object({ name, value, description, secret_type: z.enum(['custom', 'llm_key']).optional() });

@@ -73,8 +73,8 @@ export async function agree(deps: CliDeps, state: string, request: CliRequest, k
 }
 
 export const goneRequest = (): PlatformError =>
-  new PlatformError('NOT_FOUND', 'This sign-in was answered already, or is too old.', {
-    hint: 'Say `platform login` once more.',
+  new PlatformError('NOT_FOUND', 'This sign-in was already answered or has expired.', {
+    hint: 'Run `platform login` again.',
   });
 
 /** Returns the only workspace that the new key is for. */
@@ -86,7 +86,7 @@ async function workspaceFor(deps: CliDeps, { workspace }: CliRequest, key: ApiKe
   if (found !== undefined && (own === undefined || own === found.id)) return found;
   throw new PlatformError(
     'FORBIDDEN',
-    `You are not a member of a workspace "${workspace}", or your key is not good for it.`,
+    `You are not a member of the workspace "${workspace}", or your key has no access to it.`,
   );
 }
 
@@ -101,7 +101,7 @@ export async function exchange(
 ) {
   const content = await consumeToken(deps, 'CLITOKEN', token);
   if (content === undefined) {
-    throw new PlatformError('UNAUTHORIZED', 'The code is wrong, was used before, or is too old: sign in again.');
+    throw new PlatformError('UNAUTHORIZED', 'The code is wrong, already used or expired: sign in again.');
   }
   const challenge = content.code_challenge as string | undefined;
   if (challenge !== undefined && hash('sha256', verifier ?? '', 'base64url') !== challenge) {

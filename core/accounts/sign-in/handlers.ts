@@ -86,7 +86,7 @@ function sessionHandlers(deps: SignInDeps): Omit<SignInHandlers, PageOperation> 
 
     async createSignInCode({ caller, body: { show, id } }) {
       if ((show === undefined) !== (id === undefined)) {
-        throw new PlatformError('INVALID_INPUT', 'body: give both show and id, or none of them.');
+        throw new PlatformError('INVALID_INPUT', 'body: give both show and id, or neither.');
       }
       const key = await findKeyOf(deps, caller.userId, caller.keyId);
       checkUsable(deps, key);
@@ -283,7 +283,7 @@ async function sessionOf(deps: SignInDeps, headers: RequestHeaders): Promise<Ses
 /** Returns a user's key. Throws UNAUTHORIZED, and FORBIDDEN for keys of agents, which cannot sign in. */
 async function byKey(deps: SignInDeps, presented: string): Promise<ApiKey> {
   if (isServiceKey(presented)) {
-    throw new PlatformError('FORBIDDEN', 'Service keys of agents sign nobody in; use the API key of a user.');
+    throw new PlatformError('FORBIDDEN', 'Service keys of agents cannot sign in; use the API key of a user.');
   }
   const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
   checkUsable(deps, key);
@@ -293,7 +293,7 @@ async function byKey(deps: SignInDeps, presented: string): Promise<ApiKey> {
 async function byCode(deps: SignInDeps, code: string): Promise<{ key: ApiKey; to?: string }> {
   const taken = await takeCode(deps, code);
   if (taken === undefined) {
-    throw new PlatformError('UNAUTHORIZED', 'The code is wrong, was used before, or is too old: make another.');
+    throw new PlatformError('UNAUTHORIZED', 'The code is wrong, already used or expired: create another.');
   }
   checkUsable(deps, taken.key);
   return taken;

@@ -64,7 +64,7 @@ const problemLine = (problem: string | undefined): string =>
 
 export const errorPage = (message: string, hint?: string): Uint8Array =>
   page(
-    'This did not work',
+    'Something went wrong',
     `<p role="alert">${escaped(message)}</p>${hint === undefined ? '' : `<p class="soft">${escaped(hint)}</p>`}`,
   );
 
@@ -130,7 +130,7 @@ export const signedInPage = (email: string, expiresAt: string): Uint8Array =>
 export const goOnPage = (url: string): Uint8Array =>
   page(
     'You are signed in',
-    `<p><a href="${escaped(url)}">Go on</a>, if this page stays.</p>`,
+    `<p><a href="${escaped(url)}">Continue</a> if you are not redirected.</p>`,
     `<meta http-equiv="refresh" content="0; url=${escaped(url)}">\n`,
   );
 
@@ -148,7 +148,7 @@ export interface JoinedPage {
 export const joinedPage = ({ provider, email, createdAt, keys, url }: JoinedPage): Uint8Array =>
   page(
     'You are signed in',
-    `<p>${escaped(provider)} now opens the account of ${escaped(email)}, which was made on <time datetime="${createdAt}">${inWords(createdAt)}</time>.</p>
+    `<p>${escaped(provider)} now opens the account of ${escaped(email)}, which was created on <time datetime="${createdAt}">${inWords(createdAt)}</time>.</p>
 <p class="warn">It has ${keys.length === 1 ? 'an API key' : `${keys.length} API keys`} from before. Who has one can act as you: revoke what is not yours.</p>
 <dl>${keys.map(({ name, prefix, lastUsedAt }) => `<dt><code>${escaped(prefix)}…</code></dt><dd>${escaped(name)}, ${lastUsedAt === null ? 'never used' : `last used on ${inWords(lastUsedAt)}`}</dd>`).join('')}</dl>
 <p><a class="button" href="${escaped(url)}">Go on</a></p>`,
@@ -171,10 +171,10 @@ export function cliPage({ action, state, request, address, provider, session, pr
   const { clientName, workspace, createdAt, address: from } = request;
   const isElsewhere = from !== undefined && address !== undefined && from !== address;
   const rows = [
-    ['Asks', `${escaped(clientName ?? 'A command line')} <span class="soft">(as it says)</span>`],
+    ['Asks', `${escaped(clientName ?? 'A command line')} <span class="soft">(unverified)</span>`],
     ['From', `${escaped(from ?? 'an unknown address')}, <time datetime="${createdAt}">${inWords(createdAt)}</time>`],
     ['For', workspace === undefined ? 'all workspaces of your key' : `the workspace ${escaped(workspace)} only`],
-    ['Gets', 'an API key of yours, which may do what the key here may do'],
+    ['Gets', 'an API key of yours, with the rights of the key used here'],
   ].map(([term, text]) => `<dt>${term}</dt><dd>${text}</dd>`);
   const proof =
     session === undefined
@@ -184,9 +184,9 @@ export function cliPage({ action, state, request, address, provider, session, pr
 <input type="hidden" name="form_token" value="${escaped(session.formToken)}">`;
   return page(
     'Sign a command line in?',
-    `${problemLine(problem)}<p>Agree only if you began this yourself, just now.</p>
+    `${problemLine(problem)}<p>Agree only if you started this yourself, just now.</p>
 <dl>${rows.join('')}</dl>
-${session === undefined ? providerLine(provider) : ''}${isElsewhere ? `<p class="warn">It asks from another address than yours, which is ${escaped(address)}. Is it your machine?</p>` : ''}
+${session === undefined ? providerLine(provider) : ''}${isElsewhere ? `<p class="warn">The request came from a different address than yours, ${escaped(address)}. Is it your machine?</p>` : ''}
 <form method="post" action="${escaped(action)}">
 <input type="hidden" name="state" value="${escaped(state)}">
 ${proof}
@@ -199,7 +199,7 @@ ${proof}
 export const backToCliPage = (agreed: boolean, url: string): Uint8Array =>
   page(
     agreed ? 'Agreed' : 'Refused',
-    `<p>${agreed ? 'Go back to the terminal.' : 'Nothing was signed in.'} <a href="${escaped(url)}">Go on</a>, if this page stays.</p>`,
+    `<p>${agreed ? 'Go back to the terminal.' : 'Nothing was signed in.'} <a href="${escaped(url)}">Continue</a> if you are not redirected.</p>`,
     `<meta http-equiv="refresh" content="0; url=${escaped(url)}">\n`,
   );
 

@@ -40,7 +40,7 @@ export async function bootstrap(deps: Deps): Promise<string | undefined> {
  */
 export async function createOwnerKey(deps: Deps, name: string): Promise<{ key: string; revoke: () => Promise<void> }> {
   const owner = await deps.main.get(OWNER);
-  if (owner === undefined) throw new Error('The platform was not set up yet: start it once.');
+  if (owner === undefined) throw new Error('The platform is not set up yet: start it once.');
   const userId = owner.user_id as string;
   const personalWorkspace = await findPersonalWorkspace(deps, userId);
   const { key, record, operations } = newApiKey(deps, { userId, personalWorkspace }, name);

@@ -5,4 +5,4 @@ const MAX_LENGTH = 254;
 
 export const emailAddress = z
   .email('must be an e-mail address')
-  .max(MAX_LENGTH, `must have at most ${MAX_LENGTH} characters`);
+  .max(MAX_LENGTH, `must be at most ${MAX_LENGTH} characters`);

@@ -143,7 +143,7 @@ function inviteHandlers(deps: WorkspaceDeps): Pick<WorkspaceHandlers, InviteOper
     const { workspace } = caller;
     const members = await listMemberRecords(deps, workspace.id);
     if (members.some(({ email }) => email?.toLowerCase() === body.email.toLowerCase())) {
-      throw new PlatformError('INVALID_INPUT', `body.email: ${body.email} is a member of "${workspace.slug}" already.`);
+      throw new PlatformError('INVALID_INPUT', `body.email: ${body.email} is already a member of "${workspace.slug}".`);
     }
     const { invite, token } = await createInvite(deps, workspace.id, body);
     const { baseUrl = deps.gatewayUrl, dashboardUrl = baseUrl } = deps.config;

@@ -185,7 +185,7 @@ export async function joinAsNewUser(
     ]);
     if (joined) return { invite, user: { id: userId, email, display_name: displayName }, personalWorkspace };
   }
-  throw new PlatformError('CONFLICT', 'No slug for your personal workspace was free: try again.');
+  throw new PlatformError('CONFLICT', 'No slug is free for your personal workspace: try again.');
 }
 
 const fromItem = (item: Item): Invite => ({

@@ -51,7 +51,7 @@ export async function addMember(
     const result = await deps.main.transact([{ op: 'put', item, condition: absent() }, ...alongside, ...owners]);
     if (result.ok) return true;
     if (result.failed.includes(0)) {
-      throw new PlatformError('CONFLICT', `You are a member of the workspace "${workspace.slug}" already.`);
+      throw new PlatformError('CONFLICT', `You are already a member of the workspace "${workspace.slug}".`);
     }
     return result.failed.some((position) => position <= alongside.length) ? false : undefined;
   });
@@ -94,7 +94,7 @@ async function changeMember(
     if (before === 'owner' && (await findUser(deps, userId))?.personalWorkspaceId === workspace.id) {
       throw new PlatformError(
         'CONFLICT',
-        `"${workspace.slug}" is the personal workspace of this user, who stays its owner.`,
+        `"${workspace.slug}" is the personal workspace of this user, who must remain its owner.`,
       );
     }
     const condition = equals('role', before);
@@ -116,7 +116,7 @@ async function ownersChange(deps: MemberDeps, workspaceId: string, growth: -1 | 
   const counted = (await deps.main.get(key))?.owners as number | undefined;
   const owners = (counted ?? (await countOwners(deps, workspaceId))) + growth;
   if (owners < 1) {
-    throw new PlatformError('CONFLICT', 'A workspace keeps at least one owner: make another member an owner first.');
+    throw new PlatformError('CONFLICT', 'A workspace must have at least one owner: make another member an owner first.');
   }
   // Records of version 0.1.0 do not count owners.
   const condition = counted === undefined ? absent('owners') : equals('owners', counted);

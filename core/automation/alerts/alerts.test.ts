@@ -241,7 +241,7 @@ describe('an alert', () => {
       await sweepDeliveries(dead, deliveryListeners(dead));
     }
     expect(await timeline()).toEqual([
-      ['alert_failed', 'Alert not sent, after 3 tries: the platform stopped during its last try.'],
+      ['alert_failed', 'Alert not sent, after 3 tries: the platform stopped during its last attempt.'],
     ]);
   });
 

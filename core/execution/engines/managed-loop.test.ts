@@ -875,7 +875,7 @@ withSandbox(`tools in a sandbox${problem === undefined ? '' : ` cannot work here
         `<${x}><${x}><${x}>${JSON.stringify({ x })}`,
       ]);
       const [results] = await textsOf([call('unsafe', { x: 'a; id' })], {}, { custom_tools });
-      expect(results).toMatch(/^\[ERROR\] the tool takes only a number or a boolean as "x"/);
+      expect(results).toMatch(/^\[ERROR\] the tool accepts only a number or a boolean as "x"/);
     });
 
     test('get their own parameters when several run in one turn', async () => {

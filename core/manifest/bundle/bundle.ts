@@ -131,7 +131,7 @@ async function* contentOf(file: ZipMember, state: { ended: boolean }): AsyncGene
   if (size !== file.size) {
     throw refusedEntry(file.path, `which expands to ${size} bytes, but declares ${file.size}`);
   }
-  if (checksum !== file.crc) throw refusedEntry(file.path, 'whose checksum is wrong: it was damaged on its way');
+  if (checksum !== file.crc) throw refusedEntry(file.path, 'whose checksum is wrong: it was damaged in transit');
   state.ended = true;
 }
 
@@ -161,7 +161,7 @@ async function readDirectory(zip: Buffer): Promise<{ files: ZipMember[]; folders
     return await readEntries(archive, zip);
   } catch (error) {
     if (isPlatformError(error)) throw error;
-    throw refused(`is not a sound zip archive, or was cut short (${(error as Error).message})`);
+    throw refused(`is not a valid zip archive, or is truncated (${(error as Error).message})`);
   }
 }
 
@@ -281,6 +281,6 @@ function checkExtents(extents: { path: string; start: number; end: number }[], d
 function checkEndOfDirectory(zip: Buffer, cursor: number): void {
   const signature = cursor + 4 <= zip.byteLength ? zip.readUInt32LE(cursor) : 0;
   if (signature !== 0x06054b50 && signature !== 0x06064b50) {
-    throw refused('is not a sound zip archive: its directory has more entries than it declares');
+    throw refused('is not a valid zip archive: its directory has more entries than it declares');
   }
 }

@@ -32,7 +32,7 @@ export async function checkDependencies(
 }
 
 const BOTH =
-  'Only the dependencies of requirements.txt are installed, although pyproject.toml names dependencies, too: delete one of both.';
+  'Only the dependencies of requirements.txt are installed, although pyproject.toml also declares dependencies: delete one of the two.';
 
 /** Errors in an unused project file do not matter. */
 async function unusedProject(bundle: BundleReport): Promise<PythonProject | undefined> {

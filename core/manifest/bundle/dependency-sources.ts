@@ -141,7 +141,7 @@ export class DependencySources {
     // The message contains neither path nor user name, because both may hold a credential.
     throw refused(
       place,
-      `names ${url === undefined ? 'an address' : `an address of ${quote(url.host)}`}, which is no package registry of this platform`,
+      `names ${url === undefined ? 'an address' : `an address of ${quote(url.host)}`}, which is not a package registry of this platform`,
       FIX,
     );
   }
@@ -161,7 +161,7 @@ const refused = (place: Place, why: string, fix: string): PlatformError =>
   new PlatformError('INVALID_INPUT', `${place()}: ${why}.`, { hint: fix });
 
 const repository = (place: Place): PlatformError =>
-  refused(place, 'names a repository of version control, and dependencies come from package registries only', FIX);
+  refused(place, 'names a version control repository, but dependencies must come from package registries', FIX);
 
 /** Yields lines as pip reads them: joined after a backslash, without comments and empty lines. */
 function* logicalLines(text: string): Generator<{ readonly number: number; readonly line: string }> {

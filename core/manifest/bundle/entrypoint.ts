@@ -104,7 +104,7 @@ function onlyFolder(paths: ReadonlySet<string>): string | undefined {
 function zippedFolderHint(paths: ReadonlySet<string>): string {
   const folder = onlyFolder(paths);
   if (folder === undefined) return '';
-  return ` The bundle has everything in the folder ${quote(folder)}: did you zip the folder? Zip what is in it instead, or name a file in it with x-entrypoint.`;
+  return ` The bundle has everything in the folder ${quote(folder)}: did you zip the folder? Zip its contents instead, or name a file in it with x-entrypoint.`;
 }
 
 /**
@@ -118,7 +118,7 @@ export function zippedFolderWarning(bundle: Pick<BundleReport, 'files'>, definit
   const words = (ownCommand(definition) ?? '').split(/[\s"';&|<>()]+/).map((word) => word.replace(/^\.\//, ''));
   const missing = words.find((word) => !paths.has(word) && paths.has(`${folder}/${word}`));
   if (missing === undefined) return undefined;
-  return `The command names ${quote(missing)}, which is not at the root of the bundle but in the folder ${quote(folder)}, with everything else: did you zip the folder? Zip what is in it instead, or let the command name "${folder}/${missing}".`;
+  return `The command names ${quote(missing)}, which is not at the root of the bundle but in the folder ${quote(folder)}, with everything else: did you zip the folder? Zip its contents instead, or let the command name "${folder}/${missing}".`;
 }
 
 /**

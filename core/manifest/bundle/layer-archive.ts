@@ -27,7 +27,7 @@ export async function readLayer(
     return reader.size;
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code?.startsWith('Z_')) throw new LayerError(`its archive is damaged or was cut short (${message})`);
+    if (code?.startsWith('Z_')) throw new LayerError(`its archive is damaged or truncated (${message})`);
     throw error;
   } finally {
     gunzip.destroy();

@@ -87,7 +87,7 @@ export class LayerReader {
   *take(chunk: Buffer, compressedBytes: number): Generator<Uint8Array> {
     this.#read += chunk.length;
     if (this.#read > RATIO_COUNTS_FROM_BYTES && this.#read > compressedBytes * MAX_RATIO) {
-      throw new LayerError(`they are compressed to less than a ${MAX_RATIO}th: such content is no package`);
+      throw new LayerError(`they are compressed to less than a ${MAX_RATIO}th: packages do not compress that well`);
     }
     let rest = chunk;
     while (rest.length > 0 && !this.#isAtEnd) {
@@ -117,7 +117,7 @@ export class LayerReader {
   }
 
   *end(): Generator<Uint8Array> {
-    if (!this.#isAtEnd) throw new LayerError('their archive was cut short');
+    if (!this.#isAtEnd) throw new LayerError('their archive is truncated');
     yield Buffer.alloc(2 * BLOCK_BYTES);
   }
 
@@ -140,7 +140,7 @@ export class LayerReader {
     const size = octalAt(block, FIELD.size, 12);
     const sum = octalAt(block, FIELD.checksum, 8);
     if (sum !== checksumOf(block) || block.toString('latin1', FIELD.magic, FIELD.magic + 5) !== 'ustar') {
-      throw new LayerError('their archive is damaged: it has a header that is none');
+      throw new LayerError('their archive is damaged: it has an invalid header');
     }
     if (size === undefined) throw refused(textAt(block, 0, NAME_BYTES), 'whose size cannot be read');
     if (type === LONG_PATH || type === LONG_TARGET) {
@@ -154,7 +154,7 @@ export class LayerReader {
     this.#longTarget = undefined;
     yield* this.#add(member);
     if (member.type === 'file') this.#expect(member.size);
-    else if (size > 0) throw refused(member.path, 'which is no file but has content');
+    else if (size > 0) throw refused(member.path, 'which is not a file but has content');
   }
 
   #expect(size: number): void {
@@ -168,7 +168,7 @@ export class LayerReader {
     const name = textAt(block, 0, NAME_BYTES);
     const path = (this.#longPath ?? (prefix === '' ? name : `${prefix}/${name}`)).replace(/^(\.\/+)+/, '');
     if (type === undefined) {
-      throw refused(path, 'which is no plain file, folder or link: a device, or a named pipe');
+      throw refused(path, 'which is not a plain file, folder or link: a device, or a named pipe');
     }
     return {
       path: path.endsWith('/') ? path.slice(0, -1) : path,

@@ -28,11 +28,11 @@ export async function readPythonProject(text: string): Promise<PythonProject> {
   const file = await parseToml(text);
   const project = isObject(file.project) ? file.project : {};
   const { dependencies = [], dynamic } = project;
-  if (!Array.isArray(dependencies)) throw refused('has project.dependencies that are no array of texts');
+  if (!Array.isArray(dependencies)) throw refused('has project.dependencies that are not an array of texts');
   const wrong = dependencies.findIndex((each) => typeof each !== 'string' || !REQUIREMENT.test(each));
   if (wrong >= 0) {
     throw refused(
-      `has ${show(dependencies[wrong])} as project.dependencies[${wrong}], which is no requirement such as "requests>=2"`,
+      `has ${show(dependencies[wrong])} as project.dependencies[${wrong}], which is not a requirement such as "requests>=2"`,
     );
   }
   const warning = Array.isArray(dynamic) && dynamic.includes('dependencies') ? DYNAMIC : poetryWarning(file, project);

@@ -19,12 +19,12 @@ const SHAPE = {
   max_cost_usd: z
     .number('must be a number of US dollars')
     .min(0, 'must not be negative')
-    .describe('What the run may cost, in US dollars.')
+    .describe('Maximum cost of the run, in US dollars.')
     .optional(),
   max_seconds: z
     .number('must be a number of seconds')
     .positive('must be more than 0')
-    .describe('How long the run may take.')
+    .describe('Maximum duration of the run.')
     .optional(),
   mocks: z
     .record(z.string(), z.unknown(), 'must be an object of tool -> answer')
@@ -36,6 +36,6 @@ const SHAPE = {
 export const fixtureShape = z.strictObject(SHAPE, {
   error: ({ code, keys }) =>
     code === 'unrecognized_keys'
-      ? `has "${keys?.[0]}", which is no member of a fixture${suggestion(String(keys?.[0]), Object.keys(SHAPE))}`
+      ? `has "${keys?.[0]}", which is not a member of a fixture${suggestion(String(keys?.[0]), Object.keys(SHAPE))}`
       : 'must be an object',
 });

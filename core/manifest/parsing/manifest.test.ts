@@ -335,8 +335,8 @@ describe('is refused:', () => {
       'run_mode: must be on_demand or always_on, but is "daemon"',
     ],
     ['runtime and loop', { ...agent, runtime: { command: 'x' } }, 'loop: must not be there beside "runtime"'],
-    ['a skill with runtime', { ...skill, runtime: { command: 'x' } }, 'runtime: must not be there: a skill is not run'],
-    ['a skill with loop', { ...skill, loop: {} }, 'loop: must not be there: a skill is not run'],
+    ['a skill with runtime', { ...skill, runtime: { command: 'x' } }, 'runtime: must not be set: a skill does not run'],
+    ['a skill with loop', { ...skill, loop: {} }, 'loop: must not be set: a skill does not run'],
     ['an always-on prompt', { ...prompt, run_mode: 'always_on' }, 'run_mode: must be on_demand here'],
     ['a skill with a price', { ...skill, price_per_call_cents: 5 }, 'price_per_call_cents: must be absent for a skill'],
     ['an always-on skill', { ...skill, run_mode: 'always_on' }, 'run_mode: must be on_demand here'],
@@ -362,7 +362,7 @@ describe('is refused:', () => {
     [
       'an unknown tool of the platform',
       { ...agent, loop: { tools: ['read_file', 'web_search'] } },
-      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, or a tool of mcp_servers: submit_result and your own tools are there in any case, but is "web_search"',
+      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, or a tool of mcp_servers: submit_result and your own tools are always available, but is "web_search"',
     ],
     ['tools that are no list', { ...agent, loop: { tools: 'bash' } }, 'loop.tools: must be an array'],
     ['no money', { ...agent, loop: { max_cost_usd: 0 } }, 'loop.max_cost_usd: must be more than 0: leave it out'],
@@ -678,7 +678,7 @@ describe('a warning is given for', () => {
     [
       'an unknown member',
       { ...prompt, promt: 'x' },
-      '"promt" is no member of a manifest and is ignored: did you mean "prompt"?',
+      '"promt" is not a member of a manifest and is ignored: did you mean "prompt"?',
     ],
     [
       'a misspelt member of runtime',
@@ -688,7 +688,7 @@ describe('a warning is given for', () => {
     [
       'a member of runtime whose place is beside it',
       { ...tool, runtime: { command: 'x', timeout_seconds: 5 } },
-      'runtime.timeout_seconds has no effect: its place is beside "runtime".',
+      'runtime.timeout_seconds has no effect: it belongs beside "runtime".',
     ],
     [
       'an unknown member of loop',
@@ -722,7 +722,7 @@ describe('a warning is given for', () => {
     [
       'a placeholder that the input schema misspells',
       { ...prompt, prompt: 'Hi {{nmae}}', input_schema: { properties: { name: {} } } },
-      'The prompt has the placeholder {{nmae}}, which input_schema does not name: did you mean {{name}}?',
+      'The prompt has the placeholder {{nmae}}, which input_schema does not define: did you mean {{name}}?',
     ],
     [
       'a placeholder that calls may leave out',

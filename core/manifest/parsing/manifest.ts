@@ -173,7 +173,7 @@ function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: 
   for (const name of ['custom_tools', 'environment', 'runtime', 'loop'] as const) {
     if (!isObject(body.manifest) || body.manifest[name] == null || !isAbsent(body, name)) continue;
     if (name === 'custom_tools' && isObject(body.loop) && body.loop.custom_tools != null) continue;
-    warnings.push(`manifest.${name} is ignored: its place is beside "manifest".`);
+    warnings.push(`manifest.${name} is ignored: it belongs beside "manifest".`);
   }
   // Some old manifests have an empty list here, which is safe to ignore.
   const declaresNone = Array.isArray(body.dependencies) && body.dependencies.length === 0;
@@ -184,9 +184,9 @@ function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: 
     if (name === 'model') {
       warnings.push('"model" is ignored: name a model for each provider in default_models.');
     } else if (!ORCHESTRATION_MEMBERS.includes(name)) {
-      warnings.push(`${show(name)} is no member of a manifest and is ignored${suggestion(name, Object.keys(MEMBERS))}`);
+      warnings.push(`${show(name)} is not a member of a manifest and is ignored${suggestion(name, Object.keys(MEMBERS))}`);
     } else if (declaresNone) {
-      warnings.push(`"${name}" is ignored: its place is inside "manifest".`);
+      warnings.push(`"${name}" is ignored: it belongs inside "manifest".`);
     } else {
       errors.push({ field: name, message: `must be inside "manifest" (as manifest.${name})` });
     }
@@ -208,10 +208,10 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   const hasRuntime = !isAbsent(body, 'runtime');
   const hasLoop = !isAbsent(body, 'loop');
   if (hasRuntime && hasLoop) {
-    errors.push({ field: 'loop', message: 'must not be there beside "runtime": an agent has one or the other' });
+    errors.push({ field: 'loop', message: 'must not be set together with "runtime": an agent has one or the other' });
   }
   if (type === 'skill' && (hasRuntime || hasLoop)) {
-    errors.push({ field: hasRuntime ? 'runtime' : 'loop', message: 'must not be there: a skill is not run' });
+    errors.push({ field: hasRuntime ? 'runtime' : 'loop', message: 'must not be set: a skill does not run' });
   }
   const engine = engineOf(type, (member) => !isAbsent(body, member));
   const traits = traitsOf(engine);

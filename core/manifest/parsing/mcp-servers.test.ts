@@ -107,7 +107,7 @@ describe('refused', () => {
     [
       'an allowed tool that no server has',
       { ...agentWith(), loop: { tools: ['mcp__search__find'], mcp_servers: [SERVER] } },
-      'loop.tools[0]: is "mcp__search__find", no tool of mcp_servers',
+      'loop.tools[0]: is "mcp__search__find", which is not a tool of mcp_servers',
     ],
     [
       'a header of the connection',
@@ -173,7 +173,7 @@ test.each([
   [
     'https://mcp.example.com/mcp',
     { sandboxEgress: 'none' as const },
-    'cannot be used: agents connect to nothing on this platform',
+    'cannot be used: agents have no network access on this platform',
   ],
   [
     'https://mcp.example.com/mcp',

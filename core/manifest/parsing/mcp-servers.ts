@@ -68,7 +68,7 @@ export function checkMcpServers(
   const ofServers = servers.flatMap(({ name, tools }) => tools.map((tool) => mcpToolName(name, tool)));
   for (const [index, name] of (given.loop?.tools ?? []).entries()) {
     if (!name.startsWith('mcp__') || ofServers.includes(name)) continue;
-    errors.push({ field: fieldName(['loop', 'tools', index]), message: `is ${quote(name)}, no tool of mcp_servers` });
+    errors.push({ field: fieldName(['loop', 'tools', index]), message: `is ${quote(name)}, which is not a tool of mcp_servers` });
   }
   if (ofServers.length > MAX_ALL_TOOLS) {
     const message = `must have at most ${MAX_ALL_TOOLS} tools together, but have ${ofServers.length}`;
@@ -145,8 +145,8 @@ function checkHeaders(
 
 function headerNameProblem(name: string, seen: ReadonlySet<string>): string | undefined {
   if (!/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) return 'must have the name of an HTTP header, at most 64 characters';
-  if (OWN_HEADERS.test(name)) return 'must not be there: the platform sets this header itself';
-  return seen.has(name.toLowerCase()) ? 'is there a second time, in other letters' : undefined;
+  if (OWN_HEADERS.test(name)) return 'must not be set: the platform sets this header itself';
+  return seen.has(name.toLowerCase()) ? 'is a duplicate: header names are case-insensitive' : undefined;
 }
 
 function headerValueProblem(name: string, value: unknown, secrets: readonly string[]): string | undefined {

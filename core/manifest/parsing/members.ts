@@ -30,7 +30,7 @@ const text = (max: number) =>
 
 const line = (max: number) =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the rule refuses them.
-  text(max).regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, 'must not have control characters in it');
+  text(max).regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, 'must not contain control characters');
 
 const matching = (rule: string, pattern: RegExp, max = 200) =>
   z.string(rule).max(max, `must be at most ${max} characters`).regex(pattern, rule);
@@ -84,7 +84,7 @@ export const MEMBERS = {
       tools: list(
         z.union(
           [z.enum(LOOP_TOOLS), z.templateLiteral(['mcp__', z.string().max(64)])],
-          `must be one of ${LOOP_TOOLS.join(', ')}, or a tool of mcp_servers: submit_result and your own tools are there in any case`,
+          `must be one of ${LOOP_TOOLS.join(', ')}, or a tool of mcp_servers: submit_result and your own tools are always available`,
         ),
         100,
       ).nullish(),

@@ -104,12 +104,12 @@ export function checkCustomTools(tools: z.output<typeof customToolsShape>, { err
     for (const name of placeholders) {
       if (Object.hasOwn(properties, name)) continue;
       warnings.push(
-        `${field}.command has the placeholder {{${name.slice(0, 40)}}}, which its input_schema does not name.`,
+        `${field}.command has the placeholder {{${name.slice(0, 40)}}}, which its input_schema does not define.`,
       );
     }
     for (const { name, problem } of commandProblems(tool.command)) {
       if (Object.hasOwn(properties, name) && isNumberOrBoolean(properties[name])) continue;
-      const message = `has {{${name.slice(0, 40)}}} ${problem}. Only a property of type "integer", "number" or "boolean" can stand there`;
+      const message = `has {{${name.slice(0, 40)}}} ${problem}. Only a property of type "integer", "number" or "boolean" is allowed there`;
       errors.push({ field: `${field}.command`, message });
     }
     return { ...tool, input_schema };

@@ -29,7 +29,7 @@ export function placeholderWarnings(prompt: string, schema: Readonly<Record<stri
     const shown = `The prompt has the placeholder {{${name.slice(0, MAX_SHOWN)}}}`;
     if (!Object.hasOwn(properties, name) && !required.has(name)) {
       const end = suggestion(name, Object.keys(properties), (text) => `{{${text}}}`);
-      return [`${shown}, which input_schema does not name${end}`];
+      return [`${shown}, which input_schema does not define${end}`];
     }
     const property = properties[name];
     if (required.has(name) || (isObject(property) && property.default !== undefined)) return [];

@@ -45,7 +45,7 @@ export function isRetried(
   { errors }: Found,
 ): boolean {
   if (wanted && (!traitsOf(engine).hasProgram || run_mode === 'always_on')) {
-    const message = 'must be false here: only programs (runtime, or type tool) with run_mode on_demand begin again';
+    const message = 'must be false here: only programs (runtime, or type tool) with run_mode on_demand can be restarted';
     errors.push({ field: 'retry_on_interruption', message });
   }
   return wanted;
@@ -133,7 +133,7 @@ export function providersOf(
     const message = `must be only "${AGENT_PROVIDER}" for an agent, but has ${others.join(', ')}, too`;
     errors.push({ field: 'supported_providers', message });
   } else if (named.includes('any')) {
-    warnings.push(`supported_providers is taken as "${AGENT_PROVIDER}": agents run with that provider only.`);
+    warnings.push(`supported_providers is treated as "${AGENT_PROVIDER}": agents run with that provider only.`);
   }
   return { supported_providers: [AGENT_PROVIDER], default_models };
 }

@@ -56,7 +56,7 @@ function unknownIn(object: unknown, path: readonly PropertyKey[], known: readonl
   return unknown.slice(0, MAX_WARNINGS).map((name) => {
     const field = fieldName([...path, name]);
     if (path.length === 1 && Object.hasOwn(MEMBERS, name)) {
-      return `${field} has no effect: its place is beside "${String(path[0])}".`;
+      return `${field} has no effect: it belongs beside "${String(path[0])}".`;
     }
     return `${field} has no effect: ${fieldName(path)} has no such member${suggestion(name, known)}`;
   });

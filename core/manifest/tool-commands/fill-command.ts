@@ -59,13 +59,13 @@ export function fillCommand(
     const variable = `PLATFORM_ARGUMENT_${name}`;
     // Only texts can contain NUL; JSON escapes it.
     if (typeof value === 'string' && !assignments.has(variable) && value.includes('\0')) {
-      return { problem: `"${name}" holds a NUL character, which no command line can hold.` };
+      return { problem: `"${name}" contains a NUL character, which a command line cannot contain.` };
     }
     if (quoting === undefined) {
       // Digits, a dot, a sign, true and false have no special meaning anywhere.
       if (typeof value !== 'number' && typeof value !== 'boolean') {
         return {
-          problem: `the tool takes only a number or a boolean as "${name}": its placeholder stands ${problem}.`,
+          problem: `the tool accepts only a number or a boolean as "${name}": its placeholder stands ${problem}.`,
         };
       }
       filled += value;
@@ -73,7 +73,7 @@ export function fillCommand(
     }
     if (isFirst && typeof value === 'string' && value.startsWith('-')) {
       return {
-        problem: `"${name}" begins with "-", which the program would take for an option. Begin it with another character; the author of the tool can put -- before it.`,
+        problem: `"${name}" begins with "-", which the program would parse as an option. Begin it with another character; the author of the tool can put -- before it.`,
       };
     }
     // Assigned once, because a long value may be used in a thousand positions.
@@ -87,6 +87,6 @@ export function fillCommand(
   const whole = lines.join('') + filled;
   const bytes = Buffer.byteLength(whole);
   return bytes > MAX_COMMAND_BYTES
-    ? { problem: `the command line would have ${bytes} bytes with these parameters; at most ${MAX_COMMAND_BYTES} fit.` }
+    ? { problem: `the command line would have ${bytes} bytes with these parameters; at most ${MAX_COMMAND_BYTES} are allowed.` }
     : { command: whole };
 }

@@ -116,7 +116,7 @@ class Marker {
         this.#visit(node.body);
         break;
       case 'Word':
-        this.#refuse(node, 'where the shell takes no values');
+        this.#refuse(node, 'where the shell accepts no values');
         break;
       default:
         forEachChild(node, (child) => this.#visit(child));

@@ -159,7 +159,7 @@ describe('values', () => {
 
   test('the model is told of a NUL character and of a command line that is too long', () => {
     expect(fillCommand('echo {{x}}', { x: 'a\0b' })).toEqual({
-      problem: '"x" holds a NUL character, which no command line can hold.',
+      problem: '"x" contains a NUL character, which a command line cannot contain.',
     });
     expect(fillCommand('echo {{x}}', { x: 'a'.repeat(200_000) })).toMatchObject({
       problem: expect.stringContaining('at most 120000 fit'),
@@ -206,7 +206,7 @@ describe('places that are not known to be safe take numbers only', () => {
     ['eval show {{x}}', 'in the arguments of eval'],
     ['source {{x}}', 'in the arguments of source'],
     ['let n={{x}}', 'in the arguments of let'],
-    ['declare -i n={{x}}; declare {{x}}=1', 'where the shell takes no values'],
+    ['declare -i n={{x}}; declare {{x}}=1', 'where the shell accepts no values'],
     ['echo $(({{x}} + 1))', 'in an arithmetic expression'],
     ['(( {{x}} > 1 )) && echo', 'in an arithmetic expression'],
     ['for ((i = 0; i < {{x}}; i++)); do echo; done', 'in an arithmetic expression'],
@@ -281,7 +281,7 @@ describe('places that are not known to be safe take numbers only', () => {
     ['{{x}} --version', 'where the name of the program stands'],
     ['echo | "{{x}}"', 'where the name of the program stands'],
     ['{{x}}() { :; }', 'where a name is expected'],
-    ['for {{x}} in a; do :; done', 'where the shell takes no values'],
+    ['for {{x}} in a; do :; done', 'where the shell accepts no values'],
     ["bash -c 'grep {{x}} f'", 'in the program text of bash'],
     ['sh -ec "grep {{x}} f"', 'in the program text of sh'],
     ["/bin/bash -o pipefail -lc 'grep {{x}} f'", 'in the program text of bash'],
@@ -298,10 +298,10 @@ describe('places that are not known to be safe take numbers only', () => {
     ['sed "s/a/{{x}}/" f', 'in the program text of sed'],
     ["sed -n -e '{{x}}p' f", 'in the program text of sed'],
     ["cat <<'EOF'\n{{x}}\nEOF", 'in a here-document whose end mark is quoted'],
-    ['cat <<{{x}}\nEOF', 'where the shell takes no values'],
+    ['cat <<{{x}}\nEOF', 'where the shell accepts no values'],
     ['echo {a,{{x}}}', 'in a pattern of the shell'],
-    ['echo a # {{x}}', 'where the shell takes no values'],
-    ['echo "`a \\"{{x}}\\"`"', 'where the shell takes no values'],
+    ['echo a # {{x}}', 'where the shell accepts no values'],
+    ['echo "`a \\"{{x}}\\"`"', 'where the shell accepts no values'],
     ['if {{x}}', 'in a command that bash cannot read'],
     ["echo '{{x}}", 'in a command that bash cannot read'],
   ])('%s', (command, problem) => {

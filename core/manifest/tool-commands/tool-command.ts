@@ -20,7 +20,7 @@ export function placesIn(command: string): Place[] {
     name: match[1]!,
     pos: match.index,
     end: match.index + match[0].length,
-    problem: 'where the shell takes no values',
+    problem: 'where the shell accepts no values',
   }));
   if ((command.match(/[({`]/g)?.length ?? 0) > MAX_BRACKETS) {
     for (const place of places) place.problem = `in a command with more than ${MAX_BRACKETS} brackets and backquotes`;

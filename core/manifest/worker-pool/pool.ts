@@ -61,7 +61,7 @@ export class Threads {
     return new Promise((resolve, reject) => {
       const jobs = this.#waiting.get(work.group) ?? [];
       if (jobs.length >= MAX_WAITING) {
-        const message = `${MAX_WAITING} checks of this workspace wait already: its schemas or manifests take long.`;
+        const message = `${MAX_WAITING} checks of this workspace are already queued: its schemas or manifests take too long.`;
         reject(new PlatformError('RATE_LIMITED', message, { suggested_wait_time: 1 }));
         return;
       }

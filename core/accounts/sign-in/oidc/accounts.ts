@@ -57,13 +57,13 @@ export async function accountOf(deps: AccountDeps, identity: SignInIdentity, by:
 function allowedEmail({ config }: AccountDeps, { issuer, verifiedEmail }: SignInIdentity): string {
   const host = new URL(issuer).host;
   if (verifiedEmail === undefined) {
-    throw new PlatformError('FORBIDDEN', `${host} did not say that your e-mail address is verified.`, {
-      hint: 'Verify it there. Its administrator may have to let the platform see it (docs/sign-in.md).',
+    throw new PlatformError('FORBIDDEN', `${host} did not confirm that your e-mail address is verified.`, {
+      hint: 'Verify it there. Its administrator may have to share it with the platform (docs/sign-in.md).',
     });
   }
   // The address is displayed, and is part of a table key.
   if (!emailAddress.safeParse(verifiedEmail).success) {
-    throw new PlatformError('FORBIDDEN', `What ${host} gave as your e-mail address is none.`, {
+    throw new PlatformError('FORBIDDEN', `The e-mail address from ${host} is not valid.`, {
       hint: 'Tell its administrator.',
     });
   }
@@ -129,7 +129,7 @@ async function join(deps: AccountDeps, email: string, name: string | undefined, 
     );
     return;
   }
-  throw new PlatformError('FORBIDDEN', `Nobody has invited ${email} to this platform.`, {
+  throw new PlatformError('FORBIDDEN', `${email} has no invitation to this platform.`, {
     hint: 'Ask an owner of a workspace to invite this address, then sign in again.',
   });
 }

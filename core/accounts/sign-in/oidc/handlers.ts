@@ -45,7 +45,7 @@ export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
         oidcCookieOf(deps.config, request.headers),
       );
       if (taken === undefined) {
-        throw new PlatformError('UNAUTHORIZED', 'This sign-in was not begun in this browser, or is over: start again.');
+        throw new PlatformError('UNAUTHORIZED', 'This sign-in was not started in this browser, or has expired: start again.');
       }
       const callbackUrl = `${deps.config.baseUrl}${CALLBACK_PATH}${search}`;
       const identity = await asked(deps, () => provider.identify(taken.attempt, callbackUrl));
@@ -62,8 +62,8 @@ export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
 
 function setUp({ config, signInProvider }: OidcDeps): { provider: SignInProvider; name: string } {
   if (signInProvider && config.oidcIssuer) return { provider: signInProvider, name: new URL(config.oidcIssuer).host };
-  throw new PlatformError('UNPROCESSABLE', 'Nobody signs in with an OpenID provider on this platform.', {
-    hint: 'Its operator can set one up (docs/sign-in.md). Sign in with an API key.',
+  throw new PlatformError('UNPROCESSABLE', 'This platform has no OpenID provider.', {
+    hint: 'Sign in with an API key. The operator can configure a provider (docs/sign-in.md).',
   });
 }
 
@@ -81,12 +81,12 @@ async function asked<T>({ config, log }: OidcDeps, work: () => Promise<T>): Prom
     log.warn('sign-in failed', { issuer: host, kind, reason: message });
     if (kind === 'refused') throw new PlatformError('UNAUTHORIZED', `${host} did not sign you in: ${message}.`);
     if (kind === 'unfit') {
-      throw new PlatformError('UNAUTHORIZED', `What ${host} answered does not prove who you are: start again.`, {
-        hint: "If it stays, tell the platform's operator: the log has the reason.",
+      throw new PlatformError('UNAUTHORIZED', `The answer of ${host} does not prove your identity: start again.`, {
+        hint: "If this persists, contact the platform's operator: the log has the reason.",
       });
     }
     throw new PlatformError('UNPROCESSABLE', `The platform cannot reach ${host} at the moment: try again.`, {
-      hint: "If it stays, tell the platform's operator: the log has the reason.",
+      hint: "If this persists, contact the platform's operator: the log has the reason.",
     });
   }
 }
