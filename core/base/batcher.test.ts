@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Batcher } from './batcher.ts';
 
-const recorded = (most = 100) => {
-  const together = new Batcher<number, number>(most);
+const recorded = (maxBatchSize = 100) => {
+  const together = new Batcher<number, number>(maxBatchSize);
   const performed: (readonly number[])[] = [];
   const ask = (asked: number, key = 'a') =>
     together.ask(key, asked, async (all) => {
@@ -13,7 +13,7 @@ const recorded = (most = 100) => {
   return { ask, performed };
 };
 
-test('what is asked for before the event loop goes on is done at once, each with its own answer', async () => {
+test('requests of one tick are handled in one batch, each with its own answer', async () => {
   const { ask, performed } = recorded();
   const later = async (asked: number, turns: number) => {
     for (let turn = 0; turn < turns; turn++) await undefined;
@@ -26,13 +26,13 @@ test('what is asked for before the event loop goes on is done at once, each with
   expect(performed).toEqual([[1, 2, 3], [4]]);
 });
 
-test('keys are apart, and no more than the most are done at once', async () => {
+test('requests with different keys are not batched together, and a batch has at most the maximum size', async () => {
   const { ask, performed } = recorded(2);
   expect(await Promise.all([ask(1), ask(2, 'b'), ask(3), ask(4), ask(5, 'b')])).toEqual([-1, -2, -3, -4, -5]);
   expect(performed).toEqual([[1, 3], [2, 5], [4]]);
 });
 
-test('all get the error of what was done at once, and the next ones are not touched by it', async () => {
+test('all requests of a failed batch get its error, and later requests are not affected', async () => {
   const together = new Batcher<number, number>(10);
   const fail = () => together.ask('a', 1, async () => Promise.reject(new Error('away')));
   const settled = await Promise.allSettled([fail(), fail()]);

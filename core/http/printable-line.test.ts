@@ -7,7 +7,7 @@ test('names in any script are taken, without the space around them', () => {
   const name = printableLine(40);
   expect(name.parse('  Ærøskøbing 東京 👩‍🚀 مرحبا \r\n')).toBe('Ærøskøbing 東京 👩‍🚀 مرحبا');
   expect(name.safeParse('\r\n').error?.issues[0]?.message).toBe('must not be empty');
-  expect(name.safeParse('x'.repeat(41)).error?.issues[0]?.message).toBe('must have at most 40 characters');
+  expect(name.safeParse('x'.repeat(41)).error?.issues[0]?.message).toBe('must be at most 40 characters');
   expect(name.safeParse('a\nb').error?.issues[0]?.message).toContain('must be one line of printable text');
 });
 

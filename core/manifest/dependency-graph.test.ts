@@ -124,7 +124,7 @@ describe('refused', () => {
       'leads back to the agent itself: acme/self -> a/b@v1 -> a/c@v2 -> acme/self@v4',
     ],
     ['a long chain', program(['a/n0@v1']), chain, 'leads to more dependencies than allowed: at most 16 levels'],
-    ['too many', program(fan), wide, 'leads to more dependencies than are accepted'],
+    ['too many', program(fan), wide, 'leads to more dependencies than allowed'],
   ])('%s', async (_, own, published, message) => {
     const { errors, lookedUp } = await check(own, published);
     expect(errors).toEqual([{ field: 'manifest.dependencies[0]', message: expect.stringContaining(message) }]);

@@ -58,42 +58,42 @@ describe('the problem names the file, the provider and its limit', () => {
       'anthropic',
       [fileOf('big.png', png(10, 10, 4 * 1024 ** 2))],
       {},
-      '"big.png" has 4 MB; Anthropic takes images of 3.75 MB at most.',
+      '"big.png" has 4 MB; Anthropic accepts images of at most 3.75 MB.',
     ],
     [
       'pixels',
       'anthropic',
       [fileOf('wide.png', png(8001, 1))],
       {},
-      '"wide.png" has 8001x1 pixels; Anthropic takes 8000 on each side at most.',
+      '"wide.png" has 8001x1 pixels; Anthropic accepts at most 8000 on each side.',
     ],
     [
       'pixels of many',
       'anthropic',
       Array.from({ length: 21 }, () => fileOf('a.gif', gif(2001, 5))),
       {},
-      '"a.gif" has 2001x5 pixels; Anthropic takes 2000 on each side at most in a request of more than 20 images.',
+      '"a.gif" has 2001x5 pixels; Anthropic accepts at most 2000 on each side in a request of more than 20 images.',
     ],
     [
       'number',
       'anthropic',
       Array.from({ length: 101 }, () => fileOf('a.gif', gif())),
       small,
-      'There are 101 images; Anthropic takes 100 in a request of the-model at most.',
+      'There are 101 images; Anthropic accepts at most 100 in a request of the-model.',
     ],
     [
       'pages',
       'anthropic',
       [fileOf('book.pdf', pdf(601))],
       {},
-      '"book.pdf" has 601 pages; Anthropic takes 600 in a request of the-model at most.',
+      '"book.pdf" has 601 pages; Anthropic accepts at most 600 in a request of the-model.',
     ],
     [
       'pages of several',
       'anthropic',
       [fileOf('a.pdf', pdf(40)), fileOf('b.pdf', pdf(61))],
       small,
-      '"b.pdf" and the other PDFs have 101 pages; Anthropic takes 100 in a request of the-model at most.',
+      '"b.pdf" and the other PDFs have 101 pages; Anthropic accepts at most 100 in a request of the-model.',
     ],
   ])('%s', (_, provider, files, facts, message) => {
     const code = /pixels|has 4 MB|at most/.test(message) ? 'DOCUMENT_TOO_LARGE' : 'UNSUPPORTED_TYPE';
@@ -103,7 +103,7 @@ describe('the problem names the file, the provider and its limit', () => {
   test('by Bedrock, Anthropic takes fewer pages', () => {
     const transport = { via: 'bedrock', region: 'eu-central-1', model: 'eu.anthropic.x' } as const;
     const problem = fileProblem({ provider: 'anthropic', model: 'm', transport }, {}, [fileOf('a.pdf', pdf(101))]);
-    expect(problem?.message).toContain('has 101 pages; Anthropic takes 100');
+    expect(problem?.message).toContain('has 101 pages; Anthropic accepts at most 100');
   });
 
   test('what is just within the limits has none', () => {

@@ -68,11 +68,11 @@ describe('Bedrock', () => {
     });
   });
 
-  test('a model that the operator did not set up is named, with those that there are', async () => {
-    const there = 'There is claude-sonnet-5-5 or claude-haiku-4-5.';
+  test('a model that the operator has not configured is refused, and the available ones are listed', async () => {
+    const there = 'Available: claude-sonnet-5-5 or claude-haiku-4-5.';
     await expect(choose({ model: 'claude-opus-5-5' }, { config: BEDROCK })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
-      message: `"llm_credentials.model" is claude-opus-5-5, which the operator of this platform has not set up. ${there}`,
+      message: `"llm_credentials.model" is claude-opus-5-5, which the operator of this platform has not configured. ${there}`,
     });
     const models = { anthropic: 'claude-opus-5-5' };
     await expect(choose({ models }, { config: BEDROCK })).rejects.toMatchObject({

@@ -353,7 +353,7 @@ describe('GET', () => {
       response.writeHead(200);
       response.write('x'.repeat(101));
     });
-    await expect(read(url)).rejects.toThrow('it answered more than 100 bytes');
+    await expect(read(url)).rejects.toThrow('its answer is longer than 100 bytes');
   });
 
   test('a body that breaks off is a failure', async () => {

@@ -751,8 +751,8 @@ describe('settings', () => {
     expect(result.error).toBeUndefined();
     expect(body).toMatchObject({ max_tokens: 900, output_config: { effort: 'max' }, stop_sequences: ['END'] });
     expect(warnings).toEqual([
-      'claude-sonnet-5-5 takes no temperature: it is left out.',
-      'claude-sonnet-5-5 takes no seed: it is left out.',
+      'claude-sonnet-5-5 does not support temperature: it is omitted.',
+      'claude-sonnet-5-5 does not support seed: it is omitted.',
     ]);
     const gemini = await ask(all, { models: [{ provider: 'gemini', model: 'gemini-3.8-flash', apiKey: 'k' }] });
     expect(gemini.body.generationConfig).toMatchObject({
@@ -762,7 +762,7 @@ describe('settings', () => {
       seed: 7,
       thinkingConfig: { thinkingLevel: 'high' },
     });
-    expect(gemini.warnings).toEqual(['gemini-3.8-flash takes no effort "max": it is asked with "high".']);
+    expect(gemini.warnings).toEqual(['gemini-3.8-flash does not support effort "max": "high" is used.']);
   });
 
   test('below the name of a provider come before the others, and those of the caller before both', async () => {
@@ -812,7 +812,7 @@ describe('settings', () => {
     expect(result.data).toEqual({ result: 'Here.' });
     expect(body.temperature).toBeUndefined();
     expect(warnings).toEqual([
-      'gpt-4o takes no effort: it is left out.',
+      'gpt-4o does not support effort: it is omitted.',
       'gpt-4o rejected its settings and is asked without them.',
     ]);
     expect(server.requests).toHaveLength(2);

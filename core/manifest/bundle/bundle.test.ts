@@ -87,8 +87,8 @@ describe('a refused bundle', () => {
   test.each<[string, () => Uint8Array, string]>([
     ['nothing', () => new Uint8Array(), 'not a zip'],
     ['text', () => text('#!/usr/bin/env python3'), 'not a zip'],
-    ['only the beginning of a zip', () => text('PK\u0003\u0004'), 'cut short'],
-    ['a truncated zip', () => damaged((bytes) => bytes.subarray(0, -30)), 'cut short'],
+    ['only the beginning of a zip', () => text('PK\u0003\u0004'), 'truncated'],
+    ['a truncated zip', () => damaged((bytes) => bytes.subarray(0, -30)), 'truncated'],
     ['a zip without files', () => zip([]), 'no file'],
     ['a zip with folders only', () => zip([{ name: 'a/', method: 0, mode: 0o040755 }]), 'no file'],
 

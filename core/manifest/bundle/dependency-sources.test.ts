@@ -19,9 +19,9 @@ const packages = (file: object | string, lock?: object) =>
 
 describe('requirements.txt', () => {
   test.each([
-    ['git', 'six\ngit+https://github.com/o/r.git@main', 'line 2: names a repository'],
-    ['git by name', '# one\n\npkg @ git+ssh://git@github.com/o/r', 'line 3: names a repository'],
-    ['git in place', '-e git+https://github.com/o/r#egg=r', 'line 1: names a repository'],
+    ['git', 'six\ngit+https://github.com/o/r.git@main', 'line 2: names a version control repository'],
+    ['git by name', '# one\n\npkg @ git+ssh://git@github.com/o/r', 'line 3: names a version control repository'],
+    ['git in place', '-e git+https://github.com/o/r#egg=r', 'line 1: names a version control repository'],
     ['another index', '--index-url https://token@index.example/simple\nsix', 'line 1: .*"index.example"'],
     ['an extra index', 'six\n--extra-index-url=https://index.example:81/simple', 'line 2: .*"index.example:81"'],
     ['a short index', '-i http://pypi.org/simple', 'line 1: .*"pypi.org"'],
@@ -72,11 +72,11 @@ describe('requirements.txt', () => {
 
 describe('package.json', () => {
   test.each([
-    ['git+https://github.com/o/r.git', 'names a repository'],
-    ['git://github.com/o/r.git', 'names a repository'],
-    ['git@github.com:o/r.git', 'names a repository'],
-    ['github:o/r', 'names a repository'],
-    ['o/r#main', 'names a repository'],
+    ['git+https://github.com/o/r.git', 'names a version control repository'],
+    ['git://github.com/o/r.git', 'names a version control repository'],
+    ['git@github.com:o/r.git', 'names a version control repository'],
+    ['github:o/r', 'names a version control repository'],
+    ['o/r#main', 'names a version control repository'],
     ['https://files.example/x.tgz', 'names an address of "files.example"'],
     ['file:../x', 'names the path "../x"'],
     ['/opt/x', 'names the path "/opt/x"'],
@@ -103,14 +103,14 @@ describe('package.json', () => {
     const git = 'git+ssh://git@github.com/o/r.git#abc';
     const other = 'https://npm.example/x/-/x-1.tgz';
     await expect(packages({}, entry(git))).rejects.toThrow(
-      /^package-lock.json, line \d, "node_modules\/x": names a rep/,
+      /^package-lock.json, line \d, "node_modules\/x": names a version control rep/,
     );
     await expect(packages({}, entry(other))).rejects.toThrow('an address of "npm.example"');
     const old = {
       lockfileVersion: 1,
       dependencies: { a: { version: '1.0.0', dependencies: { x: { version: git } } } },
     };
-    await expect(packages({}, old)).rejects.toThrow('"x": names a repository');
+    await expect(packages({}, old)).rejects.toThrow('"x": names a version control repository');
     expect(await packages({ devDependencies: { x: git } }, entry(git, { dev: true }))).toEqual([]);
     expect(await packages({}, entry('https://registry.npmjs.org/x/-/x-1.tgz'))).toEqual([]);
   });
@@ -131,13 +131,13 @@ describe('pyproject.toml', () => {
 
   test('that names repositories is refused', async () => {
     const text = '[project]\ndependencies = [\n  "six",\n  "x @ git+https://github.com/o/r",\n]';
-    await expect(project(text)).rejects.toThrow(/^pyproject.toml, line 4: names a repository/);
+    await expect(project(text)).rejects.toThrow(/^pyproject.toml, line 4: names a version control repository/);
   });
 
   test.each([
     ['is no TOML', '[project\n', /^pyproject.toml is not valid TOML in line 1: /],
-    ['has no array', '[project]\ndependencies = "six"', /no array of texts/],
-    ['has no texts', '[project]\ndependencies = [1]', /1 as project.dependencies\[0\], which is no requirement/],
+    ['has no array', '[project]\ndependencies = "six"', /not an array of texts/],
+    ['has no texts', '[project]\ndependencies = [1]', /1 as project.dependencies\[0\], which is not a requirement/],
     ['has an option', '[project]\ndependencies = ["six", "-r x"]', /"-r x" as project.dependencies\[1\]/],
     ['has line ends', '[project]\ndependencies = ["six\\n-r x"]', /project.dependencies\[0\]/],
     ['is nested too deeply', `a=${'['.repeat(20_000)}`, /not valid TOML/],

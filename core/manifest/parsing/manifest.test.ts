@@ -334,7 +334,7 @@ describe('is refused:', () => {
       { ...prompt, run_mode: 'daemon' },
       'run_mode: must be on_demand or always_on, but is "daemon"',
     ],
-    ['runtime and loop', { ...agent, runtime: { command: 'x' } }, 'loop: must not be there beside "runtime"'],
+    ['runtime and loop', { ...agent, runtime: { command: 'x' } }, 'loop: must not be set together with "runtime"'],
     ['a skill with runtime', { ...skill, runtime: { command: 'x' } }, 'runtime: must not be set: a skill does not run'],
     ['a skill with loop', { ...skill, loop: {} }, 'loop: must not be set: a skill does not run'],
     ['an always-on prompt', { ...prompt, run_mode: 'always_on' }, 'run_mode: must be on_demand here'],
@@ -354,7 +354,7 @@ describe('is refused:', () => {
     [
       'NUL in a command',
       { ...tool, runtime: { command: 'a\0b' } },
-      'runtime.command: must not have control characters',
+      'runtime.command: must not contain control characters',
     ],
     ['0 turns', { ...agent, loop: { max_turns: 0 } }, 'loop.max_turns: must be from 1 to 50, but is 0'],
     ['51 turns', { ...agent, loop: { max_turns: 51 } }, 'loop.max_turns: must be from 1 to 50, but is 51'],
@@ -734,7 +734,7 @@ describe('a warning is given for', () => {
       { ...tool, timeout_seconds: 900 },
       'timeout_seconds is 900, but the platform ends every call after 300',
     ],
-    ['any provider for an agent', { ...agent, supported_providers: ['any'] }, 'taken as "anthropic"'],
+    ['any provider for an agent', { ...agent, supported_providers: ['any'] }, 'treated as "anthropic"'],
     [
       'custom tools without a loop',
       { ...tool, custom_tools: [callTool] },

@@ -112,12 +112,12 @@ describe('refused', () => {
     [
       'a header of the connection',
       withHeader('Content-Length', '5'),
-      'mcp_servers[0].headers.Content-Length: must not be there',
+      'mcp_servers[0].headers.Content-Length: must not be set',
     ],
     [
       'a header of the protocol',
       withHeader('mcp-session-id', '5'),
-      'mcp_servers[0].headers.mcp-session-id: must not be there',
+      'mcp_servers[0].headers.mcp-session-id: must not be set',
     ],
     [
       'a header that is none',
@@ -127,7 +127,7 @@ describe('refused', () => {
     [
       'a header twice',
       agentWith({ ...SERVER, headers: { 'x-a': '1', 'X-A': '2' } }),
-      'mcp_servers[0].headers.X-A: is there a second time',
+      'mcp_servers[0].headers.X-A: is a duplicate',
     ],
     [
       'a value with a line end',

@@ -180,7 +180,7 @@ describe('a text that begins with "-"', () => {
   ])('is refused where it would be an option: %s', (command) => {
     expect(commandProblems(command)).toEqual([]);
     expect(fillCommand(command, { x: '-rf' })).toEqual({
-      problem: expect.stringContaining('"x" begins with "-", which the program would take for an option'),
+      problem: expect.stringContaining('"x" begins with "-", which the program would parse as an option'),
     });
     expect(fillCommand(command, { x: 'text' })).toHaveProperty('command');
     expect(fillCommand(command, { x: -5 })).toHaveProperty('command');

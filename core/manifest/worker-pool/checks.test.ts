@@ -15,7 +15,7 @@ test('a hostile value is checked elsewhere, and uses up the time of its workspac
   expect(tasks).toEqual(['validate']);
   await expect(validate(deps, hostile, ...hostilePattern)).rejects.toMatchObject({
     code: 'RATE_LIMITED',
-    message: expect.stringContaining('60 ms a minute (plan "free")'),
+    message: expect.stringContaining('60 ms per minute (plan "free")'),
     extra: { suggested_wait_time: expect.any(Number) },
   });
   // This includes checks on this thread, and manifests.

@@ -408,7 +408,7 @@ describe('a run for which there is no room', () => {
     await fill(it);
     const runId = it.deps.ids.uuid();
     const answer = await runNow(it.deps, it.schedule, { runId, source: 'manual', input: {} });
-    expect(answer).toMatchObject({ status: 'error', error: expect.stringContaining('calls under way') });
+    expect(answer).toMatchObject({ status: 'error', error: expect.stringContaining('calls in progress') });
     expect(await it.runs()).toMatchObject([{ status: 'failed' }]);
     expect(await it.now()).toMatchObject({
       enabled: true,
