@@ -60,7 +60,12 @@ describe('checkSkillFiles', () => {
 
   test.each<[string, { path: string; content: string }[], string, string]>([
     ['21', Array.from({ length: 21 }, (_, index) => file(`${index}.md`)), 'f', 'must be at most 20, but are 21'],
-    ['500,001 bytes', [file('a', 'x'.repeat(500_001))], 'f', 'must have at most 500000 bytes in total, but have 500001'],
+    [
+      '500,001 bytes',
+      [file('a', 'x'.repeat(500_001))],
+      'f',
+      'must have at most 500000 bytes in total, but have 500001',
+    ],
     ['..', [file('a/../b')], 'f[0].path', 'has "..", "." or an empty name in it'],
     ['an absolute path', [file('a'), file('/b')], 'f[1].path', 'is absolute: it must be relative to the root'],
     ['a backslash', [file('a\\b')], 'f[0].path', 'has a backslash in it: separate folders by "/"'],

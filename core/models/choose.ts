@@ -108,10 +108,7 @@ async function readKeys(vault: Deps['vault'], workspaceId: string, providers: re
 
 function keyRequired(providers: readonly LlmProvider[]): PlatformError {
   if (providers.length === 0)
-    return new PlatformError(
-      'LLM_KEY_REQUIRED',
-      'This agent needs a local model server, but none is configured here.',
-    );
+    return new PlatformError('LLM_KEY_REQUIRED', 'This agent needs a local model server, but none is configured here.');
   const names = either(providers.map((provider) => PROVIDERS[provider].title));
   return new PlatformError(
     'LLM_KEY_REQUIRED',

@@ -63,7 +63,9 @@ export function fileProblem(
   }
   const maxImages = limits.images?.[fits] ?? Number.POSITIVE_INFINITY;
   if (images.length > maxImages) {
-    return tooLarge(`There are ${images.length} images; ${name} accepts at most ${maxImages} in a request of ${model}.`);
+    return tooLarge(
+      `There are ${images.length} images; ${name} accepts at most ${maxImages} in a request of ${model}.`,
+    );
   }
   const maxPages = limits.pages?.[transport?.via === 'bedrock' ? 1 : fits] ?? Number.POSITIVE_INFINITY;
   const pages = files.reduce((sum, file) => sum + (file.pages ?? 0), 0);

@@ -92,7 +92,10 @@ export class LayeredModelTable implements ModelTable {
       this.#facts = facts;
     } catch (error) {
       const problem = (error as Error).message;
-      this.#options.log.warn('the table of models could not be read: the last good one stays in use', { source: name, problem });
+      this.#options.log.warn('the table of models could not be read: the last good one stays in use', {
+        source: name,
+        problem,
+      });
     }
   }
 

@@ -86,9 +86,7 @@ function checkGrantable({ workspace }: Caller, version: GrantableVersion, named:
     throw refuse(`${agent} belongs to this workspace and needs no grant.`);
   }
   if (version.definition.type === 'skill') {
-    throw refuse(
-      `${agent} is a skill, which has the permissions of the agent that uses it: grant them to that agent.`,
-    );
+    throw refuse(`${agent} is a skill, which has the permissions of the agent that uses it: grant them to that agent.`);
   }
   if (named !== 'all' && !version.runnable) {
     throw refuse(`body.version: ${agent} ${named} has no complete code yet: create the grant once it can run.`);

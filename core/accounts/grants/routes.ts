@@ -51,8 +51,7 @@ export const grantRoutes = defineRoutes([
     audit: { request: ['version', 'secrets', 'scopes'] },
     method: 'PUT',
     path: GRANT,
-    summary:
-      'Grant secrets and parts of the workspace to an agent of another workspace, replacing its present grant',
+    summary: 'Grant secrets and parts of the workspace to an agent of another workspace, replacing its present grant',
     request: {
       headers,
       body: z.strictObject({

@@ -14,7 +14,10 @@ export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace
   }
   if (workspaceId === undefined) return;
   if (row.ofUser) {
-    throw new PlatformError('FORBIDDEN', 'This API key is limited to one workspace, but this request concerns its user.');
+    throw new PlatformError(
+      'FORBIDDEN',
+      'This API key is limited to one workspace, but this request concerns its user.',
+    );
   }
   if (wantedWorkspace !== undefined && wantedWorkspace !== workspaceId) {
     throw new PlatformError('FORBIDDEN', `This API key is limited to the workspace with the id "${workspaceId}".`);
@@ -31,7 +34,10 @@ export function limitsForNewKey({ limits: own = {} }: Caller, asked: KeyLimits, 
     throw new PlatformError('FORBIDDEN', 'body.workspace_id: your own API key is limited to another workspace.');
   }
   if (expiresAt !== undefined && Date.parse(expiresAt) <= now) {
-    throw new PlatformError('INVALID_INPUT', `body.expires_at: ${expiresAt} is in the past: send a time in the future.`);
+    throw new PlatformError(
+      'INVALID_INPUT',
+      `body.expires_at: ${expiresAt} is in the past: send a time in the future.`,
+    );
   }
   if (own.expiresAt !== undefined && expiresAt! > own.expiresAt) {
     throw new PlatformError('FORBIDDEN', `body.expires_at: your own API key expires earlier, at ${own.expiresAt}.`);

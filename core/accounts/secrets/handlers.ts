@@ -74,5 +74,8 @@ export const secretHandlers = (
 
 function refuseWhenFull(error: unknown): never {
   if (!hasCode(error, 'VAULT_FULL')) throw error;
-  throw new PlatformError('DOCUMENT_TOO_LARGE', 'The secrets of a workspace may have at most 64 KB in total: delete some first.');
+  throw new PlatformError(
+    'DOCUMENT_TOO_LARGE',
+    'The secrets of a workspace may have at most 64 KB in total: delete some first.',
+  );
 }

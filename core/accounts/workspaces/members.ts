@@ -116,7 +116,10 @@ async function ownersChange(deps: MemberDeps, workspaceId: string, growth: -1 | 
   const counted = (await deps.main.get(key))?.owners as number | undefined;
   const owners = (counted ?? (await countOwners(deps, workspaceId))) + growth;
   if (owners < 1) {
-    throw new PlatformError('CONFLICT', 'A workspace must have at least one owner: make another member an owner first.');
+    throw new PlatformError(
+      'CONFLICT',
+      'A workspace must have at least one owner: make another member an owner first.',
+    );
   }
   // Records of version 0.1.0 do not count owners.
   const condition = counted === undefined ? absent('owners') : equals('owners', counted);

@@ -184,7 +184,9 @@ function checkOtherMembers(body: Record<string, unknown>, { errors, warnings }: 
     if (name === 'model') {
       warnings.push('"model" is ignored: name a model for each provider in default_models.');
     } else if (!ORCHESTRATION_MEMBERS.includes(name)) {
-      warnings.push(`${show(name)} is not a member of a manifest and is ignored${suggestion(name, Object.keys(MEMBERS))}`);
+      warnings.push(
+        `${show(name)} is not a member of a manifest and is ignored${suggestion(name, Object.keys(MEMBERS))}`,
+      );
     } else if (declaresNone) {
       warnings.push(`"${name}" is ignored: it belongs inside "manifest".`);
     } else {

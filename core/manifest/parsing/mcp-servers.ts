@@ -68,7 +68,10 @@ export function checkMcpServers(
   const ofServers = servers.flatMap(({ name, tools }) => tools.map((tool) => mcpToolName(name, tool)));
   for (const [index, name] of (given.loop?.tools ?? []).entries()) {
     if (!name.startsWith('mcp__') || ofServers.includes(name)) continue;
-    errors.push({ field: fieldName(['loop', 'tools', index]), message: `is ${quote(name)}, which is not a tool of mcp_servers` });
+    errors.push({
+      field: fieldName(['loop', 'tools', index]),
+      message: `is ${quote(name)}, which is not a tool of mcp_servers`,
+    });
   }
   if (ofServers.length > MAX_ALL_TOOLS) {
     const message = `must have at most ${MAX_ALL_TOOLS} tools together, but have ${ofServers.length}`;

@@ -45,7 +45,8 @@ export function isRetried(
   { errors }: Found,
 ): boolean {
   if (wanted && (!traitsOf(engine).hasProgram || run_mode === 'always_on')) {
-    const message = 'must be false here: only programs (runtime, or type tool) with run_mode on_demand can be restarted';
+    const message =
+      'must be false here: only programs (runtime, or type tool) with run_mode on_demand can be restarted';
     errors.push({ field: 'retry_on_interruption', message });
   }
   return wanted;

@@ -87,6 +87,8 @@ export function fillCommand(
   const whole = lines.join('') + filled;
   const bytes = Buffer.byteLength(whole);
   return bytes > MAX_COMMAND_BYTES
-    ? { problem: `the command line would have ${bytes} bytes with these parameters; at most ${MAX_COMMAND_BYTES} are allowed.` }
+    ? {
+        problem: `the command line would have ${bytes} bytes with these parameters; at most ${MAX_COMMAND_BYTES} are allowed.`,
+      }
     : { command: whole };
 }

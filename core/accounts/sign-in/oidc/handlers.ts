@@ -45,7 +45,10 @@ export const oidcHandlers = (deps: OidcDeps): OidcHandlers => ({
         oidcCookieOf(deps.config, request.headers),
       );
       if (taken === undefined) {
-        throw new PlatformError('UNAUTHORIZED', 'This sign-in was not started in this browser, or has expired: start again.');
+        throw new PlatformError(
+          'UNAUTHORIZED',
+          'This sign-in was not started in this browser, or has expired: start again.',
+        );
       }
       const callbackUrl = `${deps.config.baseUrl}${CALLBACK_PATH}${search}`;
       const identity = await asked(deps, () => provider.identify(taken.attempt, callbackUrl));
