@@ -262,7 +262,7 @@ test('guesses count for their address, also beside a good key', async () => {
   expect((await send('POST', '/auth/session', { json: { code } }, '198.51.100.9')).status).toBe(201);
 });
 
-test('keys of agents sign nobody in', async () => {
+test('keys of agents cannot sign in', async () => {
   const { deps, send } = await setUp();
   const key = newStaticKey(deps.ids);
   expect((await send('POST', '/auth/session', { json: { api_key: key } })).json().error.code).toBe('FORBIDDEN');

@@ -16,7 +16,7 @@ describeSite('the frame of all pages', (site) => {
     expect(await page.evaluate('document.cookie')).toBe('');
     await page.goto('about:blank');
     await page.goto(url);
-    await page.getByText('was used before').waitFor();
+    await page.getByText('already used').waitFor();
   });
 
   test('a link leads to what it was made for', async () => {

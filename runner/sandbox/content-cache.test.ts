@@ -174,11 +174,11 @@ test('members below a link, twice, or linked to the outside are refused', async 
     [joined(plain(two, 'python/here/file'), plain(two, 'python/here/file')), 'twice'],
     [gzipSync(memberOf({ type: '1', target: join(host, 'secret') })), 'leaves it'],
     [gzipSync(memberOf({ type: '0', size: 3 * 1024 ** 3 })), 'more than 1024 MB'],
-    [sparse(root), 'no plain file'],
+    [sparse(root), 'not a plain file'],
     [gzipSync(memberOf({ type: '6' })), 'named pipe'],
     [gzipSync(memberOf({ type: '3' })), 'a device'],
-    [gzipSync(plain(two, 'python')).subarray(0, 60), 'cut short'],
-    [Buffer.from('no gzip at all'), 'cut short'],
+    [gzipSync(plain(two, 'python')).subarray(0, 60), 'truncated'],
+    [Buffer.from('no gzip at all'), 'truncated'],
   ] as const) {
     await blobs.put(BAD, archive);
     await expect(cache.layer(BAD)).rejects.toMatchObject({

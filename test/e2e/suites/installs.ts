@@ -69,7 +69,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       const answer = await call('POST', `/agents/${agent.id}/upload`, { body: bundleForm(zipOf(files)) });
       const file = Object.keys(files)[1]!;
       const error = expectError(answer, 400, 'INVALID_INPUT', `${file}, line 2`);
-      expect(error.message).toContain('names a repository of version control');
+      expect(error.message).toContain('names a version control repository');
       expect(await clientOf(target()).getAgent({ params: { id: agent.id } })).toMatchObject({
         code_bundle_url: null,
         environment_status: null,

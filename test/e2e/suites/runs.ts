@@ -117,7 +117,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           await api('GET', `/runs?limit=1&cursor=${page.next_cursor}`),
           400,
           'INVALID_INPUT',
-          'no cursor of this listing',
+          'not a cursor of this listing',
         );
         const { trace } = expectOk(await send('GET', ofAuthor(`/runs/${good}/trace`)));
         const events = async (query: string) =>

@@ -137,7 +137,7 @@ export function schedulesSuite(target: () => Target): void {
       [{ cron_expression: '@daily' }, '0 0 * * *'],
       [{ cron_expression: undefined }, 'a cron schedule needs one'],
       [{ timezone: 'EST' }, 'America/New_York'],
-      [{ timezone: 'Mars/Olympus' }, 'no IANA time zone'],
+      [{ timezone: 'Mars/Olympus' }, 'not an IANA time zone'],
       [{ alert_webhook_url: 'http://example.com' }, 'https://'],
       [{ max_consecutive_failures: 101 }, 'max_consecutive_failures'],
       [{ llm_provider: 'openai' }, 'cannot run with openai; it may be anthropic'],

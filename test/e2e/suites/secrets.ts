@@ -51,7 +51,7 @@ export function secretsSuite(target: () => Target): void {
     test('clients create them with POST and change them with PATCH, by name or id', async () => {
       const { call } = await setUp('sec-client');
       const { secret } = expectOk(await call('POST', '', { name: 'A', value: 'v', secret_type: 'custom' }), 201);
-      expectError(await call('POST', '', { name: 'A', value: 'v' }), 409, 'CONFLICT', '"A" exists already');
+      expectError(await call('POST', '', { name: 'A', value: 'v' }), 409, 'CONFLICT', '"A" already exists');
       for (const nameOrId of ['A', secret.id]) {
         const changed = expectOk(await call('PATCH', `/${nameOrId}`, { value: 'w', description: null }));
         expect(changed).toEqual({ updated: true, restarted_services: [] });

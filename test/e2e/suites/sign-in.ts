@@ -20,7 +20,7 @@ export function signInSuite(target: () => Target): void {
       const made = await call('POST', '/auth/session', { json: { code } });
       expectOk(made, 201);
       const cookie = made.headers.get('set-cookie')!.split(';')[0]!;
-      expectError(await call('POST', '/auth/session', { json: { code } }), 401, 'UNAUTHORIZED', 'was used before');
+      expectError(await call('POST', '/auth/session', { json: { code } }), 401, 'UNAUTHORIZED', 'already used');
 
       const headers = { cookie, ...own };
       expect(expectOk(await call('GET', '/auth/session', { headers })).workspace.slug).toBe('sign-in-browser');
