@@ -97,7 +97,7 @@ describe('a call with a key', () => {
     await answer(deps, keyed(deps));
     await expect(idempotent(deps, keyed(deps, { fingerprint: 'g' }), neverCalled)).rejects.toMatchObject({
       code: 'CONFLICT',
-      message: expect.stringContaining('another request'),
+      message: expect.stringContaining('a different path, query or body'),
     });
   });
 
@@ -174,7 +174,7 @@ describe('a call with a key', () => {
     const startedAt = deps.clock.now();
     await expect(settled(deps, impatient)).rejects.toMatchObject({
       code: 'CONFLICT',
-      message: expect.stringContaining('under way'),
+      message: expect.stringContaining('in progress'),
       extra: { suggested_wait_time: 5 },
     });
     expect(deps.clock.now() - startedAt).toBeLessThanOrEqual(5100);
