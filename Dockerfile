@@ -42,6 +42,9 @@ COPY sdk sdk
 COPY examples examples
 RUN ln -s /platform/cli/package/platform.js /usr/local/bin/platform
 USER 1000:1000
+# `npm run release -- version` sets it.
+LABEL org.opencontainers.image.title="agent-platform" org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.version="0.1.0"
 # All settings are variables: docs/settings.md.
 ENV NODE_ENV=production HOME=/tmp PLATFORM_DATA=/data PLATFORM_HOST=0.0.0.0
 WORKDIR /data

@@ -93,7 +93,7 @@ const PROCESSES = [
   'core/manifest/tool-commands/tool-command.test.ts',
   'core/execution/engines/{long-loops,managed-loop}.test.ts',
   'functions/host.test.ts',
-  'test/{docs,helpers}/**/*.test.ts',
+  'test/{docs,helpers,scripts}/**/*.test.ts',
   'test/path-costs.test.ts',
 ];
 const HEAVY = '**/*.heavy.test.ts';

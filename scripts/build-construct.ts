@@ -52,8 +52,11 @@ export async function buildConstruct(): Promise<void> {
   execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', PACKAGE], { cwd: ROOT, stdio: 'inherit' });
   await buildFunctions(join(DIST, 'functions'));
   await buildRunner(join(DIST, 'runner'));
-  // CloudFront compresses by itself.
-  cpSync(buildDashboard(), join(DIST, 'dashboard'), { recursive: true, filter: (file) => !/\.(br|gz)$/.test(file) });
+  // CloudFront compresses by itself, and the manifest of Vite is for tests.
+  cpSync(buildDashboard(), join(DIST, 'dashboard'), {
+    recursive: true,
+    filter: (file) => !/\.(br|gz|vite)$/.test(file),
+  });
 }
 
 if (import.meta.main) await buildConstruct();

@@ -1,6 +1,5 @@
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
-import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { build, type Metafile, type Plugin } from 'esbuild';
 import { openApiDocument } from '#core/api/openapi.ts';
@@ -35,7 +34,8 @@ export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
   const functions = join(ROOT, 'functions');
   const names = readdirSync(functions, { withFileTypes: true }).filter((entry) => entry.isDirectory());
   rmSync(into, { recursive: true, force: true });
-  const parts = new Parts();
+  mkdirSync(into, { recursive: true });
+  const parts = new Parts(into);
   const metafiles = await Promise.all(
     names.map(({ name }) => buildFunction(name, join(functions, name), join(into, name), parts)),
   );
@@ -45,8 +45,13 @@ export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
 
 /** Bundles that several functions contain, each built once and copied. */
 class Parts {
-  readonly #folder = mkdtempSync(join(tmpdir(), 'platform-parts-'));
+  readonly #folder: string;
   readonly #built = new Map<string, Promise<Metafile>>();
+
+  /** Builds beside the functions, so that source maps do not depend on the machine's folders. */
+  constructor(into: string) {
+    this.#folder = mkdtempSync(`${into}-parts-`);
+  }
 
   async copy(part: string, file: string, into: string): Promise<Metafile> {
     const built = this.#built.get(file) ?? bundle(file, join(this.#folder, part), [oneLocale]);
@@ -126,6 +131,8 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     minify: true,
     sourcemap: 'linked',
     sourcesContent: false,
+    // For the same reason, as release.ts builds where node_modules is a link.
+    preserveSymlinks: true,
     platform: 'node',
     target: 'node24',
     format: 'esm',

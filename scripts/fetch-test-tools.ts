@@ -15,6 +15,7 @@ const LAMBDA_RUNTIME = '4.0.2';
 const SCHEMATHESIS = '4.32.5';
 const PYTHON_CLIENT_GENERATOR = '0.29.1';
 const TYPESCRIPT_CLIENT_GENERATOR = '7.13.0';
+const PYTHON_BUILD = '1.6.1';
 const STRIPE_MOCK = '0.203.0';
 const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 
@@ -74,6 +75,14 @@ export function fetchApiTools(): ApiTools {
     fetchNode(folder, `openapi-typescript@${TYPESCRIPT_CLIENT_GENERATOR}`, 'typescript@5'),
   );
   return { python: join(python, 'bin/python'), openapiTypescript: join(node, 'node_modules/.bin/openapi-typescript') };
+}
+
+/** A folder of programs whose `python3` has `build`, which packs the SDK for Python. Throws if Python is missing. */
+export function fetchPythonBuild(): string {
+  return join(
+    fetchOnce(`build-${PYTHON_BUILD}`, (folder) => fetchPython(folder, `build==${PYTHON_BUILD}`)),
+    'bin',
+  );
 }
 
 /**

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { VERSION } from '#core/base/version.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 
@@ -139,6 +140,7 @@ describe.each([80, 120])('%i columns', (columns) => {
     const screen = ended.stdout
       .replaceAll(target.url, 'http://127.0.0.1:4280')
       .replaceAll(process.versions.node, 'NN.N.N')
+      .replaceAll(`command line  ${VERSION}`, 'command line  N.N.N')
       .replaceAll(/\d{4}-\d\d-\d\d/g, '2026-01-05');
     expect(`\n${screen}`).toMatchSnapshot();
   });

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { VERSION } from '#core/base/version.ts';
+import { versionsInPlaces } from './release-version.ts';
+
+test('everything that is released has the version of package.json', () => {
+  const places = versionsInPlaces();
+  expect(places.filter(({ version }) => version !== VERSION)).toEqual([]);
+  const counts = Object.entries(Object.groupBy(places, ({ file }) => file)).map(([file, found]) => [
+    file,
+    found!.length,
+  ]);
+  expect(Object.fromEntries(counts)).toEqual({
+    'package.json': 1,
+    // The lock file has the root twice.
+    'package-lock.json': 4,
+    'cli/package/package.json': 1,
+    'dashboard/package.json': 1,
+    'lib/package/package.json': 1,
+    'sdk/js/package.json': 1,
+    'sdk/python/pyproject.toml': 1,
+    Dockerfile: 1,
+    'examples/cdk/package.json': 1,
+    'examples/cdk/README.md': 1,
+    'docs/cdk.md': 2,
+  });
+});

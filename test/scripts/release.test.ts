@@ -1,0 +1,343 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { VERSION } from '#core/base/version.ts';
+import { temporaryFolder } from '#test/helpers/temporary-folder.ts';
+import { versionsInPlaces } from '../../scripts/release-version.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const COPIED = ['CHANGELOG.md', '.gitignore', 'scripts/release.ts', 'scripts/release-version.ts'];
+
+function folder(): string {
+  const path = temporaryFolder('release-test-');
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function release(cwd: string, args: readonly string[], path = process.env.PATH) {
+  const script = join(cwd, 'scripts/release.ts');
+  return spawnSync(process.execPath, [script, ...args], { cwd, encoding: 'utf8', env: { ...process.env, PATH: path } });
+}
+
+/** A repository with the script, and with the files that have the version. */
+function repository() {
+  const root = folder();
+  for (const file of new Set([...COPIED, ...versionsInPlaces().map((place) => place.file)])) {
+    mkdirSync(dirname(join(root, file)), { recursive: true });
+    cpSync(join(ROOT, file), join(root, file));
+  }
+  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
+  const git = (...args: string[]) => {
+    const identity = ['-c', 'user.name=test', '-c', 'user.email=test@example.org'];
+    return execFileSync('git', [...identity, ...args], { cwd: root, encoding: 'utf8' });
+  };
+  const commit = () => {
+    git('add', '--all');
+    git('commit', '--quiet', '--message', 'x');
+  };
+  const changelog = (text: string) => {
+    writeFileSync(join(root, 'CHANGELOG.md'), text);
+    commit();
+  };
+  git('init', '--quiet');
+  commit();
+  return { root, git, changelog, read: (file: string) => readFileSync(join(root, file), 'utf8') };
+}
+
+test('version sets a newer version everywhere, once the changelog has it and the tree is clean', () => {
+  const { root, git, changelog, read } = repository();
+  const refusal = (version: string) => {
+    const { status, stdout, stderr } = release(root, ['version', version]);
+    expect({ status, stdout }).toEqual({ status: 1, stdout: '' });
+    return stderr;
+  };
+  const next = '10.2.0';
+  for (const version of ['1.0', 'v10.0.0', '10.0.0-rc.1', '01.0.0'])
+    expect(refusal(version)).toContain('not a version');
+  for (const version of [VERSION, '0.0.9']) expect(refusal(version)).toContain(`not newer than ${VERSION}`);
+  expect(refusal(next)).toContain('CHANGELOG.md has no heading "## 10.2.0"');
+  changelog('# Changelog\n\n## 10.2.0 (2030-01-01)\n\n## 10.10.0\n\n## 10.9.0\n');
+  writeFileSync(join(root, 'new'), '');
+  expect(refusal(next)).toContain('uncommitted changes');
+  rmSync(join(root, 'new'));
+  expect(git('status', '--porcelain')).toBe('');
+
+  const set = release(root, ['version', next]);
+  expect(set).toMatchObject({ status: 0, stderr: '' });
+  expect(set.stdout).toContain(`sdk/python/pyproject.toml: ${VERSION} -> ${next}\n`);
+  const changed = git('diff', '--name-only').trim().split('\n');
+  expect(new Set(changed)).toEqual(new Set(versionsInPlaces().map(({ file }) => file)));
+  for (const file of changed) expect(read(file)).toContain(next);
+  // Nothing but the version has changed.
+  for (const file of changed) expect(read(file).replaceAll(next, VERSION)).toBe(readFileSync(join(ROOT, file), 'utf8'));
+
+  git('commit', '--quiet', '--all', '--message', 'x');
+  for (const version of ['10.10.0']) expect(release(root, ['version', version]).status).toBe(0);
+  git('commit', '--quiet', '--all', '--message', 'x');
+  expect(refusal('10.9.0')).toContain('not newer than 10.10.0');
+});
+
+test('a dry run packs for real, says what would be published, and leaves nothing behind', { timeout: 120_000 }, () => {
+  const temporary = folder();
+  const out = join(temporary, 'out');
+  const folders = ['sdk/js', 'dist/release'];
+  const state = () =>
+    execFileSync('git', ['status', '--porcelain', '--ignored', ...folders], { cwd: ROOT, encoding: 'utf8' });
+  const before = state();
+  const args = [join(ROOT, 'scripts/release.ts'), 'pack', '--dry-run', '--json', '--only', 'sdk-js', '--out', out];
+  const env = { ...process.env, TMPDIR: temporary, NODE_DISABLE_COMPILE_CACHE: '1' };
+  const packed = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
+  expect(packed.status, packed.stderr).toBe(0);
+  const name = 'agent-platform-sdk';
+  const file = `${name}-${VERSION}.tgz`;
+  expect(JSON.parse(packed.stdout)).toEqual({
+    version: VERSION,
+    commit: expect.stringMatching(/^[0-9a-f]{40}(-dirty)?$/),
+    artifacts: [
+      {
+        part: 'sdk-js',
+        kind: 'npm',
+        name,
+        version: VERSION,
+        file,
+        bytes: expect.any(Number),
+        sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+        publish: `npm publish ${out}/${file} --provenance --access public`,
+      },
+    ],
+    left_out: ['sdk-python', 'cli', 'construct', 'image'].map((part) => ({ part, reason: 'not in --only' })),
+  });
+  expect(readdirSync(temporary)).toEqual([]);
+  expect(state()).toBe(before);
+});
+
+test('the packed command line runs where only npm installed it', { timeout: 120_000 }, () => {
+  const out = join(folder(), 'out');
+  const packed = release(ROOT, ['pack', '--out', out, '--only', 'cli', 'sdk-js']);
+  expect(packed.status, packed.stderr).toBe(0);
+  const app = folder();
+  writeFileSync(join(app, 'package.json'), '{"private":true}');
+  const cli = `agent-platform-cli-${VERSION}.tgz`;
+  const sdk = `agent-platform-sdk-${VERSION}.tgz`;
+  const files = [cli, sdk].map((file) => join(out, file));
+  execFileSync('npm', ['install', '--offline', '--no-audit', '--no-fund', '--ignore-scripts', ...files], { cwd: app });
+  // The command begins with `env node`, which another Node may answer.
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` };
+  const run = (program: string, ...args: string[]) =>
+    execFileSync(program, args, { cwd: app, env, encoding: 'utf8' }).trim();
+  expect(run(join(app, 'node_modules/.bin/platform'), '--version')).toBe(VERSION);
+  expect(existsSync(join(app, 'node_modules/agent-platform-cli/LICENSE'))).toBe(true);
+  expect(run('tar', '-tzf', join(out, sdk)).split('\n')).toEqual(
+    expect.arrayContaining(['LICENSE', 'README.md', 'index.js', 'types/index.d.ts'].map((file) => `package/${file}`)),
+  );
+  const { artifacts } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
+  const sums = [sdk, cli].map((file) => {
+    const content = readFileSync(join(out, file));
+    const sha256 = createHash('sha256').update(content).digest('hex');
+    expect(artifacts).toContainEqual(expect.objectContaining({ file, bytes: content.length, sha256 }));
+    return `${sha256}  ${file}\n`;
+  });
+  expect(readFileSync(join(out, 'SHA256SUMS'), 'utf8')).toBe(sums.join(''));
+});
+
+test('pack says what is missing: places of another version, Python, a Docker engine', { timeout: 120_000 }, () => {
+  const { root } = repository();
+  const out = join(folder(), 'out');
+  const bin = folder();
+  const has = (name: string, script: string) => {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(bin, name), 0o755);
+  };
+  has('python3', 'exit 1');
+  has('uv', 'exit 1');
+  has('docker', 'exit 1');
+  const packed = (...args: string[]) => release(root, ['pack', '--out', out, ...args], `${bin}:${process.env.PATH}`);
+  writeFileSync(join(root, 'LICENSE'), '');
+  expect(packed('--only', 'sdk-python')).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('python3 -m pip install build'),
+  });
+  expect(packed('--only', 'image', '--require-image')).toMatchObject({
+    status: 1,
+    stderr: expect.stringContaining('the image needs a Docker engine'),
+  });
+  // What failed has left nothing that the next one stumbles over.
+  expect(existsSync(out)).toBe(false);
+  expect(packed('--only', 'image')).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining('left out: image (no Docker engine answers "docker info")'),
+  });
+  has('docker', `if [ "$1" = image ]; then echo "${VERSION} 123 sha256:abc"; fi`);
+  const { artifacts } = JSON.parse(packed('--only', 'image', '--image', 'registry.test/image', '--json').stdout);
+  expect(artifacts).toMatchObject([
+    { kind: 'image', version: VERSION, file: `registry.test/image:${VERSION}`, bytes: 123, sha256: 'abc' },
+  ]);
+  has('docker', 'if [ "$1" = image ]; then echo "0.0.1 123 sha256:abc"; fi');
+  expect(packed('--only', 'image').stderr).toContain(`the label of agent-platform:${VERSION} has version 0.0.1`);
+
+  writeFileSync(join(root, 'sdk/js/package.json'), '{\n  "version": "0.0.1"\n}\n');
+  expect(packed('--only', 'image').stderr).toContain(`sdk/js/package.json: not version ${VERSION}`);
+});
+
+test('pack never empties a folder that is not of a release', () => {
+  const { root } = repository();
+  writeFileSync(join(root, 'LICENSE'), '');
+  const { status, stderr } = release(root, ['pack', '--out', root, '--only', 'image']);
+  expect({ status, stderr }).toEqual({
+    status: 1,
+    stderr: expect.stringContaining('other files than those of a release'),
+  });
+  expect(existsSync(join(root, 'package.json'))).toBe(true);
+});
+
+/** A repository with a packed release of three artifacts, and registries that write down what they get. */
+function publishable() {
+  const { root, git, changelog } = repository();
+  changelog(`# Changelog\n\n## ${VERSION} (2030-01-01)\n`);
+  const out = join(root, 'dist/release');
+  mkdirSync(out, { recursive: true });
+  const part = (kind: string, name: string, file: string) => {
+    if (kind !== 'image') writeFileSync(join(out, file), name);
+    return {
+      part: name,
+      kind,
+      name,
+      version: VERSION,
+      file,
+      bytes: 1,
+      sha256: createHash('sha256').update(name).digest('hex'),
+    };
+  };
+  const manifest = {
+    version: VERSION,
+    commit: git('rev-parse', 'HEAD').trim(),
+    artifacts: [
+      part('npm', 'first', 'first.tgz'),
+      part('python', 'second', 'second.whl'),
+      part('npm', 'third', 'third.tgz'),
+      part('image', 'registry.test/image', `registry.test/image:${VERSION}`),
+    ],
+    left_out: [],
+  };
+  const write = (changes: object = {}) =>
+    writeFileSync(join(out, 'manifest.json'), JSON.stringify({ ...manifest, ...changes }));
+  write();
+  const registry = folder();
+  const log = join(registry, 'log');
+  writeFileSync(log, '');
+  const program = (name: string, script: string) => {
+    writeFileSync(join(registry, name), `#!/bin/sh\nset -e\ncd ${registry}\n${script}\n`);
+    chmodSync(join(registry, name), 0o755);
+  };
+  // The registries: a file for each artifact that they have.
+  program(
+    'npm',
+    `if [ "$1" = view ]; then
+  name="\${2%@*}"
+  [ -f broken ] && { echo 'npm error code E500' >&2; exit 1; }
+  [ -f "$name" ] || { echo 'npm error code E404' >&2; exit 1; }
+  cat "$name"; exit 0
+fi
+echo "npm $*" >> log
+name="$(basename "$2" .tgz)"
+[ -f "fails-$name" ] && exit 1
+'${process.execPath}' -p "'sha512-' + require('node:crypto').hash('sha512', '$name', 'base64')" > "$name"`,
+  );
+  program('twine', 'if [ "$1" != --version ]; then echo "twine $*" >> log; fi');
+  program('docker', 'if [ "$1" = manifest ]; then [ -f image ]; else echo "docker $*" >> log; touch image; fi');
+  const publish = (...args: string[]) => release(root, ['publish', ...args], `${registry}:${process.env.PATH}`);
+  return {
+    publish,
+    write,
+    manifest,
+    changelog,
+    out,
+    has: (file: string, text = '') => writeFileSync(join(registry, file), text),
+    lacks: (file: string) => rmSync(join(registry, file)),
+    taken: () => {
+      const lines = readFileSync(log, 'utf8').split('\n').filter(Boolean);
+      writeFileSync(log, '');
+      return lines;
+    },
+  };
+}
+
+const COMMANDS = [
+  'npm publish dist/release/first.tgz --provenance --access public',
+  'twine upload --skip-existing dist/release/second.whl',
+  'npm publish dist/release/third.tgz --provenance --access public',
+  `docker push registry.test/image:${VERSION}`,
+];
+
+test('publish publishes nothing without --yes, and says what it would run', () => {
+  const { publish, taken } = publishable();
+  const { status, stderr } = publish();
+  expect(status).toBe(1);
+  expect(stderr).toContain(COMMANDS.map((command) => `  ${command}\n`).join(''));
+  expect(taken()).toEqual([]);
+});
+
+test('publish stops at the first failure with what is left, and the next run skips what is there', () => {
+  const { publish, taken, has, lacks } = publishable();
+  has('fails-third');
+  const failed = publish('--yes');
+  expect(failed.status).toBe(1);
+  expect(failed.stderr).toContain(`Not published: third.tgz, registry.test/image:${VERSION}.`);
+  expect(taken()).toEqual(COMMANDS.slice(0, 3));
+
+  lacks('fails-third');
+  const repeated = publish('--yes');
+  expect(repeated).toMatchObject({ status: 0, stderr: '' });
+  expect(repeated.stdout).toContain('first.tgz: published before\n');
+  expect(taken()).toEqual(COMMANDS.slice(1));
+
+  const third = publish('--yes', '--no-provenance');
+  expect(third.status).toBe(0);
+  expect(taken()).toEqual([COMMANDS[1]]);
+});
+
+test('publish stops if a registry does not answer, or has other content under the version', () => {
+  const { publish, taken, has, lacks } = publishable();
+  has('broken');
+  expect(publish('--yes').stderr).toContain('E500');
+  lacks('broken');
+  has('first', 'sha512-other');
+  const other = publish('--yes');
+  expect(other.stderr).toContain(`the registry has another first@${VERSION}: make a new version`);
+  expect(other.stderr).toContain('Not published: first.tgz, second.whl');
+  expect(taken()).toEqual([]);
+});
+
+test('publish refuses what is not the packed release of this commit', () => {
+  const { publish, taken, write, manifest, changelog, out } = publishable();
+  const refusal = () => {
+    const { status, stderr } = publish('--yes');
+    expect(status).toBe(1);
+    return stderr;
+  };
+  write({ commit: `${manifest.commit}-dirty` });
+  expect(refusal()).toContain('pack it again');
+  write({ artifacts: [{ ...manifest.artifacts[3], file: `image:${VERSION}` }] });
+  expect(refusal()).toContain('names no registry: pack with --image');
+  write();
+  writeFileSync(join(out, 'third.tgz'), 'changed');
+  expect(refusal()).toContain('third.tgz has changed since it was packed');
+  changelog(`# Changelog\n\n## ${VERSION} (not released yet)\n`);
+  expect(refusal()).toContain('pack it again');
+  const head = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: out, encoding: 'utf8' }).trim();
+  write({ commit: head });
+  expect(refusal()).toContain('is not released yet');
+  expect(taken()).toEqual([]);
+});
