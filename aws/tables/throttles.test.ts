@@ -165,7 +165,7 @@ test('every client of an adapter tells, or is known not to need it', () => {
   const root = join(import.meta.dirname, '../..');
   const files = globSync('aws/**/*.ts', { cwd: root }).filter((file) => !file.endsWith('.test.ts'));
   const silent = files.flatMap((file) =>
-    [...readFileSync(join(root, file), 'utf8').matchAll(/(tellingBusy\()?new (\w+Client)\(/g)].flatMap(
+    [...readFileSync(join(root, file), 'utf8').matchAll(/(mapThrottlingErrors\()?new (\w+Client)\(/g)].flatMap(
       ([, tells, client]) => (tells ? [] : [`${file} ${client}`]),
     ),
   );

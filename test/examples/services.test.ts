@@ -42,7 +42,7 @@ test.each(services)('$name: its own tests pass, as its author runs them', { time
 });
 
 test('npm run demo calls, deploys and ends', { timeout: TIMEOUT_MS }, async ({ skip }) => {
-  const demo = join(EXAMPLES_FOLDER, '../local/demo.ts');
+  const demo = join(EXAMPLES_FOLDER, '../local/demo/demo.ts');
   const ended = await promisify(execFile)(process.execPath, [demo], { env: { PATH, ...compileCacheVariable() } }).catch(
     (error) => error,
   );

@@ -150,7 +150,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
         await publish('legacy', { prompt: `Legacy {{file}}. ${LOOK}`, input_schema });
         expect(expectOk(await call('legacy', [['a.png', png()]])).data).toEqual({ result: 'image/png 812x400' });
         expect(asked('Legacy a.png.').text).toBeDefined();
-        expectError(await call('legacy', [['a.pdf', pdf()]]), 415, 'UNSUPPORTED_TYPE', 'takes image/* (accept)');
+        expectError(await call('legacy', [['a.pdf', pdf()]]), 415, 'UNSUPPORTED_TYPE', 'accepts image/* (accept)');
         const two: NamedFile[] = [
           ['a.png', png()],
           ['b.png', png()],
@@ -188,7 +188,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           [['a.zip', Buffer.from('PK\x03\x04')]],
           415,
           'UNSUPPORTED_TYPE',
-          'a prompt takes images, PDF, audio and text',
+          'a prompt accepts images, PDF, audio and text',
         ],
         [
           'a type that the provider does not take',
@@ -285,7 +285,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           await request(target(), 'POST', path, { key: user.key, json: {} }),
           422,
           'UNPROCESSABLE',
-          'given files',
+          'its input had files',
         );
       });
     });

@@ -115,7 +115,7 @@ export function idempotencySuite(target: () => Target): void {
 
     test('with a used key and another body, path or query are a conflict', async () => {
       await send('taken', { name: 'x' });
-      expectError(parsed(await send('taken', { name: 'y' })), 409, 'CONFLICT', 'another request');
+      expectError(parsed(await send('taken', { name: 'y' })), 409, 'CONFLICT', 'a different path, query or body');
       expectError(parsed(await send('taken', { name: 'x' }, { query: '?verbose=true' })), 409, 'CONFLICT');
       const elsewhere = await request(target(), 'POST', '/idem/greeter/v1/other', {
         key: user.key,

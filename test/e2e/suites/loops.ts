@@ -99,7 +99,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
 
     test('a model that does not answer is abandoned at the deadline', async () => {
       await publish('hangs', [{ hang: true }], { timeout_seconds: 3 });
-      expectError(await run('hangs'), 504, 'TIMEOUT', 'still at work');
+      expectError(await run('hangs'), 504, 'TIMEOUT', 'still running at the deadline');
     });
 
     test('a turn that fails for a moment is asked again', async () => {

@@ -229,7 +229,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           await send('POST', '/bulk', { json: { action: 'replay' } }),
           400,
           'INVALID_INPUT',
-          'run_ids or filter',
+          'exactly one of run_ids and filter',
         );
         const misspelt = { action: 'cancel', filter: { agent: 'bulky' } };
         expectError(await send('POST', '/bulk', { json: misspelt }), 400, 'INVALID_INPUT', 'filter');

@@ -224,7 +224,7 @@ export function uploadsSuite(target: () => Target, { python: hasPython }: Langua
     });
 
     test.each<[string, unknown, string]>([
-      ['no list', { upload_id: 'x' }, '"uploads" is wrong'],
+      ['no list', { upload_id: 'x' }, '"uploads" is invalid'],
       ['a list of ids', ['x'], 'at 0'],
       ['of an unknown member', [{ upload_id: 'x', path: '/etc/passwd' }], 'path'],
       ['of a name that is none', [{ upload_id: 'x', name: 7 }], 'at 0.name'],
