@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { APIGatewayProxyEvent } from 'aws-lambda';
 
-/** `binaryMediaTypes` of the API, unless a test reads its template. */
+/** Default `binaryMediaTypes` of the API; a test may read the real ones from its template. */
 const BINARY = ['multipart/form-data'];
-/** Of one connection only, or made anew by the gateway. */
+/** Headers that belong to one connection or that the gateway sets itself. */
 const NOT_FORWARDED = new Set([
   'connection',
   'keep-alive',
@@ -16,8 +16,8 @@ const NOT_FORWARDED = new Set([
 ]);
 
 /**
- * The proxy event that an API Gateway REST API makes of a request: the path as it was sent, path parameters too, the
- * query decoded; the body base64 when its media type is a binary one, else text.
+ * Builds the proxy event that an API Gateway REST API makes from a request: the path and path parameters as sent, the
+ * query decoded, and the body in base64 for binary media types, otherwise as text.
  */
 export function proxyEvent(
   request: Pick<IncomingMessage, 'method' | 'url' | 'rawHeaders'>,

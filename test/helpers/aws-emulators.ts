@@ -10,7 +10,7 @@ import { TEST_ACCOUNT } from './aws-account.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** In the projects `aws` and `rehearsal` only. */
+    /** Set in the projects `aws` and `rehearsal` only. */
     awsEndpoints: AwsEndpoints;
   }
 }
@@ -18,15 +18,15 @@ declare module 'vitest' {
 /** Addresses of the emulators. */
 export interface AwsEndpoints {
   readonly dynamoDb: string;
-  /** Every other service. */
+  /** Address of moto, which emulates every other service. */
   readonly moto: string;
 }
 
 const START_LIMIT_MS = 60_000;
 
-/** Vitest's global set-up of the projects `aws` and `rehearsal`: the emulators for as long as the tests run. */
+/** Vitest global setup of the projects `aws` and `rehearsal`: runs the emulators while the tests run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Here, because the files of the rehearsal share them.
+  // This happens here because the test files of the rehearsal share the result.
   if (project.name === 'rehearsal') {
     fetchLambdaRuntime();
     await buildFunctions();

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-/** An answer in AWS's JSON; `lost` breaks the connection off after the emulator has done what was asked. */
+/** An answer in AWS's JSON; `lost` drops the connection after the emulator has executed the action. */
 export type FrontAnswer = { readonly status?: number; readonly body: object } | 'lost' | undefined;
 
 /** Of a request whose action is in `x-amz-target`, by the part after its dot. */
@@ -13,12 +13,13 @@ export type FrontAction = (input: any) => FrontAnswer;
 export const refusal = (__type: string, message: string): FrontAnswer => ({ status: 400, body: { __type, message } });
 
 /**
- * Stands before an emulator, and answers in its place what that does not know, or what a test wants AWS to answer:
- * `actions` may change at any time, and an action that answers `undefined` is passed on.
+ * Starts a proxy before an emulator that answers the actions in `actions` itself: those the emulator does not support,
+ * or
+ * those a test overrides. `actions` may change at any time; an action that answers `undefined` is passed on.
  */
 export async function startAwsFront(emulator: string) {
   const actions: Record<string, FrontAction> = {};
-  /** Names of the actions that were asked for, in order. */
+  /** Names of the requested actions, in order. */
   const requests: string[] = [];
   const server = createServer(async (request, response) => {
     const body = await text(request);

@@ -20,8 +20,9 @@ export const secretsManagerClient = (): SecretsManagerClient =>
   new SecretsManagerClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto });
 
 /**
- * Makes the three tables, under new names where `nameOf` gives none, and answers with the names. Their TTL is off: DynamoDB Local removes by real
- * time, which is not the clock of a test.
+ * Creates the three tables, under new names where `nameOf` gives none, and returns the names. TTL is off because
+ * DynamoDB
+ * Local expires items by real time, not by the clock of the test.
  */
 export async function createTables(
   client: DynamoDBClient,
@@ -34,7 +35,7 @@ export async function createTables(
   return Object.fromEntries(names) as Record<TableName, string>;
 }
 
-/** Three tables of this test alone. */
+/** Creates three tables for this test alone. */
 export async function newTables(clock: Clock, client = dynamoDbClient()): Promise<Record<TableName, DynamoTable>> {
   const tables = Object.entries(await createTables(client)) as [TableName, string][];
   return Object.fromEntries(

@@ -11,17 +11,17 @@ export const newWorkspace = (plan: PlanName = 'enterprise'): Workspace => {
   return { id: slug, slug, name: slug, type: 'team', createdAt: '', plan };
 };
 
-/** Workspaces of the free plan have 10 ms for checks at once. */
+/** Creates dependencies whose free plan allows 10 ms of checks at once. */
 export const withLittleTime = (defaultPlan: PlanName = 'enterprise'): MemoryDeps =>
   memoryDeps({
     defaultPlan,
     plans: parseConfig({ PLATFORM_PLANS: '{"free": {"validation_ms_per_minute": 60}}' }).plans,
   });
 
-/** A schema and a value: the check takes a second, which is where its own limit ends it. */
+/** A schema and a value whose check runs into its time limit of one second. */
 export const hostilePattern = [{ pattern: '^(a|a)*$' }, `${'a'.repeat(60)}!`] as const;
 
-/** What `work` comes to, and the tasks that threads got meanwhile. */
+/** Returns the result of `work` and the tasks that threads received meanwhile. */
 export async function withThreads<T>(
   work: () => Promise<T>,
 ): Promise<{ readonly tasks: readonly string[]; readonly result: T }> {

@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 
-/** What a process found in the compile cache of a layer. */
+/** Usage of a layer's compile cache by one process. */
 export interface FoundInCache {
-  /** Modules that V8 took from the cache, and all of the bundle that were loaded. */
+  /** Number of modules that V8 took from the cache; `modules` counts all loaded modules of the bundle. */
   readonly hits: number;
   readonly modules: number;
   /** Whether Node had a compile cache at all. */
@@ -21,7 +21,7 @@ console.log(process.getBuiltinModule('module').getCompileCacheDir() !== undefine
 process.exit();
 `;
 
-/** Lays bundle and layer out as Lambda does, below a new folder: `var/task` and `opt`. */
+/** Unpacks bundle and layer below a new folder as Lambda does: `var/task` and `opt`. */
 export function unpackAsLambda(bundle: string, layer: ReadonlyMap<string, Uint8Array>): string {
   const root = mkdtempSync(join(tmpdir(), 'platform-lambda-'));
   cpSync(bundle, join(root, 'var/task'), { recursive: true });
@@ -33,7 +33,9 @@ export function unpackAsLambda(bundle: string, layer: ReadonlyMap<string, Uint8A
   return root;
 }
 
-/** Lays bundle and layer out as Lambda does, and imports a file of the bundle in a process that looks for its cache in `folder`. */
+/**
+ * Unpacks bundle and layer as Lambda does, and imports a file of the bundle in a process whose cache is in `folder`.
+ */
 export async function importWithCache(
   bundle: string,
   layer: ReadonlyMap<string, Uint8Array>,

@@ -1,12 +1,12 @@
 import type { Table } from '#core/ports/table.ts';
 
 interface CountedOperation {
-  /** The name that it was counted under. */
+  /** Name under which the operation is counted. */
   readonly table: string;
   readonly method: string;
   /** Items read or written, at least one. */
   readonly items: number;
-  /** Operations that began before this one ended share its stage; one that needed its answer has a later one. */
+  /** Position in the chain of dependent operations. Operations that overlap have the same stage. */
   readonly stage: number;
 }
 
@@ -33,7 +33,7 @@ export class OperationCounter {
       ) =>
       async (...args: Args): Promise<Result> => {
         const stage = this.#ended + 1;
-        // Operations begun together run together, as over a network.
+        // Operations that begin together run concurrently, as over a network.
         await new Promise(setImmediate);
         const result = await call(...args);
         this.operations.push({ table: name, method, items: itemsOf(args, result), stage });

@@ -1,13 +1,13 @@
-/** How many calls of a process's ports are left until it dies; and whether it dies before the last one, or after it. */
+/** Number of port calls until a process dies, and whether it dies after the last call or before it. */
 export interface Fuse {
   callsLeft: number;
   readonly isAfter: boolean;
 }
 
-/** What a call of a dead process's port ends with. */
+/** Error of every port call of a dead process. */
 export class ProcessDied extends Error {}
 
-/** A port as one process sees it, which dies when its fuse has burnt down: from then on every call fails. */
+/** Wraps a port as one process sees it: once its fuse has burnt down, every call fails. */
 export function crashing<Port extends object>(port: Port, fuse: Fuse): Port {
   return new Proxy(port, {
     get(target, name) {

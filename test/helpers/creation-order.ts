@@ -1,6 +1,6 @@
 import type { Template } from './templates.ts';
 
-/** The resources of its own template that one refers to or depends on, by their ids. */
+/** Returns the ids of the resources in the same template that a resource refers to or depends on. */
 function dependenciesOf(template: Template, id: string): string[] {
   const { Properties, DependsOn = [] } = template.Resources[id]!;
   const named = [...DependsOn, ...referencesIn(Properties)];
@@ -21,8 +21,8 @@ function referencesIn(value: unknown): string[] {
 }
 
 /**
- * The resources that surely exist when CloudFormation creates one: those that it refers to or depends on, and theirs.
- * CloudFormation creates the others at the same time, or later.
+ * Returns the resources that are guaranteed to exist when CloudFormation creates this one: its direct and indirect
+ * dependencies. CloudFormation may create the others at the same time or later.
  */
 export function createdBefore(template: Template, id: string): ReadonlySet<string> {
   const found = new Set<string>();
@@ -38,8 +38,8 @@ export function createdBefore(template: Template, id: string): ReadonlySet<strin
 }
 
 /**
- * An order in which CloudFormation may create the resources of a template: that of the template backwards, but for what
- * the dependencies say, so that nothing relies on the order in which things were written. Throws for a circle.
+ * Returns an order in which CloudFormation may create the resources of a template: the reverse of the template's order
+ * as far as dependencies allow, so that no test relies on the order of the template. Throws for a circular dependency.
  */
 export function creationOrder(template: Template): string[] {
   const order = new Set<string>();

@@ -5,13 +5,13 @@ import { nextTime, occursAt, parseCron } from '#core/automation/schedules/timing
 import { Zone } from '#core/base/zone.ts';
 
 /**
- * An evaluator of its own for what AWS documents of EventBridge Scheduler: six fields, day fields of which exactly one is
- * `?`, no range with a step, local times that do not exist skipped and those that exist twice taken once.
+ * Independent evaluator of the rules that AWS documents for EventBridge Scheduler: six fields, exactly one day field is
+ * `?`, no range with a step; skipped local times do not fire, and repeated local times fire once.
  */
 const START = Date.UTC(2026, 0, 1);
 const MINUTE = 60_000;
 const MINUTES = (Date.UTC(2030, 0, 1) - START) / MINUTE;
-/** Halves and quarters of hours, changes by half an hour, by two and at midnight, Ramadan, and places without any. */
+/** Time zones with half-hour and quarter-hour offsets, unusual daylight saving changes, and zones without any. */
 const ZONES = [
   'UTC',
   'Africa/Cairo',
@@ -33,7 +33,7 @@ const ZONES = [
   'Pacific/Chatham',
 ];
 
-/** Minute of the local time, counted from the epoch, for each minute since START; -1 when that local time was before. */
+/** Returns the local minute since the epoch for each minute since START; -1 for a local time that occurred before. */
 function localMinutes(timeZone: string): Int32Array {
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, dateStyle: 'short', timeStyle: 'medium' });
   const offsetAt = (i: number): number => {
@@ -46,7 +46,7 @@ function localMinutes(timeZone: string): Int32Array {
   let isRegular = false;
   for (let i = 0; i < MINUTES; i++) {
     if (i % 1440 === 0) isRegular = offsetAt(i) === offset && offsetAt(i + 1440) === offset;
-    // Zones change at full quarters of an hour.
+    // Zones change their offset at full quarters of an hour.
     if (!isRegular && i % 15 === 0) offset = offsetAt(i);
     const local = START / MINUTE + i + offset;
     table[i] = local > latest ? local : -1;
@@ -116,8 +116,9 @@ const expression = fc
   .map((fields) => fields.join(' '));
 
 /**
- * Compares the minutes that random Unix expressions name in random zones with those of the EventBridge expressions made
- * of them, minute by minute over four years. Returns how many minutes they name. Throws at the first difference.
+ * Compares random Unix expressions in random zones with the EventBridge expressions made from them, minute by minute
+ * over
+ * four years. Returns the number of matching minutes. Throws at the first difference.
  */
 export function compareMinutes(numRuns: number): number {
   const tables = new Map<string, Int32Array>();
@@ -130,7 +131,7 @@ export function compareMinutes(numRuns: number): number {
         cron = parseCron(text);
         toAwsCrons(cron);
       } catch (error) {
-        // Of these random ones a few never occur, and none is too long.
+        // A few random expressions never occur, but none is too long.
         expect(String(error)).toMatch(/never occurs/);
         return;
       }
@@ -141,7 +142,7 @@ export function compareMinutes(numRuns: number): number {
       const awsCrons = toAwsCrons(cron);
       for (const each of awsCrons) mark(each.expression, table, marks);
       let at = nextTime(cron, zone, START - 1) ?? Number.POSITIVE_INFINITY;
-      // Where both day fields must match, some wakings are in vain.
+      // If both day fields must match, EventBridge may fire on minutes that do not match.
       const mayBeInVain = !cron.isEither && !cron.daysOfMonth.isFull && !cron.daysOfWeek.isFull;
       for (let i = 0; i < MINUTES; i++) {
         const instant = START + i * MINUTE;

@@ -1,6 +1,6 @@
 import type { Target } from './platform.ts';
 
-/** A record of a stream of server-sent events, its data parsed. */
+/** Record of a stream of server-sent events, with parsed data. */
 export interface StreamedRecord {
   readonly event: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into data of every shape.
@@ -18,7 +18,10 @@ export interface StreamedCall {
   leave(): void;
 }
 
-/** Calls an agent for its events. The parser is as strict as the known clients' (`docs/interface/calls.md#streams`). */
+/**
+ * Calls an agent and streams its events. The parser is as strict as those of known clients
+ * (`docs/interface/calls.md#streams`).
+ */
 export async function streamCall(
   target: Pick<Target, 'url'>,
   path: string,
@@ -117,7 +120,7 @@ export async function follow(
   return { status: response.status, headers: response.headers, events: events(), leave: () => hangUp.abort() };
 }
 
-/** What follows one after the other, however often the connection is cut: after `every` events each time. */
+/** Returns all events of a stream, reconnecting after every `every` events. */
 export async function followWithCuts(
   target: Pick<Target, 'url'>,
   path: string,

@@ -11,17 +11,17 @@ export interface AdministeredFunction {
 
 export interface QueueReader {
   readonly id: string;
-  /** Of the function or of an alias. */
+  /** ARN of the function or of an alias. */
   readonly functionArn: string;
   isEnabled: boolean;
 }
 
-/** What Lambda knows of functions beside their code. */
+/** Lambda's settings of functions, apart from their code. */
 export interface AdministeredState {
   readonly functions: readonly AdministeredFunction[];
-  /** Executions by function. */
+  /** Reserved concurrency by function. */
   readonly reserved: Map<string, number>;
-  /** Environments kept started, by `<function>:<alias or version>`. */
+  /** Provisioned concurrency by `<function>:<alias or version>`. */
   readonly provisioned: Map<string, number>;
   readonly readers: readonly QueueReader[];
 }
@@ -32,7 +32,7 @@ export interface FakeLambdaAdmin {
   readonly tags: ReadonlyMap<string, Readonly<Record<string, string>>>;
   /** `<method> <path>` of every request, in order. */
   readonly requests: readonly string[];
-  /** Answers every request after the next `count` with an error of the server. */
+  /** Answers every request after the next `count` with a server error. */
   failAfter(count: number): void;
   close(): void;
 }
@@ -41,8 +41,8 @@ type Answer = readonly [status: number, body?: object];
 const PAGE = 2;
 
 /**
- * What an operator asks of Lambda about functions, on the SDK's wire protocol: settings, tags, concurrency and readers of queues. Functions
- * come in pages of two. More environments may not be kept started than are reserved.
+ * Fakes Lambda's administrative API on the SDK's wire protocol: settings, tags, concurrency and event source mappings.
+ * Functions come in pages of two. Provisioned concurrency may not exceed reserved concurrency.
  */
 export async function startFakeLambdaAdmin(state: AdministeredState): Promise<FakeLambdaAdmin> {
   const { functions, reserved, provisioned, readers } = state;

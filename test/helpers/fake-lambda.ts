@@ -5,7 +5,7 @@ import { crc32 } from 'node:zlib';
 import { TEST_ACCOUNT, TEST_REGION } from './aws-account.ts';
 import type { Invocation } from './lambda-runtime.ts';
 
-/** Limits of Lambda on an event, called synchronously and asynchronously. */
+/** Lambda's payload limits for synchronous and asynchronous invocations. */
 const MAX_EVENT_BYTES = 6 * 1024 * 1024;
 const MAX_ASYNC_EVENT_BYTES = 1024 * 1024;
 
@@ -13,24 +13,24 @@ export interface FakeLambda {
   readonly url: string;
   /** `<invocation type> <function>` of every call, in order. */
   readonly calls: readonly string[];
-  /** The archive of every layer version that is there, by its ARN. */
+  /** Archive of every existing layer version, by ARN. */
   readonly layers: ReadonlyMap<string, Uint8Array>;
-  /** Throttles the next `count` calls, or breaks their answers off at the second chunk. */
+  /** Throttles the next `count` calls; `breakOff` cuts their answers off at the second chunk. */
   throttle(count: number): void;
   breakOff(count: number): void;
-  /** Runs the next `count` calls and loses their answers. */
+  /** Executes the next `count` calls and loses their answers. */
   fail(count: number): void;
   close(): Promise<void>;
 }
 
-/** Lambda's Invoke in its three invocation types, and versions of layers, on the SDK's wire protocol. */
+/** Fakes Lambda's Invoke with its three invocation types, and layer versions, on the SDK's wire protocol. */
 export async function startFakeLambda(
   invoke: (functionName: string, event: unknown, how: string) => Promise<Invocation>,
 ): Promise<FakeLambda> {
   const calls: string[] = [];
   const layers = new Map<string, Uint8Array>();
   const published = new Map<string, number>();
-  /** The answer to a request about a layer; `undefined` for another. */
+  /** Answers a request about a layer; returns `undefined` for any other request. */
   function answerLayer(method: string, url: string, body: Buffer): object | undefined {
     const [, name, number] =
       /^\/2018-10-31\/layers\/([^/]+)\/versions(?:\/(\d+))?$/.exec(decodeURIComponent(url)) ?? [];
@@ -49,7 +49,7 @@ export async function startFakeLambda(
   let broken = 0;
   let failing = 0;
   const running = new Set<Promise<unknown>>();
-  // Clients keep connections and do not retry: an idle one must not be closed.
+  // Idle connections must stay open, because clients reuse them and do not retry.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray());
     const aboutLayer = answerLayer(request.method!, request.url!, body);
@@ -135,14 +135,16 @@ async function stream(response: ServerResponse, work: Promise<Invocation>, break
   }
 }
 
-/** One message of `application/vnd.amazon.eventstream`: prelude, headers, payload, and a CRC-32 after each part. */
+/**
+ * Encodes a message of `application/vnd.amazon.eventstream`: prelude, headers, payload, and a CRC-32 after each part.
+ */
 function message(eventType: string, contentType: string, payload: Uint8Array): Buffer {
   const headers = Buffer.concat(
     Object.entries({ ':message-type': 'event', ':event-type': eventType, ':content-type': contentType }).map(
       ([name, value]) => {
         const length = Buffer.alloc(2);
         length.writeUInt16BE(value.length);
-        // 7: a string.
+        // Type 7 is a string.
         return Buffer.concat([
           Buffer.from([name.length]),
           Buffer.from(name),

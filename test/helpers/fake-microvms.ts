@@ -23,23 +23,23 @@ export interface FakeVm {
   readonly imageArn: string;
   state: 'PENDING' | 'RUNNING' | 'TERMINATED';
   readonly startedAt: number;
-  /** Of its proxy. */
+  /** URL of the VM's proxy. */
   readonly url: string;
   readonly maximumDurationInSeconds: number;
-  /** The request of RunMicrovm. */
+  /** Request that started the VM. */
   readonly request: z.output<typeof runRequest>;
-  /** Resolves when all its processes have ended. */
+  /** Resolves when all processes of the VM have ended. */
   readonly ended: Promise<void>;
 }
 
 export interface FakeMicrovms {
-  /** Of the API, without a slash at the end. */
+  /** URL of the API, without a slash at the end. */
   readonly url: string;
   /** All VMs ever started, oldest first. */
   readonly vms: readonly FakeVm[];
   /** Requested operations, such as `RunMicrovm`. */
   readonly asked: readonly string[];
-  /** Errors for the next requests of these operations, each used once. */
+  /** Queues errors for the next requests of these operations, each used once. */
   failNext(operation: string, ...errors: string[]): void;
   /** Ends the runners of the next `count` VMs immediately. */
   breakNext(count: number): void;
@@ -80,8 +80,8 @@ const OPERATIONS: Readonly<Record<string, string>> = {
 };
 
 /**
- * VMs that start at once. An account's launch rate is limited as well; here the limit also keeps a VM's start, which has
- * this machine's processors to share, within the time that callers give it.
+ * Maximum number of VMs that start at the same time. AWS limits the launch rate as well; here the limit also keeps each
+ * start within its callers' timeout, because the VMs share this machine's processors.
  */
 const MAX_STARTING = 4;
 
@@ -105,9 +105,10 @@ class Refusal extends Error {
 }
 
 /**
- * Lambda MicroVMs on the SDK's wire protocol (restJson1): VMs are processes of this machine that run the real runner,
- * called by its hooks as Lambda does and reached through a proxy that asks for a token. It refuses what the service's
- * model says that AWS refuses. `now` is the time of its tokens and of `startedAt`.
+ * Fakes Lambda MicroVMs on the SDK's wire protocol (restJson1). VMs are local processes with the real runner, called
+ * through its hooks as Lambda does and reached through a proxy that requires a token. The fake refuses requests that
+ * are
+ * invalid by the service's model. `now` is the time for tokens and `startedAt`.
  */
 export async function startFakeMicrovms(now: () => number = Date.now): Promise<FakeMicrovms> {
   const vms: Vm[] = [];
@@ -152,7 +153,7 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
     return vm;
   };
 
-  // Clients keep connections and do not retry: an idle one must not be closed.
+  // Idle connections must stay open, because clients reuse them and do not retry.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     try {
       const { pathname } = new URL(request.url!, 'http://aws');
@@ -190,7 +191,7 @@ export async function startFakeMicrovms(now: () => number = Date.now): Promise<F
   };
 }
 
-/** The snapshot that a VM resumes from: the image's listener, started and ready. */
+/** Snapshot that a VM resumes from: the image's listener, started and ready. */
 class Snapshot {
   readonly exited: Promise<unknown>;
   readonly #process: ChildProcess;
@@ -199,7 +200,7 @@ class Snapshot {
 
   constructor(listen = '0') {
     this.#process = spawn(process.execPath, [MAIN], {
-      // A VM ends as a whole.
+      // All processes of a VM end together.
       detached: true,
       env: {
         PATH: process.env.PATH,
@@ -215,7 +216,7 @@ class Snapshot {
     this.#hooks.catch(() => {});
   }
 
-  /** The port of the runner that the hook `run` starts. */
+  /** Calls the hook `run` and returns the port of the runner that it starts. */
   async run(body: object): Promise<number> {
     const hooks = await this.#hooks;
     const running = this.#said('listening');
@@ -228,7 +229,7 @@ class Snapshot {
     try {
       process.kill(-this.#process.pid!, 'SIGKILL');
     } catch {
-      // It has ended already.
+      // The process has ended already.
     }
     await this.exited;
   }

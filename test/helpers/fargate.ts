@@ -25,7 +25,7 @@ export interface FargateOptions {
   readonly folder: string;
   readonly pool?: Partial<Pick<PoolSettings, 'idle' | 'max'>>;
   readonly config?: Partial<AwsConfig>;
-  /** Handles an event. @default - the keeper gets it once */
+  /** Handles an event. @default - delivers it to the keeper once */
   readonly onEvent?: (
     event: Parameters<NonNullable<FakeEcsOptions['onEvent']>>[0],
     deliver: () => Promise<void>,
@@ -41,7 +41,7 @@ export interface Fargate {
   readonly ecs: FakeEcs;
   readonly lambda: FakeLambda;
   readonly log: readonly string[];
-  /** Runs the keeper's work of one minute. */
+  /** Runs the keeper once, as its timer does each minute. */
   minute(): Promise<void>;
   /** Waits until this many tasks are idle. */
   idle(count: number): Promise<void>;
@@ -49,8 +49,9 @@ export interface Fargate {
 }
 
 /**
- * Sandboxes on Fargate in one process: the adapter, the two functions behind a Lambda of its own, a pool in SQLite, and an
- * ECS whose tasks are real runners.
+ * Starts sandboxes on Fargate in one process: the adapter, the two functions behind a fake Lambda, a pool in SQLite,
+ * and a
+ * fake ECS whose tasks are real runners.
  */
 export async function startFargate({
   folder,

@@ -1,11 +1,11 @@
 import { ManualClock } from './manual-clock.ts';
 
-/** Above all waits before a retry, below all limits. */
+/** Longer than every retry delay and shorter than every time limit. */
 const SHORT_MS = 20_000;
 
-/** A manual clock that moves ahead by itself where the code under test waits before it tries again. */
+/** Manual clock that advances by itself when the code under test waits before a retry. */
 export class HastyClock extends ManualClock {
-  /** These waits, in milliseconds. */
+  /** Retry delays so far, in milliseconds. */
   readonly waits: number[] = [];
 
   override sleep(ms: number, signal?: AbortSignal): Promise<void> {

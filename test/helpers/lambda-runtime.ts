@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { PassThrough, Readable, type Writable } from 'node:stream';
 
-/** The result of a handler: a JSON value, or its stream including the prelude. */
+/** Result of a handler: a JSON value, or its stream including the prelude. */
 export interface Invocation {
   readonly isStream: boolean;
   readonly payload: AsyncIterable<Uint8Array>;
@@ -20,7 +20,7 @@ const STREAMING = Symbol('streaming');
 /** Separator between the prelude and the body of a streamed answer. */
 const DELIMITER = new Uint8Array(8);
 
-/** The global that Lambda's Node runtime has for functions that stream, as it writes to the wire. */
+/** Global of Lambda's Node runtime for streaming functions, with the same wire format. */
 Object.assign(globalThis, {
   awslambda: {
     streamifyResponse: (handler: Handler) => Object.assign(handler, { [STREAMING]: true }),
@@ -54,7 +54,7 @@ export async function invoke(handler: Handler, event: unknown): Promise<Invocati
   return { isStream: true, payload: stream };
 }
 
-/** Status, headers and body of a streamed answer. Throws if it ends before the body. */
+/** Splits a streamed answer into status, headers and body. Throws if it ends before the body. */
 export async function splitPrelude(payload: AsyncIterable<Uint8Array>): Promise<HttpAnswer> {
   const chunks = payload[Symbol.asyncIterator]();
   let head = Buffer.alloc(0);

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-/** Processor time of this thread that the fastest of five plays takes, in microseconds. */
+/** Returns the CPU time of this thread for the fastest of five runs, in microseconds. */
 function leastTime(play: () => void): number {
   const times = Array.from({ length: 5 }, () => {
     const before = process.threadCpuUsage();
@@ -11,10 +11,12 @@ function leastTime(play: () => void): number {
   return Math.min(...times);
 }
 
-/** Below this, collections of garbage and the compiler count for more than the work. */
+/** Below this time, garbage collection and the compiler dominate the measurement. */
 const LEAST_MICROSECONDS = 10_000;
 
-/** Expects that work of four times the size takes about four times as long: quadratic work takes sixteen times as long. */
+/**
+ * Expects that four times the input takes about four times as long; quadratic work would take sixteen times as long.
+ */
 export function expectLinear(play: (size: number) => void, size: number): void {
   play(size);
   const once = leastTime(() => play(size));

@@ -21,7 +21,7 @@ import { zip } from './zip.ts';
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const limits = { memoryBytes: 256 * 1024 ** 2, diskBytes: 32 * 1024 ** 2, fileBytes: 32 * 1024 ** 2, processes: 64 };
 
-/** An app that says what it was asked, echoes bodies and upgraded connections, and ends when it is told to. */
+/** App that echoes requests, bodies and upgraded connections, and exits on request. */
 export const ECHO_APP = `
 const http = require('node:http');
 console.log('INFO starting with ' + process.env.TOKEN);
@@ -39,8 +39,8 @@ http.createServer((request, response) => {
 `;
 
 /**
- * The services of one machine with real sandboxes, and a server before them that answers everything else with `the API`.
- * `problem` says why there can be none here.
+ * Starts services on this machine with real sandboxes, behind a server that answers all other requests with `the API`.
+ * `problem` is the reason why services cannot run here.
  */
 export async function startServiceHost() {
   const root = mkdtempSync(join(tmpdir(), 'service-host-test-'));

@@ -14,7 +14,7 @@ interface LoopRunOptions {
   readonly change: Pick<EngineRun, 'models'> & Partial<EngineRun>;
 }
 
-/** A run of a loop with the platform's own tools, as the engine gets it, and the progress that it tells. */
+/** Creates a loop run with the platform's own tools, and collects its progress events. */
 export function loopRun({ clock, maxTurns, change }: LoopRunOptions): { run: EngineRun; events: ProgressEvent[] } {
   const events: ProgressEvent[] = [];
   const definition = {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#core/ports/clock.ts';
 
-/** Far enough ahead that DynamoDB's TTL, which uses real time, removes no test data. */
+/** Start time far in the future, because DynamoDB's TTL uses real time and would remove test data. */
 const START = Date.parse('2035-06-01T12:00:00Z');
 
 /** A clock that stands still until a test moves it. */
@@ -50,8 +50,9 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves time ahead. Sleepers wake in the order of their times, each at its own time and with a turn of the event loop
-   * to go on, so one that sleeps again within the span wakes again.
+   * Advances time. Sleepers wake in order of their times, each at its own time. Each gets a turn of the event loop, so
+   * a
+   * sleeper that sleeps again within the span wakes again.
    */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
@@ -63,7 +64,7 @@ export class ManualClock implements Clock {
       await setImmediate();
     }
     this.#now = end;
-    // Also without a sleeper: commits happen at the end of the turn.
+    // Commits happen at the end of the turn, even without a sleeper.
     await setImmediate();
   }
 }

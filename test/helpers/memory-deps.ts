@@ -39,7 +39,7 @@ export interface MemoryDeps extends AllDeps {
   readonly lines: LogLine[];
 }
 
-/** The local adapters without server and sandbox, with a manual clock; removed with the test. */
+/** Creates the local adapters with a manual clock, without server and sandbox; they are removed after the test. */
 export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClock()): MemoryDeps {
   const folder = mkdtempSync(join(tmpdir(), 'platform-test-'));
   const database = openDatabase(':memory:');

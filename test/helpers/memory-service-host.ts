@@ -15,7 +15,7 @@ import {
   type ServiceReport,
 } from '#core/ports/service-host.ts';
 
-/** An instance whose app a test plays. */
+/** Instance whose app a test controls. */
 interface Instance {
   report: InstanceReport;
   readonly token: string;
@@ -29,21 +29,22 @@ interface Kept {
 }
 
 /**
- * Keeps services in memory and starts nothing: a test says when an app is ready or crashes. Reports go to `listener`; a
- * test that wants to lose, double or delay them does so there.
+ * Keeps services in memory and starts no processes: the test decides when an app is ready or crashes. Reports are sent
+ * to
+ * `listener`, where a test may lose, duplicate or delay them.
  */
 export class MemoryServiceHost implements ServiceHost {
   readonly services = new Map<string, Kept>();
-  /** Every order, as `deploy 1`: the name of the call and the revision. */
+  /** Name of the call and revision of each order, such as `deploy 1`. */
   readonly orders: string[] = [];
-  /** Thrown by the next orders, one each. */
+  /** Errors to throw from the next orders, one each. */
   readonly refusals: Error[] = [];
-  /** Whether updates leave the end of old instances to the test. */
+  /** Whether old instances keep running after an update until the test ends them. */
   keepsOld = false;
   readonly #clock: Clock;
-  /** Where reports go; a test may lose or delay some. */
+  /** Receives reports; a test may lose or delay some. */
   listener: (reports: ServiceReport[]) => Promise<void>;
-  /** Start of each instance, and its end. */
+  /** Start and end of each instance. */
   readonly #lives = new Map<string, { readonly startedAt: number; endedAt?: number }>();
   readonly #boot: ((serviceId: string, token: string) => Promise<BootDocument>) | undefined;
 
@@ -115,60 +116,60 @@ export class MemoryServiceHost implements ServiceHost {
     }
   }
 
-  /** At the end of a platform. */
+  /** Called when the platform shuts down. */
   async close(): Promise<void> {
     this.kill();
   }
 
-  /** The newest order of a service. */
+  /** Returns the newest order of a service. */
   orderOf = (serviceId: string): ServiceOrder | undefined => this.services.get(serviceId)?.order;
 
-  /** The newest report of an instance. */
+  /** Returns the newest report of an instance. */
   reportOf = (serviceId: string, index = 0): InstanceReport => this.#instance(serviceId, index).report;
 
-  /** What the instance's runner would get at its start. */
+  /** Returns the document that the instance's runner gets at its start. */
   bootDocument(serviceId: string, index = 0): Promise<BootDocument> {
     return this.#boot!(serviceId, this.#instance(serviceId, index).token);
   }
 
-  /** The app of an instance listens. */
+  /** Reports that the app of an instance listens. */
   ready = (serviceId: string, index = 0): Promise<void> => this.change(serviceId, { phase: 'ready' }, index);
 
-  /** The app of an instance has been ready for 60 seconds. */
+  /** Reports that the app of an instance has been ready for 60 seconds. */
   steady = (serviceId: string, index = 0): Promise<void> =>
     this.change(serviceId, { phase: 'ready', failures: 0, steadyAt: this.#clock.now() }, index);
 
-  /** The app of an instance ends, and is started again. */
+  /** Crashes and restarts the app of an instance. */
   async crash(serviceId: string, index = 0): Promise<void> {
     const { failures, restarts } = this.#instance(serviceId, index).report;
     const lastEnd = { at: this.#clock.now(), exitCode: 1, message: 'exit code 1' };
     await this.change(serviceId, { phase: 'starting', failures: failures + 1, restarts: restarts + 1, lastEnd }, index);
   }
 
-  /** The runner of an instance ends; the host starts another instance. */
+  /** Ends the runner of an instance; the host starts another instance. */
   async die(serviceId: string, index = 0): Promise<void> {
     const { instances, order } = this.services.get(serviceId)!;
     const [gone] = instances.splice(index, 1, this.#start(order));
     await this.listener([this.#ended(gone!, 'crashed'), instances[index]!.report]);
   }
 
-  /** An instance that {@link keepsOld} left is gone. */
+  /** Ends an instance that {@link keepsOld} left running. */
   end = (report: InstanceReport, reason: 'stopped' | 'crashed'): Promise<void> =>
     this.listener([this.#ended({ report, token: '' }, reason)]);
 
-  /** The host cannot start the revision. */
+  /** Reports that the host cannot start the revision. */
   async fail(serviceId: string, message: string): Promise<void> {
     const { revision } = this.services.get(serviceId)!.order;
     await this.listener([{ type: 'failed', serviceId, revision, at: this.#clock.now(), message }]);
   }
 
-  /** The host dies with everything that it has, and tells nothing. */
+  /** Kills the host and all its instances without a report. */
   kill(): void {
     for (const life of this.#lives.values()) life.endedAt ??= this.#clock.now();
     this.services.clear();
   }
 
-  /** The time that all instances have run together, those of a killed host included. */
+  /** Returns the total running time of all instances, including those of a killed host. */
   lifeMs(now: number): number {
     const lives = [...this.#lives.values()];
     return lives.reduce((sum, { startedAt, endedAt = now }) => sum + endedAt - startedAt, 0);

@@ -2,7 +2,9 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
 
-/** A platform in memory whose time stands still while models answer, in real time: else a busy machine passes the deadline of a run. */
+/**
+ * In-memory platform whose clock stops during (real-time) model calls, so that a busy machine misses no run deadline.
+ */
 export interface PatientDeps extends MemoryDeps {
   readonly asking: ReadonlySet<Promise<unknown>>;
 }
@@ -27,7 +29,7 @@ export function patientDeps(settings: Parameters<typeof memoryDeps>[0]): Patient
   };
 }
 
-/** A process that dies at its call number `lifetime` of a port: this call and later ones are never answered. */
+/** Simulates a process that dies at port call number `lifetime`: this call and later ones are never answered. */
 export function mortal(deps: PatientDeps, lifetime: number, lastOneHappens: boolean) {
   const death = Promise.withResolvers<void>();
   let asked = 0;
@@ -59,7 +61,7 @@ export function mortal(deps: PatientDeps, lifetime: number, lastOneHappens: bool
   return { process, death: death.promise, asked: () => asked };
 }
 
-/** Moves time ahead until the promise is settled. */
+/** Advances time until the promise is settled. */
 export async function settled<T>({ clock, asking }: PatientDeps, promise: Promise<T>): Promise<T> {
   let isSettled = false;
   promise.catch(() => {}).finally(() => (isSettled = true));

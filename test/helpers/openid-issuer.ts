@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import Provider from 'oidc-provider';
 import { onTestFinished } from 'vitest';
 
-/** What an issuer knows of a person. */
+/** Data of a person at the issuer. */
 export interface Person {
   readonly email?: string;
   readonly email_verified?: unknown;
@@ -32,8 +32,9 @@ async function listen(answer: (issuer: string) => RequestListener): Promise<stri
 const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 });
 
 /**
- * A real OpenID provider with the people of `people`, by their subjects. With its defaults it gives claims about them at its UserInfo
- * endpoint only, and takes the client's secret by HTTP Basic.
+ * Starts a real OpenID provider with `people` by subject. By default it returns claims only from its UserInfo endpoint,
+ * and
+ * takes the client's secret by HTTP Basic.
  */
 export async function startOpenIdIssuer(
   people: { readonly [subject: string]: Person },
@@ -46,7 +47,7 @@ export async function startOpenIdIssuer(
   const jwk = { ...newKey().privateKey.export({ format: 'jwk' }), kid: 'first', use: 'sig' };
   return listen((issuer) => {
     const { warn } = console;
-    // It says that its pages and its memory are for trials.
+    // The library warns that its pages and its memory storage are for development.
     console.warn = () => {};
     const provider = new Provider(issuer, {
       clients: [
@@ -74,7 +75,7 @@ export async function startOpenIdIssuer(
   });
 }
 
-/** Signs a person in at the issuer as a browser does, and returns where the issuer sends the browser. */
+/** Signs a person in at the issuer as a browser does, and returns the redirect target. */
 export async function signInAt(authorizationUrl: string, subject: string, answer = 'agree'): Promise<string> {
   const { origin } = new URL(authorizationUrl);
   const cookies = new Map<string, string>();
@@ -105,18 +106,21 @@ export async function signInAt(authorizationUrl: string, subject: string, answer
   throw new Error(`the issuer did not send the browser back; it is at ${url}`);
 }
 
-/** What a {@link startForgingIssuer} puts into its ID token. */
+/** Changes that {@link startForgingIssuer} makes to its ID token. */
 export interface Forgery {
   readonly claims?: Record<string, unknown>;
-  /** `none`: without a signature. `other`: by a key that the issuer does not publish. `HS256`: by the client's secret. */
+  /**
+   * `none`: unsigned. `other`: signed with a key that the issuer does not publish. `HS256`: signed with the client's
+   * secret.
+   */
   readonly signature?: 'none' | 'other' | 'HS256';
-  /** Whether the token endpoint leads elsewhere. */
+  /** Whether the token endpoint redirects. */
   readonly redirects?: boolean;
-  /** Whether the answer of the token endpoint has no end. */
+  /** Whether the answer of the token endpoint never ends. */
   readonly isEndless?: boolean;
 }
 
-/** An issuer that lies, or one that an attacker sits in front of: its code is anything, its ID token is what `forge` says. */
+/** Starts a malicious issuer: it accepts any code, and `forge` determines its ID token. */
 export async function startForgingIssuer(forge: (nonce: string) => Forgery): Promise<string> {
   const [key, other] = [newKey(), newKey()];
   const jwk = { ...key.publicKey.export({ format: 'jwk' }), kid: 'first', use: 'sig', alg: 'RS256' };

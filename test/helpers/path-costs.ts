@@ -12,34 +12,34 @@ import { publishCode } from './platform.ts';
 import { addUser } from './users.ts';
 import { createWebApp } from './web-app.ts';
 
-/** What one request, or one run of a schedule, does to the tables, work after its answer included. */
+/** Table operations of one request or one run of a schedule, including work after its answer. */
 export interface PathCost {
   /** Items read or written. */
   readonly items: number;
-  /** SQL statements of one machine: what is neither remembered nor waiting is read with one each. */
+  /** SQL statements on a single machine: one per read that neither the cache nor the write queue answers. */
   readonly statements: number;
-  /** Rows that one machine writes to its journal. */
+  /** Rows written to the journal on a single machine. */
   readonly rows: number;
-  /** Writes to the journal: rows of one turn of the event loop share one. */
+  /** Writes to the journal; all rows of one turn of the event loop share a write. */
   readonly groups: number;
   /** Operations such as `main.get`, in order of completion. */
   readonly operations: readonly string[];
 }
 
-/** A platform in memory that counts, with a prompt agent, its webhook and its schedule. */
+/** In-memory platform that counts operations, with a prompt agent, its webhook and its schedule. */
 export interface CountedPlatform {
   readonly prompt: () => Promise<PathCost>;
   readonly stream: () => Promise<PathCost>;
   readonly getAgent: () => Promise<PathCost>;
   readonly webhook: () => Promise<PathCost>;
   readonly schedule: () => Promise<PathCost>;
-  /** The run of a program. Only with a sandbox. */
+  /** Runs a program; requires a sandbox. */
   readonly program: () => Promise<PathCost>;
 }
 
 const INPUT = { name: 'Ada' };
 
-/** Call it in a test: what it opens is closed with the test. */
+/** Starts a counted platform, which closes with the calling test. */
 export async function countedPlatform(
   settings: Parameters<typeof memoryDeps>[0],
   parts: Partial<Pick<AllDeps, 'sandbox' | 'blobs'>> = {},
@@ -82,7 +82,7 @@ export async function countedPlatform(
   const run = `/${slug}/greeter/v1/run`;
 
   const measured = async (work: () => Promise<unknown>, prepare = async () => {}): Promise<PathCost> => {
-    // The first one of a process looks up what it then remembers.
+    // The first request of a process fills the caches.
     await prepare();
     await work();
     await Promise.all(background);
@@ -104,7 +104,7 @@ export async function countedPlatform(
     prompt: () => measured(() => send('POST', run, INPUT)),
     stream: () => measured(() => send('POST', run, INPUT, { accept: 'text/event-stream' })),
     getAgent: () => measured(() => send('GET', `/agents/${agent.id}`)),
-    // Its address is all that a webhook needs.
+    // A webhook needs only its address.
     webhook: () => measured(() => send('POST', hookPath, INPUT, { authorization: '' })),
     async schedule() {
       let due: DueSchedule[] = [];
@@ -126,7 +126,7 @@ export async function countedPlatform(
   };
 }
 
-/** Sends requests to the platform; returns the body of the answer. Throws unless it succeeds. */
+/** Returns a function that sends a request to the platform and returns the body. Throws unless it succeeds. */
 function sender(deps: AllDeps, key: string) {
   const app = createWebApp(deps, routes, allHandlers(deps));
   return async (method: string, path: string, json?: object, headers: Record<string, string> = {}) => {
@@ -143,7 +143,7 @@ function sender(deps: AllDeps, key: string) {
   };
 }
 
-/** A database in memory that counts what tables ask of it. */
+/** Creates an in-memory database that counts the statements of tables. */
 function countedDatabase() {
   const database = openDatabase(':memory:');
   let statements = 0;

@@ -4,14 +4,14 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { Payments } from '#core/ports/payments.ts';
 import { type ScriptedStripeServer, startScriptedStripe } from '#local/scripted-stripe/server.ts';
 
-/** The scripted provider on a port of its own, removed with the test, and Stripe's SDK connected with it. */
+/** Starts the scripted provider on its own port until the end of the test, with a connected Stripe SDK. */
 export async function scriptedPayments(clock: Clock): Promise<{ payments: Payments; server: ScriptedStripeServer }> {
   const server = await startScriptedStripe({ clock });
   onTestFinished(() => server.close());
   return { payments: createStripePayments(server, clock), server };
 }
 
-/** A request to the provider by its own API, as its dashboard makes them. Throws unless it is answered 200. */
+/** Sends a request to the provider's own API, as its dashboard does. Throws unless the status is 200. */
 export async function askProvider(
   { url, key }: Pick<ScriptedStripeServer, 'url' | 'key'>,
   path: string,
@@ -27,11 +27,11 @@ export async function askProvider(
   return body;
 }
 
-/** Pays on the provider's page, as a browser with this card does. Returns the answer, whose redirect is not followed. */
+/** Pays on the provider's page as a browser with this card does. Returns the answer without following its redirect. */
 export const payOnPage = (checkoutUrl: string, card = '4242424242424242'): Promise<Response> =>
   fetch(checkoutUrl, { method: 'POST', body: new URLSearchParams({ card }), redirect: 'manual' });
 
-/** Events of the provider so far, oldest first, as their receiver gets them. */
+/** Returns the provider's events so far, oldest first, as delivered to their receiver. */
 export async function eventsOf({ url, key, provider }: ScriptedStripeServer) {
   const response = await fetch(`${url}/v1/events?limit=100`, { headers: { authorization: `Bearer ${key}` } });
   const { data } = (await response.json()) as {

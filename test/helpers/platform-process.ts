@@ -10,14 +10,14 @@ import { compileCacheVariable } from './temporary-folder.ts';
 
 const START = join(import.meta.dirname, '../../local/start.ts');
 
-/** A data folder for consecutive processes, removed with the test. */
+/** Creates a data folder for consecutive processes, which is removed after the test. */
 export function dataFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'platform-kill-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** Starts a platform in its own process and waits until it listens. With flags of Node, it has a channel to this process. */
+/** Starts a platform in its own process and waits until it listens. Flags for Node also open an IPC channel. */
 export async function startProcess(folder: string, settings: Record<string, string>, flags: readonly string[] = []) {
   const child = spawn(process.execPath, [...flags, START, '--no-examples'], {
     env: {
@@ -25,7 +25,7 @@ export async function startProcess(folder: string, settings: Record<string, stri
       ...compileCacheVariable(),
       PLATFORM_PORT: '0',
       PLATFORM_DATA: folder,
-      // Where the first start keeps its profile.
+      // The first start stores its profile here.
       XDG_CONFIG_HOME: folder,
       PLATFORM_LOG_LEVEL: 'error',
       ...settings,
@@ -43,8 +43,9 @@ export async function startProcess(folder: string, settings: Record<string, stri
 }
 
 /**
- * The first start of a platform with `PLATFORM_WORKSPACE` at its default: its key, its workspace, and a prompt agent
- * `main/greet` that has a key of its provider.
+ * Starts a platform for the first time with the default `PLATFORM_WORKSPACE`. Returns its key and workspace, with a
+ * prompt
+ * agent `main/greet` that has a provider key.
  */
 export async function startWithGreeter(
   folder: string,

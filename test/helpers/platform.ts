@@ -14,35 +14,35 @@ import { makeDue } from './schedules.ts';
 import { type ScriptedLlm, startScriptedLlm } from './scripted-llm/server.ts';
 import { addMember, addUser, type TestUser } from './users.ts';
 
-/** A platform under test, as the suites of `test/e2e` see it. */
+/** Platform under test, as the suites of `test/e2e` use it. */
 export interface Target {
   /** Without a slash at the end. */
   readonly url: string;
-  /** API key of the owner of the workspace {@link Target.slug}. */
+  /** API key of the owner of workspace {@link Target.slug}. */
   readonly key: string;
   readonly slug: string;
   /** Creates another user with a personal workspace. */
   addUser(slug: string): Promise<TestUser>;
   addMember(user: TestUser, workspaceId: string): Promise<void>;
-  /** Of the operator; tests of it are skipped elsewhere. */
+  /** API key of the operator; tests that need it are skipped without it. */
   readonly operatorKey: string;
-  /** As an operator. */
+  /** Sets the plan of a workspace, as the operator. */
   setPlan(workspaceId: string, plan: PlanName): Promise<void>;
-  /** As an operator, in cents. */
+  /** Grants credits to a workspace in cents, as the operator. */
   grantCredits(slug: string, cents: number): Promise<void>;
-  /** Makes the host's timers fire a schedule as if it were due in the current minute. */
+  /** Fires a schedule as if it were due in the current minute. */
   fire(workspaceId: string, scheduleId: string): Promise<void>;
-  /** Continues bulk actions, where the host's clock does not tick by itself. */
+  /** Continues bulk actions on hosts whose clock does not tick by itself. */
   readonly continueBulks?: () => Promise<void>;
-  /** The scripted model behind all providers. */
+  /** Scripted model behind all providers. */
   readonly llm: ScriptedLlm;
-  /** The scripted provider that credits are bought from; tests of it are skipped elsewhere. */
+  /** Scripted payment provider for buying credits; tests that need it are skipped without it. */
   readonly stripe: ScriptedStripeServer;
-  /** Interpreters in the sandbox; tests of a missing one are skipped. */
+  /** Interpreters in the sandbox; tests that need a missing one are skipped. */
   readonly interpreters: { readonly python?: string; readonly node?: string };
-  /** How services are reached; tests of services that run are skipped without it. */
+  /** Connection to services; tests of running services are skipped without it. */
   readonly services?: {
-    /** Where the host of an address listens, in plain HTTP. */
+    /** Returns where the host of an address listens, in plain HTTP. */
     connection(address: URL): { readonly host: string; readonly port: number };
   };
   close(): Promise<void>;
@@ -53,7 +53,7 @@ export interface LocalTarget extends Target {
   readonly dataFolder: string;
 }
 
-/** A whole platform on a free port, with a data folder of its own. Quiet: its log level is `error`. */
+/** Starts a whole platform on a free port with its own data folder and log level `error`. */
 export async function startLocalTarget(
   settings: Record<string, string> = {},
   change: Partial<LocalConfig> = {},
@@ -67,9 +67,9 @@ export async function startLocalTarget(
     PLATFORM_LOG_LEVEL: 'error',
     PLATFORM_WORKSPACE: 'acme',
     PLATFORM_OPERATOR_KEY: operatorKey,
-    // All tests are one address that sends many requests without a key.
+    // All tests share one address that sends many requests without a key.
     PLATFORM_ADDRESS_LIMIT: '100000',
-    // Receivers of tests listen on this machine.
+    // Receivers of the tests listen on this machine.
     PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
     ...llm.settings,
     ...settings,
@@ -93,7 +93,7 @@ export async function startLocalTarget(
     llm,
     stripe: deps.scriptedStripe!,
     interpreters,
-    // As a browser would: `*.localhost` is this machine.
+    // Browsers also resolve `*.localhost` to this machine.
     services: kind === 'none' ? undefined : { connection: ({ port }) => ({ host: '127.0.0.1', port: Number(port) }) },
     async close() {
       await server.close(true);
@@ -106,7 +106,7 @@ export async function startLocalTarget(
 /** Skips a test or `describe` on platforms that do not use the scripted model. */
 export const needsModel = (target: Target): unknown => target.llm;
 
-/** A zip of text files: the same files always give the same bytes. */
+/** Zips text files; the same files always give the same bytes. */
 export const zipOf = (files: Readonly<Record<string, string>>): Uint8Array =>
   zipSync(Object.fromEntries(Object.entries(files).map(([path, text]) => [path, strToU8(text)])), {
     level: 1,
@@ -116,7 +116,7 @@ export const zipOf = (files: Readonly<Record<string, string>>): Uint8Array =>
 export const clientOf = (target: Pick<Target, 'url' | 'key'>, key = target.key, workspaceId?: string): Client =>
   createClient({ baseUrl: target.url, key, workspaceId });
 
-/** A form with a bundle in the part `field`. */
+/** Creates a form with a bundle in the part `field`. */
 export function bundleForm(zip: Uint8Array, field = 'file'): FormData {
   const form = new FormData();
   form.set(field, new Blob([zip as Uint8Array<ArrayBuffer>], { type: 'application/zip' }), 'bundle.zip');
@@ -139,12 +139,12 @@ export async function publishCode(
 export interface Answer {
   readonly status: number;
   readonly headers: Headers;
-  /** Parsed where it is JSON, else text. */
+  /** Parsed body if it is JSON, otherwise its text. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
   readonly body: any;
 }
 
-/** One request; `json` becomes the body. */
+/** Sends one request with `json` as its body. */
 export async function request(
   target: Pick<Target, 'url'>,
   method: string,

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { readMultipart } from '#core/http/multipart.ts';
 import { AWS_TEST_ACCOUNT } from './aws-account.ts';
 
-/** The object that a POST of a form would create in S3. */
+/** Object that a form POST would create in S3. */
 interface FormPost {
   readonly bucket: string;
   readonly key: string;
@@ -11,8 +11,9 @@ interface FormPost {
 }
 
 /**
- * Holds a form against its policy as S3 does, which moto does not: the signature, the time, a condition for every field
- * and a field for every condition, the size
+ * Validates a form against its policy as S3 does, because moto does not: the signature, the expiry, a condition for
+ * every
+ * field and a field for every condition, and the size
  * (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-HTTPPOSTConstructPolicy.html).
  */
 export async function judgeFormPost(bucket: string, contentType: string, body: Uint8Array): Promise<FormPost> {

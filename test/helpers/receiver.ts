@@ -11,16 +11,16 @@ export interface Received {
   readonly body: any;
 }
 
-/** A user's server that the platform posts to. */
+/** Customer server that receives POST requests from the platform. */
 export interface Receiver {
   /** Without a slash at the end. */
   readonly url: string;
-  /** Requests to paths that begin with `path`, oldest first. */
+  /** Returns the requests to paths that begin with `path`, oldest first. */
   at(path: string): readonly Received[];
   close(): void;
 }
 
-/** Answers 204; a path such as `/500/x` gets that status. */
+/** Starts a receiver that answers 204; a path such as `/500/x` gets that status. */
 export async function startReceiver(): Promise<Receiver> {
   const received: Received[] = [];
   const server = createServer(async (request, response) => {

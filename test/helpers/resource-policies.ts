@@ -1,13 +1,13 @@
 import { allowing, statementOf } from '../rehearsal/iam.ts';
 import { type Resource, TEST_ACCOUNT, type Template } from './templates.ts';
 
-/** A service of AWS that must reach a resource of a template, because another resource of it says so. */
+/** Access of an AWS service to a resource that another resource of the template requires. */
 interface Need {
-  /** The resource that needs it. */
+  /** The resource that requires the access. */
   readonly by: string;
   readonly service: string;
   readonly action: string;
-  /** The resource to reach, as {@link resolved} writes it. */
+  /** The resource to access, as {@link resolved} writes it. */
   readonly resource: string;
   /** ARN of the resource that causes the request. */
   readonly source: string;
@@ -17,9 +17,11 @@ interface Need {
 type Any = any;
 
 /**
- * What services of AWS need of the resources of a template and its policies do not allow, as sentences. SNS, SQS and S3 have
- * policies of the resource; Lambda has one for each permission. A topic without a policy has SNS's own, by which alarms of
- * the account may publish; with one, that is gone.
+ * Returns, as sentences, the access that AWS services need to the template's resources and that policies do not allow.
+ * SNS,
+ * SQS and S3 have resource policies; Lambda has one policy per permission. A topic without a policy has SNS's default,
+ * which
+ * lets alarms of the account publish; an explicit policy replaces it.
  */
 export function unreachable(template: Template): string[] {
   return needsOf(template)
@@ -54,7 +56,7 @@ export function needsOf({ Resources }: Template): Need[] {
             ['AWS::SQS::Queue', 'sqs:SendMessage'],
             ['AWS::Lambda::Function', 'lambda:InvokeFunction'],
           ] as const;
-          // With a role, what counts is the role's policy.
+          // If there is a role, its policy decides.
           const [, action] = (RoleArn === undefined && actions.find(([type]) => own(target, type))) || [];
           return [...(action ? [need('events', action, target)] : []), ...(dead ? [dead] : [])];
         });
@@ -116,7 +118,7 @@ const isFor = (principal: Any, service: string): boolean =>
 
 const idOf = (resource: string): string => resource.split(/[./]/, 1)[0]!;
 
-/** A value with its references written out: `topic`, `queue.Arn`, `bucket.Arn/*`. */
+/** Returns a value with its references resolved: `topic`, `queue.Arn`, `bucket.Arn/*`. */
 function resolved(value: Any): string {
   if (typeof value !== 'object' || value === null) return String(value);
   if ('Ref' in value) return value.Ref === 'AWS::AccountId' ? TEST_ACCOUNT : value.Ref;

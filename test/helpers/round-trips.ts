@@ -10,18 +10,19 @@ import { addUser } from './users.ts';
 export interface RoundTrips {
   /** Items read or written, including work after the answer. */
   readonly items: number;
-  /** Length of the chain of dependent operations before the model is asked. */
+  /** Length of the chain of dependent operations before the model call. */
   readonly stagesBeforeLlm: number;
   /** Operations such as `main.get`, in order of completion. */
   readonly operations: readonly string[];
-  /** Units of DynamoDB, as `unit-counter.ts` counts them. */
+  /** DynamoDB capacity units, as `unit-counter.ts` counts them. */
   readonly readUnits: number;
   readonly writeUnits: number;
 }
 
 /**
- * Makes a workspace with a prompt agent. Returns a function that calls the agent by its exact version on `target`, and waits
- * until the work after the answer is done.
+ * Creates a workspace with a prompt agent. Returns a function that calls the agent by its exact version on `target`,
+ * and
+ * waits until the work after the answer is done.
  */
 export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() => Promise<void>> {
   const { key, slug, workspaceId } = await addUser(deps, 'counted');
@@ -61,7 +62,7 @@ export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() 
   return () => send('POST', `/${slug}/greeter/v1/run`, { name: 'Ada' });
 }
 
-/** Calls a prompt agent on a fresh platform whose Anthropic says anything, and counts. */
+/** Calls a prompt agent on a fresh platform with a scripted Anthropic, and counts operations. */
 export async function countPromptCall(deps: AllDeps): Promise<RoundTrips> {
   const counter = new OperationCounter();
   const units = new UnitCounter();

@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import type { FakeContainer } from './fake-ecs/tasks.ts';
 import { type RunnerProcess, startRunner } from './runner.ts';
 
-/** The real runner as the container of a sandbox's task, on port 8080 of its own address. */
+/** Starts the real runner as the container of a sandbox task, on port 8080 of its own address. */
 export async function startRunnerTask(_: unknown, address: string): Promise<FakeContainer> {
   return asContainer(
     await startRunner({ PLATFORM_RUNNER_LEASE_SECONDS: '600', PLATFORM_RUNNER_NOTICE_SECONDS: '110' }),
@@ -11,7 +11,7 @@ export async function startRunnerTask(_: unknown, address: string): Promise<Fake
   );
 }
 
-/** A runner that is reached at port 8080 of an address of its own. */
+/** Exposes a runner at port 8080 of its own address. */
 export async function asContainer(runner: RunnerProcess, address: string): Promise<FakeContainer> {
   const port = Number(new URL(runner.url).port);
   const sockets = new Set<Socket>();

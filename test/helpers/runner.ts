@@ -21,18 +21,20 @@ const LIFETIME_MS = 600_000;
 export interface RunnerProcess {
   /** Without a slash at the end. */
   readonly url: string;
-  /** Of the runner's own process. */
+  /** Process id of the runner itself. */
   readonly pid: number;
-  /** Resolves with the exit code once the process has ended, -1 when it was killed. */
+  /** Resolves with the exit code when the process ends, or -1 if it was killed. */
   readonly ended: Promise<number>;
-  /** What it has printed on stdout. */
+  /** Lines printed on stdout so far. */
   readonly lines: readonly string[];
   kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
 let built: Promise<string> | undefined;
 
-/** The bundled runner of the image, built once per worker: loading TypeScript would dominate every start. */
+/**
+ * Returns the bundled runner of the image, built once per worker because loading TypeScript would dominate every start.
+ */
 function builtRunner(): Promise<string> {
   built ??= (async () => {
     const folder = mkdtempSync(join(tmpdir(), 'runner-built-'));
@@ -46,7 +48,7 @@ function builtRunner(): Promise<string> {
 const LOADERS = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
 let laidOut: Promise<string> | undefined;
 
-/** The folder `/platform` of the image, readable for all, with Node and the loader that nobody can read. */
+/** Creates the image's world-readable folder `/platform`, with Node and the loader that no user may read. */
 function imageFolder(): Promise<string> {
   laidOut ??= (async () => {
     const folder = await builtRunner();
@@ -59,15 +61,16 @@ function imageFolder(): Promise<string> {
   return laidOut;
 }
 
-/** Where the user of a container can write. */
+/** Folders that the container's user can write to. */
 export const WRITABLE = ['/dev/mqueue', '/dev/shm', '/home/user', '/layer', '/tmp'];
 
 /**
- * A container as Fargate makes it, by bubblewrap: process 1, one user without rights, no namespaces. The network is the
- * machine's, and the port of the egress proxy is always the same one, so there is one container at a time.
+ * Builds a bubblewrap command for a container like Fargate's: process 1, one unprivileged user, no namespaces. It
+ * shares
+ * the machine's network and the egress proxy has a fixed port, so only one container can run at a time.
  */
 async function containerCommand(env: Readonly<Record<string, string>>, program: readonly string[]): Promise<string[]> {
-  // Root would be the user inside, who may read everything.
+  // Otherwise the user inside would be root, who may read every file.
   const asNobody = process.getuid?.() === 0 ? ['--reuid', '12345', '--regid', '12345', '--clear-groups'] : [];
   return [
     ...['flock', '--no-fork', join(tmpdir(), 'runner-container-test.lock')],
@@ -84,7 +87,7 @@ async function containerCommand(env: Readonly<Record<string, string>>, program: 
   ];
 }
 
-/** Why the runner cannot be started in a container here; `undefined` if it can. */
+/** Returns the reason why the runner cannot start in a container here, or `undefined` if it can. */
 export async function noContainer(): Promise<string | undefined> {
   const [command, ...args] = await containerCommand({}, ['/bin/true']);
   return promisify(execFile)(command!, args, { timeout: 120_000 }).then(
@@ -102,13 +105,14 @@ export async function startRunner(
   env: Readonly<Record<string, string>> = {},
   onLine?: (line: string) => void,
 ): Promise<RunnerProcess> {
-  // It dies with the process that started it. What it is started with, here 29 and 251, must not reach its job.
+  // The runner dies with the process that started it. Its job must not inherit its open file descriptors, here 29 and
+  // 251.
   const program = join(await builtRunner(), 'runner/main.mjs');
   const command = ['setpriv', '--pdeathsig', 'KILL', process.execPath, program];
   return startProgram(['bash', '-c', 'exec "$0" "$@" 29</usr/share 251</etc', ...command], { env, onLine });
 }
 
-/** Starts the real runner in a container of its own, which is the sandbox of its job ({@link noContainer}). */
+/** Starts the real runner in its own container, which is the sandbox of its job ({@link noContainer}). */
 export async function startContainer(env: Readonly<Record<string, string>> = {}): Promise<RunnerProcess> {
   const variables = {
     PATH: '/usr/bin:/bin',
@@ -162,7 +166,7 @@ async function startProgram(
   };
 }
 
-/** Serves blobs over HTTP, as presigned addresses do. */
+/** Serves blobs over HTTP, as presigned URLs do. */
 export async function serveBlobs(
   blobs: Blobs,
   host = '127.0.0.1',
@@ -183,7 +187,7 @@ export async function serveBlobs(
   };
 }
 
-/** The job that a dispatcher sends for `spec`. */
+/** Returns the job that a dispatcher sends for `spec`. */
 export const jobFor = (
   { turn: _, bundle, layer, ...spec }: SandboxSpec,
   linkTo: (key: string) => string,
@@ -197,7 +201,7 @@ export const jobFor = (
   ...more,
 });
 
-/** A sandbox that starts a runner for each session. */
+/** Sandbox that starts a runner for each session. */
 export class RunnerSandbox implements Sandbox {
   readonly #linkTo: (key: string) => string;
   readonly #start: () => Promise<Pick<RunnerProcess, 'url' | 'kill'>>;

@@ -1,6 +1,6 @@
 import { crc32, deflateSync } from 'node:zlib';
 
-/** A whole PNG in one colour, with `padding` bytes that mean nothing. */
+/** Returns a complete PNG in one color, with `padding` meaningless bytes. */
 export function png(width = 812, height = 400, padding = 0): Buffer {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);
@@ -22,12 +22,12 @@ function uint32(value: number): Buffer {
   return bytes;
 }
 
-/** The parts of a JPEG up to its size, and its end. */
+/** Returns the segments of a JPEG up to its size, and the end marker. */
 export function jpeg(width = 640, height = 480): Buffer {
   const frame = Buffer.from('ffc0001108000000000301220002110103110100', 'hex');
   frame.writeUInt16BE(height, 5);
   frame.writeUInt16BE(width, 7);
-  // A comment stands before the frame.
+  // A comment segment precedes the frame.
   return Buffer.concat([Buffer.from('ffd8fffe0006cafecafe', 'hex'), frame, Buffer.from('ffd9', 'hex')]);
 }
 
@@ -38,7 +38,7 @@ export function gif(width = 10, height = 20): Buffer {
   return bytes;
 }
 
-/** In the extended form. */
+/** Returns a WebP file in the extended format. */
 export function webp(width = 30, height = 40): Buffer {
   const bytes = Buffer.concat([Buffer.from('RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0', 'latin1'), Buffer.alloc(10)]);
   bytes.writeUIntLE(width - 1, 24, 3);
@@ -58,6 +58,6 @@ export const wav = (bytes = 100): Buffer =>
 
 export const mp3 = (): Buffer => Buffer.from('ID3\x04\0\0\0\0\0\0', 'latin1');
 
-/** The beginning of a program for Linux. */
+/** Returns the first bytes of a Linux program. */
 export const executable = (): Buffer =>
   Buffer.concat([Buffer.from('\x7fELF\x02\x01\x01', 'latin1'), Buffer.alloc(200)]);

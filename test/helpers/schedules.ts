@@ -3,8 +3,9 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /**
- * Turns the clock of one schedule back, instead of waiting for its next minute: the present minute becomes the first that
- * is not dealt with. Answers it, in epoch milliseconds.
+ * Rewinds the clock of one schedule instead of waiting for its next minute: the current minute becomes the first
+ * pending
+ * one. Returns it in epoch milliseconds.
  */
 export async function makeDue(
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,

@@ -133,7 +133,7 @@ test('a service runs behind its gateway, is rolled out without a gap, and leaves
   const { gatewayRoute } = await client.send(new DescribeGatewayRouteCommand({ gatewayRouteArn }));
   expect(ecs.gateways.serviceAt(new URL(gatewayRoute!.serviceUrl!).host)).toBe(serviceArn);
 
-  // While a new task starts, the old one serves.
+  // The old task serves requests while a new one starts.
   const [old] = running();
   const second = await register('y');
   await client.send(new UpdateServiceCommand({ cluster, service: 'a', taskDefinition: second }));
@@ -155,7 +155,7 @@ test('a service runs behind its gateway, is rolled out without a gap, and leaves
     { taskDefinitionArn: second, group: 'service:a', tags: [{ value: 'a' }], startedAt: expect.any(Date) },
   ]);
 
-  // A dead task has a successor.
+  // ECS replaces a dead task.
   ecs.kill(tasks![0]!.taskArn!);
   await until(() => running().map(({ taskArn }) => taskArn === tasks![0]!.taskArn)).toEqual([false]);
   await client.send(new UpdateServiceCommand({ cluster, service: 'a', desiredCount: 0 }));
@@ -196,7 +196,7 @@ test('a name is free again once its service has drained', async () => {
 
 test.each([
   ['a task that cannot start', { status: 200, fails: true }],
-  // No grace period: asked at once, and never healthy.
+  // Without a grace period the task is probed at once and never becomes healthy.
   ['a task that ends before it is healthy', { status: 503 }],
 ])('a rollout of %s is given up by the circuit breaker, and the old tasks stay', async (_, next) => {
   const behaviour: { status: number; fails?: boolean } = { status: 200 };

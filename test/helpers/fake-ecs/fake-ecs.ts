@@ -13,14 +13,14 @@ export type FakeEvent = TaskStateEvent | DeploymentStateEvent;
 export interface FakeEcsOptions {
   /** Names of the existing clusters. */
   readonly clusters: readonly string[];
-  /** ARNs of revisions that exist without having been registered. */
+  /** ARNs of revisions that exist without registration. */
   readonly taskDefinitions: readonly string[];
   readonly start: StartContainer;
   /** Called once per event, in order; may throw. */
   onEvent?(event: FakeEvent): unknown;
-  /** Resolves when no request is under way to this address, which gets no further ones. @default - at once */
+  /** Resolves when no request to this address is in flight; the address gets no new ones. @default - at once */
   drained?(address: string): Promise<unknown>;
-  /** How long a gateway's route takes to come, and to go. @default 0 */
+  /** Milliseconds that a gateway needs to add or remove a route. @default 0 */
   readonly routeMs?: number;
   /** Whether the Region has gateways. @default true */
   readonly hasGateways?: boolean;
@@ -28,39 +28,40 @@ export interface FakeEcsOptions {
 
 export interface FakeEcs {
   readonly url: string;
-  /** All tasks ever started in their current state, newest last. */
+  /** All tasks ever started, in their current state, newest last. */
   readonly tasks: readonly FakeTask[];
   readonly services: FakeServices;
   readonly gateways: FakeGateways;
   readonly definitions: TaskDefinitions;
   /** Names of the requested actions, in order. */
   readonly requests: readonly string[];
-  /** Called before an action is done; may throw, or wait. */
+  /** Called before an action is executed; may throw or wait. */
   onRequest: ((action: string) => unknown) | undefined;
   /** Refuses the next `count` RunTask calls, or answers them with a placement failure. */
   refuse(count: number, how: RunTaskFault): void;
-  /** From now on RunTask starts tasks again. */
+  /** Lets RunTask start tasks again. */
   stopRefusing(): void;
-  /** Does what the next `count` calls of an action ask for and loses the answers. @default RunTask */
+  /** Executes the next `count` calls of an action but loses the answers. @default RunTask */
   loseAnswers(count: number, action?: string): void;
   /** Simulates the death of a task's host. */
   kill(taskArn: string): void;
-  /** Takes a task of Fargate Spot away: SIGTERM, and `graceMs` later SIGKILL. @default 120,000, as on AWS */
+  /** Reclaims a Fargate Spot task: SIGTERM at once, SIGKILL after `graceMs`. @default 120,000, as on AWS */
   reclaim(taskArn: string, graceMs?: number): void;
-  /** What becomes of tasks for Fargate Spot. @default there */
+  /** Availability of Fargate Spot. @default there */
   spot: FakeTasks['spot'];
   /** Resolves when all pending events are delivered. */
   settled(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Actions that are about no cluster, or name one only where they need it. */
+/** Actions that need no cluster. */
 const WITHOUT_CLUSTER = /DescribeClusters|TaskDefinition|Gateway|TagResource|UntagResource|TagsForResource/;
 
 /**
- * ECS on the SDK's wire protocol, as far as the platform needs it: tasks really start something and go through their
- * states with an event for each, services keep them running, gateways give services an address. What AWS refuses is
- * refused, and so is what the SDK's own model of an action does not have.
+ * Fakes ECS on the SDK's wire protocol, as far as the platform needs it: tasks start real programs and emit an event
+ * for
+ * each state, services keep tasks running, and gateways give services an address. The fake refuses requests that AWS
+ * refuses, and members that the SDK's own model of an action does not have.
  */
 export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
   const definitions = startTaskDefinitions();
@@ -82,7 +83,7 @@ export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
   const actions: Actions = { ...tasks.actions, ...definitions.actions, ...gateways.actions, ...services.actions };
   const clusterArns = options.clusters.map((name) => arnOf(`cluster/${name}`));
 
-  // Clients keep connections and do not retry: an idle one must not be closed.
+  // Idle connections must stay open, because clients reuse them and do not retry.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray()).toString();
     const answer = (status: number, value: object) =>

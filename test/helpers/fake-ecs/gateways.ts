@@ -24,7 +24,7 @@ interface Route {
   readonly serviceArn: string;
   readonly serviceContainerPortName: string;
   readonly status: 'CREATE_IN_PROGRESS' | 'ACTIVE' | 'DELETE_IN_PROGRESS' | 'CREATE_FAILED';
-  /** Once it is `ACTIVE`. */
+  /** Set once the gateway is `ACTIVE`. */
   readonly serviceUrl?: string;
 }
 
@@ -32,28 +32,28 @@ export interface FakeGateways {
   readonly actions: Actions;
   readonly routes: readonly Route[];
   readonly associations: readonly Association[];
-  /** Refuses a connector for which nothing can be made, as CreateService does. */
+  /** Refuses a connector for which no route can be made, as CreateService does. */
   check(clusterArn: string, connectors: readonly Input[], portNames: readonly string[]): void;
-  /** Begins to make the route of a service. */
+  /** Starts to add the route of a service. */
   attach(clusterArn: string, serviceArn: string, connectors: readonly Input[]): void;
-  /** Begins to remove it. */
+  /** Starts to remove the route of a service. */
   detach(serviceArn: string): void;
-  /** The service that this host name leads to. */
+  /** Returns the service that this host name routes to. */
   serviceAt(host: string): string | undefined;
   close(): void;
 }
 
 const MAX_PER_CLUSTER = 5;
 
-/** ARN of the gateway with this name, which is unique in the account. */
+/** Returns the ARN of the gateway with this name, which is unique in the account. */
 export const gatewayArnOf = (name: string): string =>
   arnOf(`gateway/${name}/${createHash('md5').update(name).digest('hex')}`);
 
 /**
- * ECS gateways: associated with a cluster first, then routes of its services, which take time to come and to go.
+ * Fakes ECS gateways: each is associated with a cluster first, then gets routes to its services after a delay.
  *
  * @param delayMs of each change of a route
- * @param isThere whether a Region has gateways
+ * @param isThere whether the Region has gateways
  */
 export function startGateways(delayMs: number, isThere = true): FakeGateways {
   const gateways = new Map<string, Gateway>();
@@ -77,7 +77,7 @@ export function startGateways(delayMs: number, isThere = true): FakeGateways {
   const clusterArnOf = (cluster: string) => arnOf(`cluster/${nameIn(cluster)}`);
   const activeGateway = (clusterArn: string) =>
     associations.find((each) => each.clusterArn === clusterArn && each.status === 'ACTIVE')?.gatewayArn;
-  /** A cluster leaves its gateway once the last of its routes has. */
+  /** A cluster leaves its gateway after its last route is removed. */
   const leave = (clusterArn: string) => {
     if ([...routes.values()].some((route) => route.clusterArn === clusterArn)) return;
     const index = associations.findIndex((each) => each.clusterArn === clusterArn && each.status === 'DISASSOCIATING');
@@ -212,7 +212,7 @@ export function startGateways(delayMs: number, isThere = true): FakeGateways {
   };
 }
 
-/** A Region without gateways. */
+/** Refuses all actions, as a Region without gateways does. */
 const refusing = (actions: Actions): Actions =>
   Object.fromEntries(
     Object.keys(actions).map((name) => [

@@ -1,15 +1,15 @@
 import * as sdk from '@aws-sdk/client-ecs';
 import { type Input, invalid } from './wire.ts';
 
-/** Kinds of the SDK's schemas: a structure, a list, a map, an operation. */
+/** Kinds of the SDK's schemas: list, map, structure, operation. */
 const [LIST, MAP, STRUCTURE, OPERATION] = [1, 2, 3, 9];
-/** Of values: text, number, boolean; flags of a list and of a map of them. */
+/** Kinds of values, and the flags for a list or map of them. */
 const [NUMBER, BOOLEAN, LIST_OF, MAP_OF] = [1, 2, 64, 128];
 
 // biome-ignore lint/suspicious/noExplicitAny: the SDK's schemas are arrays of its own making.
 type Schema = any;
 
-/** Refuses an input that AWS's own model of the action does not have: unknown members, missing ones, wrong kinds. */
+/** Refuses an input that does not fit AWS's own model of the action: unknown members, missing members, wrong types. */
 export function checkInput(action: string, input: Input): void {
   const operation = (sdk as Record<string, Schema>)[`${action}$`];
   if (operation?.[0] !== OPERATION) throw new Error(`the SDK has no schema of ${action}`);
@@ -23,7 +23,7 @@ function check(given: Schema, value: unknown, path: string): void {
     return;
   }
   if (schema.length === 2) {
-    // With traits of the member.
+    // The schema has traits of the member.
     check(schema[0], value, path);
     return;
   }

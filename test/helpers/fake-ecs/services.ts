@@ -43,9 +43,9 @@ interface Service {
   status: 'ACTIVE' | 'DRAINING' | 'INACTIVE';
   desiredCount: number;
   tags: Tag[];
-  /** As they were given, with what later updates changed. */
+  /** The settings of CreateService, with the changes of later updates. */
   settings: Input;
-  /** The newest first. */
+  /** Deployments of the service, newest first. */
   deployments: Deployment[];
 }
 
@@ -54,25 +54,24 @@ export interface FakeServicesOptions {
   readonly definitions: TaskDefinitions;
   readonly gateways: FakeGateways;
   readonly onEvent: ((event: DeploymentStateEvent) => unknown) | undefined;
-  /** Resolves when no request is under way to this address, which gets no further ones. */
+  /** Resolves when no request to this address is in flight; the address gets no new ones. */
   readonly drained: (address: string) => Promise<unknown>;
 }
 
-/** Where a load balancer may send a request now. */
+/** Destination to which a load balancer may send requests. */
 export interface Target {
-  /** The load balancer speaks to port 8080 of it. */
+  /** Address whose port 8080 the load balancer uses. */
   readonly address: string;
   readonly taskArn: string;
 }
 
-/** How often targets are asked for their health, whatever the interval that the service asks for: tests do not wait. */
+/** Interval of health checks; overrides the service's own interval, so that tests do not wait. */
 const PROBE_MS = 150;
 const CONFIGURATION = { minimumHealthyPercent: 100, maximumPercent: 200 };
 
 /**
- * ECS's scheduler of services: keeps as many tasks as are wanted, rolls new deployments out between the two percentages,
- * counts a task of a load balancer as healthy once `/health` has answered 200, and gives up a deployment whose tasks keep
- * failing.
+ * Fakes ECS's service scheduler: keeps the desired number of tasks, rolls out deployments between the two percentages,
+ * treats a load-balanced task as healthy once `/health` answers 200, and stops a deployment whose tasks keep failing.
  */
 export class FakeServices {
   readonly #options: FakeServicesOptions;
@@ -89,12 +88,12 @@ export class FakeServices {
     this.#timer = setInterval(() => void this.#probeAll(), PROBE_MS);
   }
 
-  /** Names of the services that are not gone. */
+  /** Names of the existing services. */
   get names(): string[] {
     return this.#alive().map(({ serviceName }) => serviceName);
   }
 
-  /** Those that may get requests, of a service or of a target group. */
+  /** Returns the targets of a service or target group that may get requests. */
   targetsOf(arn: string): Target[] {
     const services = this.#alive().filter(
       ({ serviceArn, settings }) =>
@@ -109,7 +108,7 @@ export class FakeServices {
       });
   }
 
-  /** After each change of a task. */
+  /** Handles a change of a task. */
   taskChanged(task: FakeTask): void {
     const service = this.#services.get(task.group?.replace('service:', '') ?? '');
     if (service === undefined) return;
@@ -139,7 +138,7 @@ export class FakeServices {
     return task.lastStatus === 'RUNNING' && task.desiredStatus === 'RUNNING' && this.#healthy.has(task.taskArn);
   }
 
-  /** Brings a service nearer to what is wanted; called after everything that may matter to it. */
+  /** Moves a service toward its desired state; called after every relevant change. */
   #keep(service: Service): void {
     if (service.status === 'INACTIVE') return;
     const [primary] = service.deployments;
@@ -172,7 +171,7 @@ export class FakeServices {
       const waitMs = primary.notBefore - Date.now();
       if (waitMs > 0) setTimeout(() => this.#keep(service), waitMs).unref();
       else {
-        // Tasks that are stopping count, too.
+        // Stopping tasks count toward the maximum.
         const room = most - this.#tasksOf(service).length;
         const missing = desired - current.length;
         for (let count = 0; count < Math.min(missing, room); count++) this.#start(service, primary);
@@ -226,7 +225,7 @@ export class FakeServices {
     this.#become(service, deployment, 'FAILED', 'ECS deployment circuit breaker: tasks failed to start.');
   }
 
-  /** Whether a rollout has come to its end. */
+  /** Completes the rollout once only its own tasks remain and enough of them are serving. */
   #settle(service: Service, primary: Deployment, desired: number): void {
     const staying = this.#tasksOf(service).filter(({ desiredStatus }) => desiredStatus === 'RUNNING');
     const isOurs = (task: FakeTask) => this.#deploymentOf.get(task.taskArn) === primary;
@@ -521,7 +520,7 @@ const managedTags = ({ clusterArn, serviceName }: Service): Tag[] => [
   { key: 'aws:ecs:serviceName', value: serviceName },
 ];
 
-/** Failed tasks at which a deployment is given up: half of the wanted ones, within bounds, unless a count is given. */
+/** Number of failed tasks that fails a deployment: half of the desired count, within bounds, unless configured. */
 function thresholdOf({ desiredCount, settings }: Service): number {
   const { type, value } = settings.deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration ?? {};
   return type === 'COUNT' ? value : Math.min(200, Math.max(3, Math.ceil(desiredCount / 2)));

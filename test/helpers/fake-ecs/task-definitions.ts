@@ -1,6 +1,6 @@
 import { type Actions, arnOf, client, type Input, invalid, nameIn, pageOf, type Tag } from './wire.ts';
 
-/** A revision, as RegisterTaskDefinition got it. */
+/** Revision of a task definition as sent to RegisterTaskDefinition. */
 export interface FakeTaskDefinition {
   readonly taskDefinitionArn: string;
   readonly family: string;
@@ -34,11 +34,11 @@ export interface ContainerDefinition {
 
 export interface TaskDefinitions {
   readonly actions: Actions;
-  /** All that were registered, whatever their state. */
+  /** All registered revisions, in any state. */
   readonly all: readonly FakeTaskDefinition[];
-  /** By ARN, `family:revision`, or `family` for the newest active one. */
+  /** Finds a revision by ARN or `family:revision`, or the newest active one by `family`. */
   find(name: string): FakeTaskDefinition | undefined;
-  /** One from which something new may start. Throws ClientException. */
+  /** Returns an active revision. Throws ClientException if there is none. */
   active(name: string): FakeTaskDefinition;
 }
 
@@ -51,7 +51,7 @@ const SIZES: Readonly<Record<string, readonly [min: number, max: number, step: n
   4096: [8192, 30_720, 1024],
 };
 
-/** Revisions of task definitions: registered, deregistered, then deleted, in this order alone. */
+/** Keeps revisions of task definitions, which must be registered, deregistered and deleted in this order. */
 export function startTaskDefinitions(): TaskDefinitions {
   const definitions = new Map<string, FakeTaskDefinition>();
   const newest = new Map<string, number>();
@@ -139,7 +139,7 @@ export function startTaskDefinitions(): TaskDefinitions {
   };
 }
 
-/** The checks of AWS's API reference, for Fargate. */
+/** Applies the checks of AWS's API reference for Fargate. */
 function checkDefinition(input: Input): void {
   const { family, containerDefinitions, requiresCompatibilities = [], networkMode, cpu, memory } = input;
   if (!/^[A-Za-z0-9_-]{1,255}$/.test(family)) throw client('Family should only contain letters, digits, "-" and "_".');

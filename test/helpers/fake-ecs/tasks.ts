@@ -4,19 +4,19 @@ import { type Actions, arnOf, EcsError, type Input, invalid, nameIn, type Tag } 
 
 /** The running container of a task. */
 export interface FakeContainer {
-  /** Settles when the container has ended in any way; with a number, its exit code. */
+  /** Settles when the container has ended; a number is its exit code. */
   readonly exited: Promise<unknown>;
-  /** By default SIGKILL, also used to simulate a lost host. */
+  /** Kills the container, by default with SIGKILL, which also simulates a lost host. */
   kill(signal?: 'SIGTERM' | 'SIGKILL'): void;
 }
 
-/** As DescribeTasks shows it, and EventBridge with times as ISO text. */
+/** Task as DescribeTasks and EventBridge return it; EventBridge has times as ISO text. */
 export interface FakeTask {
   readonly taskArn: string;
   readonly clusterArn: string;
   readonly taskDefinitionArn: string;
   readonly startedBy?: string;
-  /** Such as `service:<name>`. */
+  /** Group of the task, such as `service:<name>`. */
   readonly group?: string;
   readonly launchType: string;
   readonly capacityProviderName?: string;
@@ -53,7 +53,7 @@ export interface TaskStateEvent {
   readonly detail: FakeTask;
 }
 
-/** What is to run. */
+/** Parameters of a task to start. */
 export interface TaskOrder
   extends Pick<
     FakeTask,
@@ -61,7 +61,7 @@ export interface TaskOrder
   > {
   readonly overrides?: object;
   readonly tags?: readonly Tag[];
-  /** Of definitions that were registered here. */
+  /** Set for definitions that were registered with this fake. */
   readonly definition?: FakeTaskDefinition;
 }
 
@@ -76,7 +76,7 @@ export type RunTaskFault = 'throttle' | 'failure' | 'error';
 
 export interface TasksOptions {
   readonly start: StartContainer;
-  /** ARNs of revisions that exist without having been registered. */
+  /** ARNs of revisions that exist without registration. */
   readonly taskDefinitions: readonly string[];
   readonly definition: (name: string) => FakeTaskDefinition | undefined;
   /** Called once per event, in order; may throw. */
@@ -88,7 +88,7 @@ export interface TasksOptions {
 /** Task ids of ECS are a UUID without dashes. */
 const taskId = () => randomUUID().replaceAll('-', '');
 let lastAddress = Math.floor(Math.random() * 2 ** 16) + 256;
-/** A different loopback address per task: each has its own port 8080, as on AWS. */
+/** Each task has its own loopback address and therefore its own port 8080, as on AWS. */
 const nextAddress = (): string => {
   lastAddress = (lastAddress + 1) % 2 ** 20;
   return `127.${100 + ((lastAddress >> 16) & 0x0f)}.${(lastAddress >> 8) & 0xff}.${lastAddress & 0xff}`;
@@ -99,7 +99,7 @@ export const addressOf = ({ attachments }: FakeTask): string | undefined =>
 
 const SPOT = 'FARGATE_SPOT';
 
-/** Tasks: each really starts something, and goes through its states with an event for each. */
+/** Fakes tasks: each starts a real program and emits an event for every state. */
 export class FakeTasks {
   readonly #options: TasksOptions;
   readonly #tasks = new Map<string, FakeTask>();
@@ -107,7 +107,7 @@ export class FakeTasks {
   readonly #byToken = new Map<string, { input: string; taskArn: string }>();
   readonly #lives = new Set<Promise<void>>();
   readonly refusals: RunTaskFault[] = [];
-  /** What becomes of tasks for spare capacity: they start, RunTask fails, they never start, or end instead of starting. */
+  /** Behavior of spare capacity: tasks start, RunTask fails, tasks never start, or tasks stop before they run. */
   spot: 'there' | 'none' | 'delayed' | 'fails' = 'there';
   #delivered: Promise<void> = Promise.resolve();
 
@@ -115,7 +115,7 @@ export class FakeTasks {
     this.#options = options;
   }
 
-  /** In their current state, newest last. */
+  /** All tasks in their current state, newest last. */
   get all(): FakeTask[] {
     return [...this.#tasks.values()];
   }
@@ -144,7 +144,7 @@ export class FakeTasks {
     return task;
   }
 
-  /** Ends a task: at once, or once `drained`, with SIGTERM and what its definition grants until SIGKILL. */
+  /** Stops a task at once or after `drained`: SIGTERM, then SIGKILL after the grace period of its definition. */
   async stop(
     taskArn: string,
     { stopCode, stoppedReason, drained }: { stopCode: string; stoppedReason?: string; drained?: Promise<unknown> },
@@ -171,7 +171,7 @@ export class FakeTasks {
     this.#containers.get(taskArn)?.kill();
   }
 
-  /** Takes a task of spare capacity away: notice and SIGTERM at once, SIGKILL `graceMs` later. */
+  /** Reclaims a task of spare capacity: notice and SIGTERM at once, SIGKILL after `graceMs`. */
   reclaim(taskArn: string, graceMs: number): void {
     if (this.#tasks.get(taskArn)?.capacityProviderName !== SPOT) throw new Error(`${taskArn} is not on ${SPOT}`);
     const container = this.#containers.get(taskArn);
@@ -339,7 +339,7 @@ const attachmentsOf = (address: string | undefined, status: string): FakeTask['a
   },
 ];
 
-/** The checks of AWS's API reference. */
+/** Applies the checks of AWS's API reference. */
 function checkRunTask(input: Input, taskDefinitions: readonly string[]): void {
   if (!taskDefinitions.includes(input.taskDefinition)) throw invalid('TaskDefinition not found.');
   const { launchType, capacityProviderStrategy: strategy = [] } = input;
@@ -361,7 +361,7 @@ function checkRunTask(input: Input, taskDefinitions: readonly string[]): void {
   checkNetwork(input);
 }
 
-/** Where a task is placed: `awsvpc` alone. */
+/** Checks the network configuration: only `awsvpc` is supported. */
 export function checkNetwork(input: Input): void {
   const { subnets = [], securityGroups = [], assignPublicIp } = input.networkConfiguration?.awsvpcConfiguration ?? {};
   if (subnets.length < 1 || subnets.length > 16) throw invalid('subnets: 1 to 16 of them, with awsvpc');

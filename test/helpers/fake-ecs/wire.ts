@@ -26,7 +26,7 @@ export const arnOf = (rest: string): string => `arn:aws:ecs:${TEST_REGION}:${TES
 /** The last part of an ARN, or the name itself. */
 export const nameIn = (arnOrName: string): string => arnOrName.split('/').at(-1)!;
 
-/** The part of a list that `maxResults` and `nextToken` ask for. */
+/** Returns the page of a list that `maxResults` and `nextToken` select. */
 export function pageOf<T>(all: readonly T[], { maxResults = 100, nextToken = '0' }: Input): [T[], string | undefined] {
   const end = Number(nextToken) + maxResults;
   return [all.slice(Number(nextToken), end), end < all.length ? String(end) : undefined];
