@@ -30,8 +30,8 @@ export interface OperationCommand {
   /** Members of the answer that are shown in its place. */
   readonly one?: string;
   readonly columns?: readonly string[];
-  /** What is lost, for the question before it. Without it, nothing is asked. */
-  readonly loses?: string;
+  /** Question to confirm before the request, without its question mark. Undefined asks nothing. */
+  readonly confirm?: string;
   /** Without `platform`. It runs in a test. */
   readonly example: string;
   /** Does something else with these options, and returns true, where the command has further ones. */
@@ -77,7 +77,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     command.argument(`<${name.replaceAll('_', '-')}>`, schema.description ?? '');
   for (const member of asOptions) for (const option of optionsOf(member, row.named)) command.addOption(option);
   const hasBody = route.request?.body !== undefined && !isRaw(route.request.body);
-  if (hasBody) command.option('--body <json>', 'the whole body, as JSON, @file, or - for stdin; options win over it');
+  if (hasBody) command.option('--body <json>', 'Request body: JSON, @file, or - for stdin; options take precedence');
   command.action(async (...given: unknown[]) => {
     const values = given.slice(0, inPath.length + asArguments.length) as string[];
     const options: Readonly<Record<string, unknown>> = command.opts();
@@ -89,7 +89,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
       if (name === AGENT) Object.assign(params, agentOf(values[index]!));
       else params[name] = await findId(cli, name, values[index]!);
     }
-    if (row.loses !== undefined) await cli.confirm(`${row.loses}: ${values.join(' ')}`);
+    if (row.confirm !== undefined) await cli.confirm(`${row.confirm} ${values.join(' ')}`);
     const sent: { query: Record<string, unknown>; body: Record<string, unknown> } = {
       query: {},
       body:
@@ -111,7 +111,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     for (const warning of warnings) cli.output.warn(textOf(warning));
     cli.output.result(answer, (shown) => inWords(cli, row, shown));
     const next = (answer as { readonly next_cursor?: string | null } | undefined)?.next_cursor;
-    if (next) cli.output.note(`There may be more: add --cursor ${next}`);
+    if (next) cli.output.note(`Next page: add --cursor ${next}`);
     const failure = row.failure?.(answer as Record<string, unknown>);
     if (failure !== undefined) throw failure;
   });
@@ -127,7 +127,7 @@ const pathArguments = (path: string): string[] =>
 
 function agentOf(text: string): { readonly org: string; readonly agent: string } {
   const [org, agent, ...more] = text.split('/');
-  if (!org || !agent || more.length > 0) throw new UsageError(`"${text}" names no agent: write org/agent.`);
+  if (!org || !agent || more.length > 0) throw new UsageError(`Invalid agent "${text}": expected org/agent.`);
   return { org, agent };
 }
 
@@ -176,7 +176,8 @@ async function parsedValue(cli: Cli, { name, schema }: Member, given: unknown): 
   if (schema.type === 'string' || schema.enum) return text;
   if (schema.type === 'integer' || schema.type === 'number') {
     const number = Number(text);
-    if (text.trim() === '' || Number.isNaN(number)) throw new UsageError(`${name} is "${text}", but must be a number.`);
+    if (text.trim() === '' || Number.isNaN(number))
+      throw new UsageError(`Invalid ${name} "${text}": must be a number.`);
     return number;
   }
   // `a,b` for names, which have no commas; JSON for all others.
@@ -194,7 +195,7 @@ function inWords(cli: Cli, row: OperationCommand, answer: unknown): string {
 
 function listInWords(cli: Cli, { columns }: OperationCommand, list: readonly Record<string, unknown>[]): string {
   if (list.length === 0) {
-    cli.output.note('none');
+    cli.output.note('No results.');
     return '';
   }
   if (typeof list[0] !== 'object') return list.map(textOf).join('\n');

@@ -18,8 +18,8 @@ export async function ownPlatform(
   if (data === undefined && !env.PLATFORM_DATA && !anyUrl) await refuseRemote(cli);
   const make = await hostModule();
   if (make === undefined) {
-    throw new UsageError('The platform itself is not installed here: this is its command line alone.', {
-      hint: 'Run this in a clone of the repository after `npm ci`, or in the platform’s container, on the machine that has the data.',
+    throw new UsageError('This command requires the platform itself; only the CLI is installed here.', {
+      hint: 'On the machine with the data, run it in a clone of the repository after `npm ci`, or in the container of the platform.',
     });
   }
   return make({ env, cwd, data });
@@ -41,15 +41,18 @@ async function hostModule(): Promise<MakeOwnPlatform | undefined> {
 async function refuseRemote(cli: Cli): Promise<void> {
   const { url } = await cli.connection();
   if (isHere(url)) return;
-  throw new UsageError(`This works on the machine that has the platform’s data; ${url} is another one.`, {
-    hint: 'Run it there, or name a data folder of this machine with --data.',
-  });
+  throw new UsageError(
+    `This command must run on the machine with the data of the platform; ${url} is another machine.`,
+    {
+      hint: 'Run it there, or specify a local data folder with --data.',
+    },
+  );
 }
 
 const isHere = (url: string): boolean =>
   URL.canParse(url) && /^(localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0)$/.test(new URL(url).hostname);
 
-export const DATA_OPTION = ['--data <folder>', 'the data folder; PLATFORM_DATA, else .data'] as const;
+export const DATA_OPTION = ['--data <folder>', 'Data folder (default: PLATFORM_DATA or .data)'] as const;
 
 export function inBytes(bytes: number): string {
   const units = ['bytes', 'KB', 'MB', 'GB', 'TB'];

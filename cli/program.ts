@@ -6,7 +6,7 @@ import { Cli, type GlobalOptions, type Host } from './shared/cli.ts';
 import { type Failure, failureOf } from './shared/failure.ts';
 
 const MORE = `
-Results go to stdout, as JSON with --json or when stdout is no terminal; everything else goes to stderr.
+Results go to stdout, as JSON with --json or when stdout is not a terminal; everything else goes to stderr.
 
 Examples:
   $ platform login
@@ -41,17 +41,17 @@ async function buildProgram(cli: Cli): Promise<CommandUnknownOpts> {
   const program = new Command('platform')
     .description('Publish, run and watch agents.')
     .version(VERSION, '-V, --version')
-    .option('--json', 'print JSON')
-    .option('--profile <name>', 'sign in with this profile')
-    .option('--url <address>', 'address of the platform')
-    .option('--workspace <slug or id>', 'act in this workspace')
-    .option('-q, --quiet', 'print nothing but results, warnings and errors')
-    .option('--verbose', 'print each request to stderr, without secrets')
-    .option('--timeout <seconds>', 'wait this long for an answer (60; a call takes as long as its run)', readSeconds)
-    .option('--no-color', 'no colours')
-    .option('-y, --yes', 'do not ask before something is deleted')
+    .option('--json', 'Print results as JSON')
+    .option('--profile <name>', 'Use this profile')
+    .option('--url <address>', 'Base URL of the platform')
+    .option('--workspace <slug or id>', 'Workspace to use')
+    .option('-q, --quiet', 'Print only results, warnings and errors')
+    .option('--verbose', 'Log each request to stderr, without secrets')
+    .option('--timeout <seconds>', 'Request timeout (default: 60; calls wait until the run ends)', readSeconds)
+    .option('--no-color', 'Disable color output')
+    .option('-y, --yes', 'Skip confirmation prompts')
     .addHelpText('after', MORE)
-    .showHelpAfterError('Run `platform --help` for the commands.')
+    .showHelpAfterError('Run `platform --help` to list the commands.')
     .configureOutput({
       writeOut: (text) => stdout.write(text),
       // `fail` prints errors, once.
@@ -88,7 +88,7 @@ function globalsOf(action: CommandUnknownOpts): GlobalOptions {
 function readSeconds(text: string): number {
   const seconds = Number(text);
   if (seconds > 0 && seconds <= MAX_SECONDS) return seconds;
-  throw new UsageError(`--timeout is "${text}", but must be a number of seconds, at most a day.`);
+  throw new UsageError(`Invalid --timeout "${text}": must be a number of seconds, at most 86400.`);
 }
 const MAX_SECONDS = 24 * 3600;
 

@@ -10,17 +10,17 @@ interface Template {
 }
 
 export const TEMPLATES = {
-  prompt: { summary: 'one question to a model, with schemas', example: 'ticket-triage' },
+  prompt: { summary: 'a single model call with schemas', example: 'ticket-triage' },
   'tool-python': { summary: 'a Python program', example: 'csv-insights' },
-  'tool-node': { summary: 'a Node program with a package from npm', example: 'html-to-markdown' },
+  'tool-node': { summary: 'a Node.js program with an npm package', example: 'html-to-markdown' },
   loop: { summary: 'a model that uses tools', example: 'log-investigator' },
   orchestrator: {
     summary: 'a Python program that calls two agents',
     example: 'support-digest',
     calls: ['csv-insights', 'ticket-triage'],
   },
-  skill: { summary: 'rules that other agents follow', example: 'reply-style' },
-  service: { summary: 'a Python worker that always runs', example: 'site-watch' },
+  skill: { summary: 'instructions for other agents', example: 'reply-style' },
+  service: { summary: 'an always-on Python worker', example: 'site-watch' },
 } as const satisfies { readonly [name: string]: Template };
 
 export type TemplateName = keyof typeof TEMPLATES;
@@ -93,64 +93,62 @@ function agentGuide(name: string, files: Files): string {
   const isService = manifest.run_mode === 'always_on';
   const has = (path: string): boolean => files[path] !== undefined;
   const lines = [
-    '- `agent.json`: the manifest. Editors explain its members.',
-    has('schema.json') && '- `schema.json`: JSON Schemas of the input and the output. Both are checked at each call.',
-    has('prompt.md') && '- `prompt.md`: the prompt. `{{name}}` stands for a member of the input.',
+    '- `agent.json`: the manifest. Editors show documentation for its members.',
+    has('schema.json') &&
+      '- `schema.json`: JSON Schemas of the input and the output. Every call is validated against them.',
+    has('prompt.md') && '- `prompt.md`: the prompt. `{{name}}` is replaced by a member of the input.',
     manifest.runtime &&
       !isService &&
-      `- The program, started with \`${manifest.runtime.command}\`, reads the input as JSON from stdin and writes the output as JSON to stdout. stderr is its log.`,
-    isService &&
-      `- The worker, started with \`${manifest.runtime?.command}\`, runs for ever; what it prints is its log.`,
-    has('sample-input.json') && '- `sample-input.json`: an input to try it with.',
-    hasFixtures && '- `tests/fixture-*.json`: calls and what they must answer.',
-    samples.length > 0 && '- `sample-files/`: files to try it with.',
-    has('test_main.py') && '- `test_main.py`: tests of the program itself, `python3 -m unittest`.',
-    has('index.test.js') && '- `index.test.js`: tests of the program itself, `npm ci && npm test`.',
-    has('requirements.txt') && '- `requirements.txt`: the packages that are installed when it is published.',
-    has('package.json') && '- `package.json`: the packages that are installed when it is published.',
+      `- The program (\`${manifest.runtime.command}\`) reads the JSON input from stdin and writes the JSON output to stdout. stderr is the log.`,
+    isService && `- The worker (\`${manifest.runtime?.command}\`) runs continuously. Its output is the log.`,
+    has('sample-input.json') && '- `sample-input.json`: an example input.',
+    hasFixtures && '- `tests/fixture-*.json`: test calls with their expected results.',
+    samples.length > 0 && '- `sample-files/`: example files.',
+    has('test_main.py') && '- `test_main.py`: unit tests; run `python3 -m unittest`.',
+    has('index.test.js') && '- `index.test.js`: unit tests; run `npm ci && npm test`.',
+    has('requirements.txt') && '- `requirements.txt`: packages to install on publish.',
+    has('package.json') && '- `package.json`: packages to install on publish.',
   ];
   const needs = (manifest.manifest?.dependencies ?? []).map(({ id, version }) => `\`${id}@${version}\``);
   const input = has('sample-input.json') ? ' sample-input.json' : samples.map((path) => ` --file ${path}`).join('');
   const secrets = manifest.required_secrets ?? [];
   return [
     `# ${name}`,
-    'An agent. This folder is published as it is; these files matter:',
+    'An agent. The important files in this folder:',
     lines.filter(Boolean).join('\n'),
     ...(needs.length > 0
       ? [
-          `It calls ${needs.join(' and ')}. Publish these first. \`main\` is the workspace: write yours in \`agent.json\` if it has another name.`,
+          `It calls ${needs.join(' and ')}. Publish these first. \`main\` is the workspace; if yours has another name, change it in \`agent.json\`.`,
         ]
       : []),
     ...(secrets.length > 0
-      ? [
-          `It runs once these secrets are stored: ${secrets.map((secret) => `\`platform secrets set ${secret}\``).join(', ')}.`,
-        ]
+      ? [`It requires these secrets: ${secrets.map((secret) => `\`platform secrets set ${secret}\``).join(', ')}.`]
       : []),
     'In this folder:',
     [
       '```sh',
-      'platform validate     # checks the folder, publishes nothing',
-      ...(hasFixtures ? ['platform test         # makes the calls of tests/'] : []),
-      'platform publish      # makes a new version',
+      'platform validate     # validates without publishing',
+      ...(hasFixtures ? ['platform test         # runs the tests in tests/'] : []),
+      'platform publish      # publishes a new version',
       isService ? `platform service deploy ${name}` : `platform run ${name}${input}`,
       isService ? `platform service logs ${name}` : `platform logs ${name}`,
       '```',
     ].join('\n'),
-    'Never write keys or passwords into these files: `platform secrets set NAME` stores them, and `required_secrets` of\n`agent.json` names those that the agent gets as variables.\n',
+    'Never write keys or passwords into these files. Store them with `platform secrets set NAME`, and list the names in\n`required_secrets` of `agent.json`: the agent gets them as environment variables.\n',
   ].join('\n\n');
 }
 
 const skillGuide = (name: string): string =>
   `# ${name}
 
-A skill: a text that other agents follow. \`SKILL.md\` is the text; its front matter has the name and says when to use it. Other
-text files in this folder belong to it.
+A skill: instructions that other agents follow. They are in \`SKILL.md\`, whose front matter has the name and says when to use
+the skill. Other text files in this folder are part of it.
 
 \`\`\`sh
-platform validate     # checks the folder, publishes nothing
-platform publish      # makes a new version
+platform validate     # validates without publishing
+platform publish      # publishes a new version
 platform run my-agent --skills ${name}
 \`\`\`
 
-Agents that always follow it name it in \`default_skills\` of their \`agent.json\`.
+Agents that always use it list it in \`default_skills\` of their \`agent.json\`.
 `;

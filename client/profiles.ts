@@ -81,5 +81,7 @@ export function profileNamed({ profiles }: Profiles, name: string): Profile {
   const profile = profiles[name];
   if (profile !== undefined) return profile;
   const names = Object.keys(profiles).join(', ') || 'none';
-  throw new Error(`There is no profile "${name}". Profiles: ${names}. \`platform login --profile ${name}\` makes it.`);
+  throw new Error(
+    `No profile named "${name}". Profiles: ${names}. Create it with \`platform login --profile ${name}\`.`,
+  );
 }

@@ -38,6 +38,6 @@ test.each([
 test("a bundle above the platform's limit is not sent", async () => {
   const bundle = bundleOf(6 * MB);
   await expect(uploadBundle(client, crypto.randomUUID(), bundle)).rejects.toThrow(
-    `The bundle has ${bundle.byteLength} bytes, but the platform takes ${6 * MB}.`,
+    `The bundle is too large: ${bundle.byteLength} bytes; the platform accepts ${6 * MB}.`,
   );
 });

@@ -22,13 +22,13 @@ export async function uploadBundle(
   }
   const { upload_id, url, fields, max_bytes } = await client.createUpload({ body: { purpose: 'bundle' } });
   if (zip.byteLength > max_bytes) {
-    throw new Error(`The bundle has ${zip.byteLength} bytes, but the platform takes ${max_bytes}.`);
+    throw new Error(`The bundle is too large: ${zip.byteLength} bytes; the platform accepts ${max_bytes}.`);
   }
   for (const [name, value] of Object.entries(fields)) body.set(name, value);
   body.set('file', file);
   const response = await fetch(url, { method: 'POST', body });
   const said = await response.text();
-  if (!response.ok) throw new Error(`The upload was refused with HTTP ${response.status}: ${said.slice(0, 500)}`);
+  if (!response.ok) throw new Error(`The upload failed with HTTP ${response.status}: ${said.slice(0, 500)}`);
   return client.uploadBundle({ params, body: { upload_id } });
 }
 

@@ -7,12 +7,12 @@ import { members, table } from '../shared/output.ts';
 const agentKeys: Configure = (command, cli) => {
   command
     .command('list')
-    .description('List the keys of an agent')
+    .description('List the service keys of an agent')
     .argument('<agent>')
     .addHelpText('after', '\nExample:\n  $ platform agent-keys list hello')
     .action(async (agent) => {
       const { keys } = await (await cli.client()).listServiceKeys({ params: { id: await idOf(cli, agent) } });
-      if (keys.length === 0) cli.output.note('none');
+      if (keys.length === 0) cli.output.note('No keys.');
       cli.output.result(keys, (all) =>
         table(
           ['id', 'prefix', 'created', 'last used'],
@@ -24,7 +24,7 @@ const agentKeys: Configure = (command, cli) => {
 
   command
     .command('create')
-    .description('Create a key of an agent; it is shown once')
+    .description('Create a key for an agent; it is shown only once')
     .argument('<agent>')
     .addHelpText('after', '\nExample:\n  $ platform agent-keys create hello')
     .action(async (agent) => {
@@ -34,9 +34,9 @@ const agentKeys: Configure = (command, cli) => {
 
   command
     .command('delete')
-    .description('Revoke a key of an agent')
+    .description('Revoke a service key of an agent')
     .argument('<agent>')
-    .argument('<key>', 'its id, or the first digits of it')
+    .argument('<key>', 'Key ID or a unique prefix of it')
     .addHelpText('after', '\nExample:\n  $ platform agent-keys delete hello AGENT_KEY_ID --yes')
     .action(async (agent, given) => {
       const id = await idOf(cli, agent);
@@ -44,10 +44,10 @@ const agentKeys: Configure = (command, cli) => {
       const { keys } = await client.listServiceKeys({ params: { id } });
       const [found, ...others] = keys.filter((key) => key.id.startsWith(given));
       if (found === undefined || others.length > 0) {
-        const why = found === undefined ? 'no key' : 'more than one key';
-        throw new UsageError(`The agent "${agent}" has ${why} with the id "${given}".`, { exitCode: 4 });
+        const why = found === undefined ? 'No key' : 'More than one key';
+        throw new UsageError(`${why} of the agent "${agent}" matches "${given}".`, { exitCode: 4 });
       }
-      await cli.confirm(`Programs that use the key ${found.prefix}… can call no more`);
+      await cli.confirm(`Revoke the key ${found.prefix}…; programs that use it lose access`);
       cli.output.result(await client.deleteServiceKey({ params: { id, key_id: found.id } }), members);
     });
 };

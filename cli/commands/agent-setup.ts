@@ -19,11 +19,11 @@ const BLOCK = new RegExp(`${BEGIN}[\\s\\S]*?${END}`);
 const GUIDE = `${BEGIN}
 ## Agents of the platform
 
-- A folder with an \`agent.json\` (or a \`SKILL.md\`) is an agent. \`platform init NAME --template tool-python\` makes one.
-- \`platform validate\` checks it, \`platform test\` runs its tests, \`platform publish\` makes a new version.
-- \`platform run NAME --data '{...}'\` calls it. \`platform logs NAME\` and \`platform trace NAME\` show the newest run.
-- Results are JSON on stdout where stdout is no terminal. \`platform docs\` has the documentation, \`platform COMMAND --help\` examples.
-- The MCP server \`platform\` has the same as tools.
+- A folder with an \`agent.json\` (or a \`SKILL.md\`) is an agent. \`platform init NAME --template tool-python\` creates one.
+- \`platform validate\` checks it, \`platform test\` runs its tests, \`platform publish\` publishes a new version.
+- \`platform run NAME --data '{...}'\` calls it. \`platform logs NAME\` and \`platform trace NAME\` show the latest run.
+- Results are JSON when stdout is not a terminal. \`platform docs\` shows the documentation, \`platform COMMAND --help\` has examples.
+- The MCP server \`platform\` offers the same as tools.
 - Never write keys into files: \`platform secrets set NAME\` reads a value from stdin.
 ${END}`;
 
@@ -34,12 +34,12 @@ interface Written {
 
 const agentSetup: Configure = (command, cli) => {
   command
-    .option('--client <list>', `coding agents, separated by commas: ${NAMES.join(', ')}`, 'claude')
+    .option('--client <list>', `Comma-separated list of coding agents: ${NAMES.join(', ')}`, 'claude')
     .addHelpText(
       'after',
       `
-In this folder, adds \`platform mcp\` to the MCP servers of coding agents, and lines to AGENTS.md; whatever else is in these
-files stays. No key is written: the server signs in as the command line does. A second time changes nothing.
+Adds \`platform mcp\` to the MCP configuration of coding agents in the current folder, and a section to AGENTS.md. The rest of
+these files is left unchanged. No key is written: the server uses your profile. Safe to run again.
 
 Example:
   $ platform agent-setup --client claude,cursor`,
@@ -60,7 +60,7 @@ Example:
 
 function clientNamed(name: string): (typeof CLIENTS)[ClientName] {
   const found = NAMES.find((each) => each === name);
-  if (found === undefined) throw new UsageError(`--client has "${name}", but must be of ${NAMES.join(', ')}.`);
+  if (found === undefined) throw new UsageError(`Unknown client "${name}": choose from ${NAMES.join(', ')}.`);
   return CLIENTS[found];
 }
 
@@ -91,7 +91,7 @@ function objectOf(path: string, text: string, server: object): Record<string, un
   } catch {
     // Said below.
   }
-  throw new UsageError(`${path} is no JSON object, and nothing was written.`, {
+  throw new UsageError(`${path} is not a JSON object. Nothing was written.`, {
     hint: `Add the server "platform" yourself: ${JSON.stringify(server)}`,
   });
 }

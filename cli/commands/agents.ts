@@ -4,8 +4,8 @@ import { table } from '../shared/output.ts';
 
 const agents: Configure = (command, cli) => {
   command
-    .option('--limit <number>', 'one page of so many agents, at most 100 (default: all pages)')
-    .option('--cursor <text>', 'the page after this one: `next_cursor` of its last agent')
+    .option('--limit <number>', 'Maximum number of agents, up to 100 (default: all)')
+    .option('--cursor <text>', 'Cursor of the next page: `next_cursor` of the last agent')
     .addHelpText('after', '\nExample:\n  $ platform agents --limit 50')
     .action(async ({ limit, cursor }) => {
       const client = await cli.client();
@@ -23,8 +23,9 @@ const agents: Configure = (command, cli) => {
           last_run ? last_run.started_at.slice(0, 16).replace('T', ' ') : '-',
           last_run ? cli.output.status(last_run.status) : '-',
         ]);
-        if (rows.length === 0) cli.output.note('The workspace has no agent: `platform publish` makes one of a folder.');
-        if (next) cli.output.note(`More: platform agents --limit ${agents.length} --cursor ${next}`);
+        if (rows.length === 0)
+          cli.output.note('The workspace has no agents. Create one with `platform init`, then run `platform publish`.');
+        if (next) cli.output.note(`Next page: platform agents --limit ${agents.length} --cursor ${next}`);
         return table(['agent', 'latest', 'versions', 'type', 'last run (UTC)', 'status'], rows, cli.output.width);
       });
     });

@@ -10,10 +10,10 @@ import { isResponse } from '../signing-in/connection.ts';
 const api: Configure = (command, cli) => {
   const collect = (value: string, all: string[]): string[] => [...all, value];
   command
-    .argument('[operation]', 'operation id of the API, such as listRuns')
-    .option('-p, --param <name=value>', 'a parameter of the path or the query; repeat for more', collect, [])
-    .option('--input <json>', 'the body: JSON, @file, or - for stdin')
-    .option('--list', 'list the operations')
+    .argument('[operation]', 'Operation ID, such as listRuns')
+    .option('-p, --param <name=value>', 'Path or query parameter (repeatable)', collect, [])
+    .option('--input <json>', 'Request body: JSON, @file, or - for stdin')
+    .option('--list', 'List all operations')
     .addHelpText('after', '\nExamples:\n  $ platform api --list\n  $ platform api listRuns -p limit=3')
     .action(async (operation, { param, input, list = false }) => {
       if (list || operation === undefined) return void cli.output.result(allOperations(), inColumns);
@@ -24,7 +24,7 @@ const api: Configure = (command, cli) => {
       const client = await cli.clientFor(route);
       for (const name of names) {
         const value = given.get(name) ?? (name === 'workspace_id' ? await cli.workspaceId() : undefined);
-        if (value === undefined) throw new UsageError(`${operation} needs -p ${name}=...`);
+        if (value === undefined) throw new UsageError(`Missing parameter of ${operation}: -p ${name}=VALUE.`);
         params[name] = value;
       }
       const query = Object.fromEntries([...given].filter(([name]) => !names.includes(name)));
@@ -52,7 +52,7 @@ const api: Configure = (command, cli) => {
 
 function readParam(text: string): readonly [string, string] {
   const at = text.indexOf('=');
-  if (at < 1) throw new UsageError(`-p ${text}: write name=value.`);
+  if (at < 1) throw new UsageError(`Invalid parameter "${text}": expected name=value.`);
   return [text.slice(0, at), text.slice(at + 1)];
 }
 

@@ -14,17 +14,18 @@ const billing: Configure = (command, cli) => {
   ])(command, cli);
   command
     .command('add')
-    .description('Buy credits: opens the payment page in a browser')
-    .argument('<dollars>', 'such as 20 or 12.50')
-    .option('--no-open', 'print the address only')
+    .description('Buy credits; opens the payment page in the browser')
+    .argument('<dollars>', 'Amount in US dollars, such as 20 or 12.50')
+    .option('--no-open', 'Print the URL without opening it')
     .addHelpText('after', '\nExample:\n  $ platform billing add 20 --no-open')
     .action(async (dollars, { open: isWanted }) => {
       const amount = Number(dollars.replace(/^\$/, ''));
-      if (!Number.isFinite(amount)) throw new UsageError(`"${dollars}" is not an amount of dollars, such as 20.`);
+      if (!Number.isFinite(amount))
+        throw new UsageError(`Invalid amount "${dollars}": expected dollars, such as 20 or 12.50.`);
       const checkout = await (await cli.client()).createCheckout({ body: { amount_usd: amount } });
       cli.output.result(checkout, ({ checkout_url }) => checkout_url);
       if (isWanted && cli.isInteractive && mayHaveBrowser(cli.host.env)) cli.host.openUrl(checkout.checkout_url);
-      cli.output.note(`\`platform billing checkout ${checkout.session_id}\` says whether they are paid.`);
+      cli.output.note(`To check the payment, run \`platform billing checkout ${checkout.session_id}\`.`);
     });
 };
 

@@ -29,5 +29,5 @@ export default operations([
     columns: ['created_at', 'severity', 'window', 'agent', 'message', 'delivery'],
     example: 'budget alerts',
   },
-  { name: 'delete', operation: 'deleteBudget', loses: 'Deletes the budget', example: 'budget delete daily --yes' },
+  { name: 'delete', operation: 'deleteBudget', confirm: 'Delete the budget', example: 'budget delete daily --yes' },
 ]);

@@ -6,20 +6,20 @@ import { runParams } from '../shared/run-params.ts';
 
 const cancel: Configure = (command, cli) => {
   command
-    .argument('[runs...]', 'ids of runs, or their first digits')
-    .option('--agent <name>', 'every running run of this agent')
-    .option('--agent-version <version>', 'of this version of it, such as v3')
-    .option('--schedule <id>', 'that this schedule began')
-    .option('--source <source>', 'that were started by this: api, schedule, webhook, ...')
-    .option('--tenant <id>', 'of this tenant')
-    .option('--from <time>', 'that started at this time or later; by default in the last 7 days')
-    .option('--to <time>', 'that started before this time')
-    .option('--all', 'every running run of the workspace')
+    .argument('[runs...]', 'Run IDs or unique prefixes')
+    .option('--agent <name>', 'Cancel the active runs of this agent')
+    .option('--agent-version <version>', 'Only runs of this version, such as v3')
+    .option('--schedule <id>', 'Only runs of this schedule')
+    .option('--source <source>', 'Only runs with this trigger: api, schedule, webhook, ...')
+    .option('--tenant <id>', 'Only runs of this tenant')
+    .option('--from <time>', 'Only runs started at or after this time (default: 7 days ago)')
+    .option('--to <time>', 'Only runs started before this time')
+    .option('--all', 'Cancel all active runs of the workspace')
     .addHelpText('after', '\nExample:\n  $ platform cancel --agent hello --yes')
     .action(async (given, { all = false, ...options }) => {
       const filters = Object.values(options).some((option) => option !== undefined);
       if (given.length === 0 ? !filters && !all : filters || all) {
-        throw new UsageError('Name runs, or say which: --agent NAME, --schedule ID, --all, ...');
+        throw new UsageError('Specify either run IDs or filters such as --agent NAME, --schedule ID or --all.');
       }
       if (given.length === 0) {
         const filter = {
@@ -31,8 +31,8 @@ const cancel: Configure = (command, cli) => {
           from: options.from,
           to: options.to,
         };
-        const ended = await runBulk(cli, { action: 'cancel', filter }, (runs) => `Cancels ${runs}`);
-        if (ended === undefined) cli.output.note('No run is under way.');
+        const ended = await runBulk(cli, { action: 'cancel', filter }, (runs) => `Cancel ${runs}`);
+        if (ended === undefined) cli.output.note('No matching runs are active.');
         const { id, status, message, total, done, skipped, failed } = ended ?? NONE;
         cli.output.result({ id, status, message, total, done, skipped, failed }, members);
         return;

@@ -6,7 +6,7 @@ type Dag = Awaited<ReturnType<Awaited<ReturnType<Cli['client']>>['getRunDag']>>;
 
 const dag: Configure = (command, cli) => {
   command
-    .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
+    .argument('<run>', 'Run ID or prefix, request ID, or agent name (its latest run)')
     .addHelpText('after', '\nExample:\n  $ platform dag hello')
     .action(async (run) => {
       const found = await (await cli.client()).getRunDag({ params: await runParams(cli, run) });

@@ -4,7 +4,7 @@ import { members } from '../shared/output.ts';
 
 const remove: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent@v2 for one version; agent for all of them')
+    .argument('<agent>', 'agent@v2 for one version, or agent for all versions')
     .addHelpText('after', '\nExample:\n  $ platform delete hello@v1 --yes')
     .action(async (text) => {
       const isOne = text.includes('@v');
@@ -14,8 +14,8 @@ const remove: Configure = (command, cli) => {
       const mode = isOne ? {} : { mode: 'all_versions' as const };
       const { version_count, fork_count } = await client.checkAgentDeletion({ params: { id }, query: mode });
       const versions = version_count === 1 ? 'its only version' : `its ${version_count} versions`;
-      const forks = `; there ${fork_count === 1 ? 'is 1 fork' : `are ${fork_count} forks`} of it, which stay`;
-      await cli.confirm(`Deletes ${isOne ? text : `${name} with ${versions}`}${fork_count === 0 ? '' : forks}`);
+      const forks = fork_count === 1 ? '; its fork is kept' : `; its ${fork_count} forks are kept`;
+      await cli.confirm(`Delete ${isOne ? text : `${name} with ${versions}`}${fork_count === 0 ? '' : forks}`);
       const answer = await client.deleteAgent({ params: { id }, query: { ...mode, confirmation_name: name } });
       cli.output.result(answer, (shown) => members({ ...shown }));
     });

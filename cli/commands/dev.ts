@@ -11,11 +11,11 @@ import { printable } from '../shared/output.ts';
 import { openPage } from './open.ts';
 
 const HELP = `
-Publishes into your own version dev at each change, and shows its runs: call it as AGENT@dev. Where no platform answers
-on this machine, one of the project's own is started, with its data in .platform/local/, and ends with the command.
+Publishes to your personal version "dev" on every change and shows its runs; call it as AGENT@dev. If no platform is running
+on this machine, starts one for the project, with its data in .platform/local/, and stops it on exit.
 
-Keys: r run again, i edit the input and run, t tests, l log of the last run, o show the last run in the browser,
-c clear, q quit.
+Keys: r rerun, i edit the input and run, t run the tests, l show the log of the last run, o open the last run in the
+browser, c clear the screen, q quit.
 
 Examples:
   $ platform dev
@@ -26,7 +26,7 @@ const CTRL_C = '\u0003';
 
 const dev: Configure = (command, cli) => {
   command
-    .argument('[folders...]', 'the agents’ folders', ['.'])
+    .argument('[folders...]', 'Folders of the agents', ['.'])
     .addHelpText('after', HELP)
     .action(async (folders) => {
       const end = new AbortController();
@@ -45,7 +45,7 @@ const dev: Configure = (command, cli) => {
         await Promise.all(session.folders.map(({ path }) => session.changed(path, [])));
         const { url } = await platform.cli.connection();
         cli.output.note(
-          `Watching. The platform is ${url}. ${cli.isInteractive ? 'Keys: r i t l o c q' : 'Ctrl-C ends it.'}`,
+          `Watching for changes. Platform: ${url}. ${cli.isInteractive ? 'Keys: r i t l o c q' : 'Press Ctrl-C to stop.'}`,
         );
         if (cli.isInteractive) closing.push(readKeys(platform.cli, session, end));
         if (!end.signal.aborted) await once(end.signal, 'abort');
@@ -126,7 +126,7 @@ async function edit(cli: Cli, input: unknown): Promise<unknown> {
     });
     return JSON.parse(await readFile(file, 'utf8'));
   } catch (error) {
-    cli.output.error(`The input was not changed: ${(error as Error).message}`);
+    cli.output.error(`Could not edit the input: ${(error as Error).message}`);
     return undefined;
   } finally {
     process.stdin.setRawMode(true);
@@ -153,7 +153,7 @@ async function runTests(cli: Cli, folder: string, signal: AbortSignal): Promise<
 }
 
 async function showLog(cli: Cli, runId: string | undefined): Promise<void> {
-  if (runId === undefined) return cli.output.note('Nothing has run yet.');
+  if (runId === undefined) return cli.output.note('There are no runs yet.');
   const params = { workspace_id: await cli.workspaceId(), run_id: runId };
   const { stdout, stderr, error_message } = await (await cli.client()).getRunLogs({ params });
   for (const text of [stdout, stderr, error_message]) if (text) cli.output.note(printable(text).trimEnd());

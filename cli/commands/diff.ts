@@ -24,8 +24,8 @@ const MAX_SHOWN_BYTES = 200_000;
 
 const diff: Configure = (command, cli) => {
   command
-    .argument('<from>', 'agent, agent@v2, org/agent or org/agent@v2')
-    .argument('<to>', 'the same')
+    .argument('<from>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2')
+    .argument('<to>', 'Version to compare with, in the same format')
     .addHelpText('after', '\nExample:\n  $ platform diff hello@v1 hello@v2')
     .action(async (a, b) => {
       const [from, to] = await Promise.all([readSource(cli, a), readSource(cli, b)]);
@@ -33,7 +33,7 @@ const diff: Configure = (command, cli) => {
       const files = filesThatDiffer(from, to);
       const same = manifest.length === 0 && files.length === 0;
       cli.output.result({ from: from.agent, to: to.agent, same, manifest, files }, () => {
-        if (same) return `${from.agent} and ${to.agent} are the same.`;
+        if (same) return `${from.agent} and ${to.agent} are identical.`;
         const lines = manifest.flatMap((change) => [
           ...('from' in change ? [removed(cli, `${change.member}: ${textOf(change.from)}`)] : []),
           ...('to' in change ? [added(cli, `${change.member}: ${textOf(change.to)}`)] : []),
@@ -82,9 +82,9 @@ function textAt({ files }: AgentSource, path: string): string | undefined {
 }
 
 function linesThatDiffer(cli: Cli, from: string | undefined, to: string | undefined): string[] {
-  if (from === undefined || to === undefined) return ['  differs'];
+  if (from === undefined || to === undefined) return ['  (files differ)'];
   const [before, after] = [from, to].map((text) => (text === '' ? [] : text.replace(/\n$/, '').split('\n')));
-  if (Math.max(before!.length, after!.length) > MAX_LINES) return ['  differs'];
+  if (Math.max(before!.length, after!.length) > MAX_LINES) return ['  (files differ)'];
   // Other tools say -1 for what only the first argument has.
   return compareLines(before!, after!).flatMap(([kind, line]) => {
     if (kind === 0) return [];

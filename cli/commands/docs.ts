@@ -6,7 +6,7 @@ import { table } from '../shared/output.ts';
 
 const docs: Configure = (command, cli) => {
   command
-    .argument('[topic]', 'a page, such as schedules, or interface/schedules for its exact rules')
+    .argument('[topic]', 'Page name, such as schedules, or interface/schedules for the reference')
     .addHelpText('after', '\nExample:\n  $ platform docs schedules')
     .action((topic) => {
       const pages = Object.entries(packedFiles()).flatMap(([path, text]) => {
@@ -26,8 +26,8 @@ const docs: Configure = (command, cli) => {
       const page = pages.find(({ topic: name }) => name === topic.replace(/^docs\/|\.md$/g, ''));
       if (page === undefined) {
         const known = pages.map(({ topic: name }) => name);
-        throw new UsageError(`There is no page "${topic}"${suggestion(topic, known)}`, {
-          hint: '`platform docs` lists the pages.',
+        throw new UsageError(`No page named "${topic}"${suggestion(topic, known)}`, {
+          hint: 'Run `platform docs` to list the pages.',
           exitCode: 4,
         });
       }

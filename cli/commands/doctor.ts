@@ -11,7 +11,7 @@ interface OpenApi {
 }
 
 /** Without the password that may be in it. */
-const hostOf = (proxy: string): string => (URL.canParse(proxy) ? new URL(proxy).host : 'an address that is none');
+const hostOf = (proxy: string): string => (URL.canParse(proxy) ? new URL(proxy).host : 'an invalid URL');
 
 const MAX_CLOCK_DIFFERENCE_MS = 60_000;
 const HEALTH_MS = 10_000;
@@ -38,11 +38,11 @@ const doctor: Configure = (command, cli) => {
       };
       await check('platform', async () => {
         const response = await cli.host.fetch(`${connection.url}/health`, limit());
-        if (!response.ok) throw new Error(`${connection.url} answers HTTP ${response.status}`);
+        if (!response.ok) throw new Error(`${connection.url} responded with HTTP ${response.status}`);
         const difference = Math.abs(Date.parse(response.headers.get('date') ?? '') - Date.now());
         if (difference > MAX_CLOCK_DIFFERENCE_MS) {
-          throw new UsageError(`The clocks differ by ${Math.round(difference / 1000)} s.`, {
-            hint: 'Set this machine’s clock.',
+          throw new UsageError(`The clocks of this machine and the platform differ by ${Math.round(difference / 1000)} s.`, {
+            hint: 'Check the clock of this machine.',
           });
         }
         return connection.url;
@@ -53,15 +53,15 @@ const doctor: Configure = (command, cli) => {
           const description = await cli.host.fetch(`${connection.url}/openapi.json`, limit());
           const { info } = (await description.json()) as OpenApi;
           if (info.version === API_VERSION) return info.version;
-          throw new UsageError(`The platform speaks version ${info.version}, this command line ${API_VERSION}.`, {
-            hint: 'Some commands may not work: install the command line of that platform.',
+          throw new UsageError(`The platform has API version ${info.version}, this CLI has ${API_VERSION}.`, {
+            hint: 'Some commands may fail: install the CLI version that matches the platform.',
           });
         });
       }
       const proxy = cli.host.env.HTTPS_PROXY ?? cli.host.env.HTTP_PROXY;
       if (proxy !== undefined) {
         const isUsed = cli.host.env.NODE_USE_ENV_PROXY === '1';
-        const detail = isUsed ? 'used' : 'not used: NODE_USE_ENV_PROXY=1 sends requests through it';
+        const detail = isUsed ? 'used' : 'not used: set NODE_USE_ENV_PROXY=1 to use it';
         checks.push({ name: 'proxy', ok: true, detail: `${hostOf(proxy)}, ${detail}` });
       }
       // What does not answer says no more about these.
@@ -83,7 +83,7 @@ const doctor: Configure = (command, cli) => {
           ])
           .join('\n'),
       );
-      if (!isWell) throw new UsageError('Not everything works.', { exitCode: status });
+      if (!isWell) throw new UsageError('Some checks failed.', { exitCode: status });
     });
 };
 

@@ -3,12 +3,12 @@ import type { Configure } from '../shared/cli.ts';
 
 const fork: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'org/agent or org/agent@v2, public and with its source on offer')
-    .option('--name <name>', 'name of the copy')
+    .argument('<agent>', 'Public agent with downloadable source: org/agent or org/agent@v2')
+    .option('--name <name>', 'Name of the fork')
     .addHelpText(
       'after',
       `
-The copy is private, has the same code and dependencies, and belongs to the workspace; \`platform pull\` writes it into a folder.
+The fork is a private agent in the workspace with the same code and dependencies. Run \`platform pull\` to download its source.
 
 Example:
   $ platform fork main/deliveries --name my-deliveries`,
@@ -19,11 +19,11 @@ Example:
       const { id } = await client.getPublicAgent({ params });
       const made = await client.forkAgent({ params: { id }, body: { new_name: options.name } });
       const { org_slug, name, version } = made.agent;
-      cli.output.result(made, () => `Copied ${params.org}/${params.agent} to ${org_slug}/${name}@${version}`);
+      cli.output.result(made, () => `Forked ${params.org}/${params.agent} to ${org_slug}/${name}@${version}`);
       if (made.service_key !== undefined && !cli.output.isJson) {
-        cli.output.note(`Key with which the agent calls others, shown once: ${made.service_key}`);
+        cli.output.note(`Service key of the agent (shown only once): ${made.service_key}`);
       }
-      cli.output.note(`Call it with \`platform run ${name}\`, change it with \`platform pull ${name}\`.`);
+      cli.output.note(`Run it with \`platform run ${name}\`, or edit it with \`platform pull ${name}\`.`);
     });
 };
 

@@ -19,7 +19,7 @@ export default operations([
   {
     name: 'delete',
     operation: 'deleteGrant',
-    loses: 'Takes back all that is granted to the agent',
+    confirm: 'Revoke all access granted to',
     example: 'grants delete acme/triage --yes',
   },
 ]);

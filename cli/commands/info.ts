@@ -4,7 +4,7 @@ import { members } from '../shared/output.ts';
 
 const info: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .argument('<agent>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform info hello')
     .action(async (text) => {
       cli.output.result(await visibleVersion(cli, text), (version) => members({ ...version }));

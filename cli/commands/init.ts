@@ -12,9 +12,9 @@ const AGENT_NAME = /^(?=.{2,50}$)[a-z0-9]+(-[a-z0-9]+)*$/;
 
 const init: Configure = (command, cli) => {
   command
-    .argument('[folder]', 'the new agent’s folder; its name becomes the agent’s')
-    .option('-t, --template <name>', `what to begin with: ${NAMES.join(', ')}`)
-    .option('--list', 'list the templates')
+    .argument('[folder]', 'Folder to create; its name becomes the name of the agent')
+    .option('-t, --template <name>', `Template to start from: ${NAMES.join(', ')}`)
+    .option('--list', 'List the templates')
     .addHelpText('after', '\nExample:\n  $ platform init greeter --template tool-python')
     .action(async (given, options) => {
       if (options.list) return listTemplates(cli);
@@ -23,7 +23,7 @@ const init: Configure = (command, cli) => {
       const name = basename(folder);
       if (!AGENT_NAME.test(name)) {
         throw new UsageError(
-          `"${name}" is no name of an agent: take 2 to 50 lower-case letters, digits and single hyphens.`,
+          `Invalid agent name "${name}": use 2 to 50 lower-case letters, digits and single hyphens.`,
         );
       }
       const files = Object.entries(templateFiles(template, name)).map(
@@ -36,8 +36,8 @@ const init: Configure = (command, cli) => {
       const missing = [...others].filter((other) => !existsSync(other));
       const taken = own.filter(([path]) => existsSync(path)).map(([path]) => shown(path));
       if (taken.length > 0) {
-        throw new UsageError(`These files are there already, and nothing was written: ${taken.join(', ')}.`, {
-          hint: 'Name another folder.',
+        throw new UsageError(`These files already exist: ${taken.join(', ')}. Nothing was written.`, {
+          hint: 'Choose another folder.',
         });
       }
       const written = files.filter((file) => own.includes(file) || missing.includes(siblingOf(folder, file[0])));
@@ -46,10 +46,10 @@ const init: Configure = (command, cli) => {
         await writeFile(path, text, { flag: 'wx' });
       }
       const result = { name, template, folder, files: written.map(([path]) => shown(path)) };
-      cli.output.result(result, () => `Made ${name} in ${shown(folder)}, ${written.length} files.`);
-      for (const other of missing) cli.output.note(`It calls ${basename(other)}, made in ${shown(other)}.`);
+      cli.output.result(result, () => `Created ${name} in ${shown(folder)} (${written.length} files).`);
+      for (const other of missing) cli.output.note(`Created ${shown(other)} too: ${name} calls ${basename(other)}.`);
       const next = [...missing, folder].map((each) => `\`platform publish ${shown(each)}\``).join(', ');
-      cli.output.note(`Next: ${next}. AGENTS.md says what each file is for.`);
+      cli.output.note(`Next: ${next}. AGENTS.md describes each file.`);
     });
 };
 
@@ -61,7 +61,7 @@ function listTemplates(cli: Cli): void {
   const all = NAMES.map((name) => ({ name, summary: TEMPLATES[name].summary, example: TEMPLATES[name].example }));
   cli.output.result(all, () =>
     table(
-      ['template', 'makes', 'as in'],
+      ['template', 'description', 'based on'],
       all.map(({ name, summary, example }) => [name, summary, `examples/${example}`]),
       cli.output.width,
     ),
@@ -71,15 +71,15 @@ function listTemplates(cli: Cli): void {
 async function templateOf(cli: Cli, given: string | undefined): Promise<TemplateName> {
   const found = NAMES.find((name) => name === given);
   if (found !== undefined) return found;
-  if (given !== undefined) throw new UsageError(`There is no template "${given}": take one of ${NAMES.join(', ')}.`);
+  if (given !== undefined) throw new UsageError(`Unknown template "${given}": choose from ${NAMES.join(', ')}.`);
   return cli.choose(
-    'What do you want to make?',
+    'Which template?',
     NAMES.map((name) => ({ value: name, hint: TEMPLATES[name].summary })),
     '--template',
   );
 }
 
 const askFolder = (cli: Cli): Promise<string> =>
-  cli.ask('Name of the agent', 'Name its folder, as in `platform init greeter`.');
+  cli.ask('Name of the agent', 'Missing argument: folder, as in `platform init greeter`.');
 
 export default init;

@@ -8,11 +8,11 @@ import { signIn } from '../signing-in/sign-in.ts';
 const invite: Configure = (command, cli) => {
   command.addHelpText(
     'after',
-    '\nWho has the link can become a member with it: it is read from stdin, or asked for where there is a terminal.',
+    '\nThe invitation link is read from stdin, or prompted for on a terminal. Keep it private: anyone with it can join.',
   );
   command
     .command('info')
-    .description('Show the invitation of a link')
+    .description('Show an invitation')
     .addHelpText('after', '\nExample:\n  $ platform invite info < link.txt')
     .action(async () => {
       const token = await tokenOf(cli, (await cli.connection()).url);
@@ -21,18 +21,18 @@ const invite: Configure = (command, cli) => {
     });
   command
     .command('accept')
-    .description('Become a member of its workspace')
+    .description('Accept an invitation and join its workspace')
     .addHelpText('after', '\nExample:\n  $ platform invite accept < link.txt')
     .action(async () => {
       const client = await cli.client();
       const token = await tokenOf(cli, (await cli.connection()).url);
       const { workspace } = await client.acceptInvite({ params: { token } });
-      cli.output.result(workspace, ({ slug }) => `You are a member of ${slug}: \`--workspace ${slug}\` acts in it.`);
+      cli.output.result(workspace, ({ slug }) => `You joined ${slug}. Add \`--workspace ${slug}\` to use it.`);
     });
   command
     .command('join')
-    .description('Become a new user and a member of its workspace, and sign in')
-    .option('--name <text>', 'your name, for the other members')
+    .description('Accept an invitation as a new user, and sign in')
+    .option('--name <text>', 'Your display name')
     .addHelpText('after', '\nExample:\n  $ platform invite join --name Ada --profile work < link.txt')
     .action(async ({ name }) => {
       const url = await cli.signInUrl();
@@ -45,14 +45,14 @@ const invite: Configure = (command, cli) => {
 
 /** Of a link, or the token itself. Throws UsageError for a link of another platform than the command line speaks to. */
 async function tokenOf(cli: Cli, url: string): Promise<string> {
-  const message = 'The link of the invitation';
+  const message = 'Invitation link';
   const given = (await readSecret(cli, message)).trim();
   const link = /^(.*?)(?:\/dashboard)?\/invites\/([^/?#]+)$/.exec(given);
   const token = link?.[2] ?? given;
-  if (!/^[\w-]+$/.test(token)) throw new UsageError(`${message} is read from stdin, and that is none.`);
+  if (!/^[\w-]+$/.test(token)) throw new UsageError('The text on stdin is not an invitation link.');
   if (link && link[1] !== url) {
-    throw new UsageError(`The invitation is one of ${link[1]}, and this is ${url}.`, {
-      hint: `Say --url ${link[1]}.`,
+    throw new UsageError(`The invitation is for ${link[1]}, but the CLI is connected to ${url}.`, {
+      hint: `Use --url ${link[1]}.`,
     });
   }
   return token;

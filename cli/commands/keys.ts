@@ -11,7 +11,10 @@ const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 function timeOf(text: string): string {
   const [, count, unit] = /^(\d+)([mhd])$/.exec(text) ?? [];
   const ms = unit ? Date.now() + Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS] : Date.parse(text);
-  if (Number.isNaN(new Date(ms).getTime())) throw new UsageError(`--expires ${text}: say 30d, 12h, or 2027-01-31.`);
+  if (Number.isNaN(new Date(ms).getTime()))
+    throw new UsageError(
+      `Invalid --expires "${text}": use a duration such as 30d or 12h, or a date such as 2027-01-31.`,
+    );
   return new Date(ms).toISOString();
 }
 
@@ -26,7 +29,7 @@ const keys: Configure = (command, cli) => {
     {
       name: 'delete',
       operation: 'deleteApiKey',
-      loses: 'Whoever uses the key is signed out',
+      confirm: 'Revoke the key and sign out its clients',
       example: 'keys delete KEY_ID --yes',
     },
     {
@@ -44,10 +47,12 @@ const keys: Configure = (command, cli) => {
   ])(command, cli);
   command
     .command('create')
-    .description('Create an API key; it is shown once. With --workspace it is good for that workspace only')
+    .description('Create an API key; it is shown only once. With --workspace, it is limited to that workspace')
     .argument('<name>')
-    .addOption(new Option('--scope <scope>', 'what it may do; manage, the default, is everything').choices(KEY_SCOPES))
-    .option('--expires <when>', 'when it ends: 30d, 12h, or a time such as 2027-01-31')
+    .addOption(
+      new Option('--scope <scope>', 'Permissions of the key (default: manage, full access)').choices(KEY_SCOPES),
+    )
+    .option('--expires <when>', 'Expiration: 30d, 12h, or a date such as 2027-01-31')
     .addHelpText('after', "\nExample:\n  $ platform keys create 'build server' --scope run --expires 90d")
     .action(async (name, { scope, expires }) => {
       const workspace_id = cli.options.workspace === undefined ? undefined : await cli.workspaceId();

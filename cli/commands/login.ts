@@ -12,8 +12,8 @@ import { signIn } from '../signing-in/sign-in.ts';
 const login: Configure = (command, cli) => {
   command
     .description('Sign in to a platform in the browser, with a code, or with an API key')
-    .option('--no-browser', 'print an address to open anywhere, and ask for the code that it shows')
-    .option('--with-key', 'read the API key from stdin')
+    .option('--no-browser', 'Print a URL to open on any device, and prompt for the code shown there')
+    .option('--with-key', 'Read the API key from stdin')
     .addHelpText(
       'after',
       '\nExamples:\n  $ platform login\n  $ platform login --url https://agents.example.com --with-key < key.txt',
@@ -27,7 +27,7 @@ const login: Configure = (command, cli) => {
 
 async function keyOfStdin({ host }: Cli): Promise<string> {
   const key = (await readStdin(host)).trim();
-  if (!key.startsWith('sk_')) throw new UsageError('That is no API key: it begins with sk_live_.');
+  if (!key.startsWith('sk_')) throw new UsageError('The text on stdin is not an API key: keys begin with sk_live_.');
   return key;
 }
 
@@ -44,7 +44,7 @@ async function keyOfPerson(cli: Cli, url: string, wantsBrowser: boolean): Promis
   const callback = wantsBrowser && mayHaveBrowser(host.env) ? await waitForCallback() : undefined;
   try {
     const token = await (callback ? tokenOfBrowser(cli, anyone, asked, callback) : tokenOfCode(cli, anyone, asked));
-    output.note('Agreed.');
+    output.note('Sign-in approved.');
     return (await anyone.cliExchange({ body: { token, code_verifier: verifier } })).api_key;
   } finally {
     callback?.close();
@@ -62,16 +62,16 @@ async function tokenOfBrowser(
   const body = { ...asked, redirect_port: callback.port };
   const { state, auth_url, expires_at } = await anyone.cliInit({ body });
   output.error(
-    `Agree in the browser. If it does not open, go to\n  ${auth_url}\nor stop with Ctrl-C and say \`platform login --no-browser\`.`,
+    `Approve the sign-in in the browser. If it does not open, go to\n  ${auth_url}\nor press Ctrl-C and run \`platform login --no-browser\`.`,
   );
   host.openUrl(auth_url);
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new UsageError('Nobody agreed in the browser in time.', { exitCode: EXIT.timeout })),
+    () => late.reject(new UsageError('The sign-in was not approved in time.', { exitCode: EXIT.timeout })),
     Date.parse(expires_at) - Date.now(),
   );
   const forget = host.onInterrupt(() =>
-    late.reject(new UsageError('Nothing was changed.', { exitCode: EXIT.interrupted })),
+    late.reject(new UsageError('Sign-in cancelled.', { exitCode: EXIT.interrupted })),
   );
   try {
     return await Promise.race([callback.token(state), late.promise]);
@@ -83,13 +83,13 @@ async function tokenOfBrowser(
 
 async function tokenOfCode(cli: Cli, anyone: Client, asked: Asked): Promise<string> {
   if (!cli.isInteractive) {
-    throw new UsageError('Nobody can be asked for the code of the page.', {
-      hint: '`platform login --with-key` reads an API key from stdin.',
+    throw new UsageError('Cannot prompt for the sign-in code without a terminal.', {
+      hint: 'Use `platform login --with-key` to read an API key from stdin.',
     });
   }
   const { auth_url } = await anyone.cliInit({ body: asked });
-  cli.output.error(`Open this address in any browser, and agree:\n  ${auth_url}`);
-  return (await cli.askSecret('The code that it shows')).trim();
+  cli.output.error(`Open this URL in any browser and approve the sign-in:\n  ${auth_url}`);
+  return (await cli.askSecret('Sign-in code')).trim();
 }
 
 export default login;

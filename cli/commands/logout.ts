@@ -6,15 +6,15 @@ import { clientOf } from '../signing-in/connection.ts';
 
 const logout: Configure = (command, cli) => {
   command
-    .description('Forget a profile, and revoke its key if `platform login` made it in the browser or with a code')
+    .description('Sign out: remove a profile, and revoke its key if `platform login` created it')
     .addHelpText('after', '\nExample:\n  $ platform logout --profile staging')
     .action(async () => {
       const { configFolder } = cli.host;
       const known = await readProfiles(configFolder);
       const name = cli.options.profile ?? known.current;
-      if (name === undefined) throw new UsageError('No profile is signed in.');
+      if (name === undefined) throw new UsageError('You are not signed in.');
       const profile = known.profiles[name];
-      if (profile === undefined) throw new UsageError(`There is no profile "${name}".`);
+      if (profile === undefined) throw new UsageError(`No profile named "${name}".`);
       let isRevoked = false;
       try {
         const client = await clientOf({ ...profile, source: `profile ${name}` }, undefined, cli.wire);
@@ -25,10 +25,10 @@ const logout: Configure = (command, cli) => {
         if (code !== 'UNAUTHORIZED') cli.output.warn(`The key was not revoked: ${message}`);
       }
       await removeProfile(configFolder, name);
-      const rest = isRevoked ? 'and its key is revoked' : 'its key stays valid where it is known';
+      const rest = isRevoked ? 'Its key was revoked.' : 'Its key is still valid.';
       cli.output.result(
         { profile: name, removed: true, key_revoked: isRevoked },
-        () => `The profile ${name} is forgotten, ${rest}.`,
+        () => `Removed the profile ${name}. ${rest}`,
       );
     });
 };

@@ -6,8 +6,8 @@ import { runParams } from '../shared/run-params.ts';
 
 const logs: Configure = (command, cli) => {
   command
-    .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
-    .option('-f, --follow', 'show what the run prints as it comes, until its end')
+    .argument('<run>', 'Run ID or prefix, request ID, or agent name (its latest run)')
+    .option('-f, --follow', 'Stream the output until the run ends')
     .addHelpText('after', '\nExample:\n  $ platform logs hello')
     .action(async (run, options) => {
       const client = await cli.client();
@@ -39,7 +39,9 @@ async function showLive(cli: Cli, params: Awaited<ReturnType<typeof runParams>>)
     const status = String(data.status);
     cli.output.note(`${cli.output.status(status)} after ${duration(data.duration_ms as number | null)}`);
     if (status !== 'completed') {
-      throw new UsageError(textOf(data.error_message ?? `The run is ${status}.`), { exitCode: EXIT.failed });
+      throw new UsageError(textOf(data.error_message ?? `The run ended with status ${status}.`), {
+        exitCode: EXIT.failed,
+      });
     }
   }
 }

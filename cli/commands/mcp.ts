@@ -7,14 +7,14 @@ import { members } from '../shared/output.ts';
 
 const mcp: Configure = (command, cli) => {
   command
-    .option('--http', 'serve HTTP on this machine, until Ctrl-C, in place of stdin and stdout')
-    .option('--port <number>', 'with --http; 0 takes a free one', '4282')
+    .option('--http', 'Serve over HTTP on this machine instead of stdio')
+    .option('--port <number>', 'Port for --http (0: any free port)', '4282')
     .addHelpText(
       'after',
       `
-A coding agent starts it: stdin and stdout speak the Model Context Protocol, until stdin ends. \`platform agent-setup\` writes
-the configuration. Its tools act as you, in the workspace of the command line. With --http, clients need the token that it
-prints; PLATFORM_MCP_TOKEN makes it always the same.
+Coding agents start this command and speak the Model Context Protocol over stdin and stdout; \`platform agent-setup\` writes
+their configuration. The tools act as you, in the current workspace. With --http, clients must send the token that the
+command prints; set PLATFORM_MCP_TOKEN to use a fixed token.
 
 Examples:
   $ platform mcp
@@ -42,7 +42,8 @@ async function serveStdin(cli: Cli): Promise<void> {
 }
 
 async function serveHttp(cli: Cli, port: string): Promise<void> {
-  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) throw new UsageError(`--port is "${port}", but no port.`);
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535)
+    throw new UsageError(`Invalid --port "${port}": must be a number from 0 to 65535.`);
   const { serveMcpHttp } = await import('../mcp/http.ts');
   const { promise: interrupted, resolve } = Promise.withResolvers<void>();
   const stop = cli.host.onInterrupt(resolve);

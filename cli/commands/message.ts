@@ -17,7 +17,7 @@ export default operations([
   {
     name: 'delete',
     operation: 'deleteMessage',
-    loses: 'Deletes the message',
+    confirm: 'Delete the message',
     example: "message delete 'Report ready' --yes",
   },
 ]);

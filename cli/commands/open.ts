@@ -10,8 +10,8 @@ type Kind = (typeof KINDS)[number];
 
 const open: Configure = (command, cli) => {
   command
-    .argument('[what]', 'agent, run or schedule')
-    .argument('[which]', 'its name or id')
+    .argument('[what]', 'What to open: agent, run or schedule (default: the dashboard)')
+    .argument('[which]', 'Its name or ID')
     .addHelpText('after', '\nExamples:\n  $ platform open\n  $ platform open run 0f8c2d11')
     .action(async (what, which) => {
       requireTerminal(cli);
@@ -24,21 +24,21 @@ export async function openPage(cli: Cli, body: Parameters<Client['createSignInCo
   requireTerminal(cli);
   const { url } = await (await cli.client()).createSignInCode({ body });
   cli.output.result({ url }, () => url);
-  cli.output.note('It works once, within a minute.');
+  cli.output.note('The link works once and expires in a minute.');
   if (mayHaveBrowser(cli.host.env)) cli.host.openUrl(url);
 }
 
 /** Whoever reads the output of a program could sign in with the link. */
 function requireTerminal({ host, output }: Cli): void {
   if (!host.stdout.isTTY || output.isJson) {
-    throw new UsageError('The link signs in whoever has it, so it is shown on a terminal only.');
+    throw new UsageError('This command requires a terminal: the link it prints signs in anyone who has it.');
   }
 }
 
 async function shown(cli: Cli, what: string, which: string | undefined) {
   const show = KINDS.find((kind) => kind === what);
   if (show === undefined || which === undefined) {
-    throw new UsageError('Say what to open: agent NAME, run ID or schedule ID.');
+    throw new UsageError('Specify what to open: agent NAME, run ID or schedule ID.');
   }
   return { show, id: await idOf(cli, show, which) };
 }

@@ -11,7 +11,7 @@ const profiles: Configure = (command, cli) => {
       url,
       current: each === known.current,
     }));
-    if (list.length === 0) cli.output.note('There is no profile: `platform login` makes one.');
+    if (list.length === 0) cli.output.note('No profiles. Run `platform login` to sign in.');
     cli.output.result(list, (all) =>
       table(
         ['', 'profile', 'platform'],

@@ -12,15 +12,15 @@ import { printable } from '../shared/output.ts';
 
 const publish: Configure = (command, cli) => {
   command
-    .argument('[folder]', 'the agent’s folder', '.')
-    .option('--dry-run', 'check everything and publish nothing')
-    .option('--public', 'everybody may find and call it')
-    .option('--dev', 'into your own version dev, which only you call; no version is spent')
+    .argument('[folder]', 'Folder of the agent', '.')
+    .option('--dry-run', 'Validate without publishing')
+    .option('--public', 'Make the agent public')
+    .option('--dev', 'Publish to your personal version "dev" instead of a new version')
     .addHelpText(
       'after',
       `
-What is published as it is already is not published again. Left out are what .gitignore names, tests, caches and
-the like; bundle.include and bundle.exclude of agent.json change that.
+Does nothing if the latest version is identical. Files matched by .gitignore, tests and caches are not uploaded; change
+that with bundle.include and bundle.exclude in agent.json.
 
 Examples:
   $ platform publish ./hello
@@ -68,10 +68,11 @@ async function missingSecrets(cli: Cli, required: readonly string[]): Promise<st
 }
 
 function warn(cli: Cli, { missing_secrets, undeclared_variables }: Omit<MissingConfig, 'problems'>): void {
-  for (const name of missing_secrets) cli.output.warn(`It needs the secret ${name}: \`platform secrets set ${name}\`.`);
+  for (const name of missing_secrets)
+    cli.output.warn(`The required secret ${name} is missing: run \`platform secrets set ${name}\`.`);
   for (const [name, path] of Object.entries(undeclared_variables)) {
     cli.output.warn(
-      `${path} reads ${name}, which a run does not have: name it in required_secrets or optional_secrets of agent.json.`,
+      `${path} reads ${name}, which is not set in runs: add it to required_secrets or optional_secrets in agent.json.`,
     );
   }
 }
@@ -97,7 +98,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
   };
   cli.output.result(planned, () =>
     [
-      `Would publish ${preview.org_slug}/${body.name}@${preview.next_version}${bundle ? `, ${sizeText(bundle.byteLength)} of code` : ''}.`,
+      `Would publish ${preview.org_slug}/${body.name}@${preview.next_version}${bundle ? ` (${sizeText(bundle.byteLength)} of code)` : ''}.`,
       ...planned.files.map((path) => `  ${path}`),
     ].join('\n'),
   );
@@ -109,8 +110,8 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   warn(cli, lack);
   const name = `${agent.org_slug}/${agent.name}@${agent.version}`;
   if (failure !== null) {
-    throw new UsageError(`${name} is published, but its dependencies could not be installed:\n${printable(failure)}`, {
-      hint: 'Correct them and publish again; the version before is still called.',
+    throw new UsageError(`Published ${name}, but its dependencies could not be installed:\n${printable(failure)}`, {
+      hint: 'Fix them and publish again. Calls still use the previous version.',
       exitCode: 1,
     });
   }
@@ -119,17 +120,19 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   const moved = unchanged ? 0 : await movedSchedules(cli, agent);
   cli.output.result(
     { ...published, url, schedules_updated: moved, ...lack },
-    () => `${unchanged ? 'Nothing has changed:' : 'Published'} ${name}\n${url}`,
+    () => `${unchanged ? 'No changes:' : 'Published'} ${name}\n${url}`,
   );
   if (service_key !== undefined && !cli.output.isJson) {
-    cli.output.note(`Key with which the agent calls others, shown once: ${service_key}`);
+    cli.output.note(`Service key of the agent (shown only once): ${service_key}`);
   }
-  if (moved > 0) cli.output.note(`${moved} ${moved === 1 ? 'schedule runs' : 'schedules run'} it from now on.`);
+  if (moved > 0) cli.output.note(`${moved} ${moved === 1 ? 'schedule now runs' : 'schedules now run'} this version.`);
   if (services_updated > 0) {
-    cli.output.note(`${services_updated} ${services_updated === 1 ? 'service' : 'services'} moved to it.`);
+    cli.output.note(
+      `${services_updated} ${services_updated === 1 ? 'service was' : 'services were'} updated to this version.`,
+    );
   }
   if (agent.type !== 'skill') {
-    cli.output.note(`Call it with \`platform run ${agent.name}${agent.version === 'dev' ? '@dev' : ''}\`.`);
+    cli.output.note(`Run it with \`platform run ${agent.name}${agent.version === 'dev' ? '@dev' : ''}\`.`);
   }
 }
 

@@ -7,14 +7,14 @@ import type { Cli, Configure } from '../shared/cli.ts';
 
 const pull: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
-    .argument('[folder]', 'where to write it; without it, a folder with the agent’s name')
-    .option('--force', 'replace files that are there already')
+    .argument('<agent>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2')
+    .argument('[folder]', 'Folder to write to (default: the name of the agent)')
+    .option('--force', 'Overwrite existing files')
     .addHelpText(
       'after',
       `
-The folder is one that \`platform publish\` takes again. Of other workspaces, the agent must be public and its source on
-offer (allow_local_download).
+The folder can be published again with \`platform publish\`. Agents of other workspaces must be public and allow downloads
+(allow_local_download).
 
 Examples:
   $ platform pull hello
@@ -54,9 +54,9 @@ async function bringBack(folder: string, { manifest, files, packed }: AgentSourc
     const left = await write(exclude);
     const include = left.map((path) => path.replaceAll(/[*?[{]/g, '[$&]'));
     const missing = left.length === 0 ? [] : await write({ include, ...exclude });
-    return missing.map((path) => `${path} is written, but \`platform publish\` never packs such a file.`);
+    return missing.map((path) => `${path} was written, but \`platform publish\` never uploads such files.`);
   } catch (error) {
-    return [`\`platform publish\` does not take it as it is: ${(error as Error).message}`];
+    return [`\`platform publish\` would reject the folder as it is: ${(error as Error).message}`];
   }
 }
 
@@ -64,7 +64,7 @@ function report(cli: Cli, folder: string, { agent, files }: AgentSource): void {
   const shown = relative(cli.host.cwd, folder) || '.';
   const result = { agent, folder, files: [...files.keys()].sort() };
   cli.output.result(result, () =>
-    [`Wrote ${agent} into ${shown}:`, ...result.files.map((path) => `  ${path}`)].join('\n'),
+    [`Wrote ${agent} to ${shown}:`, ...result.files.map((path) => `  ${path}`)].join('\n'),
   );
   cli.output.note(`Publish it with \`platform publish ${shown}\`.`);
 }

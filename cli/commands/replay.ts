@@ -5,19 +5,19 @@ import { runParams } from '../shared/run-params.ts';
 
 const replay: Configure = (command, cli) => {
   command
-    .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
-    .option('--reason <text>', 'kept with the new run')
-    .option('--data <json>', 'another input: JSON, @file, or - for stdin')
-    .option('--edit', 'edit the input first, in $VISUAL or $EDITOR')
-    .option('--agent-version <version>', 'another version of the agent: v3, or latest')
+    .argument('<run>', 'Run ID or prefix, request ID, or agent name (its latest run)')
+    .option('--reason <text>', 'Reason to record with the new run')
+    .option('--data <json>', 'New input: JSON, @file, or - for stdin')
+    .option('--edit', 'Edit the input in $VISUAL or $EDITOR first')
+    .option('--agent-version <version>', 'Version of the agent to run, such as v3 or latest')
     .addHelpText('after', '\nExample:\n  $ platform replay hello --reason "the key was wrong"')
     .action(async (run, options) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
-      if (options.data !== undefined && options.edit) throw new UsageError('Say --data or --edit, not both.');
+      if (options.data !== undefined && options.edit) throw new UsageError('Use either --data or --edit, not both.');
       let input = options.data === undefined ? undefined : await readJson(cli.host, options.data, '--data');
       if (options.edit) {
-        if (!cli.isInteractive) throw new UsageError('There is no terminal to edit on: give the input with --data.');
+        if (!cli.isInteractive) throw new UsageError('--edit requires a terminal. Pass the input with --data instead.');
         const { editJson } = await import('../shared/edit.ts');
         input = await editJson(cli.host, (await client.getRun({ params })).input_data);
       }
@@ -28,7 +28,7 @@ const replay: Configure = (command, cli) => {
       };
       const started = await client.replayRun({ params, body });
       cli.output.result(started, ({ run_id }) => run_id);
-      cli.output.note(`Watch it with \`platform logs ${started.run_id.slice(0, 8)}\`.`);
+      cli.output.note(`To see its output, run \`platform logs ${started.run_id.slice(0, 8)}\`.`);
     });
 };
 

@@ -14,21 +14,21 @@ const DETACH_MS = 3_000;
 
 const declare = (command: Command) =>
   command
-    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2; with --local its folder')
-    .argument('[input]', 'a file with the JSON input, or - for stdin')
-    .option('-d, --data <json>', 'the input: JSON, @file, or - for stdin')
-    .option('-f, --file <path>', 'a file for the agent; repeat for more', (path, all: string[]) => [...all, path], [])
-    .option('--endpoint <name>', 'the endpoint to call', 'run')
-    .option('--tenant <id>', 'your customer, for `platform usage tenants`')
-    .option('--skills <list>', 'skills to add, as org/skill@v1, separated by commas')
-    .option('--max-hops <number>', 'how many levels of calls there may be below this one')
-    .option('--deadline <seconds>', 'answer by then')
-    .option('--idempotency-key <key>', 'a repetition with the same key gets the first answer')
-    .option('--async', 'do not wait: print the id of the run')
-    .option('--no-stream', 'wait for the answer without showing steps')
-    .option('-o, --output <file>', 'write the answer to this file')
+    .argument('<agent>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2; a folder with --local')
+    .argument('[input]', 'JSON input file, or - for stdin')
+    .option('-d, --data <json>', 'Input: JSON, @file, or - for stdin')
+    .option('-f, --file <path>', 'File to upload (repeatable)', (path, all: string[]) => [...all, path], [])
+    .option('--endpoint <name>', 'Endpoint to call', 'run')
+    .option('--tenant <id>', 'Your customer, for usage by tenant (`platform usage tenants`)')
+    .option('--skills <list>', 'Comma-separated skills to add, such as org/skill@v1')
+    .option('--max-hops <number>', 'Maximum depth of sub-calls')
+    .option('--deadline <seconds>', 'Time limit for the answer')
+    .option('--idempotency-key <key>', 'Repeated calls with the same key return the first answer')
+    .option('--async', 'Print the run ID without waiting for the answer')
+    .option('--no-stream', 'Do not stream progress')
+    .option('-o, --output <file>', 'Write the answer to a file')
     .addOption(
-      new Option('--local', 'run the agent of a folder on a platform that lives as long as the call').conflicts([
+      new Option('--local', 'Run the agent of a folder on a temporary local platform').conflicts([
         'async',
       ]),
     );
@@ -73,7 +73,7 @@ async function runHere(cli: Cli, given: string, body: unknown, options: RunOptio
   const folder = resolve(cwd, given);
   await readFolder(cli, given);
   const org = await orgOf(folder);
-  cli.output.note('starting a platform for this run');
+  cli.output.note('Starting a temporary platform');
   const platform = await startOwnPlatform(cli.host, org, {});
   const leave = () => void platform.close().finally(() => exit(EXIT.interrupted));
   const stop = onInterrupt(leave);
@@ -112,7 +112,7 @@ function noteWhat({ output }: Cli, agent: string, { metadata }: Answer): void {
 
 async function bodyOf(cli: Cli, input: string | undefined, { data, file = [] }: RunOptions): Promise<unknown> {
   if (input !== undefined && data !== undefined)
-    throw new UsageError('Give the input as a file or as --data, not both.');
+    throw new UsageError('Pass the input either as a file or with --data, not both.');
   const given = data ?? (input === undefined || input === '-' ? input : `@${input}`);
   const json = given === undefined ? {} : await readJson(cli.host, given);
   if (file.length === 0) return json;
@@ -130,7 +130,7 @@ async function bodyOf(cli: Cli, input: string | undefined, { data, file = [] }: 
 function headersOf(options: RunOptions, streams: boolean): Record<string, string> {
   const { tenant, skills, maxHops, deadline, idempotencyKey } = options;
   if (deadline !== undefined && !(Number(deadline) > 0)) {
-    throw new UsageError(`--deadline is "${deadline}", but must be a number of seconds.`);
+    throw new UsageError(`Invalid --deadline "${deadline}": must be a number of seconds.`);
   }
   return {
     ...(streams && { accept: 'text/event-stream' }),
@@ -160,8 +160,8 @@ async function follow(cli: Cli, response: Response, onInterrupt: () => void): Pr
   } finally {
     stop();
   }
-  throw new UsageError(`The connection ended before the run did.`, {
-    hint: `\`platform logs ${runIdOf(response).slice(0, 8)}\` says how it ends.`,
+  throw new UsageError('The connection was lost before the run ended.', {
+    hint: `Run \`platform logs ${runIdOf(response).slice(0, 8)}\` to see the result.`,
     exitCode: EXIT.network,
   });
 }
@@ -177,13 +177,13 @@ function interruption(cli: Cli, response: Response): () => void {
       void cli
         .client()
         .then(async (client) => client.cancelRun({ params: { workspace_id: await cli.workspaceId(), run_id: runId } }))
-        .then(() => cli.output.note(`The run ${short} is cancelled.`))
+        .then(() => cli.output.note(`Cancelled run ${short}.`))
         .then(leave, leave);
       return;
     }
     isSecond = true;
     cli.output.note(
-      `\nThe run goes on: \`platform logs ${short}\`, \`platform cancel ${short}\`. Ctrl-C again cancels it.`,
+      `\nThe run continues: see \`platform logs ${short}\`. Press Ctrl-C again to cancel it.`,
     );
     setTimeout(() => cli.host.exit(EXIT.interrupted), DETACH_MS).unref();
   };
@@ -214,12 +214,12 @@ async function show(cli: Cli, answer: Answer, { output: file }: RunOptions): Pro
   for (const { code, message } of answer.warnings ?? []) cli.output.warn(`${code}: ${message}`);
   if (answer.run_id !== undefined && answer.data === undefined) {
     cli.output.result(answer, ({ run_id }) => run_id!);
-    cli.output.note(`Watch it with \`platform logs ${answer.run_id.slice(0, 8)}\`.`);
+    cli.output.note(`To see its output, run \`platform logs ${answer.run_id.slice(0, 8)}\`.`);
     return;
   }
   if (file !== undefined) {
     await writeFile(resolve(cli.host.cwd, file), `${JSON.stringify(answer.data, null, 2)}\n`);
-    cli.output.note(`The answer is in ${file}.`);
+    cli.output.note(`Wrote the answer to ${file}.`);
     return;
   }
   cli.output.result(answer, ({ data }) => (typeof data === 'string' ? printable(data) : JSON.stringify(data, null, 2)));

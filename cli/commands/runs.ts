@@ -21,7 +21,7 @@ const runs: Configure = (command, cli) => {
     example: 'runs --status failed --agent-name hello',
     async instead({ watch, agentName }) {
       if (watch !== true) return false;
-      cli.output.note('Watching the runs of the workspace; Ctrl-C ends it.');
+      cli.output.note('Watching the runs of the workspace. Press Ctrl-C to stop.');
       for await (const event of followWorkspace(cli, 'run')) {
         if (agentName !== undefined && event.data.agent_name !== agentName) continue;
         cli.output.item(event, () => lineOf(cli, event));
@@ -29,7 +29,7 @@ const runs: Configure = (command, cli) => {
       return true;
     },
   });
-  command.option('-w, --watch', 'show runs as they begin and end, of the agent of --agent-name if it is given');
+  command.option('-w, --watch', 'Show runs as they start and end; filter with --agent-name');
 };
 
 /** `data` has what `docs/interface/events.md` says. */

@@ -45,7 +45,7 @@ export default operations([
   {
     name: 'enable',
     operation: 'updateSchedule',
-    summary: 'Run it at its times again',
+    summary: 'Enable a schedule',
     fixed: { enabled: true },
     options: [],
     one: 'schedule',
@@ -54,7 +54,7 @@ export default operations([
   {
     name: 'disable',
     operation: 'updateSchedule',
-    summary: 'Do not run it until it is enabled',
+    summary: 'Disable a schedule',
     fixed: { enabled: false },
     options: [],
     one: 'schedule',
@@ -68,8 +68,8 @@ export default operations([
     failure: ({ run_id, status, error }) =>
       status === 'success'
         ? undefined
-        : new UsageError(textOf(error ?? `The run ended with ${status}.`), {
-            hint: `\`platform logs ${String(run_id).slice(0, 8)}\` shows what it printed.`,
+        : new UsageError(textOf(error ?? `The run ended with status ${status}.`), {
+            hint: `Run \`platform logs ${String(run_id).slice(0, 8)}\` to see its output.`,
             exitCode: status === 'timeout' ? EXIT.timeout : EXIT.failed,
           }),
     example: 'schedule trigger hello --at 2026-03-29T03:30',
@@ -106,14 +106,14 @@ export default operations([
   {
     name: 'rotate',
     operation: 'regenerateWebhook',
-    summary: 'Replace the address of a webhook',
+    summary: 'Rotate the URL of a webhook',
     example: 'schedule rotate deliveries',
   },
   { name: 'test-alert', operation: 'sendTestAlert', example: 'schedule test-alert deliveries' },
   {
     name: 'delete',
     operation: 'deleteSchedule',
-    loses: 'Deletes the schedule',
+    confirm: 'Delete the schedule',
     example: 'schedule delete hello --yes',
   },
 ]);

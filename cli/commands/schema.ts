@@ -4,7 +4,7 @@ import { printable } from '../shared/output.ts';
 
 const schema: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .argument('<agent>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform schema hello')
     .action(async (text) => {
       const { org_slug, name, version, input_schema, output_schema } = await visibleVersion(cli, text);

@@ -15,15 +15,15 @@ const secrets: Configure = (command, cli) => {
     {
       name: 'delete',
       operation: 'deleteSecret',
-      loses: 'Deletes the secret',
+      confirm: 'Delete the secret',
       example: 'secrets delete WEATHER_KEY --yes',
     },
   ])(command, cli);
   command
     .command('set')
-    .description('Store or replace a secret; its value comes from stdin, or is asked for')
-    .argument('<NAME>')
-    .option('--description <text>')
+    .description('Create or replace a secret; the value is read from stdin or prompted for')
+    .argument('<NAME>', 'Name of the secret, such as WEATHER_KEY')
+    .option('--description <text>', 'Description of the secret')
     .addHelpText('after', '\nExample:\n  $ platform secrets set WEATHER_KEY < key.txt')
     .action(async (name, { description }) => {
       const value = await secretValue(name);
@@ -31,7 +31,7 @@ const secrets: Configure = (command, cli) => {
       const answer = await (await cli.client()).putSecret({ params, body: { name, value, description } });
       cli.output.result(answer, ({ created }) => `${name} ${created ? 'stored' : 'replaced'}`);
       const restarted = answer.restarted_services.map(({ service_name }) => service_name).join(', ');
-      if (restarted !== '') cli.output.note(`restarted with it: ${restarted}`);
+      if (restarted !== '') cli.output.note(`Restarted services: ${restarted}`);
     });
 
   /** Never an argument: other users of the machine see those, and shells keep them. */
@@ -40,7 +40,9 @@ const secrets: Configure = (command, cli) => {
     // An editor or `echo` ends a file with a line end, which is never part of a key.
     const trimmed = value.replace(/\r?\n$/, '');
     if (trimmed === '')
-      throw new UsageError(`No value came for ${name}: give it on stdin, as in \`… secrets set ${name} < key.txt\`.`);
+      throw new UsageError(
+        `The value of ${name} is empty. Pass it on stdin, as in \`platform secrets set ${name} < key.txt\`.`,
+      );
     return trimmed;
   }
 };

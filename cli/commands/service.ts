@@ -29,7 +29,7 @@ export default operations([
     name: 'delete',
     operation: 'deleteService',
     one: 'service',
-    loses: 'Deletes the service with its logs',
+    confirm: 'Delete the service and its logs',
     example: 'service delete bot --yes',
   },
 ]);

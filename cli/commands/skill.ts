@@ -9,8 +9,8 @@ import { table } from '../shared/output.ts';
 const skill: Configure = (command, cli) => {
   command
     .command('list')
-    .description('List the skills of the workspace, or the public ones')
-    .option('--public', 'those of all workspaces that everybody may use')
+    .description('List the skills of the workspace, or all public skills')
+    .option('--public', 'List the public skills of all workspaces')
     .addHelpText('after', '\nExample:\n  $ platform skill list')
     .action(async (options) => {
       const client = await cli.client();
@@ -18,7 +18,7 @@ const skill: Configure = (command, cli) => {
         ? await client.listPublicAgents({ query: { type: 'skill' } })
         : (await client.listAgents({})).filter(({ type }) => type === 'skill');
       cli.output.result(all, (skills) => {
-        if (skills.length === 0) cli.output.note('There is none: `platform init NAME --template skill` makes one.');
+        if (skills.length === 0) cli.output.note('No skills. Create one with `platform init NAME --template skill`.');
         const rows = skills.map((each) => [`${each.org_slug}/${each.name}`, each.version, each.description ?? '']);
         return table(['skill', 'version', 'description'], rows, cli.output.width);
       });
@@ -26,23 +26,23 @@ const skill: Configure = (command, cli) => {
 
   command
     .command('install')
-    .description('Write a skill where a coding agent finds it')
-    .argument('<skill>', 'skill, skill@v2, org/skill or org/skill@v2')
-    .option('--to <folder>', 'folder of skills; Claude Code has .claude/skills', '.agents/skills')
-    .option('--force', 'replace files that are there already')
+    .description('Install a skill for a coding agent')
+    .argument('<skill>', 'Skill or version: skill, skill@v2, org/skill or org/skill@v2')
+    .option('--to <folder>', 'Folder to install to; Claude Code uses .claude/skills', '.agents/skills')
+    .option('--force', 'Overwrite existing files')
     .addHelpText('after', '\nExample:\n  $ platform skill install reply-style --to .claude/skills')
     .action(async (text, options) => {
       const { agent: name } = await readReference(cli, text);
       const source = await readSource(cli, text);
       if (source.type !== 'skill') {
-        throw new UsageError(`${source.agent} is no skill.`, {
-          hint: '`platform pull` writes an agent into a folder.',
+        throw new UsageError(`${source.agent} is not a skill.`, {
+          hint: 'Use `platform pull` to download an agent.',
         });
       }
       const folder = join(options.to, name);
       await writeFiles(resolve(cli.host.cwd, folder), source.files, options);
       const result = { skill: source.agent, folder, files: [...source.files.keys()].sort() };
-      cli.output.result(result, () => `Wrote ${source.agent} into ${folder}.`);
+      cli.output.result(result, () => `Installed ${source.agent} in ${folder}.`);
     });
 };
 

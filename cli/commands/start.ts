@@ -9,18 +9,18 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const start: Configure = (command, cli) => {
   command
     .option(...DATA_OPTION)
-    .option('--port <number>', 'the port; PLATFORM_PORT, else 4280')
-    .option('--no-examples', 'do not publish the examples')
+    .option('--port <number>', 'Port to listen on (default: PLATFORM_PORT or 4280)')
+    .option('--no-examples', 'Do not publish the example agents')
     .addHelpText(
       'after',
-      '\nRuns until Ctrl-C; `platform systemd-unit` keeps it running on a server. Settings are in docs/settings.md.\n\nExample:\n  $ platform start',
+      '\nRuns until you press Ctrl-C. On a server, use `platform systemd-unit`. docs/settings.md lists the settings.\n\nExample:\n  $ platform start',
     )
     .action(async ({ data, port, examples }) => {
       const own = await ownPlatform(cli, { data, anyUrl: true });
       const { running, pid, url, data_folder } = await own.status();
       if (running) {
-        throw new UsageError(`A platform runs on ${data_folder} already: process ${pid} at ${url}.`, {
-          hint: '`platform status` shows it. Another one needs another --data and --port.',
+        throw new UsageError(`A platform is already running on ${data_folder}: process ${pid} at ${url}.`, {
+          hint: 'Run `platform status` to see it. To start a second platform, use another --data and --port.',
           exitCode: 1,
         });
       }
@@ -37,7 +37,7 @@ const start: Configure = (command, cli) => {
       const [status, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
       for (const each of SIGNALS) process.off(each, pass);
       if (status !== 0)
-        throw new UsageError(`The platform ended with ${signal ?? `status ${status}`}.`, { exitCode: 1 });
+        throw new UsageError(`The platform exited with ${signal ?? `status ${status}`}.`, { exitCode: 1 });
     });
 };
 

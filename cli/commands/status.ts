@@ -7,12 +7,12 @@ import { members } from '../shared/output.ts';
 const status: Configure = (command, cli) => {
   command
     .option(...DATA_OPTION)
-    .addHelpText('after', '\nEnds with 9 if it is not running.\n\nExample:\n  $ platform status')
+    .addHelpText('after', '\nExits with status 9 if the platform is not running.\n\nExample:\n  $ platform status')
     .action(async ({ data }) => {
       const found = await (await ownPlatform(cli, { data })).status();
       cli.output.result(found, shown);
       if (!found.running) {
-        throw new UsageError('It is not running.', { hint: '`platform start` starts it.', exitCode: EXIT.network });
+        throw new UsageError('The platform is not running.', { hint: 'Run `platform start` to start it.', exitCode: EXIT.network });
       }
     });
 };
@@ -26,12 +26,12 @@ function shown({ running, sandbox, disk, last_backup, ...rest }: OwnStatus): str
     data: `${data_folder}${data_version === null ? ' (empty)' : ` (version ${data_version})`}`,
     sandbox: sandbox && `${sandbox.kind}${sandbox.problem ? `: ${sandbox.problem}` : ''}`,
     limits: sandbox?.limits_by,
-    runs: sandbox && `${sandbox.running} of ${sandbox.max} sandboxes in use, ${sandbox.waiting} runs wait`,
+    runs: sandbox && `${sandbox.running} of ${sandbox.max} sandboxes in use, ${sandbox.waiting} runs queued`,
     disk: `${inBytes(disk.free_bytes)} free of ${inBytes(disk.total_bytes)}`,
     'disk problem': disk.problem,
     'last backup': last_backup
       ? `${last_backup.created_at}, ${inBytes(last_backup.bytes)}: ${last_backup.file}`
-      : 'none: `platform backup` makes one',
+      : 'none; run `platform backup` to create one',
   });
 }
 

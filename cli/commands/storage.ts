@@ -13,26 +13,26 @@ const storage: Configure = (command, cli) => {
     },
     { name: 'ls', operation: 'listDocuments', list: 'keys', example: 'storage ls notes' },
     { name: 'get', operation: 'getDocument', example: 'storage get notes today' },
-    { name: 'rm', operation: 'deleteDocument', loses: 'Deletes the document', example: 'storage rm notes today --yes' },
+    { name: 'rm', operation: 'deleteDocument', confirm: 'Delete the document', example: 'storage rm notes today --yes' },
     {
       name: 'rm-ns',
       operation: 'deleteNamespace',
-      loses: 'Deletes the namespace with all its documents',
+      confirm: 'Delete all documents in the namespace',
       example: 'storage rm-ns drafts --yes',
     },
   ])(command, cli);
   for (const [name, operation, summary] of [
-    ['put', 'putDocument', 'Store a document'],
-    ['patch', 'patchDocument', 'Replace some members of a document'],
+    ['put', 'putDocument', 'Create or replace a document'],
+    ['patch', 'patchDocument', 'Update members of a document'],
   ] as const) {
     const sub = command
       .command(name)
       .description(summary)
       .argument('<namespace>')
       .argument('<key>')
-      .argument('<json>', 'the document: JSON, @file, or - for stdin')
+      .argument('<json>', 'Document: JSON, @file, or - for stdin')
       .addHelpText('after', `\nExample:\n  $ platform storage ${name} notes today '{"text": "rain"}'`);
-    if (name === 'put') sub.option('--if-version <number>', 'only if the document has this version still');
+    if (name === 'put') sub.option('--if-version <number>', 'Fail unless the document still has this version');
     // Only `put` has the option.
     sub.action(async (namespace, key, json, { ifVersion }: { readonly ifVersion?: string }) => {
       const body = (await readJson(cli.host, json)) as Record<string, unknown>;

@@ -5,10 +5,10 @@ import type { Configure } from '../shared/cli.ts';
 
 const systemdUnit: Configure = (command, cli) => {
   command
-    .argument('[file]', 'where to write it; it is printed, too')
+    .argument('[file]', 'File to write the unit to, in addition to stdout')
     .addHelpText(
       'after',
-      '\ndocs/self-host.md says how to install it.\n\nExample:\n  $ platform systemd-unit agent-platform.service',
+      '\ndocs/self-host.md explains how to install it.\n\nExample:\n  $ platform systemd-unit agent-platform.service',
     )
     .action(async (file) => {
       const unit = (await ownPlatform(cli, { anyUrl: true })).systemdUnit();

@@ -23,7 +23,7 @@ export default operations([
   {
     name: 'delete',
     operation: 'deleteTask',
-    loses: 'Deletes the task',
+    confirm: 'Delete the task',
     example: "task delete 'Check the report' --yes",
   },
 ]);

@@ -33,20 +33,19 @@ const MARKS = { passed: ['green', '✓'], failed: ['red', '✗'], skipped: ['yel
 
 const test: Configure = (command, cli) => {
   command
-    .argument('[folder]', 'the agent’s folder', '.')
+    .argument('[folder]', 'Folder of the agent', '.')
     .addOption(
-      new Option('--llm <mode>', 'mock: models answer from tests/*.llm.json; record: ask them, and keep their answers')
+      new Option(
+        '--llm <mode>',
+        'mock: replay model answers from tests/*.llm.json; record: call the models and save their answers',
+      )
         .choices(['mock', 'record'])
         .conflicts('live'),
     )
-    .option('--live', 'call the published agent on the platform that you are signed in to')
-    .option('--junit <file>', 'also write the results as JUnit’s XML')
+    .option('--live', 'Test the published agent on the current platform')
+    .option('--junit <file>', 'Also write the results as JUnit XML')
     .addOption(
-      new Option('--watch', 'test again at each change in the folder, until Ctrl-C').conflicts([
-        'llm',
-        'live',
-        'junit',
-      ]),
+      new Option('--watch', 'Rerun the tests on every change until Ctrl-C').conflicts(['llm', 'live', 'junit']),
     )
     .addHelpText('after', '\nExample:\n  $ platform test ./hello')
     .action(async (given, options) => {
@@ -71,7 +70,7 @@ async function readTests(cli: Cli, given: string) {
   const { body } = await readFolder(cli, given);
   const fixtures = await readFixtures(resolve(cli.host.cwd, given));
   if (fixtures.length > 0) return { name: body.name, fixtures };
-  throw new UsageError(`${join(given, 'tests')} has no fixture: add one, such as tests/fixture-first.json.`, {
+  throw new UsageError(`No fixtures in ${join(given, 'tests')}. Add one, such as tests/fixture-first.json.`, {
     hint: '{"input": {}, "expected_output": {}}',
   });
 }
@@ -108,7 +107,7 @@ async function testAtEachChange(cli: Cli, given: string, place: Place): Promise<
   const unwatch = await watchFolder(resolve(cli.host.cwd, given), again);
   try {
     again();
-    cli.output.note('Watching. Ctrl-C ends it.');
+    cli.output.note('Watching for changes. Press Ctrl-C to stop.');
     if (!end.signal.aborted) await once(end.signal, 'abort');
     await rounds;
   } finally {
@@ -123,10 +122,10 @@ async function ownPlace(cli: Cli, folder: string, mode: 'mock' | 'record'): Prom
   const records = mode === 'record';
   const keys = MODEL_PROVIDERS.filter((provider) => env[keyNameOf(provider)]);
   if (records && keys.length === 0) {
-    throw new UsageError(`There is no key to ask a model with: set ${MODEL_PROVIDERS.map(keyNameOf).join(' or ')}.`);
+    throw new UsageError(`No model provider key: set ${MODEL_PROVIDERS.map(keyNameOf).join(' or ')}.`);
   }
   const org = await orgOf(folder);
-  cli.output.note('starting a platform for the tests');
+  cli.output.note('Starting a platform for the tests');
   const recorder = await startModelRecorder(env, fetch);
   const platform = await startOwnPlatform(cli.host, org, recorder.settings).catch(async (error) => {
     await recorder.close();
@@ -178,7 +177,7 @@ const livePlace = (cli: Cli, folder: string): Place => ({
     const results: TestResult[] = [];
     for (const fixture of fixtures) {
       if (fixture.mocks !== undefined) {
-        const failures = ['it has mocks, and a published agent runs its own tools'];
+        const failures = ['skipped: mocks are not supported for published agents'];
         results.push({ name: fixture.name, file: fixture.path, status: 'skipped', seconds: 0, cost_usd: 0, failures });
       } else {
         results.push(await runFixture(fixture, () => callFixture(client, workspaceId, folder, agent, fixture)));

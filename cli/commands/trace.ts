@@ -24,9 +24,9 @@ const BAR = 24;
 
 const trace: Configure = (command, cli) => {
   command
-    .argument('<run>', 'id of a run, its first digits, a request id, or an agent: its newest run')
-    .option('-w, --watch', 'show the steps as they end, until the run does')
-    .option('--content', 'show what was said in each step, if the workspace keeps it')
+    .argument('<run>', 'Run ID or prefix, request ID, or agent name (its latest run)')
+    .option('-w, --watch', 'Show steps as they complete, until the run ends')
+    .option('--content', 'Show prompts, tool arguments and results, if the workspace records them')
     .addHelpText('after', '\nExample:\n  $ platform trace hello')
     .action(async (run, options) => {
       const client = await cli.client();
@@ -163,7 +163,7 @@ function rowsOf(run: Traced, depth: number): Row[] {
 
 function waterfall(cli: Cli, run: Traced): string {
   const rows = rowsOf(run, 0);
-  if (rows.length === 1) cli.output.note('The run asked no model and used no tool.');
+  if (rows.length === 1) cli.output.note('The run made no model or tool calls.');
   const whole = Math.max(1, ...rows.map(({ to }) => to - run.from));
   const lines = rows.map((row) => {
     const from = Math.max(0, row.from - run.from);
@@ -208,6 +208,6 @@ function said(cli: Cli, run: Traced): string {
 }
 
 const NOTHING_KEPT =
-  'Nothing of what was said is kept. To keep it for runs from now on: platform workspace update --trace-content all';
+  'No content is recorded for this run. To record it for future runs: platform workspace update --trace-content all';
 
 export default trace;

@@ -12,7 +12,7 @@ interface Node {
 
 const tree: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent, agent@v2, org/agent or org/agent@v2')
+    .argument('<agent>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2')
     .addHelpText('after', '\nExample:\n  $ platform tree hello')
     .action(async (text) => {
       const { org, agent, version } = await readReference(cli, text);

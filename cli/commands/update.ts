@@ -6,12 +6,12 @@ import { members } from '../shared/output.ts';
 
 const update: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'agent: its newest version, or agent@v2')
-    .argument('[json]', 'members to change: JSON, @file, or - for stdin; options win over it')
-    .option('--description <text>', 'what it does')
-    .option('--tags <list>', 'separated by commas; replaces those that it has')
-    .option('--public', 'everybody may find and call it')
-    .option('--no-public', 'only the workspace may')
+    .argument('<agent>', 'Agent (its latest version) or agent@v2')
+    .argument('[json]', 'Changes: JSON, @file, or - for stdin; options take precedence')
+    .option('--description <text>', 'New description')
+    .option('--tags <list>', 'Comma-separated tags; replaces the current tags')
+    .option('--public', 'Make the agent public')
+    .option('--no-public', 'Make the agent private')
     .addHelpText(
       'after',
       `
@@ -27,7 +27,7 @@ Examples:
         ...(tags && { tags: tags.filter((tag) => tag !== '') }),
         ...(options.public !== undefined && { is_public: options.public }),
       };
-      if (Object.keys(body).length === 0) throw new UsageError('Say what to change: an option, or JSON.');
+      if (Object.keys(body).length === 0) throw new UsageError('Nothing to change: pass an option or JSON.');
       const [version] = await ownVersions(cli, text);
       const changed = await (await cli.client()).updateAgent({ params: { id: version!.id }, body });
       cli.output.result(changed, (shown) => members({ ...shown }));

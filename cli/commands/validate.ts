@@ -4,7 +4,7 @@ import type { Configure } from '../shared/cli.ts';
 
 const validate: Configure = (command, cli) => {
   command
-    .argument('[folder]', 'the agent’s folder', '.')
+    .argument('[folder]', 'Folder of the agent', '.')
     .addHelpText('after', '\nExample:\n  $ platform validate ./hello')
     .action(async (folder) => {
       const { body } = await readFolder(cli, folder);
@@ -13,10 +13,10 @@ const validate: Configure = (command, cli) => {
         [
           ...errors.map((text) => `${cli.output.style('red', 'error:')} ${text}`),
           ...warnings.map((text) => `${cli.output.style('yellow', 'warning:')} ${text}`),
-          ...(valid ? [`${folder} can be published.`] : []),
+          ...(valid ? [`${folder} is valid.`] : []),
         ].join('\n'),
       );
-      if (!answer.valid) throw new UsageError(`${folder} cannot be published: ${answer.errors.length} errors.`);
+      if (!answer.valid) throw new UsageError(`${folder} is not valid: ${answer.errors.length} errors.`);
     });
 };
 

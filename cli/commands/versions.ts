@@ -4,7 +4,7 @@ import { table } from '../shared/output.ts';
 
 const versions: Configure = (command, cli) => {
   command
-    .argument('<agent>', 'an agent of the workspace')
+    .argument('<agent>', 'Name of the agent')
     .addHelpText('after', '\nExample:\n  $ platform versions hello')
     .action(async (text) => {
       cli.output.result(await ownVersions(cli, text), (all) =>

@@ -31,14 +31,14 @@ export default operations([
   {
     name: 'revoke',
     operation: 'revokeInvite',
-    summary: 'Take back an invitation',
+    summary: 'Revoke an invitation',
     example: 'workspace revoke grace@example.com',
   },
   { name: 'role', operation: 'updateMember', args: ['role'], example: 'workspace role ada@example.com owner' },
   {
     name: 'remove',
     operation: 'removeMember',
-    loses: 'Removes the member',
+    confirm: 'Remove the member',
     example: 'workspace remove ada@example.com --yes',
   },
   { name: 'rotate-signing-secret', operation: 'rotateSigningSecret', example: 'workspace rotate-signing-secret' },

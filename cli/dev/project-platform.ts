@@ -28,8 +28,8 @@ export async function devPlatform(cli: Cli, folder: string): Promise<DevPlatform
   }
   const script = startScript(cli.host.env);
   if (script === undefined) {
-    throw new UsageError(`No platform answers at ${url}.`, {
-      hint: 'Set PLATFORM_REPOSITORY to a clone of the repository, or name another platform with --url.',
+    throw new UsageError(`Cannot connect to ${url}.`, {
+      hint: 'Set PLATFORM_REPOSITORY to a clone of the repository, or choose another platform with --url.',
       exitCode: EXIT.network,
     });
   }
@@ -44,13 +44,14 @@ async function startPlatform(cli: Cli, script: string, folder: string, url: stri
   const keyFile = join(own, 'key');
   const { PLATFORM_API_KEY: _, ...env } = cli.host.env;
   const settings = { ...env, PLATFORM_DATA: join(own, 'data'), PLATFORM_PORT: new URL(url).port || '4280' };
-  cli.output.note('starting a platform of this project');
+  cli.output.note('Starting a platform for this project');
   const known = await readFile(keyFile, 'utf8').catch(() => undefined);
   const hasData = existsSync(settings.PLATFORM_DATA);
   const kept = known?.trim() ?? (hasData ? await newOwnerKey(script, settings) : undefined);
   const { url: address, key = kept, stop } = await startChildPlatform(script, settings);
   try {
-    if (key === undefined) throw new UsageError(`${own} has data without a key: remove the folder and start again.`);
+    if (key === undefined)
+      throw new UsageError(`The API key of the data in ${own} is missing: delete the folder and start again.`);
     await writeFile(keyFile, `${key}\n`, { mode: 0o600 });
     const host = { ...cli.host, env: { ...env, PLATFORM_API_URL: address, PLATFORM_API_KEY: key } };
     const ownCli = new Cli(host);

@@ -85,7 +85,7 @@ export class DevSession {
         await this.#publish(folder, paths);
       } catch (error) {
         const { message, hint } = failureOf(error, this.#cli.lastUrl);
-        const kept = folder.isPublished ? 'the version before stays: ' : '';
+        const kept = folder.isPublished ? 'the previous version stays active: ' : '';
         this.#say('red', `${folder.name ?? folder.path}  ${kept}${printable(message)}${hint ? `\n  ${hint}` : ''}`, {
           event: 'refused',
           agent: folder.name ?? null,
@@ -113,7 +113,7 @@ export class DevSession {
     const from = paths.length === 0 ? '' : ` <- ${listOf(paths)}`;
     const dependencies = installed ? ', deps installed' : agent.environment_status === null ? '' : ', deps cached';
     const took = duration(performance.now() - began);
-    const what = unchanged ? 'as before' : `${took}${dependencies}`;
+    const what = unchanged ? 'unchanged' : `${took}${dependencies}`;
     this.#say('green', `${agent.type} ${agent.name} dev${from}  ${what}`, {
       event: 'published',
       agent: agent.name,
@@ -128,7 +128,7 @@ export class DevSession {
     const undeclared = undeclaredVariables(read.body, read.files);
     const names = [...undeclared.keys()];
     for (const name of names.filter((each) => !folder.warned.includes(each))) {
-      output.warn(`${undeclared.get(name)} reads ${name}, which agent.json does not declare: a run does not have it.`);
+      output.warn(`${undeclared.get(name)} reads ${name}, which is not set in runs: declare it in agent.json.`);
     }
     folder.warned = names;
   }
@@ -141,7 +141,7 @@ export class DevSession {
         for await (const event of followWorkspace(this.#cli, 'run', signal)) this.#showRun(event);
       } catch (error) {
         const { message, hint = '' } = failureOf(error, this.#cli.lastUrl);
-        output.note(output.style('dim', `runs cannot be followed: ${message} ${hint}`.trimEnd()));
+        output.note(output.style('dim', `Cannot follow runs: ${message} ${hint}`.trimEnd()));
         const isRefused = (error as Error).name === 'ApiError' && (error as ApiError).status < 500;
         if (isRefused) return;
         await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
@@ -184,7 +184,7 @@ export class DevSession {
     const { output } = this.#cli;
     try {
       const { org, name } = this.#last;
-      if (org === undefined || name === undefined) throw new Error('Nothing is published yet.');
+      if (org === undefined || name === undefined) throw new Error('No agent is published yet.');
       const body = input ?? (await this.input());
       if (!isDeepStrictEqual(body, this.#input)) this.#input = body;
       const client = await this.#cli.client();

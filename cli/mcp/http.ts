@@ -60,7 +60,7 @@ export async function serveMcpHttp(cli: Cli, port: number, given: string | undef
   });
   server.listen(port, '127.0.0.1');
   await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
-    throw new UsageError(`Port ${port} cannot be used: ${error.code}.`, { hint: '--port 0 takes a free one.' });
+    throw new UsageError(`Port ${port} cannot be used: ${error.code}.`, { hint: 'Use --port 0 for any free port.' });
   });
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,

@@ -11,7 +11,8 @@ export function mcpServer(cli: Cli): McpServer {
   const server = new McpServer(
     { name: 'platform', version: VERSION },
     {
-      instructions: 'Publishes, runs and watches agents of a hosting platform. Find agents with platform_list_agents.',
+      instructions:
+        'Publish, run and monitor agents on an agent hosting platform. Use platform_list_agents to find agents.',
     },
   );
   for (const { name, description, input, changes, call } of MCP_TOOLS) {

@@ -21,8 +21,8 @@ export interface McpTool {
   call(cli: Cli, args: Readonly<Record<string, unknown>>): Promise<unknown>;
 }
 
-const workspace_id = z.string().optional().describe('Id of a workspace. Default: that of the command line.');
-const run = z.string().describe('Id of a run, its first digits, or the name of an agent: its newest run.');
+const workspace_id = z.string().optional().describe('Workspace ID. Default: the workspace of the CLI.');
+const run = z.string().describe('Run ID or prefix, or the name of an agent (its latest run).');
 
 /** Tools that are one operation of the API: their input is that of the row. */
 const OPERATIONS: readonly (readonly [name: string, operation: OperationId, description: string])[] = [
@@ -35,12 +35,12 @@ const OPERATIONS: readonly (readonly [name: string, operation: OperationId, desc
   [
     'list_schedules',
     'listSchedules',
-    'List the schedules of the workspace, which run agents on timetables and webhooks.',
+    'List the schedules of the workspace: agents that run on a cron expression or a webhook.',
   ],
   [
     'create_schedule',
     'createSchedule',
-    'Run an agent on a cron timetable or at a webhook. Name it as `agent`, "org/agent".',
+    'Create a schedule that runs an agent on a cron expression or a webhook. Set `agent` to "org/agent".',
   ],
   ['list_runs', 'listRuns', 'List runs of the workspace, newest first.'],
 ];
@@ -74,16 +74,15 @@ const ofOperation = ([name, operation, description]: (typeof OPERATIONS)[number]
 const call = z.object({
   org: z.string().optional().describe('Workspace of the agent. Default: your own.'),
   agent: z.string(),
-  version: z.string().default('latest').describe('latest, or such as v2.'),
-  input: z.record(z.string(), z.unknown()).default({}).describe('As the input schema of the agent has it.'),
+  version: z.string().default('latest').describe('Version: latest, or a number such as v2.'),
+  input: z.record(z.string(), z.unknown()).default({}).describe('Input that matches the input schema of the agent.'),
   workspace_id,
 });
 
 export const MCP_TOOLS: readonly McpTool[] = [
   {
     name: 'platform_list_agents',
-    description:
-      'List the agents of the workspace with the schemas of their input and output, each in its newest version.',
+    description: 'List the agents of the workspace in their latest versions, with input and output schemas.',
     input: z.object({ workspace_id }),
     changes: 'nothing',
     async call(cli) {
@@ -95,7 +94,8 @@ export const MCP_TOOLS: readonly McpTool[] = [
   },
   {
     name: 'platform_run_agent',
-    description: 'Call an agent and wait for its answer, up to 300 seconds. It may cost money and act in the world.',
+    description:
+      'Call an agent and wait up to 300 seconds for its answer. The call may cost money and have side effects.',
     input: call,
     changes: 'something',
     async call(cli, args) {
@@ -107,9 +107,9 @@ export const MCP_TOOLS: readonly McpTool[] = [
   ...OPERATIONS.map(ofOperation),
   {
     name: 'platform_trigger_schedule',
-    description: 'Run a schedule now and wait for its end, with its own input or another one.',
+    description: 'Run a schedule now and wait for the result. `input` replaces the input of the schedule.',
     input: z.object({
-      schedule: z.string().describe('Id of a schedule, its first digits, or the name of its agent.'),
+      schedule: z.string().describe('Schedule ID or prefix, or the name of its agent.'),
       input: z.record(z.string(), z.unknown()).optional(),
       workspace_id,
     }),
@@ -127,14 +127,14 @@ export const MCP_TOOLS: readonly McpTool[] = [
   },
   {
     name: 'platform_get_run_logs',
-    description: 'What a run read, printed and answered, or why it failed.',
+    description: 'Show the input, logs and output of a run, or why it failed.',
     input: z.object({ run, workspace_id }),
     changes: 'nothing',
     call: async (cli, args) => (await cli.client()).getRunLogs({ params: await runParams(cli, String(args.run)) }),
   },
   {
     name: 'platform_get_trace',
-    description: 'The steps of a run: questions to models, tools, calls of other agents; with their times and costs.',
+    description: 'Show the steps of a run: model calls, tool calls and sub-calls, with durations and costs.',
     input: z.object({ run, workspace_id }),
     changes: 'nothing',
     async call(cli, args) {
@@ -151,9 +151,11 @@ export const MCP_TOOLS: readonly McpTool[] = [
   },
   {
     name: 'platform_publish',
-    description:
-      'Publish the agent of a local folder with an agent.json or a SKILL.md. Nothing changed publishes nothing.',
-    input: z.object({ folder: z.string().describe('Path, from the folder of this server.'), workspace_id }),
+    description: 'Publish an agent from a local folder with an agent.json or a SKILL.md. No-op if nothing changed.',
+    input: z.object({
+      folder: z.string().describe('Path of the folder, relative to the working directory of this server.'),
+      workspace_id,
+    }),
     changes: 'something',
     async call(cli, args) {
       const folder = await readFolder(cli, String(args.folder));

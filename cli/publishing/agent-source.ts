@@ -125,14 +125,14 @@ function withTexts(
   const packed = [...files.keys()];
   const warnings = [...code.keys()]
     .filter((path) => path.toLowerCase() === 'skill.md')
-    .map((path) => `${path} of the code is left out: a folder with it would be a skill.`);
+    .map((path) => `${path} in the bundle was skipped: it would turn the folder into a skill.`);
   if (!traitsOf(version.execution_engine).hasProgram) files.set('prompt.md', textFile(String(version.prompt ?? '')));
   const schemas = {
     ...(version.input_schema !== null && { input: version.input_schema }),
     ...(version.output_schema !== null && { output: version.output_schema }),
   };
   if (Object.keys(schemas).length > 0 && !holds(files.get('schema.json'), schemas)) {
-    if (files.has('schema.json')) warnings.push('schema.json of the code is replaced by the published schemas.');
+    if (files.has('schema.json')) warnings.push('schema.json in the bundle was replaced by the published schemas.');
     files.set('schema.json', textFile(jsonText(schemas)));
   }
   return { files, packed, warnings };

@@ -24,10 +24,10 @@ test('a file that the command names and that is not there', async () => {
   const missing = async (command: string) => problemsOf(files, { runtime: { command } });
   expect(await missing('node ./main.mjs && bash lib/other.sh')).toEqual([]);
   expect(await missing('node --flag mian.mjs')).toEqual([
-    'The command names mian.mjs, which is not among the published files.',
+    'The command uses mian.mjs, which is not among the published files.',
   ]);
   expect(await problemsOf(files, { entrypoint: 'app.py' })).toEqual([
-    'The command names app.py, which is not among the published files.',
+    'The command uses app.py, which is not among the published files.',
   ]);
 });
 
@@ -59,9 +59,9 @@ describe('JavaScript and TypeScript', () => {
       'old.cjs': "const leftPad = require('left-pad');",
     };
     expect(await problemsOf(files)).toEqual([
-      'main.mjs imports lodash, which package.json does not name: a run does not have it.',
-      'main.mjs imports @scope/other, which package.json does not name: a run does not have it.',
-      'old.cjs imports left-pad, which package.json does not name: a run does not have it.',
+      'main.mjs imports lodash, which is not a dependency in package.json.',
+      'main.mjs imports @scope/other, which is not a dependency in package.json.',
+      'old.cjs imports left-pad, which is not a dependency in package.json.',
     ]);
   });
 
@@ -99,7 +99,7 @@ describe.skipIf(!hasPython)('Python (skipped where there is none)', () => {
       'helpers/__init__.py': 'one = 1',
     };
     expect(await problemsOf(files)).toEqual([
-      'main.py imports pandas, which no dependency is named after: if none brings it, a run does not have it.',
+      'main.py imports pandas, which no declared dependency seems to provide.',
     ]);
   });
 });

@@ -41,7 +41,7 @@ function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>
     .split(/[\s"';&|<>()]/)
     .map((word) => word.replace(/^\.\//, ''))
     .filter((word) => /^\w[\w./-]*\.(py|[cm]?[jt]s|sh|rb|pl|php)$/.test(word) && !files.has(word))
-    .map((word) => `The command names ${word}, which is not among the published files.`);
+    .map((word) => `The command uses ${word}, which is not among the published files.`);
 }
 
 const text = (files: ReadonlyMap<string, Uint8Array>, path: string): string =>
@@ -63,7 +63,7 @@ async function scriptProblems(folder: string, path: string, files: ReadonlyMap<s
   );
   return [...names]
     .filter((name) => name !== undefined && !declared.has(name))
-    .map((name) => `${path} imports ${name}, which package.json does not name: a run does not have it.`);
+    .map((name) => `${path} imports ${name}, which is not a dependency in package.json.`);
 }
 
 /** The package of a module's name; `undefined` for a file, an address, and what Node has. */
@@ -145,9 +145,7 @@ async function pythonProblems(
   const problems = found.flatMap((each) => {
     if (each.length === 3) return [`${each[0]}, line ${each[1]}: ${each[2]}`];
     if (isThere(each[1])) return [];
-    return [
-      `${each[0]} imports ${each[1]}, which no dependency is named after: if none brings it, a run does not have it.`,
-    ];
+    return [`${each[0]} imports ${each[1]}, which no declared dependency seems to provide.`];
   });
   return [...new Set(problems)];
 }

@@ -21,7 +21,7 @@ export async function writeFiles(
       const above = join(folder, ...parts.slice(0, depth));
       const found = await statOf(above);
       if (found !== undefined && !found.isDirectory()) {
-        throw new UsageError(`${above} is no folder, but ${path} belongs into it. Nothing was written.`);
+        throw new UsageError(`Cannot write ${path}: ${above} is not a folder. Nothing was written.`);
       }
     }
     const found = await statOf(join(folder, path));
@@ -29,8 +29,8 @@ export async function writeFiles(
     if (found !== undefined) taken.push(path);
   }
   if (taken.length > 0 && !force) {
-    throw new UsageError(`These files are there already, and nothing was written: ${taken.join(', ')}.`, {
-      hint: 'Name another folder, or say --force to replace them.',
+    throw new UsageError(`These files already exist: ${taken.join(', ')}. Nothing was written.`, {
+      hint: 'Choose another folder, or use --force to overwrite them.',
     });
   }
   for (const [path, { content, executable }] of files) {

@@ -16,7 +16,7 @@ const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest
 export async function readReference(cli: Cli, text: string): Promise<AgentReference> {
   const [, org, agent, version = 'latest'] = REFERENCE.exec(text) ?? [];
   if (agent === undefined) {
-    throw new UsageError(`"${text}" names no agent: write agent, agent@v2, agent@dev, org/agent or org/agent@v2.`);
+    throw new UsageError(`Invalid agent "${text}": expected agent, agent@v2, agent@dev, org/agent or org/agent@v2.`);
   }
   return { org: org ?? (await cli.org()).slug, agent, version };
 }
@@ -33,7 +33,7 @@ export async function ownVersions(cli: Cli, text: string) {
   const wanted = version === 'latest' ? versions : versions.filter((each) => each.version === version);
   if (wanted.length === 0) {
     const names = [...new Set((await client.listAgents({})).map(({ name }) => name))].join(', ') || 'none';
-    throw new UsageError(`The workspace has no agent "${text}". Its agents: ${names}.`, { exitCode: 4 });
+    throw new UsageError(`No agent "${text}" in the workspace. Its agents: ${names}.`, { exitCode: 4 });
   }
   return wanted;
 }

@@ -21,7 +21,9 @@ export async function runBulk(cli: Cli, order: Order, what: (count: string) => s
   let bulk = (await client.createBulk({ params, body: order })) as Bulk;
   const { id } = bulk;
   const stop = cli.host.onInterrupt(() => {
-    cli.output.note(`\nThe action goes on: \`platform bulk info ${id}\`; \`platform bulk abort ${id}\` ends it.`);
+    cli.output.note(
+      `\nThe bulk action continues: see \`platform bulk info ${id}\`, or stop it with \`platform bulk abort ${id}\`.`,
+    );
     cli.host.exit(EXIT.interrupted);
   });
   try {

@@ -107,7 +107,7 @@ export class Cli {
   async clientFor({ auth }: Pick<Route, 'auth'>): Promise<Client> {
     if (auth === 'key') return this.client();
     if (auth !== 'operator') return this.anyone();
-    const key = this.host.env.PLATFORM_OPERATOR_KEY ?? (await this.askSecret('The key of the operator'));
+    const key = this.host.env.PLATFORM_OPERATOR_KEY ?? (await this.askSecret('Operator key'));
     return clientOf({ ...(await this.connection()), key }, undefined, this.wire);
   }
 
@@ -136,18 +136,19 @@ export class Cli {
   /** Asks before something is lost. Throws UsageError unless the answer is yes, and where there is no terminal to ask on. */
   async confirm(what: string): Promise<void> {
     if (this.#options.yes) return;
-    if (!this.isInteractive) throw new UsageError(`${what}. Say --yes to do it.`);
+    if (!this.isInteractive)
+      throw new UsageError(`Cannot ask for confirmation without a terminal: ${what}? Pass --yes to confirm.`);
     const { confirm } = await import('@clack/prompts');
     const answer = await confirm({ message: `${printable(what)}?`, initialValue: false, output: process.stderr });
-    if (answer !== true) throw new UsageError('Nothing was changed.', { exitCode: 1 });
+    if (answer !== true) throw new UsageError('Cancelled. Nothing was changed.', { exitCode: 1 });
   }
 
   /** Asks for a secret without showing it. Throws UsageError without a terminal. */
   async askSecret(message: string): Promise<string> {
-    if (!this.isInteractive) throw new UsageError(`${message}: give it on stdin.`);
+    if (!this.isInteractive) throw new UsageError(`Cannot prompt without a terminal: pass it on stdin (${message}).`);
     const { isCancel, password } = await import('@clack/prompts');
     const answer = await password({ message, output: process.stderr });
-    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    if (isCancel(answer)) throw new UsageError('Cancelled. Nothing was changed.', { exitCode: 130 });
     return answer;
   }
 
@@ -156,7 +157,7 @@ export class Cli {
     if (!this.isInteractive) throw new UsageError(otherwise);
     const { isCancel, text } = await import('@clack/prompts');
     const answer = await text({ message, output: process.stderr });
-    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    if (isCancel(answer)) throw new UsageError('Cancelled. Nothing was changed.', { exitCode: 130 });
     return answer;
   }
 
@@ -166,7 +167,7 @@ export class Cli {
     options: readonly { readonly value: T; readonly hint: string }[],
     flag: string,
   ): Promise<T> {
-    if (!this.isInteractive) throw new UsageError(`Give ${flag}: ${options.map(({ value }) => value).join(', ')}.`);
+    if (!this.isInteractive) throw new UsageError(`Specify ${flag}: ${options.map(({ value }) => value).join(', ')}.`);
     const { isCancel, select } = await import('@clack/prompts');
     const labelled = options.map(({ value, hint }) => ({
       value: value as string,
@@ -174,15 +175,15 @@ export class Cli {
       hint: printable(hint),
     }));
     const answer = await select<string>({ message, options: labelled, output: process.stderr });
-    if (isCancel(answer)) throw new UsageError('Nothing was changed.', { exitCode: 130 });
+    if (isCancel(answer)) throw new UsageError('Cancelled. Nothing was changed.', { exitCode: 130 });
     return answer as T;
   }
 
   async #connect(): Promise<Client> {
     const connection = await this.connection();
     if (connection.key === undefined) {
-      throw new UsageError(`There is no key for ${connection.url}.`, {
-        hint: '`platform login` signs in, or set PLATFORM_API_KEY.',
+      throw new UsageError(`Not signed in to ${connection.url}.`, {
+        hint: 'Run `platform login`, or set PLATFORM_API_KEY.',
         exitCode: 2,
       });
     }
@@ -192,7 +193,7 @@ export class Cli {
     const found = workspaces.find(({ slug }) => slug === workspace);
     if (!found) {
       const known = workspaces.map(({ slug }) => slug).join(', ');
-      throw new UsageError(`You are in no workspace "${workspace}". Yours: ${known}.`);
+      throw new UsageError(`You are not a member of a workspace "${workspace}". Your workspaces: ${known}.`);
     }
     return clientOf(connection, found.id, this.wire);
   }

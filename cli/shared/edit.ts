@@ -16,14 +16,14 @@ export async function editJson({ env }: Pick<Host, 'env'>, value: unknown): Prom
     // Editors come with arguments, such as `code --wait`.
     const { status, error } = spawnSync(`${editor} "${file}"`, { shell: true, stdio: 'inherit' });
     if (error || status !== 0) {
-      throw new UsageError(`The editor "${editor}" failed.`, { hint: 'Set EDITOR, or give the input with --data.' });
+      throw new UsageError(`The editor "${editor}" failed.`, { hint: 'Set EDITOR, or pass the input with --data.' });
     }
     const after = await readFile(file, 'utf8');
-    if (after === before) throw new UsageError('The input was not changed, so nothing was run.', { exitCode: 1 });
+    if (after === before) throw new UsageError('The input was not changed. Nothing was run.', { exitCode: 1 });
     try {
       return JSON.parse(after);
     } catch (problem) {
-      throw new UsageError(`What you wrote is not valid JSON: ${(problem as Error).message}.`);
+      throw new UsageError(`The edited input is not valid JSON: ${(problem as Error).message}.`);
     }
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -32,15 +32,15 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
       exitCode: EXIT.timeout,
       code: 'TIMEOUT',
       message: `The platform at ${url} did not answer in time.`,
-      hint: 'What was asked for may have been done all the same. --timeout SECONDS waits longer.',
+      hint: 'The request may have succeeded anyway. Use --timeout SECONDS to wait longer.',
     };
   }
   if (error instanceof TypeError && error.message === 'fetch failed') {
     return {
       exitCode: EXIT.network,
       code: 'NETWORK',
-      message: `No platform answers at ${url}: ${cause?.code ?? cause?.message ?? 'the connection failed'}.`,
-      hint: 'Start one with `npm start`, or name another with PLATFORM_API_URL or `platform switch`.',
+      message: `Cannot connect to ${url}: ${cause?.code ?? cause?.message ?? 'the connection failed'}.`,
+      hint: 'Start a platform with `npm start`, or choose another one with PLATFORM_API_URL or `platform switch`.',
     };
   }
   if (error instanceof TypeError && error.message === 'terminated') {
@@ -60,12 +60,12 @@ function ofApi({ status, code, message, detail, requestId }: ApiError): Failure 
 
 /** The answer to a request that no row of the platform's route table matches. */
 const NO_ROUTE = /^There is nothing at /;
-const OLDER = 'The platform may be older than this command line: update it, or use the command line of its release.';
+const OLDER = 'The platform may be older than this CLI: upgrade it, or use the CLI of its release.';
 
 const HINTS: { readonly [code: string]: string } = {
-  UNAUTHORIZED: '`platform login` signs in; `platform whoami` shows which key is used.',
-  LLM_KEY_REQUIRED: '`platform secrets set ANTHROPIC_API_KEY` stores the key of a model provider.',
-  INSUFFICIENT_CREDITS: '`platform billing add` buys credits.',
+  UNAUTHORIZED: 'Run `platform login` to sign in, or `platform whoami` to see which key is used.',
+  LLM_KEY_REQUIRED: 'Store the key of a model provider with `platform secrets set ANTHROPIC_API_KEY`.',
+  INSUFFICIENT_CREDITS: 'Buy credits with `platform billing add`.',
 };
 
 function exitCodeOf(status: number): number {

@@ -43,7 +43,7 @@ export async function findId(cli: Cli, parameter: string, given: string): Promis
   );
   if (found.length === 1) return String(found[0]!.id);
   const what = parameter.replace(/_id$/, '');
-  if (found.length === 0) throw new UsageError(`There is no ${what} "${given}".`, { exitCode: 4 });
+  if (found.length === 0) throw new UsageError(`No ${what} matches "${given}".`, { exitCode: 4 });
   const ids = found.map(({ id }) => String(id)).join(', ');
-  throw new UsageError(`"${given}" means ${found.length} of them: ${ids}. Give the id.`);
+  throw new UsageError(`"${given}" is ambiguous: it matches ${ids}. Use the full ID.`);
 }

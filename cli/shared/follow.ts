@@ -41,7 +41,7 @@ async function* follow(
     if (signal?.aborted) return;
     try {
       const answer = await open({ accept: 'text/event-stream', ...(last !== undefined && { 'last-event-id': last }) });
-      if (!isResponse(answer)) throw new UsageError('The platform does not stream events: it is too old.');
+      if (!isResponse(answer)) throw new UsageError('This version of the platform cannot stream events.');
       failures = 0;
       for await (const event of eventsOf(answer, signal)) {
         last = event.id;
@@ -54,12 +54,12 @@ async function* follow(
     } catch (error) {
       const isRefused = (error as Error).name === 'ApiError' && (error as ApiError).status < 500;
       if (error instanceof UsageError || isRefused) throw error;
-      if (failures === 0) cli.output.note('The connection was lost; trying again.');
+      if (failures === 0) cli.output.note('Connection lost. Reconnecting.');
     }
     failures++;
     await sleep(WAIT_MS, undefined, { signal }).catch(() => {});
   }
-  throw new UsageError('The platform does not answer any more.', { exitCode: EXIT.network });
+  throw new UsageError('The platform stopped responding.', { exitCode: EXIT.network });
 }
 
 async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
@@ -81,7 +81,7 @@ export async function* messagesOf(response: Response, signal?: AbortSignal): Asy
   try {
     while (!signal?.aborted) {
       const { promise: silence, reject } = Promise.withResolvers<never>();
-      const timer = setTimeout(() => reject(new Error('the connection is silent')), SILENCE_MS);
+      const timer = setTimeout(() => reject(new Error('the connection timed out')), SILENCE_MS);
       const { done, value } = await Promise.race([reader.read(), silence]).finally(() => clearTimeout(timer));
       if (done) return;
       parser.feed(decoder.decode(value, { stream: true }));

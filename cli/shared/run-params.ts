@@ -14,8 +14,8 @@ export async function runParams(cli: Cli, given: string): Promise<{ workspace_id
   });
   const [newest] = runs;
   if (newest === undefined) {
-    throw new UsageError(`"${given}" is no run, and there is no run of an agent of this name.`, {
-      hint: '`platform runs` lists the runs.',
+    throw new UsageError(`No run or agent with runs matches "${given}".`, {
+      hint: 'Run `platform runs` to list the runs.',
       exitCode: 4,
     });
   }

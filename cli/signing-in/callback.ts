@@ -26,12 +26,12 @@ export async function waitForCallback(): Promise<Callback> {
     // Others on this machine may ask as well, and pages may send a token of somebody else.
     const isOurs = asked?.pathname === '/callback' && expected !== undefined;
     if (!isOurs || asked.searchParams.get('state') !== expected || !isLoopbackHost(request.headers.host ?? '')) {
-      return answer(response, 404, 'There is nothing here.');
+      return answer(response, 404, 'Not found.');
     }
     const token = asked.searchParams.get('token');
-    answer(response, 200, token ? 'Signed in. You can close this page.' : 'Refused. You can close this page.');
+    answer(response, 200, token ? 'Signed in. You can close this page.' : 'Sign-in denied. You can close this page.');
     if (token) resolve(token);
-    else reject(new UsageError('The sign-in was refused in the browser.', { exitCode: EXIT.failed }));
+    else reject(new UsageError('The sign-in was denied in the browser.', { exitCode: EXIT.failed }));
   });
   await listen(server, PORT).catch(() => listen(server, 0));
   return {

@@ -36,8 +36,8 @@ export interface ConnectionOptions {
  */
 export async function findConnection({ env, configFolder, ...flags }: ConnectionOptions): Promise<Connection> {
   if (env.PLATFORM_URL !== undefined) {
-    throw new UsageError('PLATFORM_URL is not read: name the address of the platform with PLATFORM_API_URL.', {
-      hint: 'Unset PLATFORM_URL, so that no command asks another platform than you mean.',
+    throw new UsageError('PLATFORM_URL is not supported: set PLATFORM_API_URL instead.', {
+      hint: 'Unset PLATFORM_URL, so that commands do not reach the wrong platform.',
     });
   }
   const profiles = await readProfiles(configFolder);
@@ -72,7 +72,7 @@ export interface Wire {
 
 /** The client of a connection. Requests that are safe to repeat are repeated after failures that may pass. */
 export async function clientOf({ url, key }: Connection, workspaceId: string | undefined, wire: Wire): Promise<Client> {
-  if (!URL.canParse(url)) throw new UsageError(`"${url}" is not an address, such as ${LOCAL_URL}.`);
+  if (!URL.canParse(url)) throw new UsageError(`Invalid URL "${url}": expected a URL such as ${LOCAL_URL}.`);
   const { createClient } = await import('#core/api/client.ts');
   return createClient({ baseUrl: url, key, workspaceId, fetch: (input, init) => send(wire, input as URL, init ?? {}) });
 }

@@ -63,7 +63,7 @@ export async function startModelRecorder(
       const index = left.findIndex((each) => each.provider === provider && each.request === request);
       if (index >= 0) return left.splice(index, 1)[0]!;
       unknown++;
-      const message = 'no answer to this request is recorded';
+      const message = 'no recorded answer for this request';
       const error = { type: 'invalid_request_error', code: 400, message, status: 'INVALID_ARGUMENT' };
       return { provider, request, status: 400, content_type: 'application/json', answer: { type: 'error', error } };
     }
@@ -98,7 +98,7 @@ export async function startModelRecorder(
       if (!NOT_FORWARDED.includes(header)) headers.set(header, String(value));
     }
     try {
-      if (provider === undefined) throw new Error('there is no such provider');
+      if (provider === undefined) throw new Error('unknown provider');
       const { answer: said, content_type, status } = await answer(provider, path!, headers, await text(request));
       const isText = Array.isArray(said) && content_type !== 'application/json';
       response.writeHead(status, { 'content-type': content_type });

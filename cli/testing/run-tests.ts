@@ -52,7 +52,7 @@ export async function orgOf(folder: string): Promise<string> {
   const ids = needsOf((await readAgentFolder(folder)).body as unknown as Manifest).map(({ id }) => id);
   const orgs = [...new Set(ids.filter((id) => id.includes('/')).map((id) => id.split('/')[0]!))];
   if (orgs.length > 1) {
-    throw new UsageError(`It calls agents of several workspaces (${orgs.join(', ')}): test it with --live.`);
+    throw new UsageError(`The agent calls agents of several workspaces (${orgs.join(', ')}). Test it with --live.`);
   }
   return orgs[0] ?? 'main';
 }
@@ -104,8 +104,8 @@ async function publishNeeds(
     done.add(`${id}@${version}`);
     const needed = join(folder, '..', id.split('/').at(-1)!);
     const read = await readAgentFolder(needed).catch((error: Error) => {
-      throw new UsageError(`It needs ${id}, which the tests publish from ${needed}: ${error.message}`, {
-        hint: 'Put its folder there, or test on a running platform with --live.',
+      throw new UsageError(`Cannot publish the dependency ${id} from ${needed}: ${error.message}`, {
+        hint: 'Put its folder there, or test against a running platform with --live.',
       });
     });
     await publishNeeds(platform, needed, env, done);
@@ -131,7 +131,7 @@ function mocked(body: Record<string, unknown>, mocks: Readonly<Record<string, un
   for (const name of Object.keys(mocks)) {
     if (tools.some((tool) => tool.name === name)) continue;
     const known = tools.map((tool) => tool.name).join(', ') || 'none';
-    throw new UsageError(`mocks.${name} is no custom tool of the agent; those are: ${known}.`);
+    throw new UsageError(`mocks.${name} is not a custom tool of the agent. Its custom tools: ${known}.`);
   }
   const answered = tools.map((tool) => (tool.name in mocks ? { ...tool, command: printing(mocks[tool.name]) } : tool));
   return loop?.custom_tools
@@ -230,7 +230,7 @@ export async function runFixture(
   }
   if (recording !== undefined && recording.recorder.unknown > 0) {
     failures.push(
-      `the model was asked what ${recordingOf(fixture)} has no answer to: record it anew with \`platform test --llm record\``,
+      `${recordingOf(fixture)} has no recorded answer for a model request: run \`platform test --llm record\``,
     );
   }
   const status = failures.length > 0 ? 'failed' : 'passed';
@@ -248,5 +248,5 @@ export async function readRecording(path: string): Promise<readonly RecordedAnsw
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return [];
   }
-  throw new UsageError(`${path} holds no recorded answers: remove it, and record them with --llm record.`);
+  throw new UsageError(`${path} is not a recording: delete it and run with --llm record.`);
 }

@@ -31,8 +31,8 @@ export async function startOwnPlatform(
 ): Promise<OwnPlatform> {
   const script = startScript(env);
   if (script === undefined) {
-    throw new UsageError('Tests start a platform of their own, which this package does not hold.', {
-      hint: 'Set PLATFORM_REPOSITORY to a clone of the repository, or test on a running platform with --live.',
+    throw new UsageError('Tests need to start a platform, but only the CLI is installed.', {
+      hint: 'Set PLATFORM_REPOSITORY to a clone of the repository, or test against a running platform with --live.',
     });
   }
   const folder = mkdtempSync(join(tmpdir(), 'platform-tests-'));

@@ -82,7 +82,7 @@ describe('pull', () => {
     symlinkSync(join(cwd, 'elsewhere'), join(cwd, 'careful/lib'));
     expect(await platform('pull careful --force', { cwd })).toMatchObject({
       status: 5,
-      stderr: expect.stringContaining('is no folder'),
+      stderr: expect.stringContaining('is not a folder'),
     });
     expect([readdirSync(join(cwd, 'elsewhere')), read(cwd, 'careful/main.js')]).toEqual([[], 'mine']);
 
@@ -219,6 +219,6 @@ test('a skill is listed, and written where coding agents look, with its files', 
   await client.createAgent({ body: { name: 'no-skill', description: 'x', prompt: 'Say hello' } });
   expect(await platform('skill install no-skill', { cwd })).toMatchObject({
     status: 5,
-    stderr: expect.stringContaining('is no skill'),
+    stderr: expect.stringContaining('is not a skill'),
   });
 });

@@ -148,7 +148,7 @@ describe('signing in', () => {
       ...{ configFolder, isTTY: true, columns: 80, env: { DISPLAY: ':0' } },
       openUrl: (url) => void agree(url, { answer: 'refuse' }),
     });
-    expect(login).toMatchObject({ status: 1, stderr: expect.stringContaining('refused') });
+    expect(login).toMatchObject({ status: 1, stderr: expect.stringContaining('denied') });
     expect((await commandLine(['profiles'], { configFolder })).json).toEqual([]);
   });
 
@@ -214,7 +214,7 @@ describe('exit statuses', () => {
     });
     expect(ended.status).toBe(9);
     expect(ended.stderr).toMatch(
-      /^error: No platform answers at http:\/\/127\.0\.0\.1:9: ECONNREFUSED\.\nhint: {2}Start one/,
+      /^error: Cannot connect to http:\/\/127\.0\.0\.1:9: ECONNREFUSED\.\nhint: {2}Start a platform/,
     );
     expect(ended.stderr).not.toMatch(/^\s+at /m);
   });

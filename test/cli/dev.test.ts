@@ -190,7 +190,7 @@ describe('platform publish', () => {
       undeclared_variables: { REGION: 'main.py' },
     });
     const first = await publish(folder);
-    expect(first.stderr).toMatch(/needs the secret API_TOKEN/);
+    expect(first.stderr).toMatch(/required secret API_TOKEN is missing/);
     expect(first.stderr).toMatch(/main\.py reads REGION/);
     const org = await clientOf(target).getOrg({});
     await clientOf(target).createSchedule({

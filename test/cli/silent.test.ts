@@ -66,5 +66,5 @@ test('every command ends with 7, and says that nothing was answered', async () =
 
 test.each(['0', '-1', 'soon', '1e9'])('--timeout %s is refused', async (seconds) => {
   const { status, stderr } = await commandLine(['whoami', '--timeout', seconds]);
-  expect([status, stderr]).toEqual([5, expect.stringContaining(`--timeout is \\"${seconds}\\"`)]);
+  expect([status, stderr]).toEqual([5, expect.stringContaining(`Invalid --timeout \\"${seconds}\\"`)]);
 });

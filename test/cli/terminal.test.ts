@@ -37,7 +37,7 @@ test.skipIf(noTerminal)('the keys of platform dev run, edit, test, show and end'
   const dev = typedCommand(['dev', folder], { cwd: tempFolder(), env: { ...env, VISUAL: `sh ${editor}` } });
   await dev.shows('Keys: r i t l o c q');
   dev.type('l');
-  await dev.shows('Nothing has run yet.');
+  await dev.shows('There are no runs yet.');
   dev.type('r');
   await dev.shows(/"got": \{\s+"from": "sample"/);
   await dev.shows(/run \w{8} keyed completed/);
@@ -49,7 +49,7 @@ test.skipIf(noTerminal)('the keys of platform dev run, edit, test, show and end'
   dev.type('r');
   await dev.shows(/"got": \{\s+"from": "editor"/);
   dev.type('t');
-  await dev.shows('has no fixture');
+  await dev.shows('No fixtures');
   dev.type('o');
   await dev.shows(/\/dashboard\/login#code=[\w-]{43}/);
   dev.type('c');
@@ -75,13 +75,13 @@ test.skipIf(noTerminal)('q ends platform dev while a run that a key began is und
 test.skipIf(noTerminal)('platform init asks for the template and the name', async () => {
   const cwd = tempFolder();
   const init = typedCommand(['init'], { cwd, env: {} });
-  await init.shows('What do you want to make?');
+  await init.shows('Which template?');
   init.type('\u001b[B');
   await init.shows('a Python program');
   init.type(ENTER);
   await init.shows('Name of the agent');
   init.type(`asked-for${ENTER}`);
-  await init.shows('Made asked-for');
+  await init.shows('Created asked-for');
   expect(await init.ended).toBe(0);
   expect(existsSync(join(cwd, 'asked-for/main.py'))).toBe(true);
 });
@@ -89,7 +89,7 @@ test.skipIf(noTerminal)('platform init asks for the template and the name', asyn
 test.skipIf(noTerminal)('Ctrl-C at a question changes nothing', async () => {
   const cwd = tempFolder();
   const init = typedCommand(['init'], { cwd, env: {} });
-  await init.shows('What do you want to make?');
+  await init.shows('Which template?');
   init.type(CTRL_C);
   await init.shows('Nothing was changed.');
   expect(await init.ended).toBe(130);
@@ -138,7 +138,7 @@ describe('secrets', () => {
       body: new URLSearchParams({ state, answer: 'agree', api_key: target.key }),
     });
     const code = /<code class="token"[^>]*>([^<]+)<\/code>/.exec(await page.text())![1]!;
-    await login.shows('The code that it shows');
+    await login.shows('Sign-in code');
     login.type(`${code}${ENTER}`);
     await login.shows('Signed in to');
     expect(await login.ended).toBe(0);
@@ -168,7 +168,7 @@ test.skipIf(noTerminal)(
       const run = typedCommand(['run', 'endless'], { cwd: tempFolder(), env });
       await run.shows('begun');
       run.type(CTRL_C);
-      const said = await run.shows(/The run goes on: .* Ctrl-C again cancels it\./);
+      const said = await run.shows(/The run continues: .* Press Ctrl-C again to cancel it\./);
       return { run, id: /platform cancel (\w{8})/.exec(said)![1]! };
     };
     const left = await interrupted();
@@ -176,7 +176,7 @@ test.skipIf(noTerminal)(
     expect(await statusOf(left.id)).toBe('running');
     const cancelled = await interrupted();
     cancelled.run.type(CTRL_C);
-    await cancelled.run.shows(`The run ${cancelled.id} is cancelled.`);
+    await cancelled.run.shows(`Cancelled run ${cancelled.id}.`);
     expect(await cancelled.run.ended).toBe(130);
     await expect.poll(() => statusOf(cancelled.id), SOON).toBe('cancelled');
     expect(await commandLine(['cancel', left.id, '--yes'], { env })).toMatchObject({ status: 0 });

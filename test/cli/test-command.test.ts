@@ -97,7 +97,7 @@ describe('a loop', { timeout: TIMEOUT_MS }, () => {
     writeFileSync(join(cwd, 'prompt.md'), 'Give better umbrella advice.');
     const changed = await platform('test --junit results.xml', { cwd, env: env() });
     expect(changed.status).toBe(1);
-    expect(changed.json.tests[1].failures.join()).toContain('tests/rain.llm.json has no answer to');
+    expect(changed.json.tests[1].failures.join()).toContain('tests/rain.llm.json has no recorded answer for');
     expect(readFileSync(join(cwd, 'results.xml'), 'utf8')).toMatch(
       /failures="2".*<failure message="failed with LLM_ERROR/s,
     );
@@ -177,7 +177,7 @@ test('--watch tests again at each change, on the same platform', { timeout: TIME
   ]);
   interrupt();
   expect(await ended).toBe(0);
-  expect(written.stderr.match(/starting a platform/g)).toHaveLength(1);
+  expect(written.stderr.match(/Starting a platform/g)).toHaveLength(1);
 });
 
 describe('platform run --local', { timeout: TIMEOUT_MS }, () => {
@@ -203,7 +203,7 @@ describe('platform run --local', { timeout: TIMEOUT_MS }, () => {
   test('is refused for a folder that is no agent', async () => {
     const { status, stderr } = await commandLine(['run', tempFolder(), '--local'], { env: env(), stdin: '{}' });
     expect([status, stderr]).toEqual([5, expect.stringContaining('agent.json')]);
-    expect(stderr).not.toContain('starting');
+    expect(stderr).not.toContain('Starting');
   });
 });
 
