@@ -5,31 +5,35 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 
-/** The repository that this module lies in; the package lies in none. */
+/** Root of the repository that contains this module. The published package is not in a repository. */
 const REPOSITORY = join(import.meta.dirname, '..');
-/** For calls under way, before they are broken off, and before the process is killed. */
+/** Time until calls in flight are aborted, and until the process is killed. */
 const BREAK_OFF_MS = 10_000;
 const KILL_MS = 15_000;
 
 export interface ChildPlatform {
   readonly url: string;
-  /** Of its owner; only its first start prints one. */
+  /** Key of the owner. Only the first start prints one. */
   readonly key?: string;
-  /** Ends it after its calls under way, which are broken off after ten seconds. */
+  /** Stops it after its calls in flight, which are aborted after ten seconds. */
   stop(): Promise<void>;
 }
 
-/** The program that starts a platform: in this repository, or in that of PLATFORM_REPOSITORY. `undefined`: there is none. */
+/**
+ * Returns the script that starts a platform, in this repository or in PLATFORM_REPOSITORY. Returns `undefined` if
+ * neither has one.
+ */
 export function startScript(env: Readonly<Record<string, string | undefined>>): string | undefined {
   const script = join(env.PLATFORM_REPOSITORY ?? REPOSITORY, 'local/start.ts');
   return existsSync(script) ? script : undefined;
 }
 
 /**
- * Starts a platform that lasts as long as this process. Throws UsageError with what it said if it ends before it answers.
+ * Starts a platform that lives as long as this process. Throws UsageError with its output if it exits before it is
+ * ready.
  *
- * @param script that of {@link startScript}
- * @param env all of its environment
+ * @param script the path from {@link startScript}
+ * @param env its complete environment
  */
 export async function startChildPlatform(script: string, env: NodeJS.ProcessEnv): Promise<ChildPlatform> {
   const child = spawnStart(script, env, ['--no-examples', '--child']);
@@ -42,7 +46,7 @@ export async function startChildPlatform(script: string, env: NodeJS.ProcessEnv)
   }
 }
 
-/** A further key of the owner; the platform must not be running. `undefined` if it made none. */
+/** Creates another key of the owner; the platform must not be running. Returns `undefined` if none was created. */
 export async function newOwnerKey(script: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
   const child = spawnStart(script, env, ['--new-key']);
   child.stdin!.end();
@@ -50,17 +54,17 @@ export async function newOwnerKey(script: string, env: NodeJS.ProcessEnv): Promi
   return /sk_\S+/.exec((await child.stdout!.setEncoding('utf8').toArray()).join(''))?.[0];
 }
 
-/** In a group of its own: Ctrl-C is for this command, which ends the child in its own time. */
+/** Starts it in its own process group, so that Ctrl-C reaches only this command, which then stops the child. */
 const spawnStart = (script: string, env: NodeJS.ProcessEnv, args: readonly string[]): ChildProcess =>
   spawn(process.execPath, ['--max-semi-space-size=8', script, ...args], {
     env,
     cwd: dirname(dirname(script)),
-    // The end of stdin ends the platform, also when this process is killed.
+    // The platform stops when stdin closes, even if this process is killed.
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
   });
 
-/** The key that the first start prints, and the address. What comes later is read and forgotten: it must not fill the pipe. */
+/** Reads the key of the first start and the URL. Later output is discarded, so that it does not fill the pipe. */
 function firstLines(child: ChildProcess): Promise<{ readonly key?: string; readonly url: string }> {
   return new Promise((resolve, reject) => {
     let said = '';
@@ -86,7 +90,7 @@ async function ended(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
-  // The second one breaks the calls off.
+  // The second signal aborts the calls in flight.
   const timers = [
     setTimeout(() => child.kill('SIGTERM'), BREAK_OFF_MS),
     setTimeout(() => child.kill('SIGKILL'), KILL_MS),

@@ -3,11 +3,11 @@ import type { Configure } from './shared/cli.ts';
 interface CommandRow {
   readonly name: string;
   readonly summary: string;
-  /** The code of a command is read only when it runs: help stays fast. */
+  /** Loads the code of a command only when it runs, to keep help fast. */
   load(): Promise<{ readonly default: Configure }>;
 }
 
-/** Every command, in the order and the groups of the help. */
+/** All commands, in the order and groups of the help. */
 export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   'Sign in:': [
     { name: 'login', summary: 'Sign in to a platform', load: () => import('./commands/login.ts') },
@@ -148,7 +148,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     },
     { name: 'docs', summary: 'Read the documentation offline', load: () => import('./commands/docs.ts') },
     { name: 'api', summary: 'Send a request to any operation of the API', load: () => import('./commands/api.ts') },
-    // `program.ts` replaces it: the script needs all commands.
+    // `program.ts` replaces this command, because the script needs all commands.
     {
       name: 'completion',
       summary: 'Print a shell completion script',

@@ -4,7 +4,7 @@ import { runCli } from './program.ts';
 import { openUrl } from './signing-in/open-url.ts';
 import { useProxy } from './signing-in/proxy.ts';
 
-// `platform runs | head`: the reader has what it wants.
+// The reader of a pipe may exit early, as in `platform runs | head`.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(EXIT.notRead);
@@ -12,7 +12,7 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-// The one place that reads arguments and environment.
+// The only code that reads arguments and environment.
 // biome-ignore lint/style/noProcessEnv: see above.
 await useProxy(process.env);
 process.exitCode = await runCli({
@@ -22,7 +22,7 @@ process.exitCode = await runCli({
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
-  // By its name only when it is used: Node loads its HTTP client then, which `--help` does not need.
+  // Accessed lazily: the first access to `fetch` loads Node's HTTP client, which `--help` does not need.
   fetch: (...request) => fetch(...request),
   configFolder: configFolder(),
   cwd: process.cwd(),

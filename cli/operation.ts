@@ -11,36 +11,36 @@ import { routeOf } from './shared/route-of.ts';
 
 export type OperationId = keyof Client;
 
-/** A command that is one operation of the API: its options are made from the shapes of the operation's row. */
+/** A command for one operation of the API. Its options are derived from the schemas of the operation's row. */
 export interface OperationCommand {
   readonly name: string;
   readonly operation: OperationId;
-  /** @default - the row's */
+  /** @default - the summary of the row */
   readonly summary?: string;
-  /** Members of the query or body that are arguments instead of options, in this order, after those of the path. */
+  /** Members of the query or body that are positional arguments, in this order, after the path parameters. */
   readonly args?: readonly string[];
-  /** Members that have an option. @default - all but those that are another name of the same */
+  /** Members with an option. @default - all except aliases */
   readonly options?: readonly string[];
-  /** Member -> its option, where that is not the member's name. */
+  /** Maps members to option names that differ from the member's name. */
   readonly named?: Readonly<Record<string, string>>;
   /** Members that are always sent. */
   readonly fixed?: Readonly<Record<string, unknown>>;
-  /** Member of the answer that holds the list. @default - the answer itself, where it is a list */
+  /** Member of the answer that holds the list. @default - the answer itself, if it is a list */
   readonly list?: string;
-  /** Members of the answer that are shown in its place. */
+  /** Member of the answer that is shown instead of the whole answer. */
   readonly one?: string;
   readonly columns?: readonly string[];
-  /** Question to confirm before the request, without its question mark. Undefined asks nothing. */
+  /** Question to confirm before the request, without the question mark. Without it, no confirmation is needed. */
   readonly confirm?: string;
-  /** Without `platform`. It runs in a test. */
+  /** Example without `platform`. A test runs it. */
   readonly example: string;
-  /** Does something else with these options, and returns true, where the command has further ones. */
+  /** Alternative action for additional options of the command. Returns true if it handled the command. */
   readonly instead?: (options: Readonly<Record<string, unknown>>) => Promise<boolean>;
-  /** What makes the command fail once its answer is shown; `undefined` if it is well. */
+  /** Returns the error to end with after the answer is shown; `undefined` for success. */
   readonly failure?: (answer: Readonly<Record<string, unknown>>) => UsageError | undefined;
 }
 
-/** A group of such commands: `platform schedule list`, `platform schedule create`, ... */
+/** Configures a group of such commands: `platform schedule list`, `platform schedule create`, ... */
 export const operations =
   (rows: readonly OperationCommand[]): Configure =>
   (command, cli) => {
@@ -54,7 +54,7 @@ interface Member {
 }
 
 interface JsonSchema {
-  /** A list where null is allowed, too. */
+  /** A list if null is also allowed. */
   readonly type?: string | readonly string[];
   readonly enum?: readonly string[];
   readonly anyOf?: readonly JsonSchema[];
@@ -117,7 +117,7 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
   });
 }
 
-/** One argument for an agent's organization and name. */
+/** Combined argument for the organization and name of an agent. */
 const AGENT = 'org/agent';
 
 const pathArguments = (path: string): string[] =>
@@ -169,7 +169,7 @@ const placeholder = ({ type, items, enum: choices }: JsonSchema): string => {
   return type === 'string' ? 'text' : 'json';
 };
 
-/** Throws UsageError, naming the member, for text that is no value of its type. */
+/** Parses the text of an option or argument. Throws UsageError that names the member if the text has the wrong type. */
 async function parsedValue(cli: Cli, { name, schema }: Member, given: unknown): Promise<unknown> {
   if (typeof given === 'boolean') return given;
   const text = String(given);
@@ -180,7 +180,7 @@ async function parsedValue(cli: Cli, { name, schema }: Member, given: unknown): 
       throw new UsageError(`Invalid ${name} "${text}": must be a number.`);
     return number;
   }
-  // `a,b` for names, which have no commas; JSON for all others.
+  // Lists of names, which have no commas, are written as `a,b`; all others as JSON.
   if (schema.items?.type === 'string' && !/^\s*\[|^[@-]/.test(text)) return text.split(',').map((each) => each.trim());
   return readJson(cli.host, text, name);
 }
@@ -205,7 +205,7 @@ function listInWords(cli: Cli, { columns }: OperationCommand, list: readonly Rec
   return table(titles, rows, cli.output.width);
 }
 
-/** Members that need fewer words in a line of others. */
+/** Shorter column titles for some members. */
 const TITLES: { readonly [member: string]: string } = {
   agent_name: 'agent',
   agent_version: 'version',
@@ -223,7 +223,7 @@ const TITLES: { readonly [member: string]: string } = {
   p95_latency_ms: 'p95',
   error_message: 'error',
 };
-/** Of the API's moments, all in UTC. A line of a table has no room for seconds; JSON has them. */
+/** Format of the API's UTC times. Tables omit the seconds, which JSON includes. */
 const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d):\d\d(\.\d+)?Z$/;
 
 function titleOf(name: string, list: readonly Record<string, unknown>[]): string {

@@ -4,11 +4,12 @@ import type { MakeOwnPlatform, OwnPlatform } from '#client/own-platform.ts';
 import { UsageError } from '#client/usage-error.ts';
 import type { Cli } from './shared/cli.ts';
 
-/** Beside the command line in a clone and in the platform's image; the package of the command line alone has none. */
+/** Present in a clone and in the image of the platform, but not in the package of the CLI. */
 const HOST_MODULE = new URL('../local/own-platform.ts', import.meta.url);
 
 /**
- * The platform of this machine. Throws UsageError where the platform is not installed, and if another one is meant.
+ * Returns the platform on this machine. Throws UsageError if the platform is not installed, or the connection is to
+ * another machine.
  */
 export async function ownPlatform(
   cli: Cli,
@@ -25,7 +26,10 @@ export async function ownPlatform(
   return make({ env, cwd, data });
 }
 
-/** The platform of this machine, if it is installed and the one that commands ask; without a `data` folder of its own it may be another. */
+/**
+ * Returns the platform on this machine, if it is installed and the connection is local. Without `data`, it may be a
+ * different one.
+ */
 export async function ownPlatformIfHere(cli: Cli, data: string | undefined): Promise<OwnPlatform | undefined> {
   const make = await hostModule();
   const { env, cwd } = cli.host;

@@ -27,14 +27,14 @@ export async function runCli(host: Host): Promise<number> {
   }
 }
 
-/** The program with all its commands, for what is made from their help. */
+/** Returns the program with all commands, for generators that use their help. */
 export function wholeProgram(): Promise<CommandUnknownOpts> {
   const nothing = { write: () => {} };
   const host = { argv: ['complete'], env: {}, stdout: nothing, stderr: nothing };
   return buildProgram(new Cli(host as unknown as Host));
 }
 
-/** All commands by name; of the one that the arguments name, its options and subcommands too. */
+/** Builds the program with all command names. Loads options and subcommands only for the command in the arguments. */
 async function buildProgram(cli: Cli): Promise<CommandUnknownOpts> {
   const { argv, stdout, stderr } = cli.host;
   const completes = ['completion', 'complete'].includes(argv[0]!);
@@ -54,7 +54,7 @@ async function buildProgram(cli: Cli): Promise<CommandUnknownOpts> {
     .showHelpAfterError('Run `platform --help` to list the commands.')
     .configureOutput({
       writeOut: (text) => stdout.write(text),
-      // `fail` prints errors, once.
+      // `fail` prints each error once.
       writeErr: () => {},
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
@@ -78,7 +78,7 @@ async function buildProgram(cli: Cli): Promise<CommandUnknownOpts> {
   return program;
 }
 
-/** Only the flags of every command: those of one command may have the same names as other settings. */
+/** Returns only the global flags: flags of a command may have the same names as other settings. */
 function globalsOf(action: CommandUnknownOpts): GlobalOptions {
   const all = action.optsWithGlobals() as GlobalOptions;
   const { json, profile, url, workspace, quiet, verbose, timeout, color, yes } = all;

@@ -3,9 +3,9 @@ import { type Files, packedFiles } from './packed-files.ts';
 
 interface Template {
   readonly summary: string;
-  /** The folder of `examples/` that it is made from. */
+  /** Folder in `examples/` that the template is based on. */
   readonly example: string;
-  /** Examples that its agent calls; they are written beside it. */
+  /** Example agents that it calls; they are created beside it. */
   readonly calls?: readonly string[];
 }
 
@@ -27,12 +27,12 @@ export type TemplateName = keyof typeof TEMPLATES;
 
 const EDITOR_FOLDER = '.platform';
 const schemaPath = (file: string): string => `${EDITOR_FOLDER}/${file.replace('.json', '.schema.json')}`;
-/** Members of an example's manifest that a new agent does not have: it is private, and needs no other agent's skill. */
+/** Members that are removed from an example's manifest: a new agent is private, and needs no other agent's skill. */
 const EXAMPLES_OWN = ['is_public', 'allow_local_download', 'tags', 'default_skills'];
 
 /**
- * The files of a new agent, by their path from the folder that holds the agent's folder. Agents that it calls come with it,
- * in folders of their own.
+ * Returns the files of a new agent by path, relative to the parent of its folder. Includes the agents that it calls, in
+ * their own folders.
  */
 export function templateFiles(template: TemplateName, name: string): Files {
   const { example, calls = [] }: Template = TEMPLATES[template];
@@ -66,7 +66,7 @@ function adapted(path: string, text: string, name: string): string {
   if (/^tests\/fixture-.*\.json$/.test(path)) {
     return json({ $schema: `../${schemaPath('fixture.json')}`, ...JSON.parse(text) });
   }
-  // Of an example, these lie elsewhere.
+  // These paths differ in the examples.
   return text.replaceAll('PYTHONPATH=../../sdk/python ', '').replaceAll('README.md', 'AGENTS.md');
 }
 
@@ -80,7 +80,7 @@ const EDITED: { readonly [schema in (typeof EDITOR_SCHEMAS)[number]]: string } =
 const editorSettings = () =>
   EDITOR_SCHEMAS.map((file) => ({ fileMatch: [EDITED[file]], url: `./${schemaPath(file)}` }));
 
-/** What people and coding agents must know to change the folder. */
+/** Returns the guide for people and coding agents who change the folder. */
 function agentGuide(name: string, files: Files): string {
   const manifest = JSON.parse(files['agent.json']!) as {
     runtime?: { command: string };

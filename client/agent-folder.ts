@@ -6,7 +6,7 @@ import { rulesAbove } from './git-ignored.ts';
 
 export type { AgentFolder };
 
-/** Reads an agent's folder for a publish. Throws an Error whose message names the file and what to do. */
+/** Reads the folder of an agent for a publish. Throws an Error whose message names the file and the fix. */
 export async function readAgentFolder(folder: string): Promise<AgentFolder> {
   const source: Folder = {
     nameOf: (path = '') => join(folder, path),

@@ -2,10 +2,10 @@ import { readFile, stat } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
 import { IgnoreRules } from '#core/manifest/folder/ignore-rules.ts';
 
-/** A path with `/`, on every system. */
+/** Returns a path with `/` as separator on every system. */
 export const withSlashes = (path: string): string => (sep === '/' ? path : path.replaceAll(sep, '/'));
 
-/** What git ignores in a folder by the files above it in its repository; without a repository, nothing. */
+/** Returns the ignore rules from the parent folders in the repository; without a repository, no rules. */
 export async function rulesAbove(folder: string): Promise<IgnoreRules> {
   let rules = new IgnoreRules();
   for (const above of await foldersAbove(folder)) {
@@ -15,13 +15,13 @@ export async function rulesAbove(folder: string): Promise<IgnoreRules> {
   return rules;
 }
 
-/** The same, by its own `.gitignore`, too. */
+/** Returns the ignore rules including those of its own `.gitignore`. */
 export async function rulesOf(folder: string): Promise<IgnoreRules> {
   const [rules, own] = await Promise.all([rulesAbove(folder), readRules(folder)]);
   return own === undefined ? rules : rules.with({ below: '' }, own);
 }
 
-/** From the top of the repository down. */
+/** Returns the parent folders, starting at the top of the repository. */
 async function foldersAbove(folder: string): Promise<string[]> {
   const above: string[] = [];
   for (let at = folder; !(await isThere(join(at, '.git'))); at = dirname(at)) {

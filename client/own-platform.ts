@@ -1,13 +1,13 @@
-/** What the command line can do with a platform whose data is on this machine. The local host implements it. */
+/** Commands for a platform whose data is on this machine. The local host implements them. */
 export interface OwnPlatform {
   status(): Promise<OwnStatus>;
-  /** `file`: of the archive. @default - a name with the time, in the current folder */
+  /** `file`: path of the archive. @default - a name with the time, in the current folder */
   backup(file: string | undefined, options: { readonly withKey: boolean }): Promise<OwnBackup>;
-  /** `checkOnly` reads the archive and changes nothing. */
+  /** `checkOnly` verifies the archive without changing anything. */
   restore(file: string, options: { readonly checkOnly: boolean }): Promise<OwnRestore>;
   upgrade(options: { readonly checkOnly: boolean }): Promise<OwnUpgrade>;
   checks(): Promise<readonly OwnCheck[]>;
-  /** Text of a unit of systemd. */
+  /** Returns the text of a systemd unit. */
   systemdUnit(): string;
   /** The program that runs the platform, and its arguments. */
   readonly program: readonly string[];
@@ -18,10 +18,10 @@ export interface OwnStatus {
   readonly pid?: number;
   readonly url?: string;
   readonly started_at?: string;
-  /** Of the running platform, else of the installed one. */
+  /** Version of the running platform, else of the installed one. */
   readonly version: string;
   readonly data_folder: string;
-  /** `null`: there is no data yet. */
+  /** `null` if there is no data yet. */
   readonly data_version: number | null;
   readonly sandbox?: OwnSandbox;
   readonly disk: { readonly free_bytes: number; readonly total_bytes: number; readonly problem?: string };
@@ -33,7 +33,7 @@ export interface OwnSandbox {
   readonly problem?: string;
   readonly limits_by?: string;
   readonly running: number;
-  /** Runs that wait for a place. */
+  /** Number of runs waiting for a sandbox. */
   readonly waiting: number;
   readonly max: number;
 }
@@ -50,7 +50,7 @@ export interface OwnBackup {
 
 export interface OwnRestore {
   readonly file: string;
-  /** `null` if it was only checked. */
+  /** `null` if the archive was only verified. */
   readonly data_folder: string | null;
   readonly created_at: string;
   readonly platform: string;
@@ -59,9 +59,9 @@ export interface OwnRestore {
   readonly bytes: number;
   readonly has_secrets: boolean;
   readonly has_key: boolean;
-  /** Where the platform looks for the key of the secrets. */
+  /** Path of the encryption key of the secrets. */
   readonly key_file: string;
-  /** Whether secrets can be read after it. */
+  /** Whether the encryption key exists, so that secrets can be read. */
   readonly key_found: boolean;
 }
 
@@ -70,7 +70,7 @@ export interface OwnUpgrade {
   readonly platform: string;
   readonly from_version: number;
   readonly to_version: number;
-  /** What keeps the upgrade from being made; empty if nothing does. */
+  /** Problems that prevent the upgrade; empty if there are none. */
   readonly problems: readonly string[];
   readonly done: boolean;
   readonly backup?: OwnBackup;

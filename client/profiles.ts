@@ -3,27 +3,27 @@ import { join } from 'node:path';
 import envPaths from 'env-paths';
 import { hasCode } from '#core/base/errors.ts';
 
-/** What signs a user in at one platform. */
+/** Credentials of a user for one platform. */
 export interface Profile {
-  /** Address of the API, without a slash at the end. */
+  /** Base URL of the API, without a trailing slash. */
   readonly url: string;
   readonly key: string;
-  /** Id of the workspace that commands act in. @default - the personal workspace of the key's owner */
+  /** ID of the workspace that commands act in. @default - the personal workspace of the key's owner */
   readonly workspaceId?: string;
 }
 
 export interface Profiles {
-  /** Name of the profile that commands use unless told otherwise. */
+  /** Name of the profile that commands use by default. */
   readonly current?: string;
   readonly profiles: Readonly<Record<string, Profile>>;
 }
 
-/** The user's own folder for settings: `XDG_CONFIG_HOME` where it is set, else the system's usual place. */
+/** Returns the user's configuration folder: `XDG_CONFIG_HOME` if set, else the default of the system. */
 export const configFolder = (): string => envPaths('agent-platform', { suffix: '' }).config;
 
 const fileIn = (folder: string): string => join(folder, 'profiles.json');
 
-/** Throws an Error that names the file if it cannot be read. */
+/** Reads the profiles. Throws an Error that names the file if it cannot be read. */
 export async function readProfiles(folder: string): Promise<Profiles> {
   const path = fileIn(folder);
   try {
@@ -35,7 +35,7 @@ export async function readProfiles(folder: string): Promise<Profiles> {
   }
 }
 
-/** Replaces the file in one step, readable by its owner alone: it holds keys. */
+/** Replaces the file atomically, readable only by its owner because it contains keys. */
 async function writeProfiles(folder: string, profiles: Profiles): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const next = `${fileIn(folder)}.${process.pid}.tmp`;
@@ -50,9 +50,9 @@ export async function saveProfile(folder: string, name: string, profile: Profile
 }
 
 /**
- * Keeps the key of a platform on this machine, and returns the profile's name: `local`, or `local-4390` for the port of a
- * second one. A profile of the same address is replaced: its data is gone. It becomes the current profile only if there is
- * none: a platform that starts must not change what the commands of other shells act on.
+ * Saves the key of a platform on this machine, and returns the profile's name: `local`, or `local-4390` for the port of
+ * a second platform. Replaces a profile with the same URL, whose data is gone. The profile becomes the current one only
+ * if there is none: starting a platform must not affect commands in other shells.
  */
 export async function saveLocalProfile(folder: string, profile: Profile): Promise<string> {
   const { current, profiles } = await readProfiles(folder);
@@ -62,14 +62,14 @@ export async function saveLocalProfile(folder: string, profile: Profile): Promis
   return name;
 }
 
-/** Throws an Error that lists the profiles there are, if there is none of this name. */
+/** Makes a profile the current one. Throws an Error that lists the profiles if it does not exist. */
 export async function switchProfile(folder: string, name: string): Promise<void> {
   const known = await readProfiles(folder);
   profileNamed(known, name);
   await writeProfiles(folder, { ...known, current: name });
 }
 
-/** Returns false if there was no profile of this name. */
+/** Removes a profile. Returns false if it does not exist. */
 export async function removeProfile(folder: string, name: string): Promise<boolean> {
   const { current, profiles } = await readProfiles(folder);
   const { [name]: removed, ...rest } = profiles;

@@ -8,7 +8,7 @@ const target = await startLocalTarget({ PLATFORM_MAX_DIRECT_BODY_MB: '4', PLATFO
 afterAll(() => target.close());
 const client = clientOf(target);
 
-/** A bundle of about this many bytes. */
+/** Creates a bundle of approximately this size. */
 const bundleOf = (bytes: number): Uint8Array =>
   zip([
     { name: 'main.py', content: 'print("{}")' },

@@ -1,12 +1,12 @@
 import type { Client } from '#core/api/client.ts';
 
-/** Larger bundles are uploaded ahead of the request: gateways accept 4 MB. */
+/** Larger bundles are uploaded separately before the request, because gateways accept 4 MB. */
 const MAX_DIRECT_BYTES = 3 * 1024 * 1024;
 
-/** Told how many of all bytes are sent, from 0 to all of them. */
+/** Called with the number of bytes sent, from 0 to `allBytes`. */
 export type OnUpload = (sentBytes: number, allBytes: number) => void;
 
-/** Uploads the code of a version. Throws `ApiError`, and Error if the bundle is too large or its upload is refused. */
+/** Uploads the code of a version. Throws `ApiError`, and Error if the bundle is too large or its upload fails. */
 export async function uploadBundle(
   client: Client,
   agentId: string,
@@ -32,7 +32,9 @@ export async function uploadBundle(
   return client.uploadBundle({ params, body: { upload_id } });
 }
 
-/** A file that tells how much of it was taken: Node's `fetch` takes no more than it sends, and says nothing itself. */
+/**
+ * A file that reports upload progress: Node's `fetch` reads only as much as it sends, and reports no progress itself.
+ */
 class MeasuredFile extends File {
   readonly #parts: () => AsyncGenerator<Uint8Array<ArrayBuffer>>;
 

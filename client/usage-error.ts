@@ -1,4 +1,4 @@
-/** What a process that ends with an error says by its status (`docs/cli.md#exit-codes`). */
+/** Exit statuses for errors (`docs/cli.md#exit-codes`). */
 export const EXIT = {
   failed: 1,
   unauthorized: 2,
@@ -10,11 +10,11 @@ export const EXIT = {
   server: 8,
   network: 9,
   interrupted: 130,
-  /** As of a program that SIGPIPE has ended. */
+  /** Status of a program that was ended by SIGPIPE. */
   notRead: 141,
 } as const;
 
-/** An error of the command line itself: bad arguments, files that are missing. */
+/** An error of the CLI itself, such as bad arguments or missing files. */
 export class UsageError extends Error {
   readonly hint: string | undefined;
   readonly exitCode: number;

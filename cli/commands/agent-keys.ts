@@ -3,7 +3,9 @@ import { ownVersions } from '../shared/agent-reference.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { members, table } from '../shared/output.ts';
 
-/** Static service keys, with which the programs of an agent call from anywhere. All versions of an agent share them. */
+/**
+ * Static service keys that let the programs of an agent make calls from anywhere. All versions of an agent share them.
+ */
 const agentKeys: Configure = (command, cli) => {
   command
     .command('list')

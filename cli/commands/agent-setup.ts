@@ -4,7 +4,7 @@ import { UsageError } from '#client/usage-error.ts';
 import { hasCode } from '#core/base/errors.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 
-/** Files of a project in which coding agents look for MCP servers, with the member that holds them. */
+/** MCP configuration files of coding agents, with the member that holds the servers. */
 const CLIENTS = {
   claude: { path: '.mcp.json', member: 'mcpServers' },
   cursor: { path: '.cursor/mcp.json', member: 'mcpServers' },
@@ -47,7 +47,7 @@ Example:
     .action(async ({ client }) => {
       const clients = client.split(',').map((name) => clientNamed(name.trim()));
       const { profile } = cli.options;
-      // `--no`: npx must not install a package of that name from a registry.
+      // `--no` keeps npx from installing a package of that name from a registry.
       const args = ['--no', 'platform', ...(profile === undefined ? [] : ['--profile', profile]), 'mcp'];
       const planned = [
         ...(await Promise.all(clients.map((each) => withServer(cli, each, { command: 'npx', args })))),
@@ -70,7 +70,7 @@ interface Plan {
   readonly after: string;
 }
 
-/** Throws UsageError for a file that is no JSON object. */
+/** Throws UsageError for a file that is not a JSON object. */
 async function withServer(
   cli: Cli,
   { path, member }: (typeof CLIENTS)[ClientName],

@@ -21,7 +21,7 @@ Examples:
   $ platform dev
   $ platform dev ./orchestrator ./worker`;
 
-/** A terminal in raw mode sends no signal for it. */
+/** A terminal in raw mode does not send a signal for Ctrl-C. */
 const CTRL_C = '\u0003';
 
 const dev: Configure = (command, cli) => {
@@ -35,11 +35,11 @@ const dev: Configure = (command, cli) => {
       const closing: (() => Promise<void> | void)[] = [];
       try {
         const session = new DevSession(platform.cli, folders);
-        // Watched first: nothing that changes meanwhile is missed.
+        // Watching starts first, so that no change is missed.
         for (const { path } of session.folders) {
           closing.push(await watchFolder(path, (paths) => void session.changed(path, paths)));
         }
-        // A wrong key ends the command; all that goes wrong later is shown.
+        // A wrong key ends the command; later errors are only shown.
         await platform.cli.workspaceId();
         const following = session.follow(end.signal);
         await Promise.all(session.folders.map(({ path }) => session.changed(path, [])));
@@ -55,19 +55,19 @@ const dev: Configure = (command, cli) => {
         await platform.stop();
         stopListening();
       }
-      // A run that a key began may still be under way: it goes on, and nobody waits for it.
+      // A run started with a key may still be in flight; it continues without this command.
       if (cli.isInteractive) cli.host.exit(0);
     });
 };
 
-/** Keys whose work takes its time, one after the other: a run, the editor, the tests. */
+/** Keys of long actions, which run one at a time: a run, the editor, the tests. */
 const LONG = ['r', 'i', 't'];
 
 /** Reads keys until the returned function is called. */
 function readKeys(cli: Cli, session: DevSession, end: AbortController): () => void {
   const { stdin } = process;
   let isBusy = false;
-  /** The last of the keys that came meanwhile. */
+  /** Last key pressed in the meantime. */
   let next: string | undefined;
   const actions: Readonly<Record<string, () => Promise<void> | void>> = {
     r: () => session.run(),
@@ -111,7 +111,7 @@ function readKeys(cli: Cli, session: DevSession, end: AbortController): () => vo
   };
 }
 
-/** The input as the user's editor leaves it; `undefined` if it is no JSON. */
+/** Opens the input in the user's editor. Returns `undefined` if the result is not JSON. */
 async function edit(cli: Cli, input: unknown): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), 'platform-input-'));
   const file = join(folder, 'input.json');
@@ -121,7 +121,7 @@ async function edit(cli: Cli, input: unknown): Promise<unknown> {
     process.stdin.pause();
     const editor = cli.host.env.VISUAL ?? cli.host.env.EDITOR ?? 'vi';
     await new Promise((done, failed) => {
-      // An editor may be given with its flags, as git takes it.
+      // The editor may include flags, as in git.
       spawn(`${editor} "${file}"`, { shell: true, stdio: 'inherit' }).once('exit', done).once('error', failed);
     });
     return JSON.parse(await readFile(file, 'utf8'));
@@ -135,7 +135,7 @@ async function edit(cli: Cli, input: unknown): Promise<unknown> {
   }
 }
 
-/** `platform test` as its own process: it speaks to the same platform, and ends with this one. */
+/** Runs `platform test` as a child process against the same platform. */
 async function runTests(cli: Cli, folder: string, signal: AbortSignal): Promise<void> {
   const { profile, url, workspace } = cli.options;
   const flags = Object.entries({ profile, url, workspace }).flatMap(([name, value]) =>

@@ -13,12 +13,12 @@ interface MemberChange {
 
 interface FileChange {
   readonly path: string;
-  /** `null`: it is not there. */
+  /** `null` if the file does not exist. */
   readonly from_sha256: string | null;
   readonly to_sha256: string | null;
 }
 
-/** The work grows with the square of the lines. */
+/** Comparison time grows with the square of the number of lines. */
 const MAX_LINES = 1_000;
 const MAX_SHOWN_BYTES = 200_000;
 
@@ -74,7 +74,7 @@ function filesThatDiffer(from: AgentSource, to: AgentSource): FileChange[] {
     .filter(({ from_sha256, to_sha256 }) => from_sha256 !== to_sha256);
 }
 
-/** `undefined` for what is no text that people compare; a file that is not there is empty. */
+/** Returns the text of a file, or `undefined` if it is too large or binary. A missing file is empty. */
 function textAt({ files }: AgentSource, path: string): string | undefined {
   const content = files.get(path)?.content ?? new Uint8Array();
   const isShown = content.byteLength <= MAX_SHOWN_BYTES && isUtf8(content) && !content.includes(0);
@@ -85,7 +85,7 @@ function linesThatDiffer(cli: Cli, from: string | undefined, to: string | undefi
   if (from === undefined || to === undefined) return ['  (files differ)'];
   const [before, after] = [from, to].map((text) => (text === '' ? [] : text.replace(/\n$/, '').split('\n')));
   if (Math.max(before!.length, after!.length) > MAX_LINES) return ['  (files differ)'];
-  // Other tools say -1 for what only the first argument has.
+  // Unlike other tools, `diff` returns 1 for lines that only the first argument has.
   return compareLines(before!, after!).flatMap(([kind, line]) => {
     if (kind === 0) return [];
     return kind > 0 ? [removed(cli, printable(line))] : [added(cli, printable(line))];

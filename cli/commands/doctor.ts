@@ -10,7 +10,7 @@ interface OpenApi {
   readonly info: { readonly version: string };
 }
 
-/** Without the password that may be in it. */
+/** Returns the host of a proxy without its password. */
 const hostOf = (proxy: string): string => (URL.canParse(proxy) ? new URL(proxy).host : 'an invalid URL');
 
 const MAX_CLOCK_DIFFERENCE_MS = 60_000;
@@ -64,7 +64,7 @@ const doctor: Configure = (command, cli) => {
         const detail = isUsed ? 'used' : 'not used: set NODE_USE_ENV_PROXY=1 to use it';
         checks.push({ name: 'proxy', ok: true, detail: `${hostOf(proxy)}, ${detail}` });
       }
-      // What does not answer says no more about these.
+      // Without an answer, these checks would add nothing.
       if (answers) {
         await check('key', async () => {
           const { user } = await (await cli.client()).getMe({});

@@ -7,7 +7,7 @@ import { table } from '../shared/output.ts';
 import { TEMPLATES, type TemplateName, templateFiles } from '../templates.ts';
 
 const NAMES = Object.keys(TEMPLATES) as TemplateName[];
-/** Names of agents (`docs/interface/identifiers.md#formats`). */
+/** Format of agent names (`docs/interface/identifiers.md#formats`). */
 const AGENT_NAME = /^(?=.{2,50}$)[a-z0-9]+(-[a-z0-9]+)*$/;
 
 const init: Configure = (command, cli) => {
@@ -30,7 +30,7 @@ const init: Configure = (command, cli) => {
         ([path, text]) => [join(dirname(folder), path), text] as const,
       );
       const shown = (path: string): string => relative(cli.host.cwd, path) || '.';
-      // Other agents that this one calls may be there already: theirs is the newer text.
+      // Dependencies may already exist; existing files are kept, because they are newer.
       const own = files.filter(([path]) => path.startsWith(`${folder}/`) || path.startsWith(`${folder}\\`));
       const others = new Set(files.filter((file) => !own.includes(file)).map(([path]) => siblingOf(folder, path)));
       const missing = [...others].filter((other) => !existsSync(other));
@@ -53,7 +53,7 @@ const init: Configure = (command, cli) => {
     });
 };
 
-/** The folder of an agent beside `folder` that a file lies in. */
+/** Returns the agent folder, beside `folder`, that contains a file. */
 const siblingOf = (folder: string, path: string): string =>
   join(dirname(folder), relative(dirname(folder), path).split(/[\\/]/)[0]!);
 

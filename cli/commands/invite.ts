@@ -43,7 +43,7 @@ const invite: Configure = (command, cli) => {
     });
 };
 
-/** Of a link, or the token itself. Throws UsageError for a link of another platform than the command line speaks to. */
+/** Returns the token of a link, or the token itself. Throws UsageError for a link of another platform. */
 async function tokenOf(cli: Cli, url: string): Promise<string> {
   const message = 'Invitation link';
   const given = (await readSecret(cli, message)).trim();

@@ -7,7 +7,7 @@ import { members } from '../shared/output.ts';
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** An ISO time, or one that is so far away: `30d`, `12h`, `45m`. */
+/** Converts an ISO time or a duration such as `30d`, `12h` or `45m` to an ISO time. */
 function timeOf(text: string): string {
   const [, count, unit] = /^(\d+)([mhd])$/.exec(text) ?? [];
   const ms = unit ? Date.now() + Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS] : Date.parse(text);

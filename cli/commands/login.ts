@@ -31,7 +31,7 @@ async function keyOfStdin({ host }: Cli): Promise<string> {
   return key;
 }
 
-/** A key that a person agrees to on a page of the platform. */
+/** Gets a key that the user approves on a page of the platform. */
 async function keyOfPerson(cli: Cli, url: string, wantsBrowser: boolean): Promise<string> {
   const { host, options, output } = cli;
   const anyone = await clientOf({ url, source: 'login' }, undefined, cli.wire);

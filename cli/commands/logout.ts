@@ -20,7 +20,7 @@ const logout: Configure = (command, cli) => {
         const client = await clientOf({ ...profile, source: `profile ${name}` }, undefined, cli.wire);
         isRevoked = (await client.cliLogout({})).revoked;
       } catch (error) {
-        // The profile goes anyway: whoever leaves a machine must be able to.
+        // The profile is removed anyway, so that users can always sign out of a machine.
         const { code, message } = failureOf(error, profile.url);
         if (code !== 'UNAUTHORIZED') cli.output.warn(`The key was not revoked: ${message}`);
       }

@@ -29,7 +29,7 @@ const logs: Configure = (command, cli) => {
     });
 };
 
-/** The text of a run as it comes, or its events as JSON lines. Throws UsageError with status 1 if the run fails. */
+/** Streams the output of a run, or its events as JSON lines. Throws UsageError with status 1 if the run fails. */
 async function showLive(cli: Cli, params: Awaited<ReturnType<typeof runParams>>): Promise<void> {
   for await (const event of followRun(cli, params)) {
     const { type, data } = event;

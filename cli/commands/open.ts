@@ -19,7 +19,7 @@ const open: Configure = (command, cli) => {
     });
 };
 
-/** Signs the browser in on a page. Throws UsageError where there is no terminal. */
+/** Signs the browser in and opens a page. Throws UsageError without a terminal. */
 export async function openPage(cli: Cli, body: Parameters<Client['createSignInCode']>[0]['body']): Promise<void> {
   requireTerminal(cli);
   const { url } = await (await cli.client()).createSignInCode({ body });
@@ -28,7 +28,7 @@ export async function openPage(cli: Cli, body: Parameters<Client['createSignInCo
   if (mayHaveBrowser(cli.host.env)) cli.host.openUrl(url);
 }
 
-/** Whoever reads the output of a program could sign in with the link. */
+/** Throws UsageError without a terminal, because anyone who reads the output could sign in with the link. */
 function requireTerminal({ host, output }: Cli): void {
   if (!host.stdout.isTTY || output.isJson) {
     throw new UsageError('This command requires a terminal: the link it prints signs in anyone who has it.');

@@ -42,15 +42,15 @@ Examples:
 };
 
 interface MissingConfig {
-  /** Names, of those that the manifest requires. */
+  /** Names of required secrets that do not exist. */
   readonly missing_secrets: readonly string[];
-  /** Variable -> the file that reads it. */
+  /** Maps variables to the file that reads them. */
   readonly undeclared_variables: Readonly<Record<string, string>>;
-  /** Of its code. */
+  /** Problems of its code. */
   readonly problems: readonly string[];
 }
 
-/** What a run would miss, as far as it can be known before. */
+/** Returns what a run would lack, as far as it is known in advance. */
 async function findMissingConfig(cli: Cli, folder: string, { body, files }: AgentFolder): Promise<MissingConfig> {
   const required = Array.isArray(body.required_secrets) ? body.required_secrets.map(String) : [];
   const undeclared = undeclaredVariables(body, files);
@@ -136,7 +136,7 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   }
 }
 
-/** How many schedules run this version. */
+/** Returns the number of schedules that run this version. */
 async function movedSchedules(cli: Cli, { name, version, type }: Published['agent']): Promise<number> {
   if (version === 'dev' || type === 'skill') return 0;
   const params = { workspace_id: await cli.workspaceId() };

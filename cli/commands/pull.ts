@@ -38,8 +38,8 @@ const manifestFile = (manifest: object): [string, SourceFile] => [
 ];
 
 /**
- * Names files of the code that publishing would leave out in `bundle.include`, and a schema.json that is not of the code in
- * `bundle.exclude`: the patterns of the publish that packed them are not kept. Returns what publishing would miss anyway.
+ * Adds files that publishing would skip to `bundle.include`, and a generated schema.json to `bundle.exclude`, because
+ * the original patterns are not stored. Returns warnings about files that publishing would skip anyway.
  */
 async function bringBack(folder: string, { manifest, files, packed }: AgentSource): Promise<string[]> {
   if (packed.length === 0) return [];

@@ -60,8 +60,8 @@ const run: Configure = (command, cli) => {
 };
 
 /**
- * In the same sandbox as elsewhere, with what it calls from the folders beside it, and secrets from variables of the same
- * name. Nothing is left of it.
+ * Runs an agent on a temporary platform: in the same sandbox, with its dependencies from sibling folders, and secrets
+ * from environment variables. Everything is deleted afterwards.
  */
 async function runHere(cli: Cli, given: string, body: unknown, options: RunOptions): Promise<void> {
   const { env, exit, onInterrupt, cwd } = cli.host;
@@ -103,7 +103,7 @@ interface Answer {
   readonly metadata?: { readonly version: string; readonly processing_time_ms?: number };
 }
 
-/** Which version `latest` was, and how long it took. */
+/** Notes the version that `latest` resolved to, and the duration. */
 function noteWhat({ output }: Cli, agent: string, { metadata }: Answer): void {
   if (metadata === undefined) return;
   const { version, processing_time_ms: ms } = metadata;
@@ -145,7 +145,7 @@ function headersOf(options: RunOptions, streams: boolean): Record<string, string
 
 const runIdOf = (response: Response): string => response.headers.get('x-run-id') ?? '';
 
-/** Shows the steps of a run on stderr until its result. Throws the run's error. */
+/** Shows the steps of a run on stderr until it ends. Throws the run's error. */
 async function follow(cli: Cli, response: Response, onInterrupt: () => void): Promise<Answer> {
   const stop = cli.host.onInterrupt(onInterrupt);
   try {
@@ -166,7 +166,7 @@ async function follow(cli: Cli, response: Response, onInterrupt: () => void): Pr
   });
 }
 
-/** The first Ctrl-C leaves the run alone, a second one soon after cancels it. */
+/** The first Ctrl-C detaches from the run, a second one soon after cancels it. */
 function interruption(cli: Cli, response: Response): () => void {
   const runId = runIdOf(response);
   let isSecond = false;
@@ -193,7 +193,7 @@ function showProgress(cli: Cli, event: Record<string, unknown>): void {
   const { output } = cli;
   const dim = (text: string) => output.note(output.style('dim', text));
   switch (event.type) {
-    // Not `stdout`: a program answers there, and the result follows.
+    // `stdout` is skipped: programs write their answer there, and the result follows.
     case 'stderr':
       dim(printable(String(event.text)).trimEnd());
       break;

@@ -32,7 +32,7 @@ const runs: Configure = (command, cli) => {
   command.option('-w, --watch', 'Show runs as they start and end; filter with --agent-name');
 };
 
-/** `data` has what `docs/interface/events.md` says. */
+/** `docs/interface/events.md` describes `data`. */
 function lineOf({ output }: Cli, { type, created_at, data }: FollowedEvent): string {
   const status = type === 'run.started' ? 'running' : String(data.status);
   const facts = type === 'run.started' ? textOf(data.trigger_source) : duration(data.duration_ms as number | null);

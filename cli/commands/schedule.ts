@@ -64,7 +64,7 @@ export default operations([
     name: 'trigger',
     operation: 'triggerSchedule',
     named: { scheduled_at: 'at' },
-    // The platform answers 200, however the run ended.
+    // The platform responds with 200 even if the run failed.
     failure: ({ run_id, status, error }) =>
       status === 'success'
         ? undefined

@@ -34,10 +34,10 @@ const secrets: Configure = (command, cli) => {
       if (restarted !== '') cli.output.note(`Restarted services: ${restarted}`);
     });
 
-  /** Never an argument: other users of the machine see those, and shells keep them. */
+  /** Reads the value from stdin. Arguments are visible to other users of the machine, and stored in shell histories. */
   async function secretValue(name: string): Promise<string> {
     const value = await readSecret(cli, `Value of ${name}`);
-    // An editor or `echo` ends a file with a line end, which is never part of a key.
+    // Editors and `echo` end a file with a line break, which is never part of a key.
     const trimmed = value.replace(/\r?\n$/, '');
     if (trimmed === '')
       throw new UsageError(

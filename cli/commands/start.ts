@@ -30,7 +30,7 @@ const start: Configure = (command, cli) => {
         cwd: cli.host.cwd,
         env: { ...cli.host.env, PLATFORM_DATA: data_folder, ...(port !== undefined && { PLATFORM_PORT: port }) },
       });
-      // Ctrl-C reaches both; a service manager tells this process only.
+      // Ctrl-C reaches both processes; a service manager signals only this one.
       const pass = (signal: NodeJS.Signals) =>
         void (signal === 'SIGINT' && cli.host.stdin.isTTY ? 0 : child.kill(signal));
       for (const signal of SIGNALS) process.on(signal, pass);

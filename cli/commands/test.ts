@@ -23,7 +23,7 @@ import {
 } from '../testing/run-tests.ts';
 import { startOwnPlatform } from '../testing/test-platform.ts';
 
-/** A platform that an agent is tested on. */
+/** A platform on which an agent is tested. */
 interface Place {
   test(name: string, fixtures: readonly NamedFixture[]): Promise<TestResult[]>;
   close(): Promise<void>;
@@ -50,7 +50,7 @@ const test: Configure = (command, cli) => {
     .addHelpText('after', '\nExample:\n  $ platform test ./hello')
     .action(async (given, options) => {
       const folder = resolve(cli.host.cwd, given);
-      // Before a platform is started for nothing.
+      // Fails early, before a platform is started.
       await readTests(cli, given);
       const place = options.live ? livePlace(cli, folder) : await ownPlace(cli, folder, options.llm ?? 'mock');
       try {
@@ -65,7 +65,7 @@ const test: Configure = (command, cli) => {
     });
 };
 
-/** Throws UsageError if there are no tests. */
+/** Reads the fixtures. Throws UsageError if there are none. */
 async function readTests(cli: Cli, given: string) {
   const { body } = await readFolder(cli, given);
   const fixtures = await readFixtures(resolve(cli.host.cwd, given));
@@ -90,7 +90,10 @@ async function testOnce(cli: Cli, given: string, place: Place, junitFile?: strin
   return results;
 }
 
-/** Until Ctrl-C. A folder that cannot be tested as it is says why, and waits for the next change. */
+/**
+ * Runs the tests on every change until Ctrl-C. If a folder cannot be tested, shows the reason and waits for the next
+ * change.
+ */
 async function testAtEachChange(cli: Cli, given: string, place: Place): Promise<void> {
   const end = new AbortController();
   const stop = cli.host.onInterrupt(() => end.abort());
@@ -116,7 +119,7 @@ async function testAtEachChange(cli: Cli, given: string, place: Place): Promise<
   }
 }
 
-/** A platform of the tests' own, whose models are recorded or replayed. */
+/** Starts a platform for the tests, with recorded or replayed model answers. */
 async function ownPlace(cli: Cli, folder: string, mode: 'mock' | 'record'): Promise<Place> {
   const { env, fetch } = cli.host;
   const records = mode === 'record';
@@ -135,7 +138,7 @@ async function ownPlace(cli: Cli, folder: string, mode: 'mock' | 'record'): Prom
   return {
     async test(_, fixtures) {
       for (const provider of records ? keys : await recordedProviders(folder, fixtures)) {
-        // The real key stays with the recorder: the platform has one that opens nothing.
+        // The platform gets a fake key; only the recorder has the real one.
         const body = { name: keyNameOf(provider), value: `sk-${'recorded-'.repeat(4)}` };
         await platform.client.putSecret({ params: { workspace_id: platform.workspaceId }, body });
       }
@@ -160,7 +163,7 @@ async function ownPlace(cli: Cli, folder: string, mode: 'mock' | 'record'): Prom
   };
 }
 
-/** Providers whose answers are recorded. Without any, one: the test then says what is missing. */
+/** Returns the providers with recorded answers. Without any, returns one, so that the test reports what is missing. */
 async function recordedProviders(folder: string, fixtures: readonly NamedFixture[]) {
   const all = await Promise.all(fixtures.map((fixture) => readRecording(join(folder, recordingOf(fixture)))));
   const names = new Set(all.flat().map(({ provider }) => provider));
@@ -168,7 +171,7 @@ async function recordedProviders(folder: string, fixtures: readonly NamedFixture
   return found.length > 0 ? found : MODEL_PROVIDERS.slice(0, 1);
 }
 
-/** The connected platform, with its models. */
+/** Uses the connected platform and its models. */
 const livePlace = (cli: Cli, folder: string): Place => ({
   async test(name, fixtures) {
     const agent = { ...(await readReference(cli, name)), endpoint: 'run' };

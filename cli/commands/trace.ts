@@ -8,7 +8,7 @@ type Client = Awaited<ReturnType<Cli['client']>>;
 type TraceEvent = Awaited<ReturnType<Client['listTraceEvents']>>['events'][number];
 type Node = Awaited<ReturnType<Client['getRunDag']>>['tree'];
 
-/** A run with its steps and the runs that it called. */
+/** A run with its steps and sub-calls. */
 interface Traced {
   readonly run_id: string;
   readonly name: string;
@@ -33,7 +33,7 @@ const trace: Configure = (command, cli) => {
       const params = await runParams(cli, run);
       if (options.watch) {
         await watch(cli, params);
-        // JSON lines have told it all.
+        // The JSON lines already contain everything.
         if (cli.output.isJson) return;
       }
       const { trace: found } = await client.getRunTrace({ params });
@@ -88,7 +88,7 @@ async function allEvents(
   }
 }
 
-/** The place of a run in its chain; `undefined` if it called nothing and was called by nothing. */
+/** Returns the node of a run in its call tree; `undefined` if the run has neither a caller nor sub-calls. */
 async function findNode(
   client: Client,
   params: { readonly workspace_id: string; readonly run_id: string },
@@ -127,7 +127,7 @@ interface Row {
   readonly isBad: boolean;
 }
 
-/** A run, below it its steps and the runs that it called, in the order in which they began. */
+/** Returns the rows of a run, its steps and its sub-calls, in the order of their start. */
 function rowsOf(run: Traced, depth: number): Row[] {
   const { events } = run;
   const parents = new Map(events.map(({ span_id, parent_span_id }) => [span_id, parent_span_id]));
@@ -136,7 +136,7 @@ function rowsOf(run: Traced, depth: number): Row[] {
     return parent !== undefined && parents.has(parent) ? 1 + depthOf(parent) : 1;
   };
   const steps = events
-    // The runs that were called have rows of their own.
+    // Sub-calls have rows of their own.
     .filter(({ event_type }) => !/_started$|^sub_call_/.test(event_type))
     .map((event): Row => {
       const to = Date.parse(event.ended_at ?? event.created_at);
@@ -189,7 +189,7 @@ function withContent(cli: Cli, run: Traced): string {
   return `${waterfall(cli, run)}\n\n${texts}`.trimEnd();
 }
 
-/** What was said in the steps of a run and of the runs that it called, in the order in which it was. */
+/** Returns the recorded content of the steps of a run and its sub-calls, in order. */
 function said(cli: Cli, run: Traced): string {
   const blocks = run.events.flatMap(({ event_type, model, payload, content }) => {
     if (content === undefined) return [];

@@ -7,15 +7,15 @@ import { newOwnerKey, startChildPlatform, startScript } from '../child-platform.
 import { Cli } from '../shared/cli.ts';
 
 export interface DevPlatform {
-  /** Speaks to it. */
+  /** Connected to this platform. */
   readonly cli: Cli;
-  /** Ends it if it was started here, after its calls under way. */
+  /** Stops the platform after its calls in flight, if it was started here. */
   stop(): Promise<void>;
 }
 
 /**
- * The platform of the command's connection or, where none answers on this machine, one of the project's own: a child with its
- * data in `.platform/local/` of `folder`, which lasts as long as this process. Throws UsageError if it cannot be started.
+ * Returns the platform of the current connection. If no platform is running on this machine, starts one for the
+ * project: a child process with its data in `.platform/local/` of `folder`. Throws UsageError if it cannot be started.
  */
 export async function devPlatform(cli: Cli, folder: string): Promise<DevPlatform> {
   const { url } = await cli.connection();
@@ -39,7 +39,7 @@ export async function devPlatform(cli: Cli, folder: string): Promise<DevPlatform
 async function startPlatform(cli: Cli, script: string, folder: string, url: string): Promise<DevPlatform> {
   const own = join(folder, '.platform/local');
   await mkdir(own, { recursive: true, mode: 0o700 });
-  // Data and key are nothing for a repository.
+  // Data and key must not be committed.
   await writeFile(join(own, '.gitignore'), '*\n');
   const keyFile = join(own, 'key');
   const { PLATFORM_API_KEY: _, ...env } = cli.host.env;

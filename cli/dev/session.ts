@@ -14,25 +14,25 @@ import { type FollowedEvent, followWorkspace } from '../shared/follow.ts';
 import { duration, printable, textOf } from '../shared/output.ts';
 import { isResponse } from '../signing-in/connection.ts';
 
-/** Before a platform that stayed away is asked again. */
+/** Retry interval while the platform is unreachable. */
 const RETRY_MS = 5_000;
 const SHOWN_PATHS = 3;
 
 interface Folder {
   readonly path: string;
-  /** Its agent; unknown until the manifest can be read. */
+  /** Name of its agent; unknown until the manifest can be read. */
   name?: string;
   org?: string;
-  /** Published since the command began. */
+  /** Whether it was published since the command started. */
   isPublished: boolean;
-  /** Variables that were warned of. */
+  /** Variables with a previous warning. */
   warned: readonly string[];
-  /** Changed since the last publish began; `undefined`: nothing. */
+  /** Paths changed since the last publish began; `undefined` if none. */
   pending?: Set<string>;
   publishing?: Promise<void>;
 }
 
-/** What `platform dev` does with its folders and their runs. */
+/** A session of `platform dev`: its folders and their runs. */
 export class DevSession {
   readonly #cli: Cli;
   readonly #folders: readonly Folder[];
@@ -54,19 +54,19 @@ export class DevSession {
     return this.#folders;
   }
 
-  /** The folder that was published last. */
+  /** Path of the folder that was published last. */
   get lastFolder(): string {
     return this.#last.path;
   }
 
-  /** The run that was shown last. */
+  /** ID of the run that was shown last. */
   get lastRun(): string | undefined {
     return this.#lastRun;
   }
 
   /**
-   * Publishes a folder into `dev`. While a publish is under way the changes of the meantime wait, and are published together
-   * after it. Never throws: what is wrong is shown, and the version before stays.
+   * Publishes a folder to `dev`. Changes during a publish are collected and published together afterwards. Never
+   * throws: errors are shown, and the previous version stays active.
    */
   changed(path: string, paths: readonly string[]): Promise<void> {
     const folder = this.#folders.find((each) => each.path === path)!;
@@ -133,7 +133,10 @@ export class DevSession {
     folder.warned = names;
   }
 
-  /** Shows the runs of these agents until `signal` ends it. Never throws: without its runs, a folder is published none the less. */
+  /**
+   * Shows the runs of these agents until `signal` aborts. Never throws: folders are published even if runs cannot be
+   * followed.
+   */
   async follow(signal: AbortSignal): Promise<void> {
     const { output } = this.#cli;
     while (!signal.aborted) {
@@ -149,7 +152,7 @@ export class DevSession {
     }
   }
 
-  /** `data` has what `docs/interface/events.md` says. */
+  /** `docs/interface/events.md` describes `data`. */
   #showRun({ type, data }: FollowedEvent): void {
     const { run_id, agent_name, agent_version } = data as Readonly<Record<string, string>>;
     const isOurs = agent_version === 'dev' && this.#folders.some(({ name }) => name === agent_name);
@@ -169,7 +172,7 @@ export class DevSession {
     });
   }
 
-  /** What the next run gets: the input of the last one, else `sample-input.json` of the folder, else `{}`. */
+  /** Returns the input of the next run: the last input, else `sample-input.json` of the folder, else `{}`. */
   async input(): Promise<unknown> {
     if (this.#input !== undefined) return this.#input;
     const text = await readFile(join(this.#last.path, 'sample-input.json'), 'utf8').catch((error) => {
@@ -179,7 +182,7 @@ export class DevSession {
     return JSON.parse(text);
   }
 
-  /** Runs the agent that was published last, and shows what it answers. Never throws. */
+  /** Runs the agent that was published last, and shows its answer. Never throws. */
   async run(input?: unknown): Promise<void> {
     const { output } = this.#cli;
     try {
@@ -196,7 +199,7 @@ export class DevSession {
     }
   }
 
-  /** A line for people, or a JSON document where stdout is no terminal. */
+  /** Prints a line of text, or a JSON document if stdout is not a terminal. */
   #say(color: 'red' | 'green' | 'cyan', line: string, value: object): void {
     const { output } = this.#cli;
     output.item(value, () => output.style(color, line));

@@ -7,8 +7,8 @@ import { isHidden } from '#core/manifest/folder/ignore-rules.ts';
 const DEBOUNCE_MS = 100;
 
 /**
- * Calls `onChange` with the paths that changed below a folder, once nothing has changed for 100 ms. Returns when it watches,
- * with what ends it.
+ * Calls `onChange` with the changed paths below a folder, once nothing has changed for 100 ms. Resolves when watching
+ * has started, to a function that stops it.
  */
 export async function watchFolder(
   folder: string,

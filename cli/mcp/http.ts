@@ -20,17 +20,17 @@ const TOKEN = /^[\x21-\x7e]{32,200}$/;
 
 export interface McpHttpServer {
   readonly url: string;
-  /** What clients send as `Authorization: Bearer`. */
+  /** Token that clients send as `Authorization: Bearer`. */
   readonly token: string;
   close(): Promise<void>;
 }
 
 /**
- * Serves the tools over streamable HTTP on this machine alone. Requests need the token; those that a web page may have sent, by
- * another name of this machine or from another origin, are refused (MCP's rules against DNS rebinding). Throws UsageError for
- * a token that is too short and a port that is taken.
+ * Serves the tools over streamable HTTP on this machine only. Requests need the token. Requests that a web page may
+ * have sent, with another host name or origin, are rejected (MCP's rules against DNS rebinding). Throws UsageError for
+ * a token that is too short and a port that is in use.
  *
- * @param port 0: a free one
+ * @param port 0 for any free port
  * @param given the token. @default - a new one
  */
 export async function serveMcpHttp(cli: Cli, port: number, given: string | undefined): Promise<McpHttpServer> {
@@ -53,7 +53,7 @@ export async function serveMcpHttp(cli: Cli, port: number, given: string | undef
   };
   const server = createServer((incoming, outgoing) => {
     void pass(incoming, outgoing, answer).catch((error: Error) => {
-      // A client that leaves is no failure.
+      // A client that disconnects is not an error.
       if (!outgoing.destroyed) cli.output.warn(error.message);
       outgoing.destroy();
     });
@@ -73,13 +73,13 @@ export async function serveMcpHttp(cli: Cli, port: number, given: string | undef
   };
 }
 
-/** Of texts of any length, in the same time wherever they differ. */
+/** Compares texts of any length in constant time. */
 function isSame(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
 }
 
-/** A request of Node's server as one of the web, and its answer back. */
+/** Converts a request of Node's server to a web request, and the response back. */
 async function pass(
   incoming: IncomingMessage,
   outgoing: ServerResponse,

@@ -6,7 +6,7 @@ import type { Cli } from '../shared/cli.ts';
 import { failureOf } from '../shared/failure.ts';
 import { MCP_TOOLS } from './tools.ts';
 
-/** A server of the Model Context Protocol whose tools act as the user of the command line. */
+/** Creates an MCP server whose tools act as the user of the CLI. */
 export function mcpServer(cli: Cli): McpServer {
   const server = new McpServer(
     { name: 'platform', version: VERSION },
@@ -16,7 +16,7 @@ export function mcpServer(cli: Cli): McpServer {
     },
   );
   for (const { name, description, input, changes, call } of MCP_TOOLS) {
-    // The platform checks the members: its rows hold types that a JSON Schema cannot say.
+    // The platform validates the members: some types cannot be expressed in JSON Schema.
     const schema = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' });
     const inputSchema = fromJsonSchema<Record<string, unknown>>(schema as Parameters<typeof fromJsonSchema>[0]);
     const annotations = { readOnlyHint: changes === 'nothing', destructiveHint: changes === 'deletes' };
@@ -32,7 +32,7 @@ export function mcpServer(cli: Cli): McpServer {
   return server;
 }
 
-/** The `error` member of the platform's answer, else what the command line would say. */
+/** Returns the `error` member of the platform's response, or else the error as shown by the CLI. */
 function errorText(cli: Cli, error: unknown): string {
   if (error instanceof ApiError && Object.keys(error.detail).length > 0) return JSON.stringify(error.detail);
   const { code, message, hint } = failureOf(error, cli.lastUrl);

@@ -15,16 +15,16 @@ export interface McpTool {
   readonly name: string;
   readonly description: string;
   readonly input: z.ZodObject;
-  /** What clients ask people before. */
+  /** Effect that clients may ask the user to confirm. */
   readonly changes: 'nothing' | 'something' | 'deletes';
-  /** Its JSON answer. Throws what the requests throw, and UsageError. */
+  /** Returns the JSON result. Throws UsageError and the errors of its requests. */
   call(cli: Cli, args: Readonly<Record<string, unknown>>): Promise<unknown>;
 }
 
 const workspace_id = z.string().optional().describe('Workspace ID. Default: the workspace of the CLI.');
 const run = z.string().describe('Run ID or prefix, or the name of an agent (its latest run).');
 
-/** Tools that are one operation of the API: their input is that of the row. */
+/** Tools that map to one operation of the API and have its input. */
 const OPERATIONS: readonly (readonly [name: string, operation: OperationId, description: string])[] = [
   ['list_tasks', 'listTasks', 'List tasks of people and agents in the workspace.'],
   ['create_task', 'createTask', 'Create a task for a person or an agent.'],
@@ -120,7 +120,7 @@ export const MCP_TOOLS: readonly McpTool[] = [
       const body = input as Parameters<Client['triggerSchedule']>[0]['body'];
       return (await cli.client()).triggerSchedule({
         ...{ params, body },
-        // With a key, a request whose answer was lost is sent again and starts no second run.
+        // The key makes a retry after a lost response safe: it starts no second run.
         headers: { 'idempotency-key': crypto.randomUUID() },
       });
     },

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// In the repository the sources run as they are, by the Node that `npm ci` brings; the package holds them bundled.
+// In the repository, the Node installed by `npm ci` runs the sources; the package contains a bundle.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import module from 'node:module';

@@ -17,22 +17,22 @@ export interface SourceFile {
   readonly executable: boolean;
 }
 
-/** A published version as the folder that publishes it (`agent-folder.ts` is the way back). */
+/** A published version as a folder that can be published again. `agent-folder.ts` is the reverse. */
 export interface AgentSource {
   /** `org/agent@v2`. */
   readonly agent: string;
   readonly type: string;
-  /** What `agent.json` holds; a skill has none. */
+  /** Content of `agent.json`; empty for a skill. */
   readonly manifest: Readonly<Record<string, unknown>>;
-  /** All other files, by their paths below the folder, which stay inside of it on every system. */
+  /** All other files by path. Paths stay inside the folder on every system. */
   readonly files: ReadonlyMap<string, SourceFile>;
-  /** Those that its bundle holds; empty without code. */
+  /** Paths of the files in its bundle; empty without code. */
   readonly packed: readonly string[];
-  /** Sentences about what the folder cannot hold. */
+  /** Warnings about files that the folder cannot contain. */
   readonly warnings: readonly string[];
 }
 
-/** What is read of a version; a foreign agent's record lacks some of it. */
+/** The required members of a version; records of foreign agents lack some of the others. */
 type Version = { readonly [member: string]: unknown } & {
   readonly id: string;
   readonly org_slug: string;
@@ -43,8 +43,8 @@ type Version = { readonly [member: string]: unknown } & {
 };
 
 /**
- * Reads a version of the own workspace, or a public one whose author offers the source. Throws UsageError, and what the
- * requests throw.
+ * Reads a version of the own workspace, or a public one with downloadable source. Throws UsageError and the errors of
+ * its requests.
  */
 export async function readSource(cli: Cli, text: string): Promise<AgentSource> {
   const reference = await readReference(cli, text);
@@ -78,7 +78,7 @@ async function foreignVersion(cli: Cli, params: AgentReference): Promise<Version
     default_skills: shown.default_skills.map((skill) => (skill.includes('/') ? skill : `${org_slug}/${skill}`)),
     entrypoint: download.entrypoint,
     has_bundle: download.has_bundle,
-    // A copy is its owner's to offer.
+    // The owner of the copy decides whether to offer its source.
     allow_local_download: undefined,
   };
 }
@@ -114,7 +114,7 @@ function skillFiles(agent: string, version: Version): Map<string, SourceFile> {
   ]);
 }
 
-/** Files that mean something else in a folder than in a bundle. */
+/** Files with a different meaning in a folder than in a bundle. */
 const OWN_FILES = ['agent.json', 'skill.md'];
 
 function withTexts(
@@ -148,7 +148,7 @@ function holds(file: SourceFile | undefined, schemas: object): boolean {
   }
 }
 
-/** The manifest without what publishing fills in by itself. */
+/** Returns the manifest without the defaults that publishing adds. */
 function manifestOf(version: Version, code: ReadonlyMap<string, SourceFile>): Record<string, unknown> {
   const given = writtenOf(version);
   if (traitsOf(version.execution_engine).hasProgram && version.prompt != null) given.prompt = version.prompt;

@@ -98,8 +98,6 @@ describe.skipIf(!hasPython)('Python (skipped where there is none)', () => {
       ].join('\n'),
       'helpers/__init__.py': 'one = 1',
     };
-    expect(await problemsOf(files)).toEqual([
-      'main.py imports pandas, which no declared dependency seems to provide.',
-    ]);
+    expect(await problemsOf(files)).toEqual(['main.py imports pandas, which no declared dependency seems to provide.']);
   });
 });

@@ -4,21 +4,21 @@ import { join } from 'node:path';
 import { hasCode } from '#core/base/errors.ts';
 
 interface Program {
-  /** Where its files are. */
+  /** Path of the folder with its files. */
   readonly folder: string;
   readonly body: Readonly<Record<string, unknown>>;
-  /** What is published, by path. */
+  /** Published files by path. */
   readonly files?: ReadonlyMap<string, Uint8Array> | undefined;
 }
 
-/** More files than most agents have. Each of JavaScript is a process of its own. */
+/** Limit of checked files, more than most agents have. Each JavaScript file is checked in its own process. */
 const MAX_FILES = 40;
 const CHECK_MS = 10_000;
 
 /**
- * What would fail at the first run of a program, as sentences: a file that its command names and that is not there, a syntax
- * error, a module that is neither declared nor among the files. Nothing of the program is run. Checks of Python need `python3` on this
- * machine and are left out without it.
+ * Returns problems that would fail the first run of a program, as sentences: missing files in its command, syntax
+ * errors, and modules that are neither declared nor among the files. Does not run the program. Python checks need
+ * `python3` on this machine and are skipped without it.
  */
 export async function programProblems({ folder, body, files }: Program): Promise<string[]> {
   if (files === undefined || files.size === 0) return [];
@@ -32,7 +32,7 @@ export async function programProblems({ folder, body, files }: Program): Promise
   return [...missingFiles(body, files), ...ofPython, ...ofScripts.flat()];
 }
 
-/** Files that the command names: words of a shell line that end like a program. */
+/** Checks the files in the command: words of the shell line with the extension of a program. */
 function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>): string[] {
   const { command } = (body.runtime ?? {}) as { readonly command?: unknown };
   const line = [command, body.run_command, body.entrypoint].find((each) => typeof each === 'string' && each !== '');
@@ -49,7 +49,7 @@ const text = (files: ReadonlyMap<string, Uint8Array>, path: string): string =>
 
 async function scriptProblems(folder: string, path: string, files: ReadonlyMap<string, Uint8Array>): Promise<string[]> {
   const { stderr, code } = await run(process.execPath, ['--check', join(folder, path)]);
-  // "/a/b.js:3", the line, a caret, and the error.
+  // The output has "/a/b.js:3", the line, a caret, and the error.
   const line = /:(\d{1,9})\n/.exec(stderr)?.[1];
   const error = /^(?:\w+ ?\[[\w ]+\]|\w*Error): .*/m.exec(stderr)?.[0];
   if (code !== 0 && error !== undefined) return [`${path}${line ? `, line ${line}` : ''}: ${error}`];
@@ -66,7 +66,7 @@ async function scriptProblems(folder: string, path: string, files: ReadonlyMap<s
     .map((name) => `${path} imports ${name}, which is not a dependency in package.json.`);
 }
 
-/** The package of a module's name; `undefined` for a file, an address, and what Node has. */
+/** Returns the package of a module name; `undefined` for files, URLs and built-in modules. */
 function packageOf(name: string): string | undefined {
   if (/^[./#]|^\w+:/.test(name) || builtinModules.includes(name.split('/', 1)[0]!)) return undefined;
   return name
@@ -75,19 +75,19 @@ function packageOf(name: string): string | undefined {
     .join('/');
 }
 
-/** What the bundle's package.json names, the package itself included. */
+/** Returns the packages declared in the bundle's package.json, including the package itself. */
 function packagesOf(files: ReadonlyMap<string, Uint8Array>): Set<string> {
   try {
     const manifest = JSON.parse(text(files, 'package.json') || '{}') as Record<string, unknown>;
     const groups = ['dependencies', 'optionalDependencies', 'peerDependencies'];
     return new Set([String(manifest.name), ...groups.flatMap((group) => Object.keys(manifest[group] ?? {}))]);
   } catch {
-    // The publish says that it is no JSON.
+    // Publishing reports the invalid JSON.
     return new Set();
   }
 }
 
-/** Reads paths from its arguments; writes a list of `[path, line, error]` and `[path, module]`. */
+/** Takes paths as arguments; prints a list of `[path, line, error]` and `[path, module]`. */
 const PYTHON_CHECK = `
 import ast, json, sys
 found = []
@@ -107,7 +107,7 @@ for path in sys.argv[2:]:
 print(json.dumps(found))
 `;
 
-/** Modules whose package has another name, of those that agents import most. */
+/** Common modules whose package has a different name. */
 const PACKAGES: Readonly<Record<string, string>> = {
   PIL: 'pillow',
   yaml: 'pyyaml',
@@ -156,12 +156,12 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** Ends with a code other than 0 if the program is not there, or takes too long. */
+/** Resolves to a nonzero code if the program does not exist or times out. */
 function run(program: string, args: readonly string[]): Promise<Ended> {
   // biome-ignore lint/style/noProcessEnv: where the machine keeps its programs.
   const { PATH, HOME } = process.env;
   return new Promise((resolve) => {
-    // Without the settings of the user's shell for Node and Python.
+    // Excludes the user's environment settings for Node and Python.
     const options = { timeout: CHECK_MS, env: { PATH, HOME }, maxBuffer: 4 * 1024 ** 2 };
     execFile(program, args, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : hasCode(error, 'ENOENT') ? 127 : 1;

@@ -4,29 +4,36 @@ import { type OnUpload, uploadBundle } from '#client/upload-bundle.ts';
 import type { Client } from '#core/api/client.ts';
 
 export interface PublishSettings {
-  /** Into the user's own `dev`, instead of the next number. */
+  /** Publishes to the user's own `dev` instead of a new version number. */
   readonly dev?: boolean;
-  /** Also what the platform has just so. @default false */
+  /** Publishes even if nothing has changed. @default false */
   readonly always?: boolean;
-  /** Gets the output of an installation as it comes; first an empty text, when it is known that there is one. */
+  /**
+   * Called with the output of an installation as it arrives; first with an empty text, once it is known that one is
+   * running.
+   */
   readonly onInstall?: (text: string) => void;
   readonly onUpload?: OnUpload;
 }
 
 export type Published = Awaited<ReturnType<Client['createAgent']>> & {
-  /** Whether the platform installed dependencies for it; `false` where it had them already. */
+  /** Whether the platform installed dependencies; `false` if they were cached. */
   readonly installed: boolean;
-  /** Why its dependencies could not be installed: it cannot run. */
+  /** Error of the installation of dependencies, if it failed. The version then cannot run. */
   readonly failure: string | null;
 };
 
 const POLL_MS = 1_000;
-/** How often a version may have its dependencies and still not be called: who had to make it so has died. */
+/**
+ * Maximum number of polls of a version that has its dependencies but is not runnable, because the process that should
+ * finish it has crashed.
+ */
 const MAX_READY_POLLS = 30;
 
 /**
- * Publishes what a folder holds, unless the platform has just that already: one request then, else two for a program. Waits
- * until `latest` calls it, also where another publish of the same began the installation. Throws what the requests throw.
+ * Publishes a folder unless the platform already has the same content: takes one request then, else two for a program.
+ * Waits until `latest` is this version, even if a concurrent publish of the same content started the installation.
+ * Throws the errors of its requests.
  */
 export async function publishFolder(
   client: Client,
@@ -50,7 +57,7 @@ export async function publishFolder(
     const upload = made.unchanged ? undefined : await uploadBundle(client, id, bundle, onUpload);
     const isBuilding = upload === undefined || upload.environment_status === 'building';
     if (isBuilding) log.begin();
-    // An installation may be over before the upload is answered. A version `dev` has the logs of those before, too.
+    // The installation may be finished before the upload returns. The version `dev` also has older logs.
     else if (!dev) await log.look();
     const agent = isBuilding ? await runnableVersion(client, id) : withUpload(made.agent, upload);
     return {
@@ -68,7 +75,7 @@ export async function publishFolder(
 type Agent = Published['agent'];
 type Upload = Awaited<ReturnType<Client['uploadBundle']>>;
 
-/** A version after an upload that left nothing to wait for. */
+/** Returns the version after an upload without an installation in progress. */
 const withUpload = (agent: Agent, { environment_status, environment_error }: Upload): Agent => ({
   ...agent,
   runnable: environment_status !== 'failed',
@@ -76,7 +83,7 @@ const withUpload = (agent: Agent, { environment_status, environment_error }: Upl
   environment_error,
 });
 
-/** A version once it can be called, or never will be. */
+/** Polls a version until it is runnable, or has failed. */
 async function runnableVersion(client: Client, id: string): Promise<Agent> {
   for (let readyPolls = 0; ; ) {
     const agent = await client.getAgent({ params: { id } });
@@ -87,7 +94,7 @@ async function runnableVersion(client: Client, id: string): Promise<Agent> {
   }
 }
 
-/** What went wrong at the installation of a version. */
+/** Returns the error of the installation of a version. */
 async function failureOf(client: Client, { id, environment_error, environment_status }: Agent): Promise<string> {
   if (environment_error) return environment_error;
   if (environment_status === 'ready') return 'The installation was interrupted after its last step.';
@@ -95,7 +102,7 @@ async function failureOf(client: Client, { id, environment_error, environment_st
   return log?.error_message ?? 'unknown';
 }
 
-/** Passes on what pip or npm print, once the upload takes longer than a moment. */
+/** Streams the output of pip or npm if the upload takes longer than a second. */
 function followInstall(client: Client, id: string, onText: (text: string) => void) {
   let shown = 0;
   let isEnded = false;
@@ -114,7 +121,7 @@ function followInstall(client: Client, id: string, onText: (text: string) => voi
   };
   let reading: Promise<void> = Promise.resolve();
   const look = (): Promise<void> => {
-    // The log only informs: a failure to read it is none of the publish.
+    // The log is informational: failing to read it must not fail the publish.
     reading = reading.then(read).catch(() => {});
     return reading;
   };

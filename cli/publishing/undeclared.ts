@@ -1,12 +1,12 @@
 import { keySecrets } from '#core/models/providers.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 
-/** Reads of variables in programs: Python, then JavaScript and TypeScript. */
+/** Patterns of environment variable reads in Python, then in JavaScript and TypeScript. */
 const READS: readonly { readonly files: RegExp; readonly reads: RegExp }[] = [
   { files: /\.pyi?$/, reads: /\b(?:environ\s*\[\s*|environ\.get\s*\(\s*|getenv\s*\(\s*)(["'])([A-Za-z_]\w*)\1/g },
   { files: /\.[cm]?[jt]sx?$/, reads: /\bprocess\.env(?:\.|\[\s*(["'`]))([A-Za-z_]\w*)/g },
 ];
-/** What a run has without a declaration (`docs/interface/sandbox.md#variables`). */
+/** Variables that every run has (`docs/interface/sandbox.md#variables`). */
 const GIVEN =
   /^(?:PLATFORM_\w+|LLM_PROVIDER|LLM_MODEL|PATH|PYTHONPATH|HOME|USER|LANG|SHELL|TERM|PWD|TMPDIR|PORT|NODE_ENV|\w+_BASE_URL|(?:HTTPS?|NO|ALL)_PROXY|(?:https?|no|all)_proxy)$/;
 
@@ -17,7 +17,9 @@ interface Manifest {
   readonly supported_providers?: unknown;
 }
 
-/** Variables that the code reads, and that neither the manifest declares nor every run has, with the file of each. */
+/**
+ * Returns variables that the code reads, but the manifest does not declare and runs do not have, with the file of each.
+ */
 export function undeclaredVariables(
   manifest: Manifest,
   files: ReadonlyMap<string, Uint8Array> = new Map(),

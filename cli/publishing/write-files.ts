@@ -4,8 +4,8 @@ import { UsageError } from '#client/usage-error.ts';
 import type { SourceFile } from './agent-source.ts';
 
 /**
- * Writes files below a folder, which is made if it is missing. Looks at all of them first: throws UsageError, and writes
- * nothing, if one is there and `force` is not given, or if a link or a file stands where a folder must be.
+ * Writes files below a folder, which is created if it does not exist. Checks all paths first: throws UsageError and
+ * writes nothing if a file exists and `force` is not set, or if a link or file is in the way of a folder.
  *
  * @param files By paths that stay below the folder, separated by `/`.
  */
@@ -36,7 +36,7 @@ export async function writeFiles(
   for (const [path, { content, executable }] of files) {
     const at = join(folder, path);
     await mkdir(dirname(at), { recursive: true });
-    // A link is replaced, never followed.
+    // Links are replaced, never followed.
     await rm(at, { force: true });
     await writeFile(at, content, { flag: 'wx', mode: executable ? 0o755 : 0o644 });
   }

@@ -2,17 +2,20 @@ import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
 
-/** A version of an agent as the API's paths name it (`docs/interface/identifiers.md`). */
+/** A version of an agent as in the paths of the API (`docs/interface/identifiers.md`). */
 export interface AgentReference {
   readonly org: string;
   readonly agent: string;
-  /** `v2`, `latest`, or `dev` for your own. */
+  /** `v2`, `latest`, or `dev` for your personal version. */
   readonly version: string;
 }
 
 const REFERENCE = /^(?:([a-z0-9][a-z0-9-]*)\/)?([a-z0-9][a-z0-9._-]*)(?:@(latest|dev|v\d+))?$/;
 
-/** Reads `agent`, `agent@v2`, `org/agent` or `org/agent@v2`. Without an org, the workspace's. Throws UsageError. */
+/**
+ * Parses `agent`, `agent@v2`, `org/agent` or `org/agent@v2`. The org defaults to the current workspace. Throws
+ * UsageError.
+ */
 export async function readReference(cli: Cli, text: string): Promise<AgentReference> {
   const [, org, agent, version = 'latest'] = REFERENCE.exec(text) ?? [];
   if (agent === undefined) {
@@ -21,7 +24,7 @@ export async function readReference(cli: Cli, text: string): Promise<AgentRefere
   return { org: org ?? (await cli.org()).slug, agent, version };
 }
 
-/** Versions of an agent of the own workspace, newest first. Throws UsageError if there is none. */
+/** Returns the versions of an agent in the current workspace, newest first. Throws UsageError if there are none. */
 export async function ownVersions(cli: Cli, text: string) {
   const { org, agent, version } = await readReference(cli, text);
   const client = await cli.client();
@@ -38,14 +41,14 @@ export async function ownVersions(cli: Cli, text: string) {
   return wanted;
 }
 
-/** A version of the own workspace, or a public one. Throws UsageError, and what the requests throw. */
+/** Returns a version in the current workspace, or a public one. Throws UsageError and the errors of its requests. */
 export async function visibleVersion(cli: Cli, text: string) {
   const reference = await readReference(cli, text);
   if (reference.org === (await cli.org()).slug) return (await ownVersions(cli, text))[0]!;
   return (await cli.client()).getPublicAgent({ params: { ...reference } });
 }
 
-/** Every agent of the workspace in its newest version, the last published one first. */
+/** Returns all agents of the workspace in their latest versions, last published first. */
 export async function newestVersions(client: Client) {
   const page = (cursor?: string) => client.listAgents({ query: { latest: 'true', limit: 100, cursor } });
   const all = await page();

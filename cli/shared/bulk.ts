@@ -8,7 +8,7 @@ type Order = Parameters<Client['createBulk']>[0]['body'];
 
 const POLL_MS = 1000;
 
-/** Shows what a bulk action means, asks, and follows it to its end. Returns nothing if it means no run. */
+/** Previews a bulk action, asks for confirmation, and follows it to its end. Returns nothing if no runs match. */
 export async function runBulk(cli: Cli, order: Order, what: (count: string) => string): Promise<Bulk | undefined> {
   const client = await cli.client();
   const params = { workspace_id: await cli.workspaceId() };

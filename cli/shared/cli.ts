@@ -6,7 +6,7 @@ import type { Route } from '#core/http/route.ts';
 import { type Connection, clientOf, findConnection, type Wire } from '../signing-in/connection.ts';
 import { Output, printable, type Terminal } from './output.ts';
 
-/** What the command line gets from outside, so that tests can give it. */
+/** Environment of the CLI, which tests can replace. */
 export interface Host {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -14,17 +14,17 @@ export interface Host {
   readonly stdout: Terminal;
   readonly stderr: Terminal;
   readonly fetch: typeof fetch;
-  /** Folder of the profiles. */
+  /** Folder that contains the profiles. */
   readonly configFolder: string;
   readonly cwd: string;
-  /** Calls `listener` for each Ctrl-C, until the function that it returns is called. */
+  /** Calls `listener` for each Ctrl-C until the returned function is called. */
   onInterrupt(listener: () => void): () => void;
   exit(status: number): void;
-  /** Opens an address in the user's browser, if there is one. */
+  /** Opens a URL in the user's browser, if there is one. */
   openUrl(url: string): void;
 }
 
-/** Flags that every command has. */
+/** Global flags. */
 export interface GlobalOptions {
   readonly json?: boolean;
   readonly profile?: string;
@@ -41,7 +41,7 @@ export interface GlobalOptions {
 /** Adds arguments, options and the action, or subcommands, to a command. */
 export type Configure = (command: Command, cli: Cli) => void;
 
-/** What commands share: where to write, and the platform they speak to. */
+/** Shared state of commands: the output, and the connection to a platform. */
 export class Cli {
   readonly host: Host;
   #options: GlobalOptions = {};
@@ -52,11 +52,11 @@ export class Cli {
 
   constructor(host: Host) {
     this.host = host;
-    // Before the flags are parsed: errors of parsing are shown in the same way.
+    // Set before the flags are parsed, so that parse errors have the same format.
     this.#output = this.#outputFor({ json: host.argv.includes('--json') });
   }
 
-  /** Called once, when the flags are known. */
+  /** Called once, after the flags are parsed. */
   use(options: GlobalOptions): void {
     this.#options = options;
     this.#output = this.#outputFor(options);
@@ -70,7 +70,7 @@ export class Cli {
     return this.#output;
   }
 
-  /** Whether a person can be asked. With `--json` a program reads, also on a terminal. */
+  /** Whether prompts are possible. With `--json` they are not, even on a terminal. */
   get isInteractive(): boolean {
     const { stdin, stderr, env } = this.host;
     return Boolean(stdin.isTTY && stderr.isTTY) && env.CI === undefined && !this.#options.json;
@@ -83,7 +83,7 @@ export class Cli {
     return connection;
   }
 
-  /** The address to sign in at: the profile that is named may be a new one. */
+  /** Returns the URL to sign in to. The profile may be a new one. */
   async signInUrl(): Promise<string> {
     const { profiles } = await readProfiles(this.host.configFolder);
     const { profile = '' } = this.#options;
@@ -92,18 +92,21 @@ export class Cli {
     return this.#url;
   }
 
-  /** The platform that was asked, once it is known: errors name it. */
+  /** URL of the last contacted platform, for error messages. */
   get lastUrl(): string | undefined {
     return this.#url;
   }
 
-  /** The platform, as the user of the connection. Throws UsageError without a key. */
+  /** Returns a client that acts as the user of the connection. Throws UsageError without a key. */
   client(): Promise<Client> {
     this.#client ??= this.#connect();
     return this.#client;
   }
 
-  /** A client with the key that the row needs. The operator's key is of `PLATFORM_OPERATOR_KEY`, or is asked for. */
+  /**
+   * Returns a client with the key that the row requires. The operator key is read from `PLATFORM_OPERATOR_KEY` or
+   * prompted for.
+   */
   async clientFor({ auth }: Pick<Route, 'auth'>): Promise<Client> {
     if (auth === 'key') return this.client();
     if (auth !== 'operator') return this.anyone();
@@ -111,12 +114,12 @@ export class Cli {
     return clientOf({ ...(await this.connection()), key }, undefined, this.wire);
   }
 
-  /** The platform without a workspace, also without a key. */
+  /** Returns a client without a workspace; it may have no key. */
   async anyone(): Promise<Client> {
     return clientOf(await this.connection(), undefined, this.wire);
   }
 
-  /** The same in another workspace, by id or slug; `undefined`: this one. */
+  /** Returns a copy for another workspace, by ID or slug; with `undefined`, returns this object. */
   inWorkspace(workspace: string | undefined): Cli {
     if (workspace === undefined) return this;
     const other = new Cli(this.host);
@@ -124,7 +127,7 @@ export class Cli {
     return other;
   }
 
-  /** Id of the workspace that the command acts in. */
+  /** Returns the ID of the current workspace. */
   async workspaceId(): Promise<string> {
     return (await this.org()).id;
   }
@@ -133,7 +136,7 @@ export class Cli {
     return (await this.client()).getOrg({});
   }
 
-  /** Asks before something is lost. Throws UsageError unless the answer is yes, and where there is no terminal to ask on. */
+  /** Asks for confirmation. Throws UsageError unless the user confirms, and without a terminal. */
   async confirm(what: string): Promise<void> {
     if (this.#options.yes) return;
     if (!this.isInteractive)
@@ -143,7 +146,7 @@ export class Cli {
     if (answer !== true) throw new UsageError('Cancelled. Nothing was changed.', { exitCode: 1 });
   }
 
-  /** Asks for a secret without showing it. Throws UsageError without a terminal. */
+  /** Prompts for a secret without echo. Throws UsageError without a terminal. */
   async askSecret(message: string): Promise<string> {
     if (!this.isInteractive) throw new UsageError(`Cannot prompt without a terminal: pass it on stdin (${message}).`);
     const { isCancel, password } = await import('@clack/prompts');
@@ -152,7 +155,7 @@ export class Cli {
     return answer;
   }
 
-  /** Asks for a text. Throws UsageError with `otherwise` where there is no terminal to ask on. */
+  /** Prompts for a text. Throws UsageError with `otherwise` without a terminal. */
   async ask(message: string, otherwise: string): Promise<string> {
     if (!this.isInteractive) throw new UsageError(otherwise);
     const { isCancel, text } = await import('@clack/prompts');
@@ -161,7 +164,7 @@ export class Cli {
     return answer;
   }
 
-  /** Asks for one of several. Throws UsageError that names the flag where there is no terminal to ask on. */
+  /** Prompts for one of several options. Throws UsageError that names the flag without a terminal. */
   async choose<T extends string>(
     message: string,
     options: readonly { readonly value: T; readonly hint: string }[],
@@ -198,7 +201,7 @@ export class Cli {
     return clientOf(connection, found.id, this.wire);
   }
 
-  /** How requests are sent, to whatever platform. */
+  /** Settings for requests to any platform. */
   get wire(): Wire {
     const { verbose, timeout } = this.#options;
     return {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { UsageError } from '#client/usage-error.ts';
 import type { Host } from './cli.ts';
 
-/** Lets a person change a value in an editor. Throws UsageError if the editor fails, nothing was changed, or it is no JSON. */
+/** Opens a value in an editor. Throws UsageError if the editor fails, the value is unchanged, or it is not JSON. */
 export async function editJson({ env }: Pick<Host, 'env'>, value: unknown): Promise<unknown> {
   const editor = env.VISUAL || env.EDITOR || (process.platform === 'win32' ? 'notepad' : 'vi');
   const folder = await mkdtemp(join(tmpdir(), 'platform-edit-'));
@@ -13,7 +13,7 @@ export async function editJson({ env }: Pick<Host, 'env'>, value: unknown): Prom
   const before = `${JSON.stringify(value, null, 2)}\n`;
   try {
     await writeFile(file, before, { mode: 0o600 });
-    // Editors come with arguments, such as `code --wait`.
+    // Editors may have arguments, such as `code --wait`.
     const { status, error } = spawnSync(`${editor} "${file}"`, { shell: true, stdio: 'inherit' });
     if (error || status !== 0) {
       throw new UsageError(`The editor "${editor}" failed.`, { hint: 'Set EDITOR, or pass the input with --data.' });

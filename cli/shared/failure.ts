@@ -3,20 +3,20 @@ import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { ApiError } from '#core/api/client.ts';
 import { withCommands } from './hints.ts';
 
-/** A failure as it is shown: what happened, what to do next, and what to quote when asking for help. */
+/** A failure as shown to users: what happened, what to do next, and what to quote in a support request. */
 export interface Failure {
   readonly exitCode: number;
   readonly code: string;
   readonly message: string;
   readonly hint?: string;
   readonly requestId?: string;
-  /** The `error` member of the API's answer. */
+  /** The `error` member of the API response. */
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-/** `url`: the platform that was asked. */
+/** `url`: base URL of the contacted platform. */
 export function failureOf(error: unknown, url: string | undefined): Failure {
-  // By its name: the client, with its table of routes, is loaded only by commands that ask the platform.
+  // Compared by name: only commands that contact the platform load the client with its route table.
   if ((error as Error)?.name === 'ApiError') return ofApi(error as ApiError);
   if (error instanceof UsageError) {
     return { exitCode: error.exitCode, code: 'USAGE', message: error.message, hint: error.hint };
@@ -49,7 +49,7 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
   return { exitCode: EXIT.failed, code: 'FAILED', message: error instanceof Error ? error.message : String(error) };
 }
 
-/** Limits of Node's own, of five minutes. */
+/** Node's own timeouts of five minutes. */
 const TOO_LATE = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
 function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
@@ -58,7 +58,7 @@ function ofApi({ status, code, message, detail, requestId }: ApiError): Failure 
   return { exitCode: exitCodeOf(status), code, ...own, requestId, detail };
 }
 
-/** The answer to a request that no row of the platform's route table matches. */
+/** Message of the platform for a request that matches no route. */
 const NO_ROUTE = /^There is nothing at /;
 const OLDER = 'The platform may be older than this CLI: upgrade it, or use the CLI of its release.';
 

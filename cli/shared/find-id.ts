@@ -3,7 +3,7 @@ import type { Client } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
 import { routeOf } from './route-of.ts';
 
-/** Parameters of paths that people give by the first digits of an id, or by a name. */
+/** Path parameters that accept a prefix of an ID, or a name. */
 const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: string; names: readonly string[] } } = {
   schedule_id: { operation: 'listSchedules', list: 'schedules', names: ['agent_name'] },
   service_id: { operation: 'listServices', list: 'services', names: ['service_name'] },
@@ -16,10 +16,7 @@ const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: s
 const PAGE = 200;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/**
- * The id that `given` means: itself, or the one that begins with it or has it as its name. Throws UsageError if none or
- * more than one does.
- */
+/** Resolves an ID, a prefix of an ID, or a name to an ID. Throws UsageError if none or several match. */
 export async function findId(cli: Cli, parameter: string, given: string): Promise<string> {
   const known = LISTS[parameter];
   if (known === undefined || UUID.test(given)) return given;

@@ -17,17 +17,17 @@ export interface FollowedEvent {
 const WAIT_MS = 1_000;
 /** Three heartbeats. */
 const SILENCE_MS = 45_000;
-/** Of connections one after the other that bring nothing. */
+/** Maximum number of consecutive connections without data. */
 const MAX_FAILURES = 30;
-/** Workspaces tell some seconds again after a resumption. */
+/** Workspace streams repeat some seconds of events after a reconnection. */
 const KNOWN_IDS = 5_000;
 
 /**
- * The events of a stream, however often its connection ends: it is opened again after the last event that came. Ends after
- * the event `end`, and with `signal`. Throws the API's error, and UsageError when the platform stays away.
+ * Yields the events of a stream and reconnects after the last event when the connection is lost. Ends after the event
+ * `end`, or when `signal` aborts. Throws the API's error, and UsageError if the platform stays unreachable.
  *
  * @param open sends the request with these headers
- * @param after the event to begin after; workspaces tell some seconds before it again, which are left out
+ * @param after the event to resume after; repeated events of workspace streams are skipped
  */
 async function* follow(
   cli: Cli,
@@ -70,7 +70,10 @@ async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerat
   }
 }
 
-/** What a stream says, until its end or `signal`. Throws if nothing comes for longer than the platform's heartbeats. */
+/**
+ * Yields the messages of a stream until it ends or `signal` aborts. Throws if nothing arrives for longer than the
+ * heartbeat interval.
+ */
 export async function* messagesOf(response: Response, signal?: AbortSignal): AsyncGenerator<EventSourceMessage> {
   const waiting: EventSourceMessage[] = [];
   const parser = createParser({ onEvent: (message) => waiting.push(message) });
@@ -93,24 +96,27 @@ export async function* messagesOf(response: Response, signal?: AbortSignal): Asy
   }
 }
 
-/** The error that ends a stream, with the status that it would have had outside of one: exit statuses follow it. */
+/**
+ * Returns the error of a stream with the HTTP status that it would have in a response, because exit statuses depend on
+ * it.
+ */
 export function streamError(envelope: { readonly error?: { readonly code?: string } }): ApiError {
   const code = ERROR_CODES.find((each) => each === envelope.error?.code);
   return new ApiError(httpStatusOf(code ?? 'INTERNAL_ERROR'), envelope);
 }
 
-/** The events of a run, from its beginning to its end. */
+/** Yields the events of a run from its start to its end. */
 export const followRun = (
   cli: Cli,
   params: { readonly workspace_id: string; readonly run_id: string },
 ): AsyncGenerator<FollowedEvent> =>
   follow(cli, async (headers) => (await cli.client()).listRunEvents({ params, headers }));
 
-/** What happens in the workspace from now on, until `signal`. `types`: kinds, separated by commas. */
+/** Yields new events of the workspace until `signal` aborts. `types`: comma-separated kinds of events. */
 export async function* followWorkspace(cli: Cli, types: string, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
   const request = { params: { workspace_id: await cli.workspaceId() }, query: { types } };
   const client = await cli.client();
-  // Where to go on if the first connection is lost before anything happens.
+  // Cursor to resume from if the first connection is lost before any event.
   const { next } = await client.listWorkspaceEvents(request);
   yield* follow(cli, (headers) => client.listWorkspaceEvents({ ...request, headers }), { after: next, signal });
 }

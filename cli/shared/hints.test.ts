@@ -30,7 +30,7 @@ test('every request that a message of the platform names has a command', () => {
   const texts = files.flatMap((file) =>
     readFileSync(join(root, file), 'utf8')
       .split('\n')
-      // Comments, and descriptions of the OpenAPI document.
+      // Skips comments, and descriptions of the OpenAPI document.
       .filter((line) => !/^\s*(\*|\/\/|\/\*)/.test(line) && !/describe\(/.test(line) && REQUEST.test(line))
       .map((line) =>
         line

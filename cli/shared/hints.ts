@@ -1,4 +1,4 @@
-/** Requests that messages of the API advise, and the command that sends each. `$1` is the first parameter of its path. */
+/** Maps requests in messages of the API to commands. `$1` is the first path parameter. */
 const COMMANDS: readonly (readonly [request: RegExp, command: string])[] = [
   [
     /\bPUT \/workspaces\/[^/\s]+\/grants\/([^/\s]+)\/([^/\s]+) with (\{[^}]*\})/g,
@@ -17,6 +17,6 @@ const COMMANDS: readonly (readonly [request: RegExp, command: string])[] = [
   [/\bGET \/health\b/g, 'platform status'],
 ];
 
-/** A message or hint of the API for people at the command line: with commands in place of requests. */
+/** Replaces requests in a message or hint of the API with commands. */
 export const withCommands = (text: string): string =>
   COMMANDS.reduce((told, [request, command]) => told.replace(request, `\`${command}\``), text);

@@ -3,18 +3,18 @@ import { resolve } from 'node:path';
 import { UsageError } from '#client/usage-error.ts';
 import type { Cli, Host } from './cli.ts';
 
-/** All of stdin. */
+/** Reads all of stdin. */
 export async function readStdin({ stdin }: Pick<Host, 'stdin'>): Promise<string> {
   const chunks: Buffer[] = [];
   for await (const chunk of stdin) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString();
 }
 
-/** A secret from stdin; asked for where that is a terminal. Throws what {@link Cli.askSecret} throws. */
+/** Reads a secret from stdin, or prompts for it on a terminal. Throws the errors of {@link Cli.askSecret}. */
 export const readSecret = (cli: Cli, message: string): Promise<string> =>
   cli.host.stdin.isTTY ? cli.askSecret(message) : readStdin(cli.host);
 
-/** JSON that is given as text, as `@file`, or as `-` for stdin. Throws UsageError that names where it came from. */
+/** Parses JSON given as text, as `@file`, or as `-` for stdin. Throws UsageError that names the source. */
 export async function readJson(host: Host, given: string, name = 'The JSON'): Promise<unknown> {
   const path = given.startsWith('@') ? given.slice(1) : undefined;
   const text = given === '-' ? await readStdin(host) : path === undefined ? given : await readTextFile(host, path);

@@ -88,7 +88,7 @@ describe('progress', () => {
 });
 
 describe('what strangers print', () => {
-  // Sets the clipboard, clears the screen, moves the cursor; C1's way to begin a sequence; text in another order.
+  // Sets the clipboard, clears the screen, moves the cursor, starts a sequence with a C1 code, and reverses text.
   const HOSTILE = 'a\u001b]52;c;aGk=\u0007b\u001b[2Jc\u009b2Jd\u202ee\u2066f\rg';
   const written = (settings: Partial<OutputSettings>, isTTY: boolean, print: (output: Output) => void) => {
     const seen = { stdout: '', stderr: '' };
@@ -149,15 +149,15 @@ test('commands print by Output alone', () => {
     /console\.|(stdout|stderr)\.write\(|process\.(stdout|stderr)/.test(readFileSync(join(root, file), 'utf8')),
   );
   expect(direct.sort()).toEqual([
-    // Clears the screen, and its own platform's output.
+    // Clears the screen, and prints the output of its own platform.
     'cli/commands/dev.ts',
-    // Messages of a protocol, escaped.
+    // Writes escaped protocol messages.
     'cli/commands/mcp.ts',
-    // Gives the streams to the program.
+    // Passes the streams to the program.
     'cli/main.ts',
     // Its help.
     'cli/program.ts',
-    // Prompts of a library, with texts that are escaped.
+    // Prompts of a library, with escaped texts.
     'cli/shared/cli.ts',
     'cli/shared/output.ts',
   ]);

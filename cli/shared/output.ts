@@ -2,7 +2,7 @@ import { stripVTControlCharacters, styleText } from 'node:util';
 import { escapeControls, escapeForTerminal } from '#core/base/control-characters.ts';
 import { sizeText } from '#core/base/size-text.ts';
 
-/** Where a command writes; of `process.stdout` only what is used. */
+/** Output stream of a command: the part of `process.stdout` that is used. */
 export interface Terminal {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -12,24 +12,24 @@ export interface Terminal {
 export interface OutputSettings {
   readonly stdout: Terminal;
   readonly stderr: Terminal;
-  /** One JSON document, or one per line of a stream. Always so where stdout is no terminal. */
+  /** Prints one JSON document, or one per line of a stream. Always on if stdout is not a terminal. */
   readonly json: boolean;
   readonly quiet: boolean;
   readonly color: boolean;
-  /** Whether a line of stderr may be written again and again: a person looks at it. */
+  /** Whether a line of stderr may be redrawn, because it is a terminal. */
   readonly isLive: boolean;
 }
 
 type Style = Parameters<typeof styleText>[0];
 
 /**
- * stdout is the result and nothing else; all that only people read goes to stderr. Everything that a command prints goes this
- * way: texts of agents, which may be strangers', reach the terminal with their control characters escaped.
+ * Output of commands. Only the result goes to stdout; everything else goes to stderr. All output passes through this
+ * class, which escapes control characters: texts of agents may be hostile.
  */
 export class Output {
   readonly #settings: OutputSettings;
   readonly isJson: boolean;
-  /** Whether the line of a bar has not ended. */
+  /** Whether the cursor is in the line of a progress bar. */
   #isInBar = false;
 
   constructor(settings: OutputSettings) {
@@ -38,27 +38,27 @@ export class Output {
   }
 
   get width(): number {
-    // Some pseudo terminals say 0.
+    // Some pseudo-terminals report a width of 0.
     return this.#settings.stdout.columns || 80;
   }
 
-  /** The result of a command: `value` as JSON, or what `show` makes of it for people. */
+  /** Prints the result of a command: `value` as JSON, or its text from `show`. */
   result<T>(value: T, show: (value: T) => string = (all) => JSON.stringify(all, null, 2)): void {
     const text = this.isJson ? JSON.stringify(value, null, this.#settings.stdout.isTTY ? 2 : 0) : show(value);
     if (text !== '') this.#print(`${text}\n`);
   }
 
-  /** One of many results that come one after the other. */
+  /** Prints one of several consecutive results. */
   item<T>(value: T, show: (value: T) => string): void {
     this.#print(`${this.isJson ? JSON.stringify(value) : show(value)}\n`);
   }
 
-  /** Text of a result as it comes, without a line end; not in JSON. */
+  /** Prints a part of a result without a line break; nothing in JSON mode. */
   part(text: string): void {
     if (!this.isJson) this.#print(text);
   }
 
-  /** A text that is no JSON, such as a stream: as it is, unless a person looks at it. */
+  /** Prints text that is not JSON, such as a stream; unchanged, unless stdout is a terminal. */
   raw(text: string): void {
     this.#settings.stdout.write(this.#settings.stdout.isTTY ? this.#safe(text) : text);
   }
@@ -76,8 +76,8 @@ export class Output {
   }
 
   /**
-   * Shows on stderr how many of `total` bytes are done, as it is told: a bar on a terminal, else a line at its begin and, from
-   * a megabyte on, at each quarter. Nothing with --quiet and with --json.
+   * Returns a function that shows on stderr how many of `total` bytes are done: a progress bar on a terminal, else one
+   * line at the start and, from a megabyte on, one at each quarter. Prints nothing with --quiet or --json.
    */
   progress(title: string, total: number): (done: number) => void {
     const what = this.#safe(title);
@@ -97,7 +97,7 @@ export class Output {
     };
   }
 
-  /** As {@link note}, also when told to be quiet. */
+  /** Prints a warning, even with --quiet. */
   warn(text: string): void {
     this.#say(`${this.style('yellow', 'warning:')} ${text}`);
   }
@@ -122,7 +122,7 @@ export class Output {
 
 const MB = 1024 ** 2;
 const BAR_WIDTH = 20;
-/** By which the end of a bar's line may be shorter than what was there before. */
+/** Spaces that overwrite the rest of a longer previous line. */
 const BLANKS = 8;
 
 const STATUS_STYLES: { readonly [status: string]: Style } = {
@@ -149,7 +149,7 @@ const ASCII = /^[\u0000-\u007f]*$/;
 
 let segmenter: Intl.Segmenter | undefined;
 
-/** What a reader sees as characters: an emoji of several parts is one. */
+/** Splits text into user-perceived characters: an emoji of several parts is one. */
 function charactersOf(text: string): string[] {
   segmenter ??= new Intl.Segmenter();
   return Array.from(segmenter.segment(text), ({ segment }) => segment);
@@ -160,14 +160,14 @@ function widthOfCharacter(character: string): number {
   return WIDE.test(character) || EMOJI.test(character) ? 2 : 1;
 }
 
-/** Columns that a text takes on a terminal. */
+/** Returns the number of columns that a text takes on a terminal. */
 export function widthOf(text: string): number {
   const shown = stripVTControlCharacters(text);
   if (ASCII.test(shown)) return shown.length;
   return charactersOf(shown).reduce((sum, character) => sum + widthOfCharacter(character), 0);
 }
 
-/** The beginning of a text, without styles, that takes at most `width` columns. */
+/** Truncates a text, without styles, to at most `width` columns. */
 function cut(text: string, width: number): string {
   let room = width;
   let end = '';
@@ -179,7 +179,7 @@ function cut(text: string, width: number): string {
   return end;
 }
 
-/** Columns under their titles; the widest columns are cut so that a line fits into `width`. */
+/** Formats rows under titles; truncates the widest columns so that a line fits into `width`. */
 export function table(titles: readonly string[], rows: readonly (readonly string[])[], width: number): string {
   if (rows.length === 0) return '';
   const all = [titles, ...rows];
@@ -201,18 +201,18 @@ function padded(cell: string, width: number, isLast: boolean): string {
   const own = widthOf(cell);
   if (own <= width) return isLast ? cell : cell + ' '.repeat(width - own);
   const short = `${cut(cell, width - 1)}…`;
-  // Where a wide character did not fit, a column is left.
+  // One column stays empty if a wide character did not fit.
   return isLast ? short : short + ' '.repeat(width - widthOf(short));
 }
 
-/** `name  value` lines of an object, without members that are null. */
+/** Formats an object as `name  value` lines, without null members. */
 export function members(value: Readonly<Record<string, unknown>>): string {
   const shown = Object.entries(value).filter(([, member]) => member !== null && member !== undefined);
   const width = Math.max(0, ...shown.map(([name]) => name.length));
   return shown.map(([name, member]) => `${name.padEnd(width)}${GAP}${textOf(member)}`).join('\n');
 }
 
-/** A value in one line. Control characters of agents must not reach the terminal. */
+/** Formats a value on one line. Control characters of agents must not reach the terminal. */
 export function textOf(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
@@ -225,7 +225,7 @@ export function textOf(value: unknown): string {
         .join(' ');
 }
 
-/** Text of agents without escape sequences: they could rewrite what the terminal shows. */
+/** Removes escape sequences from text of agents, which could rewrite the terminal. */
 export const printable = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed.
   stripVTControlCharacters(text).replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '');

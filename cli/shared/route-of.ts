@@ -2,7 +2,7 @@ import { UsageError } from '#client/usage-error.ts';
 import { routes } from '#core/api/routes.ts';
 import type { Route } from '#core/http/route.ts';
 
-/** The row of an operation. Throws UsageError if there is none. */
+/** Returns the row of an operation. Throws UsageError if it does not exist. */
 export function routeOf(operation: string): Route {
   const route = (routes as readonly Route[]).find(({ operationId }) => operationId === operation);
   if (route === undefined)

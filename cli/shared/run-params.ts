@@ -3,7 +3,7 @@ import type { Cli } from './cli.ts';
 
 const RUN_ID = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 
-/** Parameters of a run's path, for an id, the first digits of one, a request id, or an agent: its newest run. */
+/** Returns the path parameters of a run, given its ID, a prefix of it, a request ID, or an agent (its latest run). */
 export async function runParams(cli: Cli, given: string): Promise<{ workspace_id: string; run_id: string }> {
   const workspace_id = await cli.workspaceId();
   if (RUN_ID.test(given)) return { workspace_id, run_id: given };

@@ -3,27 +3,27 @@ import type { AddressInfo } from 'node:net';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import { isLoopbackHost } from '#core/http/loopback.ts';
 
-/** Where clients of the platform have always waited. */
+/** Port that clients of the platform have always used. */
 const PORT = 8374;
 
-/** Waits on this machine for the browser of a person who agrees (RFC 8252, section 7.3). */
+/** Waits on this machine for the browser in which the user approves the sign-in (RFC 8252, section 7.3). */
 export interface Callback {
   readonly port: number;
-  /** The token that came with this state. Throws UsageError if the person refuses. */
+  /** Resolves to the token for this state. Throws UsageError if the user denies. */
   token(state: string): Promise<string>;
   close(): void;
 }
 
 export async function waitForCallback(): Promise<Callback> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  // Nobody may await it yet.
+  // Prevents an unhandled rejection before the first `await`.
   promise.catch(() => {});
   let expected: string | undefined;
-  // In the bundle an import above would load Node's whole HTTP client at the start of every command.
+  // A static import would load Node's whole HTTP client at the start of every command of the bundle.
   const { createServer } = await import('node:http');
   const server = createServer((request, response) => {
     const asked = URL.parse(request.url ?? '/', 'http://127.0.0.1');
-    // Others on this machine may ask as well, and pages may send a token of somebody else.
+    // Other programs on this machine may send requests, too, and pages may send a token of another user.
     const isOurs = asked?.pathname === '/callback' && expected !== undefined;
     if (!isOurs || asked.searchParams.get('state') !== expected || !isLoopbackHost(request.headers.host ?? '')) {
       return answer(response, 404, 'Not found.');

@@ -5,18 +5,18 @@ import { withoutEnd } from '#core/base/text.ts';
 import { VERSION } from '#core/base/version.ts';
 
 const LOCAL_URL = 'http://127.0.0.1:4280';
-/** Until an answer. A call of an agent answers when its run has ended, and takes as long as that takes. */
+/** Default timeout of a response. Calls of agents have none, because they respond when the run has ended. */
 const TIMEOUT_MS = 60_000;
 const MAX_TRIES = 3;
 const RETRY_MS = 1_000;
 
-/** Which platform, as whom, in which workspace. */
+/** Platform, key and workspace of a command. */
 export interface Connection {
   readonly url: string;
   readonly key?: string;
-  /** Id or slug. */
+  /** ID or slug. */
   readonly workspace?: string;
-  /** Where the address and the key come from, for people. */
+  /** Origin of the URL and key, for messages. */
   readonly source: string;
 }
 
@@ -30,9 +30,9 @@ export interface ConnectionOptions {
 }
 
 /**
- * Flags win over the environment, the environment over the profile; without all of them, the local platform. A key of the
- * environment goes to an address of the flags or the environment, or to the local platform: never to the address of a
- * profile, which is another platform's. Throws UsageError for a variable that looks like a setting and is none.
+ * Flags take precedence over the environment, and the environment over the profile; the default is the local platform.
+ * A key from the environment is sent to a URL from flags or environment, or to the local platform, but never to the URL
+ * of a profile, which is another platform. Throws UsageError for a variable that looks like a setting but is not one.
  */
 export async function findConnection({ env, configFolder, ...flags }: ConnectionOptions): Promise<Connection> {
   if (env.PLATFORM_URL !== undefined) {
@@ -44,7 +44,7 @@ export async function findConnection({ env, configFolder, ...flags }: Connection
   const name = flags.profile ?? env.PLATFORM_PROFILE ?? profiles.current;
   const profile = name === undefined ? undefined : profileNamed(profiles, name);
   const envUrl = env.PLATFORM_API_URL ?? env.PLATFORM_GATEWAY_URL;
-  // A key goes to the platform that it was made for: a profile's key never follows an address from elsewhere.
+  // A key is only sent to its own platform: a profile's key is never used with a URL from elsewhere.
   const envKey = flags.profile ? undefined : env.PLATFORM_API_KEY;
   const profileUrl = envKey === undefined ? profile?.url : undefined;
   const url = flags.url ?? (flags.profile ? undefined : envUrl) ?? profileUrl ?? LOCAL_URL;
@@ -64,13 +64,13 @@ const withoutSlash = (url: string): string => withoutEnd(url, '/');
 
 export interface Wire {
   readonly fetch: typeof fetch;
-  /** How long to wait for an answer, also for that of a call. @default 60 s, calls without an end */
+  /** Timeout of a response in milliseconds, also for calls. @default 60 s, no timeout for calls */
   readonly timeoutMs?: number;
-  /** One line for each request, without headers: they hold the key. */
+  /** Called with one line per request, without headers, which contain the key. */
   readonly trace?: (line: string) => void;
 }
 
-/** The client of a connection. Requests that are safe to repeat are repeated after failures that may pass. */
+/** Creates the client of a connection. Idempotent requests are retried after transient failures. */
 export async function clientOf({ url, key }: Connection, workspaceId: string | undefined, wire: Wire): Promise<Client> {
   if (!URL.canParse(url)) throw new UsageError(`Invalid URL "${url}": expected a URL such as ${LOCAL_URL}.`);
   const { createClient } = await import('#core/api/client.ts');
@@ -82,7 +82,7 @@ async function send({ fetch, trace, timeoutMs }: Wire, url: URL, init: RequestIn
   headers.set('x-cli-version', VERSION);
   headers.set('x-platform-client', 'cli');
   const isStream = headers.get('accept') === 'text/event-stream';
-  // A call with a key waits for the answer of the first one with it.
+  // A call with an idempotency key waits for the answer of the first call with that key.
   const beginsAtOnce = (isStream && !headers.has('idempotency-key')) || headers.get('prefer') === 'respond-async';
   const isCall = init.method === 'POST' && url.pathname.split('/').length === 5;
   const limitMs = timeoutMs ?? (isCall && !beginsAtOnce ? undefined : TIMEOUT_MS);
@@ -91,13 +91,13 @@ async function send({ fetch, trace, timeoutMs }: Wire, url: URL, init: RequestIn
     const limit = timeLimit(limitMs);
     const started = performance.now();
     const answer = await fetch(url, { ...init, headers, signal: limit.signal }).catch((error: Error) => error);
-    // Of a stream only the beginning is waited for.
+    // The timeout covers only the start of a stream.
     if (isStream) limit.lift();
     const took = Math.round(performance.now() - started);
     const said =
       answer instanceof Error ? answer.message : `${answer.status} ${answer.headers.get('x-request-id') ?? ''}`;
     trace?.(`${init.method} ${url} -> ${said.trimEnd()} in ${took} ms`);
-    // Where nothing listens, a second try says the same; where nothing is said, there was time enough.
+    // Refused connections and timeouts are not retried: the result would be the same.
     const isFinal =
       answer instanceof Error &&
       (answer.name === 'TimeoutError' || (answer.cause as { code?: string } | undefined)?.code === 'ECONNREFUSED');
@@ -110,7 +110,7 @@ async function send({ fetch, trace, timeoutMs }: Wire, url: URL, init: RequestIn
   }
 }
 
-/** A signal that aborts with a TimeoutError, unless it is lifted before. */
+/** Returns a signal that aborts with a TimeoutError unless it is lifted first. */
 function timeLimit(ms: number | undefined): { readonly signal: AbortSignal | null; lift(): void } {
   if (ms === undefined) return { signal: null, lift: () => {} };
   const controller = new AbortController();
@@ -119,6 +119,6 @@ function timeLimit(ms: number | undefined): { readonly signal: AbortSignal | nul
   return { signal: controller.signal, lift: () => clearTimeout(timer) };
 }
 
-/** Answers that are no JSON: streams and files. */
+/** Whether an answer is not JSON, but a stream or file. */
 export const isResponse = (answer: unknown): answer is Response =>
   typeof (answer as Response | undefined)?.headers?.get === 'function';

@@ -1,9 +1,9 @@
-/** This machine is never asked through a proxy. */
+/** Requests to this machine never use a proxy. */
 const DIRECT = ['127.0.0.1', 'localhost', '::1'];
 
 /**
- * Sends the requests of this process through the proxy of `HTTP_PROXY` and `HTTPS_PROXY`, except to hosts of `NO_PROXY`
- * and to this machine. Node before 24.14 has no such function: there `NODE_USE_ENV_PROXY=1` does it.
+ * Sends the requests of this process through the proxy of `HTTP_PROXY` and `HTTPS_PROXY`, except to hosts in `NO_PROXY`
+ * and to this machine. Node before 24.14 does not support this; there, set `NODE_USE_ENV_PROXY=1`.
  */
 export async function useProxy(env: Readonly<Record<string, string | undefined>>): Promise<void> {
   const HTTP_PROXY = env.http_proxy ?? env.HTTP_PROXY;

@@ -4,13 +4,13 @@ import type { Cli } from '../shared/cli.ts';
 import { clientOf } from './connection.ts';
 
 interface SignInSettings {
-  /** To act in. @default - that of --workspace, else the personal workspace of the key's owner */
+  /** Workspace to act in. @default - the workspace of --workspace, else the personal workspace of the key's owner */
   readonly workspaceId?: string;
-  /** Whether a profile that is there stays: the new one gets another name then, unless --profile says one. */
+  /** Whether to keep existing profiles: the new one gets a free name, unless --profile sets one. */
   readonly keepsOthers?: boolean;
 }
 
-/** Keeps a key that works in a profile, and shows whose it is. Throws what the requests throw. */
+/** Verifies a key, saves it in a profile, and shows its user. Throws the errors of its requests. */
 export async function signIn(
   cli: Cli,
   key: string,
@@ -30,7 +30,7 @@ export async function signIn(
   );
 }
 
-/** `local` for this machine, else the host's name. */
+/** Returns `local` for this machine, else the host name. */
 const nameOf = (url: string): string => {
   const { hostname: host } = new URL(url);
   return isLoopbackName(host) ? 'local' : host;

@@ -10,12 +10,12 @@ import { validateAgainst } from '#core/manifest/json-schema/schema-validation.ts
 type Fixture = z.output<typeof fixtureShape>;
 
 export interface NamedFixture extends Fixture {
-  /** `gap` of `tests/fixture-gap.json`. */
+  /** `gap` for `tests/fixture-gap.json`. */
   readonly name: string;
   readonly path: string;
 }
 
-/** What a call of a fixture came to. */
+/** Outcome of a fixture's call. */
 export interface Outcome {
   readonly output?: unknown;
   readonly error?: { readonly code: string; readonly message: string };
@@ -24,7 +24,10 @@ export interface Outcome {
   readonly costUsd: number;
 }
 
-/** The fixtures of an agent's folder by name. Throws UsageError that names the file and the member that is wrong. */
+/**
+ * Reads the fixtures of an agent's folder, sorted by name. Throws UsageError that names the file and the invalid
+ * member.
+ */
 export async function readFixtures(folder: string): Promise<NamedFixture[]> {
   const paths = globSync('tests/fixture-*.json', { cwd: folder }).sort();
   return Promise.all(
@@ -44,7 +47,7 @@ export async function readFixtures(folder: string): Promise<NamedFixture[]> {
   );
 }
 
-/** What is wrong with an outcome, in sentences; none if the fixture's expectations hold. */
+/** Returns the failed expectations of a fixture as sentences; empty if it passed. */
 export function failuresOf(fixture: NamedFixture, { output, error, seconds, tools, costUsd }: Outcome): string[] {
   if (fixture.expected_error !== undefined) {
     if (error?.code === fixture.expected_error) return [];
@@ -79,7 +82,7 @@ export function failuresOf(fixture: NamedFixture, { output, error, seconds, tool
   return failures;
 }
 
-/** The first place where two values differ. */
+/** Describes the first difference between two values. */
 function difference(found: unknown, expected: unknown, at: string): string {
   if (isObject(found) && isObject(expected) && Array.isArray(found) === Array.isArray(expected)) {
     for (const name of new Set([...Object.keys(expected), ...Object.keys(found)])) {

@@ -1,6 +1,6 @@
 import type { TestResult } from './run-tests.ts';
 
-/** The results as JUnit's XML, which CI systems show. */
+/** Formats the results as JUnit XML, which CI systems support. */
 export function junit(suite: string, results: readonly TestResult[]): string {
   const cases = results.map(({ name, file, status, seconds, failures }) => {
     const open = `  <testcase classname="${escaped(suite)}" name="${escaped(name)}" file="${escaped(file)}" time="${seconds.toFixed(3)}"`;

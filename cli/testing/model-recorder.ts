@@ -5,7 +5,7 @@ import { CORE_SETTINGS } from '#core/base/config.ts';
 import { PROVIDERS } from '#core/models/providers.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 
-/** One answer of a model, as it is kept beside the tests. Headers are not kept: they have the key. */
+/** One recorded answer of a model, stored beside the tests. Headers are not stored, because they contain the key. */
 export interface RecordedAnswer {
   readonly provider: string;
   readonly model?: string;
@@ -17,33 +17,33 @@ export interface RecordedAnswer {
   readonly answer: unknown;
 }
 
-/** The providers with keys: what a local server answers depends on the machine, so it is not recorded. */
+/** Providers with keys. Answers of local servers depend on the machine, so they are not recorded. */
 export const MODEL_PROVIDERS = LLM_PROVIDERS.filter((provider) => PROVIDERS[provider].key !== null);
 
 const urlSettingOf = (provider: LlmProvider) => CORE_SETTINGS[PROVIDERS[provider].urlSetting];
 
-/** Name of the secret and of the variable with a provider's key. */
+/** Returns the name of the secret and environment variable with a provider's key. */
 export const keyNameOf = (provider: LlmProvider): string => PROVIDERS[provider].key!.secret;
 
-/** Hop-by-hop headers, and those that this server sets anew. */
+/** Hop-by-hop headers, and headers that this server sets itself. */
 const NOT_FORWARDED = ['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding'];
 const KEY_HEADERS = ['authorization', 'x-api-key', 'x-goog-api-key'];
 
 export interface ModelRecorder {
-  /** Settings of a platform whose models answer here. */
+  /** Settings that point a platform's model providers to this recorder. */
   readonly settings: Readonly<Record<string, string>>;
-  /** Forgets the last test; the models answer from `recorded`, or are asked if it is undefined. */
+  /** Starts a new test: replays `recorded`, or calls the providers if it is undefined. */
   begin(recorded: readonly RecordedAnswer[] | undefined): void;
-  /** What the models answered since {@link ModelRecorder.begin}. */
+  /** Model answers since {@link ModelRecorder.begin}. */
   readonly answers: readonly RecordedAnswer[];
-  /** How many requests since then had no recorded answer. */
+  /** Number of requests without a recorded answer since then. */
   readonly unknown: number;
   close(): Promise<void>;
 }
 
 /**
- * Stands between a platform and the APIs of model providers. It replays recorded answers, or asks the providers with the
- * keys of the environment and keeps what they answer.
+ * A proxy between a platform and the APIs of model providers. It replays recorded answers, or calls the providers with
+ * the keys of the environment and records their answers.
  */
 export async function startModelRecorder(
   env: Readonly<Record<string, string | undefined>>,
@@ -86,9 +86,9 @@ export async function startModelRecorder(
     return recorded;
   }
 
-  // Others on this machine, and pages of a name that leads to it (DNS rebinding), must not ask with the keys.
+  // Keeps other programs on this machine, and web pages (DNS rebinding), from using the keys.
   const word = randomUUID();
-  // In the bundle an import above would load Node's whole HTTP client at the start of every command.
+  // A static import would load Node's whole HTTP client at the start of every command of the bundle.
   const { createServer } = await import('node:http');
   const server = createServer(async (request, response) => {
     const [, given, name, path] = /^\/([\w-]+)\/(\w+)(\/.*)$/.exec(request.url ?? '') ?? [];
@@ -130,10 +130,10 @@ export async function startModelRecorder(
   };
 }
 
-/** Key of a provider's cache: it names the agent's id, which every platform makes anew. */
+/** Members that differ between platforms: the cache key of a provider contains the agent's ID. */
 const OF_ONE_PLATFORM = ['prompt_cache_key'];
 
-/** The same request has the same hash on every platform. Throws SyntaxError if the body is no JSON. */
+/** Hashes a request, independent of the platform. Throws SyntaxError if the body is not JSON. */
 function hashOf(path: string, body: string): string {
   const json = Object.entries(JSON.parse(body) as object).filter(([name]) => !OF_ONE_PLATFORM.includes(name));
   const sorted = JSON.stringify([path.split('?')[0], Object.fromEntries(json)]);

@@ -16,7 +16,7 @@ export interface TestResult {
   readonly status: 'passed' | 'failed' | 'skipped';
   readonly seconds: number;
   readonly cost_usd: number;
-  /** What is wrong, or why it was skipped. */
+  /** Reasons of a failure, or why it was skipped. */
   readonly failures: readonly string[];
 }
 
@@ -35,10 +35,10 @@ interface CustomTool {
   readonly command: string;
 }
 
-/** A dependency is pinned to a version; a new platform gets there by publishing as often. */
+/** Dependencies are pinned to versions; a new platform reaches a version number by publishing repeatedly. */
 const MAX_PINNED = 50;
 
-/** The references of an agent to others: what it calls, and its skills. */
+/** Returns the dependencies and skills of an agent. */
 const needsOf = ({ manifest, default_skills = [] }: Manifest) => [
   ...(manifest?.dependencies ?? []).map(({ id, version }) => ({ id, version })),
   ...default_skills.map((reference) => {
@@ -47,7 +47,7 @@ const needsOf = ({ manifest, default_skills = [] }: Manifest) => [
   }),
 ];
 
-/** The workspace that the agents of a folder call each other in. Throws UsageError if there are several. */
+/** Returns the workspace of the dependencies in a folder. Throws UsageError if there are several. */
 export async function orgOf(folder: string): Promise<string> {
   const ids = needsOf((await readAgentFolder(folder)).body as unknown as Manifest).map(({ id }) => id);
   const orgs = [...new Set(ids.filter((id) => id.includes('/')).map((id) => id.split('/')[0]!))];
@@ -57,7 +57,7 @@ export async function orgOf(folder: string): Promise<string> {
   return orgs[0] ?? 'main';
 }
 
-/** An agent in a test's own platform: each set of mocks is a version. */
+/** An agent on the platform of the tests: each set of mocks is a version. */
 export class PublishedFolder {
   readonly #platform: OwnPlatform;
   readonly #folder: string;
@@ -68,12 +68,12 @@ export class PublishedFolder {
     this.#folder = folder;
   }
 
-  /** Publishes what the agent calls, from the folders beside it, and the secrets that the environment has. */
+  /** Publishes the agent's dependencies from sibling folders, and stores secrets from the environment. */
   async publishNeeds(env: Readonly<Record<string, string | undefined>>): Promise<void> {
     await publishNeeds(this.#platform, this.#folder, env, new Set());
   }
 
-  /** The version whose custom tools answer what the mocks say. Throws UsageError for a mock of no tool. */
+  /** Returns the version whose custom tools return the mocks. Throws UsageError for a mock without a tool. */
   async versionFor(mocks: Readonly<Record<string, unknown>> = {}): Promise<AgentReference & { endpoint: string }> {
     const read = await readAgentFolder(this.#folder);
     const manifest = read.body as unknown as Manifest;
@@ -117,14 +117,14 @@ async function publishNeeds(
   }
 }
 
-/** Publishes a version, also one like the last, and waits until it can run. Returns its name. */
+/** Publishes a version, even if it is identical to the last, and waits until it is runnable. Returns its name. */
 async function publish(client: Client, folder: AgentFolder): Promise<string> {
   const { agent, failure } = await publishFolder(client, folder, { always: true });
   if (failure === null) return agent.version;
   throw new UsageError(`Its dependencies could not be installed:\n${failure}`, { exitCode: 1 });
 }
 
-/** The manifest with commands that print the mocks, in place of those of the tools. */
+/** Returns the manifest with tool commands replaced by commands that print the mocks. */
 function mocked(body: Record<string, unknown>, mocks: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { custom_tools, loop } = body as unknown as Manifest;
   const tools = loop?.custom_tools ?? custom_tools ?? [];
@@ -139,7 +139,7 @@ function mocked(body: Record<string, unknown>, mocks: Readonly<Record<string, un
     : { ...body, ...(custom_tools && { custom_tools: answered }) };
 }
 
-/** A shell command that prints a mock, whatever is in it; `{{` would be a placeholder. */
+/** Returns a shell command that prints a mock verbatim. It breaks up `{{`, which would be a placeholder. */
 function printing(mock: unknown): string {
   const text = typeof mock === 'string' ? mock : JSON.stringify(mock);
   const quoted = text.replaceAll("'", `'\\''`).replaceAll('{{', `{''{`);
@@ -179,7 +179,7 @@ interface CallAnswer {
 
 const NOTHING = { tools: [] as string[], costUsd: 0 };
 
-/** The tools that a run called, and what its models cost. A refused call has no run. */
+/** Returns the tools that a run called, and the cost of its models. A rejected call has no run. */
 async function eventsOf(client: Client, workspace_id: string, run_id: string): Promise<typeof NOTHING> {
   const params = { workspace_id, run_id };
   try {
@@ -212,7 +212,7 @@ async function bodyOf(folder: string, { input, files = [], path: fixture }: Name
   return form;
 }
 
-/** Runs a fixture with the models' answers recorded or replayed, and checks it. */
+/** Runs a fixture while model answers are recorded or replayed, and checks the result. */
 export async function runFixture(
   fixture: NamedFixture,
   call: () => Promise<Outcome>,
@@ -237,10 +237,10 @@ export async function runFixture(
   return { name, file, status, seconds: outcome.seconds, cost_usd: outcome.costUsd, failures };
 }
 
-/** Beside the fixture: `tests/gap.llm.json`. */
+/** Path of the recording, beside the fixture: `tests/gap.llm.json`. */
 export const recordingOf = ({ name }: NamedFixture): string => `tests/${name}.llm.json`;
 
-/** Throws UsageError if the file is none of ours. */
+/** Reads a recording. Throws UsageError if the file is not a recording. */
 export async function readRecording(path: string): Promise<readonly RecordedAnswer[]> {
   try {
     const { answers } = JSON.parse(await readFile(path, 'utf8')) as { answers?: readonly RecordedAnswer[] };

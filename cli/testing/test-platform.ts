@@ -12,17 +12,17 @@ export interface OwnPlatform {
   readonly workspaceId: string;
   /** Slug of its workspace. */
   readonly org: string;
-  /** Ends the platform and removes its data. */
+  /** Stops the platform and deletes its data. */
   close(): Promise<void>;
 }
 
 /**
- * Starts a platform for tests alone, with data of its own, in a process of its own.
+ * Starts a platform for tests only, with its own data and process.
  *
  * @param org Slug of its workspace
- * @param settings Settings of the platform beside the usual ones
+ * @param settings Additional settings of the platform
  *
- * Throws UsageError outside of the repository, and if the platform does not start.
+ * Throws UsageError outside the repository, and if the platform does not start.
  */
 export async function startOwnPlatform(
   { env, fetch }: Pick<Host, 'env' | 'fetch'>,
@@ -37,7 +37,7 @@ export async function startOwnPlatform(
   }
   const folder = mkdtempSync(join(tmpdir(), 'platform-tests-'));
   const removeData = () => rmSync(folder, { recursive: true, force: true });
-  // Settings of the user's own platform are not those of this one, and no key of a provider reaches it.
+  // Settings of the user's own platform do not apply to this one, and it gets no provider keys.
   const inherited = Object.entries(env).filter(([name]) => !/^PLATFORM_|_API_KEY$|_BASE_URL$/.test(name));
   const platform = await startChildPlatform(script, {
     ...Object.fromEntries(inherited),

@@ -12,8 +12,10 @@ import { findByServiceKey } from '#core/services/boot-tokens.ts';
 /** Dependencies for looking up a key. */
 export type ServiceKeyDeps = Pick<Deps, 'main' | 'runs' | 'clock' | 'ids' | 'config'>;
 
-/** The agent of a service key. Returns `undefined` for an unknown or revoked key, and for one of a run that has ended or a
- * service that is not to run. */
+/**
+ * Returns the agent of a service key. Returns `undefined` for an unknown or revoked key, and for the key of an ended
+ * run or a service that should not run.
+ */
 export async function authenticateAgent(deps: ServiceKeyDeps, presented: string): Promise<AgentCaller | undefined> {
   const parts = readRunKey(presented);
   if (parts !== undefined) return ofRun(deps, parts, presented);
@@ -53,7 +55,7 @@ async function ofRun(
   if (found === undefined || context === undefined || !isSame(hashKey(presented), context.keyHash)) return undefined;
   const { status, deadline } = found.run;
   if (status !== 'running' || deadline <= deps.clock.now()) return undefined;
-  // Runs that began before there were grants have no list.
+  // Runs that started before grants existed have no list.
   const { foreign = [] } = context as Partial<RunContext>;
   const name = context.chain.at(-1)!;
   return { kind: 'run', runId, deadline, context: { ...context, foreign }, workspace: context.workspace, name };

@@ -1,2 +1,2 @@
-/** Of the API, as its document says it; raised when old clients no longer work. */
+/** Version of the API in its OpenAPI document; raised when old clients no longer work. */
 export const API_VERSION = '1';

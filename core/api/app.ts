@@ -25,7 +25,7 @@ import { checkSpace } from '#core/ports/space.ts';
 import { authenticate } from './auth.ts';
 import { Router } from './router.ts';
 
-/** For management routes. Calls and uploads read their bodies under limits of their own. */
+/** Limit for management routes. Calls and uploads have their own limits. */
 const MAX_JSON_BODY_BYTES = 2 * 1024 * 1024;
 
 // biome-ignore lint/suspicious/noExplicitAny: rows and handlers are tied together by the types of `Handlers`, which a loop over rows cannot see.
@@ -38,19 +38,19 @@ interface AnyOutgoing {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** `address`: the client's, from the host. Without it, requests are not limited by address. */
+/** `address`: client address, supplied by the host. Without it, requests are not limited by address. */
 export type App = (request: HttpRequest, address?: string) => Promise<HttpResponse>;
 
 /** Dependencies of the pipeline itself; handlers have their own. */
 type AppDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'counters' | 'clock' | 'ids' | 'log' | 'space'>;
 
 /**
- * The API as one function, the same on Lambda and locally. Every request passes the same steps: request id, match,
- * authenticate (callers without a valid key are limited by address), parse, authorise, handle, check the answer, encode.
- * One catch makes the error envelope. Every answer has rate limit headers.
+ * The API as one function, the same on Lambda and locally. Every request passes the same steps: request ID, route
+ * match, authentication (callers without a valid key are limited by address), parsing, authorization, handler, response
+ * check, encoding. A single catch creates the error envelope. Every response has rate limit headers.
  *
- * `routes` are the rows to serve. `table` is the whole table: a function that serves some rows still answers 405 for methods
- * of others.
+ * `routes` are the rows to serve. `table` is the whole table: a function that serves some rows still answers 405 for
+ * methods of others.
  */
 export function createApp(
   deps: AppDeps,
@@ -69,7 +69,7 @@ export function createApp(
     const target = targetOf(request.url);
     if (target === undefined) throw badTarget();
     const found = router.find(target.path);
-    // As RFC 9110 has it, section 9.3.2: the answer to a HEAD is that of a GET without the body.
+    // A HEAD request gets the response to a GET without the body (RFC 9110, section 9.3.2).
     const route = found?.rows.get(request.method === 'HEAD' ? 'GET' : request.method);
     const handler = route && served.get(route);
     if (handler)
@@ -77,7 +77,7 @@ export function createApp(
     show(exchange, serving.addresses.all());
     if (found === undefined) throw notFound(target.path);
     const refusal = methodNotAllowed(request.method, found.rows, exchange);
-    // Browsers ask before every call.
+    // Browsers send a preflight request before every call.
     if (!isPreflight(request)) throw refusal;
     return { status: 204, headers: { ...exchange.responseHeaders, ...preflight(request.headers) }, body: null };
   }
@@ -107,14 +107,14 @@ export function createApp(
 function refuse(deps: AppDeps, error: unknown, exchange: Exchange): HttpResponse {
   const limit = limitIn(error);
   if (limit) show(exchange, limit);
-  // An alarm of its own tells of a host that throttles. Other 5xx codes are faults of the agent or of a provider.
+  // A throttling host has its own alarm. Other 5xx codes are faults of the agent or a provider.
   if (isHostBusy(error))
     deps.log.warn('host busy', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
   else if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, exchange.requestUuid, error);
   return errorResponse(error, exchange.requestUuid, exchange.responseHeaders);
 }
 
-/** A stream that is not read to its end must be told so: it may hold a file open. */
+/** Cancels a stream that is not read to its end, because it may hold a file open. */
 async function nothingOf(body: ResponseBody): Promise<null> {
   if (body !== null && typeof body !== 'string' && !(body instanceof Uint8Array)) for await (const _ of body) break;
   return null;
@@ -127,7 +127,7 @@ interface Exchange {
   readonly address?: string;
 }
 
-/** A request that has a row. */
+/** A request that matches a route. */
 interface Matched extends Exchange {
   readonly params: Readonly<Record<string, string>>;
   /** Percent-encoded. */
@@ -157,13 +157,13 @@ async function serve(
   }
   await shown;
   if (isRefusedSecret(route, failure)) await countAddress(deps, exchange);
-  // The call was refused before its admission, or is not counted.
+  // The call was rejected before its admission, or is not counted.
   if (route.admits && !limitIn(failure) && !(LIMIT_HEADER in exchange.responseHeaders)) await showLeft?.();
   if (answer === undefined) throw failure;
   return encode(route, answer, exchange.responseHeaders);
 }
 
-/** Parses, authorises, and calls the handler. */
+/** Parses and authorizes a request, and calls its handler. */
 async function handle(
   deps: Pick<AppDeps, 'main' | 'space' | 'clock' | 'config' | 'log'>,
   route: Route,
@@ -191,7 +191,7 @@ async function handle(
     request,
   };
   if (caller === undefined || !isAudited(route)) return await handler(incoming);
-  // Functions that serve calls of agents have no such rows.
+  // Loaded lazily: functions that serve agent calls have no audited routes.
   const { audited, changedWorkspace } = await import('#core/accounts/audit/log.ts');
   const workspaceId = await changedWorkspace(deps, caller, body);
   const subject = { workspaceId, operation: route.operationId, audit: route.audit, by: caller };
@@ -199,9 +199,9 @@ async function handle(
 }
 
 /**
- * The caller of a request; `undefined` on routes without a key. Callers without a valid key are limited by address, those
- * of webhooks, instances, providers and the operator only once {@link serve} knows that the secret or signature is wrong.
- * Throws RATE_LIMITED, and on routes with a key what {@link authenticate} throws.
+ * Returns the caller of a request; `undefined` on routes without a key. Callers without a valid key are limited by
+ * address; callers of webhooks, instances, providers and the operator only once {@link serve} knows that the secret or
+ * signature is wrong. Throws RATE_LIMITED, and on routes with a key the errors of {@link authenticate}.
  */
 async function identify(
   deps: ServeDeps,
@@ -235,12 +235,12 @@ async function identify(
   return undefined;
 }
 
-/** On rows that need no key, any valid one counts. */
+/** On routes that require no key, any valid key is accepted. */
 const ANY_KEY = { method: 'GET', agents: true } as const;
 
 /**
- * What the wrong secret or signature is answered, where one serves as the key: requests with the right one are never limited
- * by address.
+ * Error codes for a wrong secret or signature, on routes that use one instead of a key: requests with a valid one are
+ * never limited by address.
  */
 const REFUSALS: { readonly [auth: string]: readonly ErrorCode[] } = {
   webhook: ['FORBIDDEN', 'NOT_FOUND'],
@@ -259,14 +259,14 @@ async function countAddress({ addresses }: ServeDeps, exchange: Exchange): Promi
 
 const LIMIT_HEADER = 'x-ratelimit-limit';
 
-/** The limit that caused an error, if one did. */
+/** Returns the limit that caused an error, if any. */
 const limitIn = (error: unknown): RateLimit | undefined => (error as Partial<LimitError> | undefined)?.rateLimit;
 
 function show({ responseHeaders }: Exchange, rateLimit: RateLimit): void {
   Object.assign(responseHeaders, rateLimitHeaders(rateLimit));
 }
 
-/** Never throws: the answer matters more than its headers. */
+/** Never throws: the response matters more than its headers. */
 async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Exchange): Promise<void> {
   try {
     show(exchange, await callsAboutLeft(deps, workspace));
@@ -275,17 +275,17 @@ async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Ex
   }
 }
 
-/** A missing body counts as an empty object: some clients send none where every member is optional. */
+/** Reads a JSON body. A missing body counts as an empty object: some clients send none if every member is optional. */
 async function readBody(request: HttpRequest): Promise<unknown> {
   const body = await readJson(request, { bytes: MAX_JSON_BODY_BYTES });
   return body === undefined ? {} : body;
 }
 
-/** Of repeated names the last counts: lists in queries are comma-separated. */
+/** The last of repeated names counts: lists in queries are comma-separated. */
 const queryOf = (query: string): Record<string, string> =>
   query === '' ? {} : Object.fromEntries(new URLSearchParams(query));
 
-/** The headers that the row names. */
+/** Returns the headers that the route declares. */
 function headersOf({ headers }: HttpRequest, { shape }: z.ZodObject): Record<string, string> {
   const given: Record<string, string> = {};
   for (const name in shape) {
@@ -295,7 +295,7 @@ function headersOf({ headers }: HttpRequest, { shape }: z.ZodObject): Record<str
   return given;
 }
 
-/** Zod's own text, "received undefined", would confuse a client that sent nothing. */
+/** Zod's own text, "received undefined", would confuse clients that sent nothing. */
 const whereMissing = (issue: z.core.$ZodRawIssue): string | undefined =>
   issue.code === 'invalid_type' && issue.input === undefined
     ? `is missing: it must be of the type ${issue.expected}`
@@ -311,7 +311,7 @@ function parse(part: string, schema: z.ZodType, value: unknown): unknown {
   throw new PlatformError('INVALID_INPUT', problems.slice(0, 10).join('; '));
 }
 
-/** Removes members that the row's shape does not name. */
+/** Encodes a response, without members that are not in the route's schema. */
 function encode(route: Route, answer: AnyOutgoing, common: Readonly<Record<string, string>>): HttpResponse {
   const { status, raw } = answer;
   if (raw !== undefined) {
@@ -333,7 +333,7 @@ function textOf(route: Route, shape: z.ZodType, body: unknown): string {
   return JSON.stringify(checked.data);
 }
 
-/** Texts of bodies by the row, which is the view, and by what they were made of. They go when that goes. */
+/** Caches encoded bodies by route (the view) and source object. Entries are collected with the source object. */
 const keptTexts = new WeakMap<Route, WeakMap<object, string>>();
 
 function keptText(route: Route, of: object | undefined, make: () => string): string {
@@ -346,17 +346,19 @@ function keptText(route: Route, of: object | undefined, make: () => string): str
 }
 
 /**
- * Pages of any origin may use the API with a key and read its answers. They cannot use the cookie of a session: with `*` and
- * without `Access-Control-Allow-Credentials` a browser neither shows them an answer to a request with cookies nor lets them send
- * one with the headers that change something, `SameSite=Strict` keeps the cookie from them, and `authenticate` refuses it in
- * whatever they do send.
+ * Pages of any origin may use the API with a key and read its responses. They cannot use a session cookie: with `*` and
+ * without `Access-Control-Allow-Credentials`, browsers neither reveal responses to requests with cookies nor send them
+ * with the headers required for changes; `SameSite=Strict` withholds the cookie; and `authenticate` rejects it in any
+ * other request.
  */
 const CORS = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' };
 
 const isPreflight = ({ method, headers }: HttpRequest): boolean =>
   method === 'OPTIONS' && headers.has('access-control-request-method');
 
-/** `access-control-allow-headers: *` would not cover `Authorization`. Browsers keep the answer for two hours at most. */
+/**
+ * `access-control-allow-headers: *` would not cover `Authorization`. Browsers cache the response for at most two hours.
+ */
 const preflight = (headers: RequestHeaders): Record<string, string> => ({
   'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
   'access-control-allow-headers': headers.get('access-control-request-headers') ?? 'authorization',
@@ -364,7 +366,7 @@ const preflight = (headers: RequestHeaders): Record<string, string> => ({
 });
 
 const badTarget = (): PlatformError =>
-  new PlatformError('INVALID_INPUT', 'The target of the request is no path and no address: send "GET /health".');
+  new PlatformError('INVALID_INPUT', 'The request target is neither a path nor a URL: send "GET /health".');
 
 const notFound = (path: string): PlatformError =>
   new PlatformError('NOT_FOUND', `There is nothing at ${path.slice(0, 200)}; see GET /openapi.json.`);

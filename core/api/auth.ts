@@ -16,13 +16,13 @@ import { authenticateAgent, type ServiceKeyDeps } from './agent-caller.ts';
 type AuthDeps = ServiceKeyDeps & Pick<Deps, 'counters'>;
 
 /**
- * The caller of a request (`docs/interface/authentication.md`). A user acts in `workspaceId` (from the path), else in
- * the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of its key. The cookie
- * of a session counts only without `Authorization`, and for requests of the platform's own pages.
+ * Returns the caller of a request (`docs/interface/authentication.md`). A user acts in `workspaceId` (from the path),
+ * else in the workspace of `X-Workspace-Id`, else in the user's personal workspace. An agent acts in the workspace of
+ * its key. A session cookie counts only without `Authorization`, and for requests of the platform's own pages.
  *
- * Throws UNAUTHORIZED for a key that is missing, malformed, unknown or revoked or has expired, and for a service key whose
- * run has ended. Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists, for a service key on a
- * route that does not accept agents, and for a key whose limits exclude the row.
+ * Throws UNAUTHORIZED for a key that is missing, malformed, unknown, revoked or expired, and for a service key whose
+ * run has ended. Throws FORBIDDEN if the caller is not a member of the workspace, whether or not it exists; for a
+ * service key on a route that does not accept agents; and for a key whose scope excludes the route.
  */
 export async function authenticate(
   deps: AuthDeps,
@@ -43,7 +43,7 @@ export async function authenticate(
   }
   if (isServiceKey(presented)) {
     if (!row.agents)
-      throw new PlatformError('FORBIDDEN', 'Service keys of agents cannot do this; use the API key of a user.');
+      throw new PlatformError('FORBIDDEN', 'Service keys of agents are not allowed here; use the API key of a user.');
     return authenticateWithServiceKey(deps, presented, wanted);
   }
   const key = isKey(presented) ? await findKey(deps, hashKey(presented)) : undefined;
@@ -51,7 +51,10 @@ export async function authenticate(
   return await callerOf(deps, key, wanted, row);
 }
 
-/** The user of a browser's session. Throws UNAUTHORIZED if the session or its key has ended, or another page sent the request. */
+/**
+ * Returns the user of a browser session. Throws UNAUTHORIZED if the session or its key has ended, or another site sent
+ * the request.
+ */
 async function authenticateWithSession(
   deps: AuthDeps,
   { headers, token }: { readonly headers: RequestHeaders; readonly token: string },
@@ -60,8 +63,8 @@ async function authenticateWithSession(
 ): Promise<Caller> {
   const isSafe = row.method === 'GET' || headers.get('x-platform-client') === 'dashboard';
   if (!isSafe || !isFromOwnPage(deps.config, headers, ['same-origin'])) {
-    throw new PlatformError('UNAUTHORIZED', 'The cookie of a session is good for pages of the platform only.', {
-      hint: 'Programs send the header "Authorization: Bearer <API key>".',
+    throw new PlatformError('UNAUTHORIZED', 'Session cookies are accepted only from pages of the platform.', {
+      hint: 'In programs, send the header "Authorization: Bearer <API key>".',
     });
   }
   const session = await findSession(deps, token);
@@ -72,7 +75,7 @@ async function authenticateWithSession(
   return caller;
 }
 
-/** The user of a key. Throws FORBIDDEN as {@link authenticate} does. */
+/** Returns the user of a key. Throws FORBIDDEN like {@link authenticate}. */
 async function callerOf(deps: ServiceKeyDeps, key: ApiKey, wanted: string | undefined, row: KeyNeeds): Promise<Caller> {
   const { userId, id: keyId, limits } = key;
   if (limits) checkKeyLimits(limits, row, wanted);
@@ -99,10 +102,7 @@ async function authenticateWithServiceKey(
 ): Promise<Caller> {
   const agent = await authenticateAgent(deps, presented);
   if (agent === undefined) {
-    throw new PlatformError(
-      'UNAUTHORIZED',
-      'The service key is not valid, it was revoked, or its run or service has ended.',
-    );
+    throw new PlatformError('UNAUTHORIZED', 'The service key is invalid or revoked, or its run or service has ended.');
   }
   if (wanted !== undefined && wanted !== agent.workspace.id) throw notAMember(wanted);
   return { userId: `agent:${agent.name}`, keyId: keyIdOf(agent), workspace: agent.workspace, role: 'member', agent };

@@ -10,7 +10,10 @@ import type { BackgroundName } from './background.ts';
 import { install } from './install.ts';
 import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, watchBudgets } from './sweeps.ts';
 
-/** The code of every row of the background table, for a host that runs them all. Deployed functions import their own. */
+/**
+ * The code of every row of the background table, for a host that runs them all. Deployed functions import only their
+ * own.
+ */
 export const allWork = {
   finishLostRuns,
   retryDeliveries,
@@ -21,7 +24,7 @@ export const allWork = {
   runDueSchedule: fireDue,
   runOverdueSchedules: fireOverdue,
   resumeScheduleRuns: sweepScheduleRuns,
-  // A server that stops waits for the runs of the slice.
+  // A stopping server waits for the runs of the slice.
   continueBulks: (deps: Parameters<typeof continueBulks>[0]) => continueBulks(deps, 5_000),
   repairTimers: reconcileTimers,
   keepServices,

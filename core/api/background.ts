@@ -1,8 +1,8 @@
-/** What starts a row on one host. */
+/** What starts a background job on one host. */
 interface Start {
-  /** Another part of the platform that starts it. */
+  /** Component of the platform that starts it. */
   readonly by?: string;
-  /** The host needs no such work, for this reason. */
+  /** Reason why this host does not need the job. */
   readonly notNeeded?: string;
 }
 
@@ -10,15 +10,15 @@ export interface BackgroundRow {
   readonly about: string;
   readonly local: Start & { readonly everySeconds?: number };
   /**
-   * `fn` is the deployed function. Rows that need the same rights share one: those with a clock then share it, and run
-   * side by side.
+   * `fn` is the deployed function. Rows that need the same privileges share one; rows with a clock then share it and
+   * run concurrently.
    */
   readonly aws: Start & { readonly everyMinutes?: number; readonly fn?: string };
 }
 
 /**
- * What the platform does beside answering requests, one row per job. `local/server.ts` reads its clocks here, the stacks
- * their functions and clocks. `background-work.ts` has the code of each row.
+ * The background jobs of the platform, one per row. `local/server.ts` reads its clocks here, the stacks their functions
+ * and clocks. `background-work.ts` has the code of each row.
  */
 export const BACKGROUND = {
   finishLostRuns: {
@@ -27,27 +27,27 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   retryDeliveries: {
-    about: 'Sends alerts again that did not arrive.',
+    about: 'Retries alerts that were not delivered.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   watchBudgets: {
-    about: 'Tells of budgets whose thresholds are reached, and pauses services at their hard limits.',
+    about: 'Sends alerts for budgets that reached a threshold, and pauses services at hard limits.',
     local: { everySeconds: 10 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   deleteExpiredUploads: {
-    about: 'Deletes uploads that no request can use any more.',
+    about: 'Deletes expired uploads.',
     local: { everySeconds: 30 },
     aws: { notNeeded: "the bucket's lifecycle rule deletes them (lib/stacks/data-stack.ts)" },
   },
   deleteExpiredBlobs: {
-    about: 'Deletes bodies of runs, kept answers and uploads that are older than their records.',
+    about: 'Deletes bodies of runs, stored answers and uploads whose records have expired.',
     local: { everySeconds: 3600 },
     aws: { notNeeded: "the bucket's lifecycle rules delete them (lib/stacks/data-stack.ts)" },
   },
   collectGarbage: {
-    about: 'Removes for good what deleted agents and old versions `dev` leave, and recounts what workspaces use.',
+    about: 'Permanently removes deleted agents and old `dev` versions, and recounts storage usage.',
     local: { everySeconds: 600 },
     aws: { everyMinutes: 30, fn: 'collector' },
   },
@@ -57,42 +57,42 @@ export const BACKGROUND = {
     aws: { by: 'the queue that EventBridge Scheduler sends to', fn: 'schedule-fired' },
   },
   runOverdueSchedules: {
-    about: 'Runs schedules that are due although no timer fired.',
+    about: 'Runs due schedules whose timer did not fire.',
     local: { notNeeded: 'ClockTimers reads the table, so it misses none' },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
   resumeScheduleRuns: {
-    about: 'Continues runs of schedules whose process died.',
+    about: 'Resumes scheduled runs whose process died.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
   continueBulks: {
-    about: 'Cancels and repeats the runs of bulk actions.',
+    about: 'Cancels and replays the runs of bulk actions.',
     local: { everySeconds: 2 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
   repairTimers: {
-    about: 'Brings EventBridge schedules into line with the table.',
+    about: 'Synchronizes EventBridge schedules with the table.',
     local: { notNeeded: 'ClockTimers keeps no timers beside the table' },
     aws: { everyMinutes: 30, fn: 'timer-sweeper' },
   },
   keepServices: {
-    about: 'Compares services with what the host has, repairs what differs, and meters what runs.',
+    about: 'Reconciles services with the host, and meters running services.',
     local: { everySeconds: 60 },
     aws: { everyMinutes: 1, fn: 'service-keeper' },
   },
   applyServices: {
-    about: 'Tells the host about services that another function has changed.',
+    about: 'Applies service changes of other functions to the host.',
     local: { by: 'wakeServices' },
     aws: { by: 'wakeServices', fn: 'service-keeper' },
   },
   reconcilePayments: {
-    about: 'Compares bought credits with what the payment provider knows, and repairs what events missed.',
+    about: 'Reconciles purchased credits with the payment provider.',
     local: { everySeconds: 3600 },
     aws: { everyMinutes: 1440, fn: 'reconciler' },
   },
   install: {
-    about: "Installs an uploaded bundle's dependencies, which may take longer than the upload's answer may.",
+    about: 'Installs the dependencies of an uploaded bundle, which may take longer than the upload request.',
     local: { by: 'startInstall' },
     aws: { by: 'startInstall', fn: 'install' },
   },
@@ -100,15 +100,15 @@ export const BACKGROUND = {
 
 export type BackgroundName = keyof typeof BACKGROUND;
 
-/** Rows that the local host's clock starts. */
+/** Names of the rows started by the clock of the local host. */
 export type LocalClockName = {
   [Name in BackgroundName]: (typeof BACKGROUND)[Name]['local'] extends { everySeconds: number } ? Name : never;
 }[BackgroundName];
 
-/** Deployed functions of the table. */
+/** Names of the deployed functions in the table. */
 export type BackgroundFunctionName = Extract<(typeof BACKGROUND)[BackgroundName]['aws'], { fn: string }>['fn'];
 
-/** Rows that the clock of one deployed function starts. */
+/** Names of the rows started by the clock of one deployed function. */
 export type AwsClockName<Fn extends BackgroundFunctionName> = {
   [Name in BackgroundName]: (typeof BACKGROUND)[Name]['aws'] extends { everyMinutes: number; fn: Fn } ? Name : never;
 }[BackgroundName];
@@ -119,7 +119,7 @@ export const BACKGROUND_FUNCTIONS = [
   ...new Set(rows.flatMap(({ aws }) => aws.fn ?? [])),
 ] as readonly BackgroundFunctionName[];
 
-/** The clock of a deployed function, if it has one, and what its rows do. */
+/** Returns the clock of a deployed function, if it has one, and a description of its rows. */
 export function backgroundFunction(fn: BackgroundFunctionName): { everyMinutes: number | undefined; about: string } {
   const own = rows.filter(({ aws }) => aws.fn === fn);
   return {

@@ -25,12 +25,12 @@ type ParamsOf<R extends Route> = [PathNames<R['path']>] extends [never]
 
 /** Arguments of an operation. A raw body may be a `FormData`, bytes, or a value that is sent as JSON. */
 export type Arguments<R extends Route> = Optional<ParamsOf<R> & QueryOf<R> & HeadersOf<R> & BodyOf<R>>;
-/** The JSON of a successful answer, or the `Response` where the row answers bytes. */
+/** JSON of a successful response, or the `Response` if the row answers bytes. */
 export type Answer<R extends Route> = {
   [Status in keyof R['response']]: R['response'][Status] extends z.ZodType ? z.output<R['response'][Status]> : Response;
 }[keyof R['response']];
 
-/** One method per operation of the route table. Methods throw {@link ApiError} for error answers. */
+/** A client with one method per operation of the route table. Methods throw {@link ApiError} for error responses. */
 export type Client = {
   [Name in AnyRoute['operationId']]: (args: Arguments<Named<Name>>) => Promise<Answer<Named<Name>>>;
 };
@@ -38,7 +38,7 @@ export type Client = {
 export class ApiError extends Error {
   readonly code: string;
   readonly status: number;
-  /** The whole `error` member. */
+  /** The complete `error` member. */
   readonly detail: Readonly<Record<string, unknown>>;
   readonly requestId: string | undefined;
 
@@ -61,7 +61,7 @@ interface LooseArguments {
 }
 
 export interface ClientOptions {
-  /** Address of the platform. */
+  /** Base URL of the platform. */
   readonly baseUrl: string;
   /** An API key. */
   readonly key?: string;
@@ -71,7 +71,7 @@ export interface ClientOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** A client of one platform. */
+/** Creates a client of one platform. */
 export function createClient(options: ClientOptions): Client {
   const methods = (routes as readonly Route[]).map((route) => [
     route.operationId,

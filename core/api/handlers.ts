@@ -49,7 +49,7 @@ import { agentListeners, secretListeners } from './listeners.ts';
 import { metaHandlers } from './meta/handlers.ts';
 import type { routes } from './routes.ts';
 
-/** The dependencies of several functions together. */
+/** Combined dependencies of several functions. */
 type DepsOf<F extends (deps: never) => unknown> = (
   F extends (deps: infer D) => unknown
     ? (deps: D) => void
@@ -59,8 +59,8 @@ type DepsOf<F extends (deps: never) => unknown> = (
   : never;
 
 /*
- * The handlers of each deployed function, under its name: `fn` of their rows, in camel case. Each is an export of its own, so that a
- * function's bundle holds only its handlers.
+ * The handlers of each deployed function under its name: `fn` of their rows in camel case. Each is a separate export,
+ * so that the bundle of a function contains only its own handlers.
  */
 export const meta = (deps: DepsOf<typeof metaHandlers | typeof metricsHandlers>) => ({
   ...metaHandlers(deps),
@@ -137,7 +137,7 @@ export const workspaces = (deps: DepsOf<typeof workspaceHandlers> & Parameters<t
   ...resourceHandlers(deps, [agentUseReader(deps), scheduleUse(deps), serviceUse(deps), documentUse(deps)]),
 });
 
-/** Every handler of the route table, for a host that serves all of it. */
+/** All handlers of the route table, for a host that serves every route. */
 export const allHandlers = (deps: AllDeps): Handlers<typeof routes> => ({
   ...meta(deps),
   ...agents(deps),

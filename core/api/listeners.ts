@@ -9,11 +9,11 @@ import { SERVICE_ALERT, serviceAlertListener } from '#core/services/alerts.ts';
 import { pauseServices } from '#core/services/budget-pause.ts';
 import { restartUsersOf } from '#core/services/secret-changes.ts';
 
-/** Connects what changes in a lower wing with what higher wings do about it. */
+/** Connects events of lower wings with reactions of higher wings. */
 export const agentListeners = (
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'wakeServices'>,
 ): AgentListeners => ({
-  // Loaded when it is needed: few requests publish or delete, and a function starts the faster the less it loads.
+  // Loaded lazily: few requests publish or delete, and smaller functions start faster.
   async currentVersionChanged(agent) {
     const [, servicesUpdated] = await Promise.all([
       import('#core/automation/schedules/changes/follow-versions.ts').then((schedules) =>

@@ -20,11 +20,11 @@ import { addUser, type TestUser } from '#test/helpers/users.ts';
 import { createApp } from './app.ts';
 import { keys, workspaces } from './handlers.ts';
 
-/** Signing in with a real OpenID provider, and what attackers try. */
+/** Sign-in with a real OpenID provider, and attacks on it. */
 const LOCAL = 'http://127.0.0.1:4280';
 const CALLBACK = `${LOCAL}/auth/oidc/callback`;
 const HTML = { accept: 'text/html' };
-/** What a browser adds to a request that the provider's page made. */
+/** Headers that a browser adds to a request from the provider's page. */
 const BACK = { ...HTML, 'sec-fetch-site': 'cross-site' };
 const OWN = { 'sec-fetch-site': 'same-origin', 'x-platform-client': 'dashboard' };
 
@@ -70,7 +70,7 @@ async function setUp(issuer: string, options: Options = {}) {
   return { deps, send, begin, finish, signIn, who, failure };
 }
 
-/** A platform with Ann, who owns a workspace, and a real issuer. */
+/** Creates a platform with Ann, who owns a workspace, and a real issuer. */
 async function withIssuer(
   people: { readonly [subject: string]: Person },
   { options, ...issuer }: { options?: Options } & Parameters<typeof startOpenIdIssuer>[2] = {},
@@ -107,7 +107,7 @@ test.each([
   expect(answer.headers['set-cookie']).toMatch(/^platform_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; /);
   expect(answer.headers['content-security-policy']).toContain("default-src 'none'");
   expect(await who(answer.cookie)).toMatchObject({ user: { id: ann.userId }, workspace: { slug: 'ann' } });
-  // An account that others may have made says who else can open it.
+  // An account that others may have created lists everything else that can open it.
   expect(answer.text).toContain('an API key from before');
   expect(answer.text).toContain('key of ann');
   expect((await send('/workspaces', { cookie: answer.cookie, ...OWN })).status).toBe(200);
@@ -138,7 +138,7 @@ test('somebody who is invited gets an account and joins, once', async () => {
   const { deps, invite, begin, finish, who, send } = await withIssuer({ 2: BOB });
   const { invite: first } = await invite('BOB@example.com');
   expect(first.email).toBe('BOB@example.com');
-  // Two windows at the same time make one account.
+  // Two concurrent windows create one account.
   const windows = await Promise.all([begin(), begin()]);
   const callbacks = await Promise.all(windows.map(({ url }) => signInAt(url, '2')));
   const answers = await Promise.all(callbacks.map((url, at) => finish(url, windows[at]!.cookie)));
@@ -149,7 +149,7 @@ test('somebody who is invited gets an account and joins, once', async () => {
   expect(people[0].user).toMatchObject({ email: 'BOB@example.com', display_name: 'Bob <b>' });
   const { workspaces: seen } = (await send('/workspaces', { cookie: answers[0]!.cookie, ...OWN })).json();
   expect(seen.map(({ slug }: { slug: string }) => slug).sort()).toEqual(['ann', 'bob']);
-  // All that the account can be opened with is the key of its sign-ins, which nobody has seen.
+  // The only key of the account is the internal key of its sign-ins.
   expect((await listKeys(deps, people[0].user.id)).map(({ name }) => name)).toEqual([
     expect.stringMatching(/^sign-in by 127\.0\.0\.1:\d+$/),
   ]);
@@ -209,7 +209,7 @@ test('a stolen code is worth nothing in another browser, and the sign-in is over
     const answer = await finish(callback, cookie);
     expect([answer.status, answer.headers['set-cookie']]).toEqual([401, undefined]);
   }
-  // Whoever has the state cannot use it either; the victim begins again.
+  // The state is useless to an attacker who has it; the victim starts again.
   expect((await finish(callback, victim.cookie)).status).toBe(401);
 });
 

@@ -39,13 +39,13 @@ test('each operation says who may use it, what it changes, and what repeating it
   };
   for (const { operationId, auth } of rows) {
     expect(textOf(operationId), operationId).toMatch(
-      auth === 'key' ? /^Needs an API key with the scope `\w+`/ : /^(Needs|For) /,
+      auth === 'key' ? /^Requires an API key with the scope `\w+`/ : /^(Requires|For) /,
     );
   }
   expect(textOf('createSchedule')).toBe(
-    'Needs an API key with the scope `manage` of an owner of the workspace. The audit log keeps who did it. Each request acts anew.',
+    'Requires an API key with the scope `manage` of an owner of the workspace. Recorded in the audit log. Not idempotent.',
   );
-  expect(textOf('listAgents')).toContain('It changes nothing.');
+  expect(textOf('listAgents')).toContain('Read-only.');
   expect(textOf('callAgent')).toContain('`Idempotency-Key`');
 });
 

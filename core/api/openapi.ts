@@ -9,12 +9,13 @@ import { routes } from './routes.ts';
 
 type JsonObject = Record<string, unknown>;
 
-/** Name -> schema. Recursive schemas refer to themselves by name, so they have an `id`. */
+/** Schemas by name. Recursive schemas refer to themselves by name, so they have an `id`. */
 type Components = Record<string, unknown>;
 
 /**
- * The JSON Schema of a shape, each member with a description; `path` is its place in the document (`describe-members.ts`). References must resolve from the root of the document, so definitions go into `components`.
- * Throws if a recursive shape has no `id`, because its generated name would not be unique.
+ * Returns the JSON Schema of a Zod schema, with a description for each member. `path` is its location in the document
+ * (`describe-members.ts`). References must resolve from the root of the document, so definitions are moved to
+ * `components`. Throws if a recursive schema has no `id`, because its generated name would not be unique.
  */
 function schemaOf(
   schema: z.ZodType,
@@ -46,7 +47,7 @@ interface Body {
 function content({ shape: body, io, path, example }: Body, components: Components): JsonObject {
   const shown = (schema: JsonObject): JsonObject => ({ schema, ...(example !== undefined && { example }) });
   if (!isRaw(body)) return { 'application/json': shown(schemaOf(body, io, components, path)) };
-  // Client generators leave out operations with a body that has no schema.
+  // Client generators skip operations with a body that has no schema.
   const contentOf = (mediaType: string): JsonObject => {
     if (mediaType === 'multipart/form-data') return { schema: { type: 'object' } };
     if (!mediaType.endsWith('json')) return { schema: { type: 'string', format: 'binary' } };
@@ -117,35 +118,35 @@ const errorSchema: JsonObject = {
           enum: ERROR_CODES,
           description: `Retryable: ${ERROR_CODES.filter(isRetryable).join(', ')}.`,
         },
-        message: { type: 'string', description: 'What is wrong, as a sentence for people. Secrets are masked.' },
+        message: { type: 'string', description: 'Error message. Secrets are masked.' },
         is_retryable: { type: 'boolean', description: 'Whether the same request may succeed later.' },
         suggested_wait_time: {
           type: 'integer',
           description: 'Seconds to wait before a retry; the header `Retry-After` has the same value.',
         },
-        hint: { type: 'string', description: 'What to do about it.' },
+        hint: { type: 'string', description: 'Suggested fix.' },
         category: {
           enum: ['code_error', 'setup_error'],
           description:
-            "Of `SANDBOX_ERROR`. `code_error`: the author's program failed. `setup_error`: starting it failed.",
+            "For `SANDBOX_ERROR`. `code_error`: the author's program failed. `setup_error`: the program could not be started.",
         },
         cause: {
           enum: ['max_turns', 'max_cost_usd', 'stuck', 'interrupted'],
           description:
-            'Of `UNPROCESSABLE`: the limit at which a loop ended. Of `INTERNAL_ERROR`: `interrupted` if the sandbox went away.',
+            'For `UNPROCESSABLE`: the limit that ended a loop. For `INTERNAL_ERROR`: `interrupted` if the sandbox was lost.',
         },
         user_message: {
           type: 'string',
-          description: 'Of `SANDBOX_ERROR`: an explanation that clients prefer to `message`.',
+          description: 'For `SANDBOX_ERROR`: an explanation that clients should prefer to `message`.',
         },
-        stderr_tail: { type: 'string', description: 'Of `SANDBOX_ERROR`: the last 500 characters of stderr.' },
+        stderr_tail: { type: 'string', description: 'For `SANDBOX_ERROR`: the last 500 characters of stderr.' },
         details: {
           type: 'object',
-          description: 'What a program left behind.',
+          description: 'Details about the program that failed.',
           required: ['log'],
           properties: {
-            exit_code: { type: 'integer', description: 'Status that the program ended with.' },
-            stderr: { type: 'string', description: 'Its beginning and its end, 4 KB.' },
+            exit_code: { type: 'integer', description: 'Exit status of the program.' },
+            stderr: { type: 'string', description: 'Start and end of stderr, up to 4 KB.' },
             log: { type: 'string', description: "Path of the run's log." },
           },
         },
@@ -165,7 +166,7 @@ const errorSchema: JsonObject = {
   },
 };
 
-/** Without it, the document's own holds: a key. */
+/** Returns the security of an operation. It has no entry if the document's default applies: an API key. */
 function securityOf({ auth }: Route): JsonObject {
   if (auth === 'key') return {};
   if (auth === 'optional') return { security: [{}, { apiKey: [] }] };
@@ -173,7 +174,7 @@ function securityOf({ auth }: Route): JsonObject {
   return { security: auth === 'instance' ? [{ instanceToken: [] }] : [] };
 }
 
-/** The OpenAPI 3.1 document of the route table. `docs/openapi.json` is a copy that a test compares. */
+/** Returns the OpenAPI 3.1 document of the route table. A test compares it with the copy `docs/openapi.json`. */
 export function openApiDocument(): JsonObject {
   const paths: Record<string, JsonObject> = {};
   const components: Components = { Error: errorSchema };
@@ -188,7 +189,7 @@ export function openApiDocument(): JsonObject {
         description: operationText(route),
         tags: [route.fn],
         ...securityOf(route),
-        // What makes pages and clients of the document leaves these out.
+        // Generators of documentation and clients skip these.
         ...(route.auth === 'instance' && { 'x-internal': true }),
         parameters: parameters(route, components),
         ...(body && {

@@ -1,6 +1,6 @@
 /**
- * The path and query of an operation: `/runs/{run}` with `{run: 'a b'}` is `/runs/a%20b`. What is `undefined` in the query is left out.
- * Throws Error for a parameter that no path can express.
+ * Returns the path and query of an operation: `/runs/{run}` with `{run: 'a b'}` becomes `/runs/a%20b`. Undefined
+ * members of the query are skipped. Throws Error for a parameter that cannot be part of a path.
  */
 export function operationPath(
   path: string,
@@ -14,7 +14,7 @@ export function operationPath(
 }
 
 function segment(name: string, value: string): string {
-  // URLs take these for "here" and "above": they would lead to another path.
+  // URLs interpret these as the current or parent folder, which would change the path.
   if (/^\.{0,2}$/.test(value)) throw new Error(`the parameter "${name}" is "${value}", which cannot be part of a path`);
   return encodeURIComponent(value);
 }

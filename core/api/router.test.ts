@@ -21,7 +21,7 @@ const at = (path: string) => {
 test.each([
   ['/agents', 'GET,POST', '/agents', {}],
   ['/agents/1', 'GET', '/agents/{id}', { id: '1' }],
-  // Not the row of /agents/{id}, although that has the method.
+  // Does not match the row of /agents/{id}, although that has the method.
   ['/agents/validate', 'POST', '/agents/validate', {}],
   ['/agents/validate/tree', 'GET', '/agents/{id}/tree', { id: 'validate' }],
   ['/agents/validate/x/deep', 'GET', '/agents/validate/{what}/deep', { what: 'x' }],

@@ -1,16 +1,16 @@
 import type { Route } from '#core/http/route.ts';
 
-/** No name or id is longer, and a longer one might not fit into the key of an item. */
+/** Names and IDs are shorter, and a longer segment might exceed the key size of an item. */
 const MAX_SEGMENT_LENGTH = 256;
 
-/** A path of the route table, with its rows. */
+/** A path of the route table with its rows. */
 export interface Address<Row> {
   readonly rows: ReadonlyMap<string, Row>;
-  /** The values of its `{parameters}`, decoded once. */
+  /** Values of its `{parameters}`, decoded once. */
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** The paths that begin with the same segments. */
+/** Paths that start with the same segments. */
 interface Branch<Row> {
   readonly fixed: Map<string, Branch<Row>>;
   free?: Branch<Row>;
@@ -18,15 +18,15 @@ interface Branch<Row> {
 }
 
 interface Path<Row> {
-  /** Names of its parameters with their positions. */
+  /** Parameter names with their positions. */
   readonly params: readonly (readonly [position: number, name: string])[];
   readonly rows: Map<string, Row>;
 }
 
 /**
- * Finds the rows of a path, whatever the method. Rows of the most specific path count alone: nothing else is at
- * `/agents/validate`, although it looks like `/agents/{id}`. First segments of fixed paths never stand for an org: otherwise a
- * mistyped management path would be answered as the call of an agent.
+ * Finds the rows of a path for any method. Only the most specific path matches: `/agents/validate` is never
+ * `/agents/{id}`. First segments of fixed paths are never an org; otherwise a mistyped management path would be served
+ * as an agent call.
  */
 export class Router<Row extends Pick<Route, 'method' | 'path'>> {
   readonly #root: Branch<Row> = { fixed: new Map() };
@@ -64,7 +64,7 @@ export class Router<Row extends Pick<Route, 'method' | 'path'>> {
     return { rows: found.rows, params };
   }
 
-  /** Fixed segments come first. If they lead nowhere, a free one may, but never the first of the path. */
+  /** Tries fixed segments first, then parameters, except for the first segment of a path. */
   #fit(branch: Branch<Row>, given: readonly string[], at: number): Path<Row> | undefined {
     if (at === given.length) return branch.path;
     const segment = given[at]!;
@@ -78,7 +78,7 @@ export class Router<Row extends Pick<Route, 'method' | 'path'>> {
 
 const isFree = (segment: string): boolean => segment.startsWith('{');
 
-/** What is not valid percent-encoding stays as it is. */
+/** Decodes a segment; invalid percent-encoding is left unchanged. */
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);

@@ -37,7 +37,7 @@ import { serviceRoutes } from '#core/services/routes.ts';
 import { healthRoutes, metricsRoutes } from './health/routes.ts';
 import { metaRoutes } from './meta/routes.ts';
 
-/** THE route table. Fixed paths stand before the four-segment wildcard of agent calls. */
+/** The route table. Fixed paths precede the four-segment wildcard of agent calls. */
 export const routes = [
   ...metaRoutes,
   ...healthRoutes,

@@ -13,7 +13,10 @@ import { addMember, addUser } from '#test/helpers/users.ts';
 import { createApp } from './app.ts';
 import { keys, workspaces } from './handlers.ts';
 
-/** Attacks on sessions, and what a browser may do with one. `Sec-Fetch-*` and `Origin` are what browsers send for such requests. */
+/**
+ * Attacks on sessions, and what a browser may do with one. `Sec-Fetch-*` and `Origin` are the headers that browsers
+ * send for such requests.
+ */
 const LOCAL = 'http://127.0.0.1:4280';
 const ADDRESS = '203.0.113.7';
 
@@ -63,7 +66,7 @@ async function setUp(baseUrl = LOCAL, addressRequestsPerMinute = 1000, dashboard
   return { deps, ann, send, signIn, cookieIn, limited };
 }
 
-/** What a browser adds to requests of the platform's own pages. */
+/** Headers that a browser adds to requests of the platform's own pages. */
 const OWN = { 'sec-fetch-site': 'same-origin', 'x-platform-client': 'dashboard' };
 const HTML = { accept: 'text/html' };
 const NAMED = { json: { name: 'made' } };
@@ -101,7 +104,7 @@ test('over https the cookie is for this host and encrypted connections alone', a
   );
   const [, token] = /=([\w-]{43})/.exec(headers['set-cookie']!)!;
   expect((await send('GET', '/org', { cookie: `__Host-platform_session=${token}`, ...OWN })).status).toBe(200);
-  // Anybody in the domain can set a cookie without the prefix.
+  // Any host in the domain can set a cookie without the prefix.
   expect((await send('GET', '/org', { cookie: `platform_session=${token}`, ...OWN })).status).toBe(401);
 });
 
@@ -163,7 +166,7 @@ test('a session is never one that the browser brought along (fixation)', async (
   const own = cookieIn(await send('POST', '/auth/session', { cookie: planted, json: { api_key: ann.key } }));
   expect(own).not.toBe(planted);
   expect((await send('GET', '/org', { cookie: planted, ...OWN })).status).toBe(401);
-  // A planted one that is good, of somebody else, ends.
+  // A planted valid session of another user ends.
   const theirs = await signIn();
   const next = cookieIn(await send('POST', '/auth/session', { cookie: theirs, json: { api_key: ann.key } }));
   expect((await send('GET', '/org', { cookie: theirs, ...OWN })).status).toBe(401);
@@ -255,7 +258,7 @@ test('guesses count for their address, also beside a good key', async () => {
     const headers = guess % 2 === 0 ? {} : { authorization };
     expect((await send('POST', '/auth/session', { ...headers, json: { code: `guess ${guess}` } })).status).toBe(401);
   }
-  // Then not even a good one is tried.
+  // From then on, even a valid code is rejected.
   const { code } = (await send('POST', '/auth/codes', { authorization, json: {} })).json();
   expect((await send('POST', '/auth/session', { json: { code } })).status).toBe(429);
   expect((await send('POST', '/auth/cli-exchange', { json: { token: code } })).status).toBe(429);
@@ -349,7 +352,7 @@ test('a command line gets a key that a person agreed to, and gives it back', asy
   const authorization = `Bearer ${key}`;
   expect((await send('POST', '/auth/cli-logout', { authorization })).json()).toEqual({ revoked: true });
   expect((await send('GET', '/org', { authorization })).status).toBe(401);
-  // A key that was made in another way stays.
+  // A key that was created in another way stays valid.
   expect((await send('POST', '/auth/cli-logout', { authorization: `Bearer ${ann.key}` })).json()).toEqual({
     revoked: false,
   });
@@ -380,7 +383,7 @@ test('a person agrees by the session of the browser, but no other page does', as
   const agreed = await send('POST', '/auth/cli', { ...own, form });
   const [, token] = /<code class="token"[^>]*>([\w-]{43})</.exec(agreed.text)!;
   const { api_key: key } = (await send('POST', '/auth/cli-exchange', { json: { token } })).json();
-  // The new key may do no more than the one of the session.
+  // The new key has no more permissions than the key of the session.
   const authorization = `Bearer ${key}`;
   expect((await send('POST', '/api-keys', { authorization, ...NAMED })).json().error.message).toContain('scope "run"');
 });

@@ -11,7 +11,7 @@ type DepsOf<Work extends (deps: never, ...rest: never[]) => unknown> = Parameter
 
 export async function finishLostRuns(deps: DepsOf<typeof sweepLostRuns> & DepsOf<typeof sweepHolds>): Promise<void> {
   await sweepLostRuns(deps);
-  // After the runs: a payment is settled by the record of its run.
+  // Runs are swept first, because a payment is settled by the record of its run.
   await sweepHolds(deps);
 }
 
@@ -24,7 +24,7 @@ export const watchBudgets = (deps: DepsOf<typeof watchAllBudgets> & DepsOf<typeo
 
 const DAY_MS = 86_400_000;
 
-/** Deletes blobs past their lifetime, on a host that does not do so by itself. */
+/** Deletes expired blobs on a host that does not expire them itself. */
 export async function deleteExpiredBlobs({
   blobs,
   clock,

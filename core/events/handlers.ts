@@ -14,7 +14,7 @@ const MAX_AGE_MS = 3600_000;
 
 type EventDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'watching'>;
 
-/** What these handlers read of a request. */
+/** Parts of a request that these handlers read. */
 interface Asked {
   readonly caller: Caller;
   readonly headers: { readonly accept?: string | undefined; readonly 'last-event-id'?: string | undefined };
@@ -23,12 +23,12 @@ interface Asked {
   readonly requestUuid: string;
 }
 
-/** `authenticate` throws when a caller with these headers has no access to the workspace. */
+/** `authenticate` throws if a caller with these headers has no access to the workspace. */
 export function eventHandlers(
   deps: EventDeps,
   authenticate: (headers: RequestHeaders, workspaceId: string) => Promise<Caller>,
 ): Handlers<typeof eventRoutes> {
-  /** `start`: what a page without events goes on from. */
+  /** `start`: cursor of a page without events. */
   async function answer(asked: Asked, watched: Watched, start: string) {
     const { caller, headers, request, requestUuid } = asked;
     if (!/\btext\/event-stream\b/.test(headers.accept ?? '')) {
@@ -64,7 +64,7 @@ export function eventHandlers(
       if (after !== undefined && timeOf(after) < now - MAX_AGE_MS) {
         throw new PlatformError(
           'INVALID_INPUT',
-          `query.after: "${after}" is more than an hour ago: list what there is, and watch from now on.`,
+          `query.after: "${after}" is more than an hour ago: list the current state, and watch from now on.`,
         );
       }
       const kinds = query.types.split(',') as EventKind[];
@@ -73,12 +73,12 @@ export function eventHandlers(
   };
 }
 
-/** A browser that connects again sends the first address, with the id of the last event beside it. */
+/** A reconnecting browser sends the original URL, with the ID of the last event in a header. */
 const afterOf = ({ headers, query }: Pick<Asked, 'headers' | 'query'>): string | undefined =>
   headers['last-event-id'] ?? query.after;
 
 const badId = (id: string): PlatformError =>
   new PlatformError(
     'INVALID_INPUT',
-    `header.last-event-id: "${id.slice(0, 64)}" is the id of no event: send one that this address answered.`,
+    `header.last-event-id: "${id.slice(0, 64)}" is not the id of an event of this stream.`,
   );

@@ -1,23 +1,23 @@
 import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
 
-/** What can be watched in a workspace. */
+/** Kinds of events in a workspace. */
 export const EVENT_KINDS = ['run', 'schedule', 'service', 'message', 'task', 'agent'] as const;
 export const WORKSPACE_EVENT_ID = /^\d{13}(\.[\w.-]{1,100})?$/;
 
 const event = z.object({
-  id: z.string().describe('Send it as `after`, or as `Last-Event-ID`, to go on after this event.'),
+  id: z.string().describe('Send it as `after` or `Last-Event-ID` to resume after this event.'),
   type: z.string(),
   created_at: z.iso.datetime(),
   data: z.record(z.string(), z.unknown()),
 });
 
 const headers = z.object({
-  accept: z.string().optional().describe('`text/event-stream` asks for the events as they happen.'),
+  accept: z.string().optional().describe('`text/event-stream` streams the events as they happen.'),
   'last-event-id': z.string().optional().describe('The same as `after`, as browsers send it.'),
 });
 
-/** Streams last for minutes, so these have a function of their own. */
+/** Streams last for minutes, so these routes have their own function. */
 const row = {
   fn: 'events',
   auth: 'key',
@@ -31,7 +31,7 @@ export const eventRoutes = defineRoutes([
     ...row,
     operationId: 'listRunEvents',
     path: '/workspaces/{workspace_id}/runs/{run_id}/events',
-    summary: 'Follow a run, however it was begun: its progress, its steps, its sub-calls and its end',
+    summary: 'Stream or list the events of a run: progress, steps, sub-calls and its end',
     request: {
       headers,
       query: z.object({
@@ -39,14 +39,14 @@ export const eventRoutes = defineRoutes([
           .string()
           .regex(/^\d{1,8}$/, 'must be the id of an event')
           .optional()
-          .describe('The id of the last event that is known. Without it, all of the run.'),
+          .describe('ID of the last event received. Default: all events of the run.'),
       }),
     },
     response: {
       200: z.object({
         events: z.array(event),
-        next: z.string().describe('Send it as `after` to get the next page.'),
-        is_over: z.boolean().describe('Whether the run has ended, so that nothing more comes.'),
+        next: z.string().describe('Value of `after` for the next page.'),
+        is_over: z.boolean().describe('Whether the run has ended, so that no more events follow.'),
       }),
     },
     errors: ['NOT_FOUND', 'CONFLICT', 'RATE_LIMITED'],
@@ -55,7 +55,7 @@ export const eventRoutes = defineRoutes([
     ...row,
     operationId: 'listWorkspaceEvents',
     path: '/workspaces/{workspace_id}/events',
-    summary: 'Follow a workspace: its runs, schedules, services, messages, tasks and agents',
+    summary: 'Stream or list the events of a workspace: runs, schedules, services, messages, tasks and agents',
     request: {
       headers,
       query: z.object({
@@ -66,19 +66,19 @@ export const eventRoutes = defineRoutes([
             `must be of ${EVENT_KINDS.join(', ')}`,
           )
           .default(EVENT_KINDS.join(','))
-          .describe('What to watch, separated by commas.'),
+          .describe('Comma-separated kinds of events to watch.'),
         after: z
           .string()
           .regex(WORKSPACE_EVENT_ID, 'must be the id of an event, or epoch milliseconds')
           .optional()
-          .describe('The id of the last event that is known, or a time, at most an hour ago. Without it, from now on.'),
+          .describe('ID of the last event received, or a time at most an hour ago. Default: from now on.'),
       }),
     },
     response: {
       200: z.object({
         events: z.array(event),
-        next: z.string().describe('Send it as `after` to get the next page.'),
-        is_over: z.boolean().describe('Always false: a workspace has no end.'),
+        next: z.string().describe('Value of `after` for the next page.'),
+        is_over: z.boolean().describe('Always false: the event stream of a workspace never ends.'),
       }),
     },
     errors: ['RATE_LIMITED'],

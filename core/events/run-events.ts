@@ -12,15 +12,15 @@ type RunEventDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config'>;
 type RunEvent = WatchedEvent<'progress' | 'trace' | 'sub_call' | 'end'>;
 
 /**
- * The events of a run after number `after`: what it wrote while it ran, else what its record says, and at last how it
- * ended. Its sub-calls are read from their own records, so they have no number: their id is that of the event before.
+ * The events of a run after number `after`: those written while it ran, or else those in its record, and finally its
+ * end. Sub-calls are read from their own records, so they have no number: they have the ID of the previous event.
  */
 export class RunEvents implements Watched {
   readonly #deps: RunEventDeps;
   readonly #runs: RunStore;
   readonly #runId: string;
   readonly #place: { readonly workspaceId: string; readonly runId: string };
-  /** Statuses that were told. */
+  /** Statuses that were already reported. */
   readonly #subCalls = new Map<string, string>();
   #last: number;
 
@@ -33,7 +33,7 @@ export class RunEvents implements Watched {
   }
 
   async look(): Promise<{ events: RunEvent[]; isOver: boolean }> {
-    // Before its events: a run writes them all before its end.
+    // Read before the events, because a run writes all events before its end.
     const run = await this.#runs.find(this.#runId);
     const isOver = run === undefined || run.status !== 'running';
     const events = await this.#written();
@@ -62,7 +62,7 @@ export class RunEvents implements Watched {
     return events;
   }
 
-  /** Of a run that was too short to write any, or whose events have expired. */
+  /** Returns the events of a run that was too short to write any, or whose events have expired. */
   #recorded(run: Run, body: RunBody | undefined): RunEvent[] {
     const created_at = run.completedAt ?? isoTime(this.#deps.clock.now());
     const steps = (body?.trace ?? []).map((event) => ({
@@ -80,7 +80,7 @@ export class RunEvents implements Watched {
   }
 
   async #changedSubCalls(run: Run): Promise<RunEvent[]> {
-    // Prompts have no sandbox that could call anything.
+    // Prompts have no sandbox that could make sub-calls.
     if (!traitsOf(run.engine).hasSandbox) return [];
     const hasEnded = (id: string) => (this.#subCalls.get(id) ?? 'running') !== 'running';
     const changed: RunEvent[] = [];

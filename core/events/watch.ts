@@ -2,26 +2,26 @@ import { isPlatformError } from '#core/base/errors.ts';
 import { errorEnvelope } from '#core/http/envelope.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** An event as clients see it, in a stream and on a page. */
+/** An event in the form that clients receive, in a stream or on a page. */
 export interface WatchedEvent<Type extends string = string> {
-  /** What a client sends to go on after this event. */
+  /** Cursor to resume after this event. */
   readonly id: string;
   readonly type: Type;
   readonly created_at: string;
   readonly data: { readonly [member: string]: unknown };
 }
 
-/** What happens, as it is found by looking. */
+/** A source of events that is polled. */
 export interface Watched {
-  /** What is new since the last look. `isOver`: there will be nothing more. */
+  /** Returns the events since the last call. `isOver`: no further events follow. */
   look(): Promise<{ readonly events: readonly WatchedEvent[]; readonly isOver: boolean }>;
 }
 
-/** Below the limit of API Gateway for a stream, five minutes, and of the function. */
+/** Below five minutes, the stream limit of API Gateway and of the function. */
 const MAX_STREAM_MS = 270_000;
-/** Shorter than the idle limits of common proxies. */
+/** Shorter than the idle timeouts of common proxies. */
 const HEARTBEAT_MS = 15_000;
-/** How long a revoked key may go on reading. */
+/** Maximum time that a revoked key can continue reading. */
 const CHECK_MS = 5_000;
 const POLL_MS = 1_000;
 
@@ -29,15 +29,15 @@ export type WatchDeps = Pick<Deps, 'clock' | 'log' | 'watching'>;
 
 export interface WatchOptions {
   readonly requestUuid: string;
-  /** Throws when the caller may no longer read what is watched. */
+  /** Throws if the caller has lost its access. */
   readonly check: () => Promise<void>;
   /** Called once, when the stream has ended for any reason. */
   readonly onEnd: () => Promise<void>;
 }
 
 /**
- * A stream of server-sent events (`docs/interface/events.md#streams`). It ends when nothing more can happen, when its time
- * is over, with an event `error` when the caller loses its access, and when its reader leaves.
+ * A stream of server-sent events (`docs/interface/events.md#streams`). It ends when no further events can happen, at
+ * its time limit, with an event `error` when the caller loses access, and when the reader disconnects.
  */
 export class WatchStream implements AsyncIterable<Uint8Array> {
   readonly #deps: WatchDeps;
@@ -55,7 +55,7 @@ export class WatchStream implements AsyncIterable<Uint8Array> {
     const texts = this.#texts();
     return {
       next: () => texts.next(),
-      // A generator that waits cannot be told to return.
+      // A suspended generator cannot be told to return.
       return: () => {
         this.#left.abort(new Error('the reader left'));
         return texts.return(undefined);
@@ -71,7 +71,7 @@ export class WatchStream implements AsyncIterable<Uint8Array> {
     let lastSentAt = clock.now();
     let lastCheckAt = clock.now();
     try {
-      // How soon a browser connects again. It also sends the headers on.
+      // Sets the reconnection time of browsers. It also flushes the headers.
       yield Buffer.from('retry: 1000\n\n');
       while (!signal.aborted) {
         const { events, isOver } = await this.#watched.look();
@@ -88,7 +88,7 @@ export class WatchStream implements AsyncIterable<Uint8Array> {
     } catch (error) {
       if (signal.aborted) return;
       if (!isPlatformError(error)) log.warn('a stream of events ended', { error: String(error) });
-      // The client goes on with another connection, unless it may not.
+      // The client reconnects, unless it has lost access.
       yield Buffer.from(`event: error\ndata: ${JSON.stringify(errorEnvelope(error, requestUuid).body)}\n\n`);
     } finally {
       await onEnd().catch(() => {});
@@ -96,6 +96,6 @@ export class WatchStream implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** JSON text is one line: line ends inside it are escaped. */
+/** JSON text is a single line: line breaks in it are escaped. */
 const record = (event: WatchedEvent): string =>
   `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;

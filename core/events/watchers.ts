@@ -3,17 +3,17 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
 /**
- * Counters table: `WS#<workspace id>#WATCHERS / <end of its lease>#<id>`, an open stream, with expiry. On AWS each one holds a Lambda
- * environment for minutes, which calls of other workspaces need, too.
+ * Counters table: `WS#<workspace id>#WATCHERS / <end of its lease>#<id>` is an open stream, with expiry. On AWS each
+ * stream occupies a Lambda environment for minutes, which other workspaces need, too.
  */
 const MAX_STREAMS = 100;
-/** Longer than a stream lives. */
+/** Longer than the lifetime of a stream. */
 const LEASE_SECONDS = 300;
 
 /**
- * Takes a place for a stream. Several at the same moment may pass the limit by a few. Throws RATE_LIMITED.
+ * Takes a lease for a stream. Concurrent calls may exceed the limit by a few. Throws RATE_LIMITED.
  *
- * @returns what gives the place back
+ * @returns a function that releases the lease
  */
 export async function takePlace(
   { counters, clock, ids }: Pick<Deps, 'counters' | 'clock' | 'ids'>,
@@ -21,12 +21,12 @@ export async function takePlace(
 ): Promise<() => Promise<void>> {
   const pk = `WS#${workspaceId}#WATCHERS`;
   const now = clock.now();
-  // A process that died gave no place back, and tables remove what has expired hours later.
+  // Processes that died do not release their leases, and tables remove expired items hours later.
   const { items } = await counters.query({ pk, sk: { greaterThan: isoTime(now) }, limit: MAX_STREAMS });
   if (items.length >= MAX_STREAMS) {
     throw new PlatformError(
       'RATE_LIMITED',
-      `The workspace has ${MAX_STREAMS} open streams of events already: close some, or ask for pages without "Accept: text/event-stream".`,
+      `The workspace already has ${MAX_STREAMS} open event streams: close some, or poll without "Accept: text/event-stream".`,
       { suggested_wait_time: 10 },
     );
   }

@@ -15,37 +15,37 @@ export type EventKind = (typeof EVENT_KINDS)[number];
 type WorkspaceEventDeps = Pick<Deps, 'main' | 'runs' | 'blobs' | 'clock' | 'ids' | 'config'>;
 
 /**
- * A record may be written, and stand in an index, some time after the moment that it names: a run has the time at which its
- * call arrived.
+ * A record may be written, and appear in an index, some time after the moment it names: a run has the arrival time of
+ * its call.
  */
 const OVERLAP_MS = 10_000;
-/** Of one kind in one look. */
+/** Maximum number of events of one kind per poll. */
 const MAX_FOUND = 1000;
 const MAX_RUNS = 2000;
 
-/** The time in an event's id, in epoch milliseconds. */
+/** Returns the time in an event ID, in epoch milliseconds. */
 export const timeOf = (id: string): number => Number(id.split('.')[0]);
 
 /**
- * What happens in a workspace. Nothing is written for it: the times in records that are written anyway tell when runs began
- * and ended, versions were published, messages sent. So each look reads what is new in their indexes, a little further back
- * than the look before, and tells what it has not told yet.
+ * Events of a workspace. They need no writes of their own: existing records have the times when runs started and ended,
+ * versions were published and messages sent. Each poll reads new records from their indexes, with some overlap with the
+ * previous poll, and returns those not yet reported.
  */
 export class WorkspaceEvents implements Watched {
   readonly #deps: WorkspaceEventDeps;
   readonly #workspaceId: string;
   readonly #kinds: ReadonlySet<EventKind>;
-  /** Epoch milliseconds: nothing before it is told. */
+  /** Epoch milliseconds: earlier events are not reported. */
   readonly #begin: number;
   #since: number;
-  /** Ids that were told, or need not be, with their times. */
+  /** IDs that were reported or need no report, with their times. */
   readonly #told = new Map<string, number>();
-  /** Runs whose end is still to come; `undefined` before the first look. */
+  /** Runs that have not ended; `undefined` before the first poll. */
   #open: Set<string> | undefined;
 
   /**
-   * `after`: the last event that is known, or a time (epoch milliseconds) as text. What happened shortly before it is told
-   * again: its record may have come late. Without `after`, only what happens from now on.
+   * `after`: the last received event, or a time (epoch milliseconds) as text. Events shortly before it are reported
+   * again, because records may be late. Without `after`, only new events are reported.
    */
   constructor(
     deps: WorkspaceEventDeps,
@@ -115,7 +115,7 @@ export class WorkspaceEvents implements Watched {
       started_at: run.startedAt,
     };
     const started = event('run.started', run.startedAt, run.id, data);
-    // The record of a lost run has no end before the sweep has written one.
+    // The record of a lost run has no end until the sweep writes one.
     if (run.completedAt === null) {
       this.#open!.add(run.id);
       return [started];
@@ -143,7 +143,7 @@ export class WorkspaceEvents implements Watched {
     );
   };
 
-  /** Of schedules and services. */
+  /** Returns the timeline events of schedules and services. */
   readonly #timelines = async (from: number): Promise<WatchedEvent[]> => {
     const { items } = await this.#deps.main.query({ ...timelineSince(this.#workspaceId, from), limit: MAX_FOUND });
     return items.flatMap(({ pk, gsi1sk, id, event_type, message }) => {
@@ -155,7 +155,7 @@ export class WorkspaceEvents implements Watched {
   };
 }
 
-/** `at` in ISO 8601; `key` makes the id of this kind unique. */
+/** `at` in ISO 8601; `key` makes the ID unique within its kind. */
 const event = (type: string, at: string, key: string, data: WatchedEvent['data']): WatchedEvent => ({
   id: `${Date.parse(at)}.${type}.${key}`,
   type,

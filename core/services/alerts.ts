@@ -11,10 +11,13 @@ import type { NewServiceEvent, Service } from './service.ts';
 import { restartsOf } from './state.ts';
 import { ServiceStore } from './store.ts';
 
-/** {@link Delivery.kind} of alerts about services; their subject is the service. */
+/** {@link Delivery.kind} of service alerts. The subject is the service. */
 export const SERVICE_ALERT = 'service';
 
-/** The alert of a crash loop (`docs/interface/services.md#alerts`); `undefined` if the service has no address for alerts. */
+/**
+ * Returns the alert for a crash loop (`docs/interface/services.md#alerts`); `undefined` if the service has no alert
+ * URL.
+ */
 export function newServiceAlert(
   deps: Pick<Deps, 'ids'>,
   service: Service,
@@ -36,11 +39,11 @@ export function newServiceAlert(
   return newDelivery(deps, { kind: SERVICE_ALERT, workspaceId, subjectId: id, url, body: JSON.stringify(body) });
 }
 
-/** The write that makes an alert due, if there is one. */
+/** Returns the write that makes an alert due, if there is one. */
 export const alertOperations = (deps: Pick<Deps, 'clock'>, alert: Delivery | undefined): TransactOperation[] =>
   alert === undefined ? [] : [deliveryOperation(deps, alert)];
 
-/** Records in the service's timeline how each of its alerts ended. */
+/** Records the outcome of each alert in the timeline of its service. */
 export const serviceAlertListener = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListener => ({
   async deliveryEnded({ workspaceId, subjectId }, outcome, end) {
     const written = await new ServiceStore(deps, workspaceId).change(subjectId, (service) => ({

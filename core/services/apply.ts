@@ -12,20 +12,25 @@ import { type ServiceStore, storeOfService } from './store.ts';
 
 export type ApplyDeps = Pick<AllDeps, 'main' | 'clock' | 'ids' | 'config' | 'log' | 'serviceHost'>;
 
-/** Lease of an order, longer than a host takes to accept one. After it, the process that gave the order is taken for dead. */
+/**
+ * Lease of an order, longer than a host takes to accept one. After it expires, the process that gave the order counts
+ * as dead.
+ */
 const ORDER_LOST_MS = 60_000;
 const TOKEN_BYTES = 32;
-/** Maximum number of tokens kept. An order whose answer was lost may have started instances, so its token stays good. */
+/**
+ * Maximum number of stored tokens. An order whose answer was lost may have started instances, so its token stays valid.
+ */
 const MAX_TOKENS = 20;
 const CONCURRENCY = 10;
 
-/** {@link applyService} for several services. Never throws. */
+/** Calls {@link applyService} for several services. Never throws. */
 export async function applyServices(deps: ApplyDeps, ids: readonly string[]): Promise<void> {
   for (const batch of batchesOf(ids, CONCURRENCY)) {
     await Promise.all(
       batch.map((id) =>
         applyService(deps, id).catch((error: unknown) => {
-          // The sweep tries it again.
+          // The sweep retries it.
           deps.log.error('order for a service not given', { service_id: id, error: String(error) });
         }),
       ),
@@ -34,9 +39,9 @@ export async function applyServices(deps: ApplyDeps, ids: readonly string[]): Pr
 }
 
 /**
- * Tells the host how a service is to be, until record and host agree. Safe to repeat, and at the same time by several
- * processes: one gives orders, the others leave it to that one. A final refusal is recorded as the failure of the revision;
- * throws what else the host threw.
+ * Sends the desired state of a service to the host until record and host agree. Idempotent and safe to call
+ * concurrently: one process gives orders, the others skip. Records a permanent rejection as the failure of the
+ * revision; throws the host's other errors.
  */
 export async function applyService(deps: ApplyDeps, id: string): Promise<void> {
   const host = deps.serviceHost;
@@ -63,7 +68,7 @@ export async function applyService(deps: ApplyDeps, id: string): Promise<void> {
   }
 }
 
-/** Takes the right to give the next order, and makes its token. */
+/** Claims the lease for the next order, and creates its token. */
 async function claim(
   { clock, ids }: ApplyDeps,
   store: ServiceStore,
@@ -80,7 +85,9 @@ async function claim(
   return service && { service, token, by };
 }
 
-/** A token is good until the last instance of its revision is gone; none is good for a service that is not to run. */
+/**
+ * A token is valid until the last instance of its revision is gone. A service that should not run has no valid token.
+ */
 function tokensFor(service: Service, token: string): BootToken[] {
   if (service.desired !== 'running') return [];
   const alive = new Set(instancesOf(service).flatMap(({ phase, revision }) => (phase === 'gone' ? [] : [revision])));
@@ -98,7 +105,7 @@ interface Outcome {
   readonly order: ServiceOrder;
   readonly desired: Service['desired'];
   readonly by: string;
-  /** Why the host will never follow it. */
+  /** Reason why the host permanently rejects it. */
   readonly refusal: string | undefined;
   readonly address: string | undefined;
 }
@@ -131,7 +138,7 @@ async function settle(
   });
 }
 
-/** The one call that brings the host from what it was told to what is wanted. */
+/** Makes the one call that takes the host from the applied to the desired state. */
 async function giveOrder(host: ServiceHost, { desired, applied }: Service, order: ServiceOrder): Promise<void> {
   if (desired === 'deleted') return host.remove(order);
   if (desired === 'stopped') return host.pause(order);
@@ -140,7 +147,7 @@ async function giveOrder(host: ServiceHost, { desired, applied }: Service, order
   return applied.shape === shapeOf(order) && applied.revision > 0 ? host.restart(order) : host.update(order);
 }
 
-/** Everything in an order but revision and token. */
+/** Hashes everything in the order except revision and token. */
 const shapeOf = (order: ServiceOrder): string => hash('sha256', JSON.stringify({ ...order, revision: 0, token: '' }));
 
 export const refOf = ({ id, workspaceId, label }: Service): ServiceRef => ({ id, workspaceId, label });

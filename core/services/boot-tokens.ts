@@ -9,35 +9,35 @@ import { storeOfService } from './store.ts';
 
 type TokenDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
-/** A service, and the revision for which a token or a key is good. */
+/** A service, and the revision for which a token or key is valid. */
 interface Opened {
   readonly service: Service;
   readonly revision: number;
 }
 
 /**
- * The key with which the app of a service calls the platform. It follows from the token of its revision, so that every
- * instance of that has the same one, and is stored nowhere.
+ * Derives the key with which the app of a service calls the platform from the token of its revision. All instances of
+ * the revision share it, and it is never stored.
  */
 export const serviceKeyOf = (serviceId: string, token: string): string =>
   newServiceKey(serviceId, hash('sha256', `service key\n${token}`, 'buffer'));
 
-/** What the record keeps of a token. */
+/** Returns the stored form of a token. */
 export const bootToken = (serviceId: string, revision: number, token: string): BootToken => ({
   revision,
   hash: hashKey(token),
   keyHash: hashKey(serviceKeyOf(serviceId, token)),
 });
 
-/** The service and the revision that a token opens. Throws UNAUTHORIZED. */
+/** Returns the service and revision of a token. Throws UNAUTHORIZED. */
 export async function authenticateInstance(deps: TokenDeps, serviceId: string, token: string): Promise<Opened> {
   const tokenHash = hashKey(token);
   const opened = await openedBy(deps, serviceId, ({ hash: own }) => own === tokenHash);
-  if (opened === undefined) throw new PlatformError('UNAUTHORIZED', 'This token opens no service that is to run.');
+  if (opened === undefined) throw new PlatformError('UNAUTHORIZED', 'This token is not valid for a running service.');
   return opened;
 }
 
-/** The service whose app has this key; `undefined` for any other text, and for a key that is no longer good. */
+/** Returns the service whose app has this key; `undefined` for any other text, and for an expired key. */
 export async function findByServiceKey(deps: TokenDeps, key: string): Promise<Service | undefined> {
   const serviceId = readServiceKey(key);
   if (serviceId === undefined) return undefined;
@@ -57,7 +57,7 @@ async function openedBy(
     : { service, revision };
 }
 
-/** Until the last instance of the revision is gone, and only while the service is to run. */
+/** Returns whether the revision may still have instances, and the service should run. */
 const isGood = (service: Service, revision: number): boolean =>
   service.desired === 'running' &&
   (revision === service.revision ||

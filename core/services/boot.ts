@@ -19,15 +19,15 @@ import { requiredNames, type Service } from './service.ts';
 type SecretDeps = Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>;
 export type BootDeps = Pick<Deps, 'main' | 'blobs' | 'vault' | 'clock' | 'ids' | 'config' | 'gatewayUrl'>;
 
-/** Where the agent names none: the first of these files in the bundle (`docs/interface/service-instances.md#entrypoint`). */
+/** Default entry points: the first of these files in the bundle (`docs/interface/service-instances.md#entrypoint`). */
 const ENTRYPOINTS = [
   ...['main.py', 'app.py', 'bot.py', 'server.py', 'index.py'],
   ...['index.js', 'main.js', 'app.js', 'bot.js', 'server.js'],
 ];
 
 /**
- * What an instance needs to start, for the token of its revision. Throws UNAUTHORIZED for any other token, and for that of
- * a revision that has no instance any more; NOT_FOUND if the agent's version was deleted, FORBIDDEN, MISSING_SECRETS.
+ * Returns what an instance needs to start, for the token of its revision. Throws UNAUTHORIZED for other tokens and for
+ * revisions without instances; NOT_FOUND if the agent version was deleted; FORBIDDEN, MISSING_SECRETS.
  */
 export async function bootDocument(deps: BootDeps, serviceId: string, token: string): Promise<BootDocument> {
   const { service, revision } = await authenticateInstance(deps, serviceId, token);
@@ -69,24 +69,24 @@ export function appOf({ command, args }: Service, { definition, bundle }: AgentV
   }
   const own = definition.run_command ?? definition.runtime?.command;
   if (own != null) return { kind: 'shell', line: own };
-  // A name that the author gave comes before the list, one that the upload found after it.
+  // An entry point set by the author precedes the list; one detected during the upload follows it.
   const { entrypoint } = definition;
   const found = bundle?.entrypoint ?? null;
   const files = [entrypoint, ...ENTRYPOINTS, found].filter((file) => file !== null);
   return { kind: 'shell', line: firstOf([...new Set(files)]) };
 }
 
-/** A shell line that runs the first of the files that exists, in the place of the shell itself. */
+/** Returns a shell line that replaces the shell with the first of the files that exists. */
 function firstOf(files: readonly string[]): string {
   const attempts = files.map((file) => {
     const path = shellQuote(`./${file}`);
     return `[ -f ${path} ] && exec ${file.endsWith('.py') ? 'python' : 'node'} ${path}`;
   });
-  const problem = `The bundle has nothing to run: name a command, or add one of ${ENTRYPOINTS.join(', ')} at its root.`;
+  const problem = `The bundle has no entry point: set a command, or add one of ${ENTRYPOINTS.join(', ')} to its root.`;
   return [...attempts, `echo ${shellQuote(problem)} >&2`, 'exit 127'].join('; ');
 }
 
-/** Values of the secrets that were added to those of the agent. Throws MISSING_SECRETS. */
+/** Returns the values of the additional secrets. Throws MISSING_SECRETS. */
 export const extraSecretsOf = (
   deps: SecretDeps,
   service: Service,
@@ -94,7 +94,10 @@ export const extraSecretsOf = (
 ): Promise<Record<string, string>> =>
   secretValues(deps, service.workspaceId, agent, { required: service.extraSecrets });
 
-/** Throws MISSING_SECRETS if one that is required does not exist, or is not granted to a foreign agent. */
+/**
+ * Returns the values of secrets. Throws MISSING_SECRETS if a required one does not exist, or is not granted to a
+ * foreign agent.
+ */
 async function secretValues(
   deps: SecretDeps,
   workspaceId: string,

@@ -3,8 +3,8 @@ import { paused } from './state.ts';
 import { ServiceStore } from './store.ts';
 
 /**
- * Pauses the running services of an agent (`org/agent`), or all of a workspace, because a budget is used up. They stay paused
- * until an owner starts them. Safe to repeat.
+ * Pauses the running services of an agent (`org/agent`), or of the whole workspace, because a budget is exhausted. They
+ * stay paused until an owner starts them. Idempotent.
  */
 export async function pauseServices(
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'wakeServices'>,

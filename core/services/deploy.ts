@@ -30,8 +30,8 @@ export type CommandDeps = AgentDeps & ApplyDeps & Pick<AllDeps, 'wakeServices'>;
 /**
  * Creates a service and orders its first instances.
  *
- * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS, FORBIDDEN if the plan allows no further service,
- * UNPROCESSABLE if the host keeps no services, or not this one.
+ * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS, FORBIDDEN if the plan's limit of services is
+ * reached, UNPROCESSABLE if the host does not support services, or rejects this one.
  */
 export async function deployService(deps: CommandDeps, caller: Caller, body: NewServiceBody): Promise<Service> {
   const { workspace } = caller;
@@ -72,13 +72,13 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
   checkHost(deps);
   const store = new ServiceStore(deps, workspace.id);
   await create(deps, caller, store, service);
-  // A version that was published meanwhile found no service to move.
+  // A version published in the meantime would not have found this service to update.
   const isBehind = followsVersions(service) && (await currentVersionId(deps, agent)) !== currentId;
   if (isBehind) await moveServicesToCurrentVersion(deps, agent);
   await applyNow(deps, service.id);
   const deployed = (await store.find(service.id)) ?? service;
   if (stateOf(deployed) !== 'failed') return deployed;
-  // Nothing of it ever ran: it does not stay.
+  // The service never ran, so it is deleted again.
   await store.change(service.id, (current) => ({ service: deleted(current) }));
   await applyNow(deps, service.id);
   throw new PlatformError('UNPROCESSABLE', deployed.refusal!.message);
@@ -95,7 +95,7 @@ async function create(deps: CommandDeps, caller: Caller, store: ServiceStore, se
     if (result === 'full') {
       throw new PlatformError(
         'FORBIDDEN',
-        `The workspace "${slug}" may have ${limit} services with its plan "${plan}": delete one, or ask for another plan.`,
+        `The plan "${plan}" of the workspace "${slug}" allows ${limit} services: delete one, or upgrade the plan.`,
       );
     }
     if (tries === LABEL_TRIES) throw new Error(`no label is free for a service named ${service.name}`);
@@ -103,7 +103,7 @@ async function create(deps: CommandDeps, caller: Caller, store: ServiceStore, se
   }
 }
 
-/** A part of a host name that nothing else has: `my-bot-1a2b3c`. */
+/** Returns a unique part of a host name: `my-bot-1a2b3c`. */
 function newLabel({ ids }: Pick<CommandDeps, 'ids'>, name: string): string {
   const slug = name
     .toLowerCase()
@@ -113,7 +113,7 @@ function newLabel({ ids }: Pick<CommandDeps, 'ids'>, name: string): string {
   return `${slug || 'service'}-${randomHex(ids, LABEL_SUFFIX_BYTES)}`;
 }
 
-/** Tells the host at once, or has the process tell it that may; if that fails for a moment, the sweep does. */
+/** Updates the host immediately, or wakes the process that is allowed to. If that fails, the sweep does it. */
 export async function applyNow(deps: CommandDeps, id: string): Promise<void> {
   const told = deps.serviceHost === undefined ? deps.wakeServices?.([id]) : applyService(deps, id);
   await told?.catch((error: unknown) => {

@@ -2,9 +2,9 @@ import { PlatformError } from '#core/base/errors.ts';
 import { EGRESS_PORT } from '#core/ports/sandbox.ts';
 import { GATEWAY_PORT } from '#core/ports/service-host.ts';
 
-/** Where the app listens unless its environment says otherwise. */
+/** Port that the app listens on by default. */
 const DEFAULT_APP_PORT = 3000;
-/** With which a service selects the port of its app. */
+/** Variable with which a service sets the port of its app. */
 export const PORT_VARIABLE = 'PLATFORM_HTTP_PORT';
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
@@ -12,21 +12,21 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const SENSITIVE = /secret|token|password|api_key|credential|private_key/i;
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 const MAX_VARIABLES = 200;
-/** Name of the secret that callers of a loop's service must send. The loop itself does not get it. */
+/** Name of the secret that callers of a loop service must send. The loop itself does not receive it. */
 export const ACCESS_KEY = 'SERVICE_ACCESS_KEY';
-/** Limit of names and values together. It keeps the record of a service far below the largest item of a table. */
+/** Limit for all names and values in total. It keeps the record of a service far below the maximum item size. */
 const MAX_BYTES = 64 * 1024;
 
 type Environment = Readonly<Record<string, string>>;
 
-/** Whether the platform sets the variable itself. */
+/** Returns whether the platform sets the variable itself. */
 const isReserved = (name: string): boolean => name === 'PORT' || (/^PLATFORM_/i.test(name) && name !== PORT_VARIABLE);
 
 /**
- * Throws INVALID_INPUT for plain variables that a service may not have.
+ * Throws INVALID_INPUT for plain variables that are not allowed in a service.
  *
- * @param requiredSecrets names of the secrets that the agent requires: their values take the place of plain variables, so one
- * of the same name would be lost without a word
+ * @param requiredSecrets names of the secrets that the agent requires: a secret overrides a plain variable of the same
+ * name, which would be lost silently
  */
 export function checkEnvironment(env: Environment, requiredSecrets: readonly string[]): void {
   const names = Object.keys(env);
@@ -37,15 +37,15 @@ export function checkEnvironment(env: Environment, requiredSecrets: readonly str
     }
     if (SENSITIVE.test(name)) {
       throw refuse(
-        `${shown} looks like a secret, and plain variables are shown to all members`,
-        'Store it with PUT /workspaces/{id}/secrets, and name it in secret_names.',
+        `${shown} looks like a secret, but plain variables are visible to all members`,
+        'Store it with PUT /workspaces/{id}/secrets, and list it in secret_names.',
       );
     }
     if (isReserved(name)) {
       throw refuse(`${shown} is set by the platform`, `To choose the port of the app, set ${PORT_VARIABLE}.`);
     }
     if (requiredSecrets.includes(name)) {
-      throw refuse(`${shown} is a secret of the agent, whose value the app gets`, 'Leave it out of env.');
+      throw refuse(`${shown} is a secret of the agent, which the app already receives`, 'Leave it out of env.');
     }
     if (env[name]!.includes('\0')) throw refuse(`the value of ${shown} must not have a NUL character`);
   }
@@ -63,13 +63,15 @@ function checkPort(given: string | undefined): void {
   if (port === GATEWAY_PORT) {
     throw refuse(`${PORT_VARIABLE} must not be ${GATEWAY_PORT}, which is the platform's own gateway`);
   }
-  // Requests for the app would reach the proxy instead.
+  // Requests to the app would reach the egress proxy instead.
   if (port === EGRESS_PORT) {
     throw refuse(`${PORT_VARIABLE} must not be ${EGRESS_PORT}, where apps find the proxy that leads out`);
   }
 }
 
-/** Throws INVALID_INPUT for names that a service may not have as secrets. Returns them, each once. */
+/**
+ * Returns the names without duplicates. Throws INVALID_INPUT for names that are not allowed as secrets of a service.
+ */
 export function checkSecretNames(names: readonly string[], env: Environment): string[] {
   for (const name of names) {
     const shown = JSON.stringify(name.slice(0, 128));
@@ -83,25 +85,22 @@ export function checkSecretNames(names: readonly string[], env: Environment): st
       throw new PlatformError('INVALID_INPUT', `secret_names: ${shown} is set by the platform; leave it out.`);
     }
     if (name in env) {
-      throw new PlatformError(
-        'INVALID_INPUT',
-        `secret_names: ${shown} is in env as well; leave it out of one of them.`,
-      );
+      throw new PlatformError('INVALID_INPUT', `secret_names: ${shown} is in env, too; remove it from one of them.`);
     }
   }
   return [...new Set(names)];
 }
 
-/** The port that the app listens on. */
+/** Returns the port that the app listens on. */
 export const appPort = (env: Environment): number => Number(env[PORT_VARIABLE] ?? DEFAULT_APP_PORT);
 
-/** What the platform tells every service about itself. */
+/** Returns the variables that identify the service to its own app. */
 export const ownVariables = ({ id, name }: { readonly id: string; readonly name: string }): Environment => ({
   PLATFORM_SERVICE_ID: id,
   PLATFORM_SERVICE_NAME: name,
 });
 
-/** The plain variables of a service's app, with those that the platform sets. */
+/** Returns the plain variables of a service's app, including those of the platform. */
 export function appEnvironment(env: Environment, own: Environment): Environment {
   const port = String(appPort(env));
   return { ...env, ...own, PORT: port, [PORT_VARIABLE]: port, PLATFORM_HEALTH_PORT: String(GATEWAY_PORT) };

@@ -12,11 +12,11 @@ import { type ServiceChange, ServiceStore } from './store.ts';
 
 type FollowDeps = AgentDeps & Pick<Deps, 'config' | 'log' | 'wakeServices'>;
 
-/** Whether a service moves to new versions of its agent: only to those of its own workspace. */
+/** Returns whether a service follows new versions of its agent: only in its own workspace. */
 export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId }: Service): boolean =>
   autoUpdate && agentWorkspaceId === workspaceId;
 
-/** Id of the version that services of this agent follow. */
+/** Returns the ID of the version that services of this agent follow. */
 export async function currentVersionId(
   deps: AgentDeps,
   { workspaceId, name }: Pick<AgentVersion, 'workspaceId' | 'name'>,
@@ -24,7 +24,7 @@ export async function currentVersionId(
   return (await new AgentStore(deps, workspaceId).findVersion(name, 'latest'))?.id;
 }
 
-/** The change that moves a service to another version; `undefined` if it runs it already. */
+/** Returns the change that moves a service to another version; `undefined` if it already runs that version. */
 export function versionChange(service: Service, agent: AgentVersion, now: number): ServiceChange | undefined {
   if (service.agentId === agent.id || service.desired === 'deleted') return undefined;
   const message = `Agent updated from ${service.agentVersion} to ${versionName(agent.version)}.`;
@@ -33,11 +33,11 @@ export function versionChange(service: Service, agent: AgentVersion, now: number
 }
 
 /**
- * Moves the services that follow an agent, in its own workspace, to its current version, after that version could run. A
- * version that cannot be hosted, or whose secrets are missing, is skipped, and the timeline says why. Repeats if another
- * version became current meanwhile. Never throws: the request has succeeded.
+ * Moves the services that follow an agent in its own workspace to its current version, once that version is runnable.
+ * Services that cannot host it, or lack its secrets, are skipped, with the reason in the timeline. Repeats if another
+ * version became current in the meantime. Never throws: the request has already succeeded.
  *
- * @returns how many services moved
+ * @returns the number of moved services
  */
 export async function moveServicesToCurrentVersion(
   deps: FollowDeps,
@@ -81,7 +81,7 @@ async function moveTo(deps: FollowDeps, workspaceId: string, id: string, agent: 
   return after !== undefined;
 }
 
-/** Why a service cannot move to a version. */
+/** Returns the reason why a service cannot move to a version. */
 async function problemOf(deps: FollowDeps, service: Service, agent: AgentVersion): Promise<string | undefined> {
   const { workspaceId } = service;
   const problem = hostingProblem(agent, workspaceId);

@@ -5,15 +5,15 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import { ACCESS_KEY, PORT_VARIABLE } from './environment.ts';
 import type { Service } from './service.ts';
 
-/** Variables of the platform that say nothing to interpreters, shells and libraries. */
+/** Variables of the platform that interpreters, shells and libraries ignore. */
 const PLATFORM_NAMES: readonly string[] = [PORT_VARIABLE, ACCESS_KEY];
 
 type Settings = Pick<Service, 'workspaceId' | 'command' | 'env' | 'extraSecrets'>;
 
 /**
- * Throws FORBIDDEN where a service could show the source of an agent of another workspace, which keeps it to itself
- * (`allow_local_download`, `docs/interface/manifest.md`): by a command of its own, or by a variable that its author does not
- * expect. Nobody knows all variables with which some library opens a file and prints a line of it.
+ * Throws FORBIDDEN if a custom command or environment variable could expose the source of another workspace's
+ * closed-source agent (`allow_local_download`, `docs/interface/manifest.md`). An allow list is needed: too many
+ * libraries have variables that open a file and print parts of it.
  */
 export function checkKeepsSource({ workspaceId, command, env, extraSecrets }: Settings, agent: AgentVersion): void {
   if (agent.workspaceId === workspaceId || agent.definition.allow_local_download) return;
@@ -31,7 +31,7 @@ export function checkKeepsSource({ workspaceId, command, env, extraSecrets }: Se
   }
 }
 
-/** Throws FORBIDDEN if the agent is no longer public, or its source is to be kept from the service. */
+/** Throws FORBIDDEN if the agent is no longer public, or the service could expose its source. */
 export function checkMayRun(service: Settings, agent: AgentVersion): void {
   if (agent.workspaceId !== service.workspaceId && !agent.definition.is_public) {
     throw refuse(`The agent ${refOf(agent)} of this service is no longer public.`);

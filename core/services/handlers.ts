@@ -59,7 +59,7 @@ export const serviceHandlers = (deps: CommandDeps & Pick<AllDeps, 'serviceLogs'>
       ...(severity !== undefined && { severity }),
     });
     if (lines === undefined) {
-      throw new PlatformError('NOT_FOUND', 'This platform keeps no services, so there is no log.');
+      throw new PlatformError('NOT_FOUND', 'This platform does not support services, so there are no logs.');
     }
     return { status: 200, body: { logs: lines.map(lineView) } };
   },

@@ -18,8 +18,8 @@ export type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
 /**
  * Finds the agent version of a new service by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name`; an
- * `agent_version` beside them selects another version of the same agent. Throws NOT_FOUND for an agent that there is not,
- * INVALID_INPUT for a version that it does not have.
+ * additional `agent_version` selects another version of the same agent. Throws NOT_FOUND for an unknown agent,
+ * INVALID_INPUT for an unknown version.
  */
 export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: NewServiceBody): Promise<AgentVersion> {
   if (body.agent_id) {
@@ -48,7 +48,7 @@ export async function resolveHostedAgent(deps: AgentDeps, caller: Caller, body: 
   return findVersion(deps, caller, newest, parts.version ?? body.agent_version ?? 'latest');
 }
 
-/** All members of a workspace share its services, so an agent that only one member may see is refused. */
+/** All members of a workspace share its services, so agents visible to only one member are rejected. */
 const mayHost = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
   (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
 
@@ -62,16 +62,16 @@ async function findVersion(
   const store = new AgentStore(deps, agent.workspaceId);
   const found =
     (number === undefined ? undefined : await store.findVersion(agent.name, number)) ??
-    // If no version can run, the newest: the error says what it lacks.
+    // If no version is runnable, use the latest: its error says what is missing.
     (number === 'latest' ? (await store.listVersions(agent.name)).at(-1) : undefined);
   if (found !== undefined && (await mayHost(deps, caller, found))) return found;
   throw new PlatformError(
     'INVALID_INPUT',
-    `agent_version: there is no version ${version.slice(0, 20)} of ${fullNameOf(agent)}.`,
+    `agent_version: ${fullNameOf(agent)} has no version ${version.slice(0, 20)}.`,
   );
 }
 
-/** Why a version cannot be hosted as a service of a workspace, as a sentence; `undefined` if it can. */
+/** Returns why a version cannot be hosted as a service of a workspace, as a sentence; `undefined` if it can. */
 export function hostingProblem(agent: AgentVersion, workspaceId: string): string | undefined {
   const { definition, bundle, install, runnable } = agent;
   const name = refOf(agent);
@@ -86,7 +86,8 @@ export function hostingProblem(agent: AgentVersion, workspaceId: string): string
     return `${name} has no published code bundle: upload one with POST /agents/${agent.id}/upload.`;
   }
   if (install?.status === 'failed') return `The dependencies of ${name} could not be installed: ${install.error}`;
-  if (!runnable) return `The dependencies of ${name} are still being installed: deploy it once they are.`;
+  if (!runnable)
+    return `The dependencies of ${name} are still being installed. Try again when the installation is finished.`;
   return undefined;
 }
 
@@ -96,7 +97,7 @@ export function checkHostable(agent: AgentVersion, workspaceId: string): void {
   if (problem !== undefined) throw new PlatformError('INVALID_INPUT', `agent_id: ${problem}`);
 }
 
-/** What a service takes over from the version that it runs. */
+/** Returns the members that a service copies from its version. */
 export const agentMembers = (
   agent: AgentVersion,
   extraSecrets: readonly string[],
@@ -122,12 +123,12 @@ export const agentMembers = (
     agentFirstVersion: agent.firstVersion,
     requiredSecrets: required,
     optionalSecrets: declaredNames(agent).filter((name) => !required.includes(name)),
-    // Clients send back the whole merge.
+    // Clients send back the merged list.
     extraSecrets: extraSecrets.filter((name) => !required.includes(name)),
   };
 };
 
-/** Throws MISSING_SECRETS if a secret that the service requires does not exist, or was not granted to a foreign agent. */
+/** Throws MISSING_SECRETS if a required secret does not exist, or was not granted to a foreign agent. */
 export async function checkServiceSecrets(
   deps: Pick<Deps, 'main'>,
   workspaceId: string,
@@ -143,7 +144,7 @@ export async function checkServiceSecrets(
   throw missingSecrets(missing, { requests: requestsFor(missing), isAbsent });
 }
 
-/** Which secrets of the workspace the agent may have: all of them, if it is the workspace's own. */
+/** Returns which secrets of the workspace the agent may use: all of them if it belongs to the workspace. */
 export const grantsFor = (
   deps: Pick<Deps, 'main'>,
   workspaceId: string,

@@ -223,7 +223,7 @@ describe('usage', () => {
     await deps.clock.advance(MINUTE);
     await sweep();
     await deps.clock.advance(MINUTE / 2);
-    // The platform and its processes are killed, and come back an hour later.
+    // The platform and its processes are killed, and restart an hour later.
     host.kill();
     await deps.clock.advance(60 * MINUTE);
     await sweep();

@@ -11,8 +11,8 @@ import { type ServiceStore, storeOfService } from './store.ts';
 export type ReportDeps = DeliveryDeps & Pick<Deps, 'runs' | 'ids' | 'config' | 'background' | 'wakeServices'>;
 
 /**
- * Takes what a host, or an instance, tells of services: in any order, as often as it likes. Ends once the records are
- * written; throws if they could not be, and the host tells it again. Reports about services that do not exist are ignored.
+ * Handles reports of a host or an instance, in any order and with repetitions. Resolves once the records are written;
+ * throws if they could not be written, and the host reports again. Reports about unknown services are ignored.
  */
 export async function takeReports(deps: ReportDeps, reports: readonly ServiceReport[]): Promise<void> {
   const byService = Map.groupBy(reports, ({ serviceId }) => serviceId);
@@ -32,11 +32,11 @@ async function takeReportsOf(deps: ReportDeps, id: string, reports: readonly Ser
   if (service === undefined) return;
   if (alert) deps.background(tryDelivery(deps, alert, serviceAlertListener(deps)));
   if (isDue(service)) await deps.wakeServices?.([id]);
-  // Without an end among the reports, none is new: the sweep completes what was left undone.
+  // Reports without an end need no metering here: the sweep completes unfinished metering.
   if (reports.some(({ type }) => type === 'ended')) await meterGone(deps, store, service);
 }
 
-/** Whether reports said no more than that instances are alive. They come each minute, and are not written. */
+/** Returns whether the reports only confirm that instances are alive. These arrive every minute and are not written. */
 function isOldNews(before: Service, after: Service): boolean {
   const news = ({ instances, ...rest }: Service) => [
     rest,
@@ -45,7 +45,7 @@ function isOldNews(before: Service, after: Service): boolean {
   return isDeepStrictEqual(news(before), news(after));
 }
 
-/** Completes the usage of instances that are gone. */
+/** Meters the remaining usage of instances that are gone. */
 export async function meterGone(deps: Pick<Deps, 'runs'>, store: ServiceStore, service: Service): Promise<void> {
   const ended = Object.entries(service.instances).filter(([, { phase, isMetered }]) => phase === 'gone' && !isMetered);
   if (ended.length === 0) return;
@@ -59,7 +59,7 @@ export async function meterGone(deps: Pick<Deps, 'runs'>, store: ServiceStore, s
   });
 }
 
-/** Writes what an instance ran until a moment. Returns the last day that is over. */
+/** Meters the runtime of an instance up to a moment. Returns the last completed day. */
 export const meter = (
   deps: Pick<Deps, 'runs'>,
   service: Service,

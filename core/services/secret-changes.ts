@@ -3,12 +3,13 @@ import type { Service } from './service.ts';
 import { changed } from './state.ts';
 import { ServiceStore } from './store.ts';
 
-/** Whether a secret is among those that the service gets. */
+/** Returns whether the service uses a secret. */
 const uses = ({ requiredSecrets, optionalSecrets, extraSecrets }: Service, name: string): boolean =>
   [requiredSecrets, optionalSecrets, extraSecrets].some((names) => names.includes(name));
 
 /**
- * Restarts the running services that use a secret, after its value has changed. Never throws: the change has happened.
+ * Restarts the running services that use a secret after its value has changed. Never throws: the change has already
+ * happened.
  *
  * @returns the names of these services
  */
@@ -25,7 +26,7 @@ export async function restartUsersOf(
         store.change(id, (service) => {
           if (service.desired !== 'running') return undefined;
           const now = deps.clock.now();
-          const message = `The secret ${secret} has changed: restarted.`;
+          const message = `Restarted because the secret ${secret} has changed.`;
           return {
             service: { ...changed(service), lastRestartAt: now, updatedAt: now },
             events: [{ type: 'secrets_updated', message }],

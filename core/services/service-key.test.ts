@@ -12,7 +12,7 @@ const DEPENDS = {
   },
 };
 
-/** A service whose agent may call `acme/other@v1`, and the key of its app. */
+/** Creates a service whose agent may call `acme/other@v1`, and the key of its app. */
 async function deployed() {
   const world = await serviceWorld();
   for (const name of ['other', 'third']) await world.send('POST', '/agents', { name, ...PROMPT });
@@ -29,7 +29,7 @@ describe('the key of a service', () => {
     const { send, key, owner } = await deployed();
     const own = await key();
     expect(own).toMatch(/^sk_agent_/);
-    // The prompt was reached, and lacks a key of a provider.
+    // The call reached the prompt, which fails without a provider key.
     expect(await send('POST', '/acme/other/v1/run', {}, own)).toMatchObject({ error: { code: 'LLM_KEY_REQUIRED' } });
     expect(await send('POST', '/acme/third/v1/run', {}, own)).toMatchObject({
       status: 403,

@@ -1,8 +1,8 @@
 import type { InstanceReport } from '#core/ports/service-host.ts';
 
 /**
- * An agent whose process is kept running. Times are epoch milliseconds. The record says how the service is to be; the host
- * is told by `apply.ts`, and tells how it is by reports (`core/ports/service-host.ts`).
+ * An agent whose process is kept running. Times are epoch milliseconds. The record holds the desired state; `apply.ts`
+ * sends it to the host, whose reports update the actual state (`core/ports/service-host.ts`).
  */
 export interface Service {
   readonly id: string;
@@ -15,9 +15,9 @@ export interface Service {
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
-  /** The agent began with this version. */
+  /** First version of the agent. */
   readonly agentFirstVersion: number;
-  /** A program if there are `args`, else a shell line; null: the agent's own command. */
+  /** Program if `args` is set, else a shell command. Null: the agent's own command. */
   readonly command: string | null;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -25,43 +25,43 @@ export interface Service {
   readonly requiredSecrets: readonly string[];
   /** Names of secrets that the agent version gets if the workspace has them. */
   readonly optionalSecrets: readonly string[];
-  /** Names of secrets that an owner of the workspace added. */
+  /** Names of secrets added by an owner of the workspace. */
   readonly extraSecrets: readonly string[];
   readonly minInstances: number;
   readonly maxInstances: number;
-  /** Whether old instances serve until new ones are ready. */
+  /** Whether old instances keep serving until new ones are ready. */
   readonly overlap: boolean;
-  /** Whether it follows new versions of its agent. */
+  /** Whether the service follows new versions of its agent. */
   readonly autoUpdate: boolean;
   readonly alertWebhookUrl: string | null;
   readonly maxRestartFailures: number;
 
   readonly desired: 'running' | 'stopped' | 'deleted';
-  /** One more with each change that the host must be told. */
+  /** Increases with each change that the host must apply. */
   readonly revision: number;
-  /** The newest order that the host has accepted. */
+  /** Latest order that the host has accepted. */
   readonly applied: Applied | null;
   /** Lease of the process that is giving the host an order; `until` in epoch milliseconds. */
   readonly applying: { readonly by: string; readonly until: number } | null;
-  /** Tokens of orders whose instances may still boot, newest last. */
+  /** Tokens of orders whose instances may still boot, latest last. */
   readonly tokens: readonly BootToken[];
-  /** The revision that the host cannot run, and why. */
+  /** Revision that the host cannot run, and the reason. */
   readonly refusal: { readonly revision: number; readonly message: string } | null;
   readonly address: string | null;
 
-  /** By id: those that are not gone, and for an hour those that are, so that a late report revives none. */
+  /** Instances by ID. Gone ones are kept for an hour, so that late reports do not revive them. */
   readonly instances: { readonly [id: string]: Instance };
-  /** Whether an instance was ever ready. */
+  /** Whether any instance was ever ready. */
   readonly hasRun: boolean;
-  /** The newest revision that was ready. */
+  /** Latest revision that was ready. */
   readonly readyRevision: number;
-  /** Failed restarts count from this revision on. */
+  /** Revision from which failed restarts are counted. */
   readonly countedFrom: number;
-  /** Failed restarts in a row; keeps its value while the service is stopped. */
+  /** Failed restarts in a row; unchanged while the service is stopped. */
   readonly consecutiveFailures: number;
-  /** Whether this row of failures has had its warning. */
+  /** Whether a warning was sent for the current failures in a row. */
   readonly isWarned: boolean;
-  /** Restarts on request, and those of instances that are no longer in {@link instances}. */
+  /** Restarts on request, plus restarts of instances that are no longer in {@link instances}. */
   readonly pastRestarts: number;
 
   readonly lastError: { readonly at: number; readonly message: string } | null;
@@ -73,13 +73,13 @@ export interface Service {
   readonly updatedAt: number;
 }
 
-/** The newest order that the host accepted. */
+/** Latest order that the host accepted. */
 export interface Applied {
   readonly revision: number;
   /** When the host accepted it. */
   readonly at: number;
   readonly isRunning: boolean;
-  /** Hash of everything in the order but revision and token. */
+  /** Hash of everything in the order except revision and token. */
   readonly shape: string;
 }
 
@@ -91,22 +91,22 @@ export interface BootToken {
   readonly keyHash: string;
 }
 
-/** An instance by its newest report. */
+/** State of an instance according to its latest report. */
 export interface Instance
   extends Pick<
     InstanceReport,
     'revision' | 'startedAt' | 'sequence' | 'isWorker' | 'restarts' | 'failures' | 'steadyAt'
   > {
-  /** When its app ended last. Its words are in the timeline: a record has room for many instances. */
+  /** When its app last ended. The message is only in the timeline, to keep the record small. */
   readonly lastEndAt: number | null;
   readonly phase: InstanceReport['phase'] | 'gone';
-  /** When it was last known to be alive; for one that is gone, its end. */
+  /** When it was last known to be alive; for a gone instance, its end. */
   readonly seenAt: number;
-  /** Whether it ended without being told to. */
+  /** Whether it ended unexpectedly. */
   readonly hasCrashed: boolean;
-  /** The last UTC day that is in the usage completely, such as `2026-11-21`; null before. */
+  /** Last UTC day that is completely metered, such as `2026-11-21`; null before that. */
   readonly meteredDay: string | null;
-  /** Whether its whole life is in the usage; only for one that is gone. */
+  /** Whether its whole lifetime is metered; only for gone instances. */
   readonly isMetered: boolean;
 }
 
@@ -145,7 +145,7 @@ export interface ServiceEvent {
 }
 export type NewServiceEvent = Pick<ServiceEvent, 'type' | 'message'>;
 
-/** Secrets without which the service does not start, each once. */
+/** Returns the names of the secrets without which the service does not start, without duplicates. */
 export const requiredNames = ({ requiredSecrets, extraSecrets }: Pick<Service, 'requiredSecrets' | 'extraSecrets'>) => [
   ...new Set([...requiredSecrets, ...extraSecrets]),
 ];

@@ -79,7 +79,7 @@ describe('deploying', () => {
     const refusals: [string, object, number, RegExp][] = [
       ['no agent', {}, 400, /agent_id: give the id/],
       ['an unknown agent', { agent_id: 'b0a39cf0-c2f9-4f02-91b6-1f8f2a2eb8a1' }, 404, /no agent version with the id/],
-      ['an unknown version', { agent: 'bot', agent_version: 'v7' }, 400, /agent_version: there is no version v7/],
+      ['an unknown version', { agent: 'bot', agent_version: 'v7' }, 400, /agent_version: .* has no version v7/],
       ['a prompt', { agent: 'prompt' }, 400, /agent_id: acme\/prompt@v1 has no process .* type prompt/],
       ['no bundle', { agent: 'bare' }, 400, /bare@v1 has no published code bundle/],
       ['a loop with a command', { agent: 'loop', command: 'node a.js' }, 400, /command: acme\/loop@v1 is a loop/],
@@ -486,7 +486,7 @@ describe('boot documents', () => {
     const [one] = host.services.get(id)!.instances;
     expect(await boot(first)).toBe(1);
     await expect(boot('made up')).rejects.toMatchObject(refused);
-    // The old instance is still there while the new one starts.
+    // The old instance still exists while the new one starts.
     host.keepsOld = true;
     await service('PATCH', id, { env: { A: '1' } });
     expect([await boot(first), await boot(tokenOf())]).toEqual([1, 2]);

@@ -10,7 +10,7 @@ import type { Service } from './service.ts';
 
 type Instances = Pick<Service, 'minInstances' | 'maxInstances'>;
 
-/** Throws INVALID_INPUT for counts that contradict each other, or are beyond the plan of the workspace. */
+/** Throws INVALID_INPUT for counts that contradict each other, or exceed the plan of the workspace. */
 export function checkInstances(
   deps: Pick<Deps, 'config'>,
   workspace: Workspace,
@@ -31,14 +31,17 @@ export function checkInstances(
   }
 }
 
-/** Returns the address as it is stored: null for none. Throws INVALID_INPUT. */
+/** Returns the normalized URL, or null for none. Throws INVALID_INPUT. */
 export function checkAlertUrl({ config }: Pick<Deps, 'config'>, given: string | null | undefined): string | null {
   if (!given) return null;
   checkOutboundUrl(given, config.outboundHosts, 'alert_webhook_url');
   return given;
 }
 
-/** Throws INVALID_INPUT for arguments without a program, and for a command of a loop. `agent`: absent if it was deleted. */
+/**
+ * Throws INVALID_INPUT for arguments without a program, and for a command of a loop. `agent` is undefined if it was
+ * deleted.
+ */
 export function checkCommand(
   { command, args }: Pick<Service, 'command' | 'args'>,
   agent: AgentVersion | undefined,
@@ -57,10 +60,10 @@ export function checkCommand(
   }
 }
 
-/** Throws UNPROCESSABLE where the host keeps no services. */
+/** Throws UNPROCESSABLE if the host does not support services. */
 export function checkHost({ wakeServices }: Pick<Deps, 'wakeServices'>): void {
   if (wakeServices !== undefined) return;
-  throw new PlatformError('UNPROCESSABLE', 'This platform keeps no services running: its host cannot.', {
+  throw new PlatformError('UNPROCESSABLE', 'This platform does not support services.', {
     hint: 'Call the agent, or run it on a schedule.',
   });
 }

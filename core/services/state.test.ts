@@ -46,7 +46,7 @@ const end = (change: Partial<InstanceEnd> = {}): InstanceEnd => ({
   ...change,
 });
 const receive = (service: Service, ...reports: ServiceReport[]) => afterReports(service, reports, NOW);
-/** The app failed `count` times in a row. */
+/** Report of an app that failed `count` times in a row. */
 const failing = (count: number, change: Partial<InstanceReport> = {}) =>
   report({
     sequence: count + 1,
@@ -173,7 +173,7 @@ test('instances that are gone are forgotten after an hour, once metered, and the
   expect(afterReports(later.service, [end()], NOW * 2).service).toEqual(later.service);
 });
 
-/** All reports of one instance's life, in order. */
+/** Generates all reports in the lifetime of one instance, in order. */
 const life = (instanceId: string, maxFailures: number): fc.Arbitrary<ServiceReport[]> =>
   fc
     .record({
@@ -221,7 +221,7 @@ describe('properties', () => {
       fc.property(lives, faults, (histories, { order, lost }) => {
         const all = histories.flat();
         const inOrder = receive(wide, ...all).service;
-        // What tells everything: the newest report of each instance, and its end.
+        // Selects the reports that determine the state: the latest of each instance, and its end.
         const isFinal = (each: ServiceReport) =>
           histories.some((own) => own.findLast(({ type }) => type === each.type) === each);
         const arriving = all.filter((each, i) => isFinal(each) || !lost[i]);
@@ -260,7 +260,7 @@ describe('properties', () => {
             service = commands[each](service);
             if (service.countedFrom !== before.countedFrom) warnings = 0;
           } else {
-            // Reports name revisions that exist by then.
+            // Reports name revisions that already exist.
             const some = { ...all[each % all.length]! };
             const step = receive(service, { ...some, revision: Math.min(some.revision, service.revision) });
             service = step.service;

@@ -2,30 +2,30 @@ import type { InstanceEnd, InstanceReport, ServiceReport } from '#core/ports/ser
 import type { Instance, NewServiceEvent, Service, ServiceHealth, ServiceState } from './service.ts';
 
 /*
- * The state machine of a service, as functions of the record alone. What is wanted (`desired`, `revision`) changes by
- * commands only; what is known of the instances changes by reports only, and a pause for a crash loop is the one command
- * that reports give. An instance's newest report replaces its older ones, and its end is final, so lost, doubled and late
- * reports lead to the same record (`state.test.ts`).
+ * The state machine of a service, as pure functions of the record. Only commands change the desired state (`desired`,
+ * `revision`), and only reports change the state of the instances; the one exception is the pause for a crash loop. The
+ * latest report of an instance replaces older ones, and its end is final, so lost, duplicate and late reports lead to
+ * the same record (`state.test.ts`).
  */
 
-/** A record after a change, with what is written along with it. */
+/** A record after a change, and the writes of the same transaction. */
 export interface Step {
   readonly service: Service;
   readonly events: readonly NewServiceEvent[];
-  /** An alert that the change makes due. */
+  /** Alert that becomes due with the change. */
   readonly alert?: { readonly isPaused: boolean };
 }
 
-/** How long a gone instance is remembered. Reports about unknown instances that are older are ignored. */
+/** How long gone instances are remembered. Older reports about unknown instances are ignored. */
 const REMEMBERED_MS = 3_600_000;
 const MAX_MESSAGE_LENGTH = 500;
 /**
- * Instances that a record has room for: 300 bytes each, and DynamoDB takes 400 KB of an item. What is told of further ones is
- * ignored until older ones are forgotten; the host's list tells it again.
+ * Maximum number of instances in a record: each takes 300 bytes, and DynamoDB limits items to 400 KB. Reports about
+ * further instances are ignored until older ones are forgotten; the host's list then reports them again.
  */
 export const MAX_KNOWN = 800;
 
-/** The state of a new service: it is to run, and the host knows nothing of it yet. */
+/** State of a new service: it should run, and the host does not know it yet. */
 export const INITIAL_STATE = {
   desired: 'running',
   revision: 1,
@@ -66,19 +66,19 @@ export function healthOf(service: Service): ServiceHealth {
   return service.hasRun ? 'unhealthy' : 'unknown';
 }
 
-/** Restarts after crashes, and on request. */
+/** Returns the number of restarts, after crashes and on request. */
 export const restartsOf = (service: Service): number =>
   instancesOf(service).reduce((sum, instance) => sum + restartsIn(instance), service.pastRestarts);
 
 const restartsIn = ({ restarts, hasCrashed }: Instance): number => restarts + Number(hasCrashed);
 
-/** Failed restarts at which a service is warned of: half of the maximum, rounded up. */
+/** Returns the number of failed restarts that triggers a warning: half of the maximum, rounded up. */
 export const warningCount = ({ maxRestartFailures }: Pick<Service, 'maxRestartFailures'>): number =>
   Math.ceil(maxRestartFailures / 2);
 
 /**
- * Failed restarts in a row since `countedFrom`. An instance counts by itself until it has been ready for 60 seconds. One
- * that is gone counts until an instance that started after it has been.
+ * Counts failed restarts in a row since `countedFrom`. An instance counts until it has been ready for 60 seconds. A
+ * gone instance counts until an instance that started later has been.
  */
 function failuresOf(service: Service): number {
   const counted = instancesOf(service).filter(({ revision }) => revision >= service.countedFrom);
@@ -89,7 +89,7 @@ function failuresOf(service: Service): number {
     .reduce((sum, { failures, hasCrashed }) => sum + failures + Number(hasCrashed), 0);
 }
 
-/** The record after reports, in whichever order they came. Of a deleted service only the ends of its instances matter. */
+/** Returns the record after reports, in any order. For a deleted service, only the ends of its instances matter. */
 export function afterReports(before: Service, reports: readonly ServiceReport[], now: number): Step {
   const isDeleted = stateOf(before) === 'deleted';
   const events: NewServiceEvent[] = [];
@@ -117,13 +117,13 @@ function reported(known: Instance | undefined, report: InstanceReport): Instance
   const newest = { sequence, isWorker, restarts, failures, steadyAt, lastEndAt: lastEnd?.at ?? null };
   if (known?.phase === 'gone') return { ...known, ...newest };
   const seenAt = Math.max(known?.seenAt ?? 0, at);
-  // Nothing that it tells later makes it younger: its minutes are paid for.
+  // Later reports cannot make an instance younger: its minutes are already paid for.
   const startedAt = Math.min(known?.startedAt ?? report.startedAt, report.startedAt);
   const { meteredDay = null } = known ?? {};
   return { revision, startedAt, ...newest, phase, seenAt, hasCrashed: false, meteredDay, isMetered: false };
 }
 
-/** The host may tell more of an end that the comparison with its list has shown already. */
+/** The host may add details about an end that was already inferred from its list. */
 function ended(known: Instance | undefined, { revision, startedAt, at, reason }: InstanceEnd): Instance {
   const none = { sequence: 0, isWorker: false, restarts: 0, failures: 0, steadyAt: null, lastEndAt: null };
   const before = known ?? { ...none, revision, startedAt, seenAt: at, hasCrashed: false, meteredDay: null };
@@ -164,7 +164,7 @@ function afterInstance(
   const isFirstReady = wasReady && report.revision > service.readyRevision;
   const end = newEndOf(known, instance, report);
   let { lastError, lastRestartAt } = service;
-  if (isFirstReady) events.push({ type: 'running', message: `Version ${service.agentVersion} runs.` });
+  if (isFirstReady) events.push({ type: 'running', message: `Version ${service.agentVersion} is running.` });
   if (end !== undefined) {
     const isFailure = instance.failures > (known?.failures ?? 0) || report.type === 'ended';
     const message = end.message.slice(0, MAX_MESSAGE_LENGTH);
@@ -182,7 +182,7 @@ function afterInstance(
   };
 }
 
-/** The end of an app, or of its instance, of which a report is the first to tell. */
+/** Returns the end of an app or its instance, if this report is the first to contain it. */
 function newEndOf(
   known: Instance | undefined,
   { hasCrashed }: Instance,
@@ -197,7 +197,7 @@ function newEndOf(
   return lastEnd;
 }
 
-/** Counts failed restarts anew: at half of the maximum the service is warned of, at the maximum it is paused. */
+/** Recounts failed restarts: half of the maximum triggers a warning, the maximum pauses the service. */
 function counted(service: Service, events: NewServiceEvent[], now: number): Step {
   const kept = withoutForgotten(service, now);
   if (kept.desired !== 'running') return { service: kept, events };
@@ -214,7 +214,7 @@ function counted(service: Service, events: NewServiceEvent[], now: number): Step
   return { service: { ...next, isWarned: true }, events, alert: { isPaused: false } };
 }
 
-/** Drops instances that are long gone, once they are metered and no longer count. */
+/** Forgets instances that ended long ago, once they are metered and no longer count. */
 function withoutForgotten(service: Service, now: number): Service {
   const before = failuresOf(service);
   const entries = Object.entries(service.instances);
@@ -235,13 +235,13 @@ const stopped = (service: Service): Service => ({
   refusal: null,
 });
 
-/** A fresh revision, whose failures count from zero. */
+/** Returns the service with a new revision and a failure count of zero. */
 const renewed = (service: Service): Service => {
   const revision = service.revision + 1;
   return { ...service, revision, countedFrom: revision, consecutiveFailures: 0, isWarned: false, refusal: null };
 };
 
-/** New instances with the record as it is, if the service runs; else it waits for its start. */
+/** Replaces the instances if the service is running; otherwise the change applies on its next start. */
 export const changed = (service: Service): Service => (service.desired === 'running' ? renewed(service) : service);
 
 /** Starts a paused service, or replaces the instances of a running one. */
@@ -261,14 +261,14 @@ export const resumed = (service: Service): Service =>
 
 export const paused = (service: Service): Service => (service.desired === 'running' ? stopped(service) : service);
 
-/** Nothing starts a deleted service again. */
+/** Returns the service as deleted. A deleted service can never be started again. */
 export const deleted = (service: Service): Service =>
   service.desired === 'deleted' ? service : { ...stopped(service), desired: 'deleted' };
 
-/** Whether the host has yet to be told something. */
+/** Returns whether the host has not yet applied the latest revision. */
 export const isDue = ({ revision, applied }: Service): boolean => applied?.revision !== revision;
 
-/** The host has lost, or never got, what it was told: it is told again. */
+/** Makes the host apply the service again, after it lost or never received the order. */
 export const unapplied = (service: Service): Service => ({
   ...service,
   applied: service.applied && { ...service.applied, revision: 0 },

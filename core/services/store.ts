@@ -11,23 +11,23 @@ import { isDue, stateOf } from './state.ts';
 /*
  * Main table:
  * - `WS#<workspace id>#SERVICES / <id>`: a service, for a day after its end (gsi2, until then: `SERVICES#<first digit>`
- *   by `DUE#<id>` while the host has yet to be told something, else `KEPT#<id>`);
+ *   by `DUE#<id>` while the host has not applied the latest revision, else `KEPT#<id>`);
  * - `SERVICE#<id> / META`: the workspace it belongs to;
- * - `SERVICE#<id> / EVENT#<time>#<number of the change>#...`: an entry of its timeline, with expiry (gsi1: the workspace's
- *   timeline);
- * - `SERVICE_LABEL#<label> / META`: the service whose host name it is;
- * - `WS#<workspace id> / SERVICE_COUNT`: how many services there are;
- * - where agents are served: `core/agents/service-endpoints.ts`.
+ * - `SERVICE#<id> / EVENT#<time>#<number of the change>#...`: an entry of its timeline, with expiry (gsi1: the
+ *   workspace's timeline);
+ * - `SERVICE_LABEL#<label> / META`: the service with this host name;
+ * - `WS#<workspace id> / SERVICE_COUNT`: the number of services;
+ * - the endpoints of agents: `core/agents/service-endpoints.ts`.
  *
- * Every change of a service is conditional on the number of its last change, and one transaction with what belongs to it:
- * the timeline, an alert.
+ * Every change of a service is conditional on the number of its last change, and shares one transaction with its side
+ * effects: the timeline, an alert.
  */
 
-/** A change of a service, and what is written with it. */
+/** A change of a service, and the writes of its transaction. */
 export interface ServiceChange {
   readonly service: Service;
   readonly events?: readonly NewServiceEvent[];
-  /** At most three, on the main table; if one of their conditions fails, nothing is written. */
+  /** At most three further operations on the main table. If one of their conditions fails, nothing is written. */
   readonly alongside?: readonly TransactOperation[];
 }
 
@@ -36,7 +36,7 @@ type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 const DIGITS = '0123456789abcdef';
 /** How long a deleted service can be looked up. */
 const DELETED_SECONDS = 24 * 3600;
-/** Timeline entries written with one change, the newest ones: a transaction takes ten items. */
+/** Maximum number of timeline entries per change, latest first: a transaction has at most ten items. */
 const MAX_EVENTS = 4;
 export const MAX_EVENTS_SHOWN = 50;
 
@@ -46,12 +46,12 @@ const countKey = (workspaceId: string) => ({ pk: `WS#${workspaceId}`, sk: 'SERVI
 const metaKey = (id: string) => ({ pk: `SERVICE#${id}`, sk: 'META' });
 const labelKey = (label: string) => ({ pk: `SERVICE_LABEL#${label}`, sk: 'META' });
 
-/** Reads how many services a workspace has. */
+/** Reads the number of services in a workspace. */
 export const serviceUse =
   ({ main }: Pick<Deps, 'main'>): UseReader =>
   async (workspaceId) => ({ services: ((await main.get(countKey(workspaceId)))?.count as number | undefined) ?? 0 });
 
-/** The services of one workspace. */
+/** Stores the services of one workspace. */
 export class ServiceStore {
   readonly #deps: StoreDeps;
   readonly #workspaceId: string;
@@ -61,7 +61,10 @@ export class ServiceStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** `full` if the workspace has `limit` services already, however many are created at once; `taken` for its label. */
+  /**
+   * Creates a service. Returns `full` if the workspace already has `limit` services, also for concurrent calls; `taken`
+   * if the label is in use.
+   */
   async create(service: Service, limit: number, event: NewServiceEvent): Promise<'created' | 'full' | 'taken'> {
     const { main, clock } = this.#deps;
     if (limit < 1) return 'full';
@@ -85,13 +88,13 @@ export class ServiceStore {
     });
   }
 
-  /** Also finds a service that was deleted a short time ago. */
+  /** Returns a service, even if it was recently deleted. */
   async find(id: string): Promise<Service | undefined> {
     const item = isId(id) ? await this.#deps.main.get(this.#key(id)) : undefined;
     return item && serviceFrom(item);
   }
 
-  /** All services, also deleted ones for a day, newest first. One query. */
+  /** Returns all services, newest first, including recently deleted ones. Takes one query. */
   async list(): Promise<Service[]> {
     const query = { pk: partitionOf(this.#workspaceId), limit: 1000 };
     const services = (await Array.fromAsync(queryAll(this.#deps.main, query))).map(serviceFrom);
@@ -99,11 +102,11 @@ export class ServiceStore {
   }
 
   /**
-   * Changes a service. `decide` gets the service as it is at that moment, and may be called again after a concurrent
-   * change; `undefined` leaves the service as it is.
+   * Changes a service. `decide` gets its current state, and may be called again after a concurrent change; `undefined`
+   * leaves the service unchanged.
    *
-   * @returns the changed service; `undefined` if there is none, `decide` returned `undefined`, or an operation in
-   * `alongside` was refused.
+   * @returns the changed service; `undefined` if it does not exist, `decide` returned `undefined`, or an operation in
+   * `alongside` failed.
    */
   async change(id: string, decide: (service: Service) => ServiceChange | undefined): Promise<Service | undefined> {
     const { main, clock } = this.#deps;
@@ -132,13 +135,13 @@ export class ServiceStore {
     return changed ?? undefined;
   }
 
-  /** The timeline, newest first. */
+  /** Returns the timeline, newest first. */
   async listEvents(id: string): Promise<ServiceEvent[]> {
     const query = { pk: metaKey(id).pk, sk: { beginsWith: 'EVENT#' }, reverse: true, limit: MAX_EVENTS_SHOWN };
     return (await this.#deps.main.query(query)).items.map(eventFrom);
   }
 
-  /** What a change means for the items beside the service's own. */
+  /** Returns the operations on other items that a change of the service implies. */
   #sideOperations(before: Service, after: Service): TransactOperation[] {
     const operations: TransactOperation[] = [];
     const isEnded = (service: Service) => service.desired === 'deleted';
@@ -165,7 +168,7 @@ export class ServiceStore {
     const ttl = epochSeconds(now) + config.runRetentionDays * 24 * 3600;
     return events.map(({ type, message }, i) => {
       const eventId = ids.uuid();
-      // Several entries may be of one moment.
+      // Several entries may have the same time.
       const order = `${String(change).padStart(9, '0')}#${i}`;
       const key = { pk: metaKey(id).pk, sk: `EVENT#${isoTime(now)}#${order}` };
       const listed = timelineIndex(this.#workspaceId, now, `${order}#${eventId}`);
@@ -186,7 +189,7 @@ export class ServiceStore {
     return {
       ...this.#key(service.id),
       change_number: number,
-      // An interface does not pass as JSON.
+      // TypeScript does not accept an interface as JSON.
       service: { ...service } as unknown as Item['service'],
       ...(isGone && { ttl: this.#deletedTtl() }),
       ...(!isGone && {
@@ -215,13 +218,16 @@ const eventFrom = (item: Item): ServiceEvent => ({
   createdAt: item.created_at as number,
 });
 
-/** The store of the workspace that a service belongs to: for the platform itself, or with the service's own token. */
+/**
+ * Returns the store of the workspace that a service belongs to. Only for the platform itself, or after a check of the
+ * service's token.
+ */
 export async function storeOfService(deps: StoreDeps, id: string): Promise<ServiceStore | undefined> {
   const meta = isId(id) ? await deps.main.get(metaKey(id)) : undefined;
   return meta && new ServiceStore(deps, meta.workspace_id as string);
 }
 
-/** Services of all workspaces that the host still has, or should have. The index may be slightly behind. */
+/** Lists the services of all workspaces that the host has, or should have. The index is eventually consistent. */
 export async function* listAllServices({ main }: Pick<Deps, 'main'>): AsyncGenerator<Service> {
   for (const digit of DIGITS) {
     for await (const item of queryAll(main, { index: 'gsi2', pk: `SERVICES#${digit}`, limit: 500 })) {

@@ -6,12 +6,15 @@ import type { Service } from './service.ts';
 import { isDue, unapplied } from './state.ts';
 import { listAllServices, ServiceStore, storeOfService } from './store.ts';
 
-/** Services compared at once by default. After a restart of the machine all of them start again, and must not slow each other down. */
+/**
+ * Default number of services compared concurrently. After a restart of the machine all services start again, and must
+ * not slow each other down.
+ */
 const CONCURRENCY = 4;
 
 /**
- * Compares the records with what the host has, both ways, and meters what runs. Repairs what lost reports, lost orders and
- * dead processes leave. Call it at the start and every minute; safe to run several at the same time.
+ * Reconciles the records with the host in both directions, and meters running services. Repairs the effects of lost
+ * reports, lost orders and dead processes. Runs at startup and every minute; safe to run concurrently.
  */
 export async function keepServices(deps: ApplyDeps & ReportDeps, atOnce = CONCURRENCY): Promise<void> {
   const { serviceHost: host, clock, log } = deps;
@@ -21,7 +24,7 @@ export async function keepServices(deps: ApplyDeps & ReportDeps, atOnce = CONCUR
   for await (const service of host.list()) hosted.set(service.serviceId, service);
   const ids: string[] = [];
   for await (const { id } of listAllServices(deps)) ids.push(id);
-  // A new service may be missing in the index for a moment.
+  // The index may not contain a new service yet.
   const all = [...new Set([...ids, ...hosted.keys()])];
   for (const batch of batchesOf(all, atOnce)) {
     await Promise.all(
@@ -35,8 +38,8 @@ export async function keepServices(deps: ApplyDeps & ReportDeps, atOnce = CONCUR
 }
 
 /**
- * At the start of a host that has lost everything, on which no other process gives orders: those that were under way are
- * forgotten, and the host learns which services are paused.
+ * Runs at the start of a host that lost its state, when no other process gives orders: clears the leases of orders in
+ * progress, and tells the host which services are paused.
  */
 export async function recoverServices(deps: ApplyDeps): Promise<void> {
   for await (const { id, workspaceId } of listAllServices(deps)) {
@@ -76,7 +79,7 @@ async function keepService(
   await learnAddress(deps, store, current);
 }
 
-/** A host may take minutes to make an address. */
+/** A host may take minutes to assign a URL. */
 async function learnAddress({ serviceHost }: ApplyDeps, store: ServiceStore, service: Service): Promise<void> {
   if (service.address !== null || service.desired === 'deleted') return;
   const address = await serviceHost?.address(refOf(service));
@@ -86,9 +89,9 @@ async function learnAddress({ serviceHost }: ApplyDeps, store: ServiceStore, ser
   );
 }
 
-/** What the host's list tells of the instances, as reports. */
+/** Converts the host's list of instances into reports. */
 function* reportsOf(service: Service, hosted: HostedService | undefined, listedAt: number): Generator<ServiceReport> {
-  // First, because an end that the host knows is exact.
+  // The host's own reports come first, because they have the exact time of an end.
   yield* hosted?.reports ?? [];
   const listed = new Set<string>();
   for (const { instanceId, revision, startedAt, report } of hosted?.instances ?? []) {
@@ -112,7 +115,7 @@ function* reportsOf(service: Service, hosted: HostedService | undefined, listedA
   }
 }
 
-/** An instance that has not reported yet. Any report of its own is newer. */
+/** Synthesizes a report for an instance without one. Any report of its own is newer. */
 const firstReport = (
   known: Pick<InstanceReport, 'serviceId' | 'instanceId' | 'revision' | 'startedAt' | 'at'>,
 ): InstanceReport => ({
@@ -127,7 +130,7 @@ const firstReport = (
   lastEnd: null,
 });
 
-/** Whether the host has something else than it was told, and not because it was told in this moment. */
+/** Returns whether the state of the host differs from its order, and the order is not newer than the list. */
 function isLost(service: Service, hosted: HostedService | undefined, listedAt: number): boolean {
   const { desired, applied, applying, refusal, revision } = service;
   if (isDue(service) || applying !== null || applied === null || applied.at >= listedAt) return false;

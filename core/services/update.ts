@@ -13,7 +13,7 @@ import { checkAlertUrl, checkCommand, checkHost, checkInstances } from './settin
 import { changed, deleted, paused, restarted, resumed } from './state.ts';
 import { type ServiceChange, ServiceStore } from './store.ts';
 
-/** A service that is not deleted. Throws NOT_FOUND. */
+/** Returns a service that is not deleted. Throws NOT_FOUND. */
 export async function findService(
   deps: ConstructorParameters<typeof ServiceStore>[0],
   caller: Caller,
@@ -30,7 +30,7 @@ const serviceNotFound = (caller: Caller, id: string): PlatformError =>
     `The workspace "${caller.workspace.slug}" has no service with the id "${id.slice(0, 64)}".`,
   );
 
-/** Makes a change of a service that is not deleted, and tells the host. Throws NOT_FOUND. */
+/** Changes a service that is not deleted, and updates the host. Throws NOT_FOUND. */
 async function changeService(
   deps: CommandDeps,
   caller: Caller,
@@ -49,8 +49,9 @@ async function changeService(
 }
 
 /**
- * Changes the settings of a service. While it runs, new instances replace the old ones if the change concerns them.
- * Throws NOT_FOUND, INVALID_INPUT, FORBIDDEN, MISSING_SECRETS; UNPROCESSABLE for a start where the host keeps no services.
+ * Changes the settings of a service. If it is running and the change affects instances, new instances replace the old
+ * ones. Throws NOT_FOUND, INVALID_INPUT, FORBIDDEN, MISSING_SECRETS; UNPROCESSABLE for a start if the host does not
+ * support services.
  */
 export async function updateService(
   deps: CommandDeps,
@@ -80,7 +81,7 @@ export async function updateService(
     const moved = desired === 'running' ? resumed(renewed) : desired === 'stopped' ? paused(renewed) : renewed;
     return { service: { ...moved, updatedAt: now }, events };
   });
-  // A version that was published meanwhile may have found that the service does not follow.
+  // A version published in the meantime may have found that the service does not follow versions.
   const mayLag = body.auto_update === true && followsVersions(after);
   const agent = { workspaceId: after.agentWorkspaceId, name: after.agentName };
   if (!mayLag || (await currentVersionId(deps, agent)) === after.agentId) return after;
@@ -92,7 +93,7 @@ export async function updateService(
 const restartTime = ({ desired, lastRestartAt }: Service, now: number): number | null =>
   desired === 'running' ? now : lastRestartAt;
 
-/** The service with the settings of the body. Throws INVALID_INPUT. */
+/** Returns the service with the settings of the body. Throws INVALID_INPUT. */
 function settingsFrom(deps: CommandDeps, service: Service, body: ServiceChangesBody): Service {
   const env = body.env ?? service.env;
   const { requiredSecrets, extraSecrets } = service;
@@ -116,7 +117,7 @@ function settingsFrom(deps: CommandDeps, service: Service, body: ServiceChangesB
   };
 }
 
-/** Settings that running instances do not take over. */
+/** Returns whether a setting changed that requires new instances. */
 const needsInstances = (before: Service, after: Service): boolean =>
   (['env', 'extraSecrets', 'minInstances', 'maxInstances', 'overlap', 'command', 'args'] as const).some(
     (member) => !isDeepStrictEqual(before[member], after[member]),
@@ -145,8 +146,8 @@ function changeEvents(before: Service, after: Service, body: ServiceChangesBody)
 }
 
 /**
- * Starts the same version again, with the secrets that it declares by now. Throws NOT_FOUND, MISSING_SECRETS, UNPROCESSABLE
- * if the version was deleted or the host keeps no services.
+ * Restarts the same version with its current secrets. Throws NOT_FOUND, MISSING_SECRETS, UNPROCESSABLE if the version
+ * was deleted or the host does not support services.
  */
 export async function restartService(deps: CommandDeps, caller: Caller, id: string): Promise<Service> {
   const before = await findService(deps, caller, id);
@@ -155,7 +156,7 @@ export async function restartService(deps: CommandDeps, caller: Caller, id: stri
   if (agent === undefined) {
     throw new PlatformError(
       'UNPROCESSABLE',
-      `The version ${before.agentVersion} of ${before.agentName} was deleted: move the service with POST /workspaces/${before.workspaceId}/services/${id}/update-version.`,
+      `The version ${before.agentVersion} of ${before.agentName} was deleted: update the service with POST /workspaces/${before.workspaceId}/services/${id}/update-version.`,
     );
   }
   await checkServiceSecrets(deps, before.workspaceId, agent, requiredNames(agentMembers(agent, before.extraSecrets)));
@@ -181,7 +182,10 @@ export async function updateServiceVersion(
   const agent = currentId === undefined ? undefined : await findAnyVersion(deps, currentId);
   const isOpen = agent?.workspaceId === before.workspaceId || agent?.definition.is_public;
   if (agent === undefined || !isOpen) {
-    throw new PlatformError('UNPROCESSABLE', `No version of ${before.agentOrg}/${before.agentName} can run any more.`);
+    throw new PlatformError(
+      'UNPROCESSABLE',
+      `${before.agentOrg}/${before.agentName} no longer has a runnable version.`,
+    );
   }
   checkHostable(agent, before.workspaceId);
   checkKeepsSource(before, agent);
@@ -195,7 +199,7 @@ export async function updateServiceVersion(
   return { service, updatedTo: isMoved ? service.agentVersion : undefined };
 }
 
-/** Throws NOT_FOUND, also for a service that is deleted already. */
+/** Deletes a service. Throws NOT_FOUND, also if it is already deleted. */
 export const deleteService = (deps: CommandDeps, caller: Caller, id: string): Promise<Service> =>
   changeService(deps, caller, id, (service) => ({
     service: { ...deleted(service), updatedAt: deps.clock.now() },

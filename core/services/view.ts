@@ -7,7 +7,7 @@ import { healthOf, restartsOf, stateOf } from './state.ts';
 
 const timeOrNull = (epochMs: number | null): string | null => (epochMs === null ? null : isoTime(epochMs));
 
-/** A service as the API answers it. */
+/** Returns a service in its API form. */
 export function viewOf(service: Service): z.output<typeof serviceView> {
   const state = stateOf(service);
   const health = healthOf(service);

@@ -7,10 +7,10 @@ import type { healthRoutes, metricsRoutes } from './routes.ts';
 
 type HealthDeps = Pick<Deps, 'main' | 'space' | 'clock' | 'log' | 'hostState'> & Partial<Pick<AllDeps, 'operatorKey'>>;
 
-/** An answer serves all who ask within this time. */
+/** Time for which a health response is cached. */
 const FRESH_MS = 2000;
 
-/** A database that needs longer is in trouble. */
+/** Response time above which a database counts as degraded. */
 const SLOW_MS = 1000;
 
 interface Part {
@@ -74,7 +74,7 @@ export const metricsHandlers = (
     const { hostState, operatorKey = noOperatorKey } = deps;
     if (hostState === undefined) {
       throw new PlatformError('NOT_FOUND', 'The metrics of this platform are in Amazon CloudWatch.', {
-        hint: 'docs/operate.md names its dashboard and its alarms.',
+        hint: 'docs/operate.md describes the dashboard and the alarms.',
       });
     }
     await checkMaySee({ operatorKey }, incoming);

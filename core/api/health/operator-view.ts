@@ -7,9 +7,9 @@ import type { OperatorKey } from '#core/ports/operator-key.ts';
 type Asked = { readonly request: Pick<HttpRequest, 'headers'>; readonly address?: string | undefined };
 
 /**
- * Throws as {@link checkOperator} does unless a program or a page on the platform's own machine asks, which needs no key: not
- * through a proxy, whose clients may be anywhere, and not by a page of another site, or a foreign name that leads here (DNS
- * rebinding).
+ * Throws like {@link checkOperator}, except for a program or page on the platform's own machine, which needs no key.
+ * Requests through a proxy, whose clients may be anywhere, and requests from another site or a foreign host name (DNS
+ * rebinding) always need one.
  */
 export async function checkMaySee(deps: { readonly operatorKey: OperatorKey }, asked: Asked): Promise<void> {
   if (!isFromThisMachine(asked)) await checkOperator(deps, asked.request);

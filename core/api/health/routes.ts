@@ -11,9 +11,9 @@ const system = z.object({
     kind: z.string(),
     problem: z.string().nullable(),
     running: z.int(),
-    waiting: z.int().describe('Runs that wait for a sandbox.'),
+    waiting: z.int().describe('Number of runs waiting for a sandbox.'),
     max: z.int(),
-    queue_age_ms: z.int().describe('How long the one that waits longest has waited.'),
+    queue_age_ms: z.int().describe('Wait time of the oldest queued run.'),
   }),
   disk: z.object({ free_bytes: bytes, size_bytes: bytes, database_bytes: bytes }),
   event_loop_delay_ms: z.object({ p50: ms, p99: ms, max: ms }),
@@ -26,8 +26,8 @@ export const healthRoutes = defineRoutes([
     operationId: 'getDetailedHealth',
     method: 'GET',
     path: '/health/detailed',
-    summary: 'Which parts of the platform work; for the operator also what its process knows of itself',
-    // It reads the table that the catalog reads, too.
+    summary: 'Show the status of the components; the operator also sees process metrics',
+    // Reads the same table as the catalog.
     fn: 'catalog',
     auth: 'public',
     response: {
@@ -51,7 +51,7 @@ export const metricsRoutes = defineRoutes([
     operationId: 'getMetrics',
     method: 'GET',
     path: '/metrics',
-    summary: 'Metrics of a local host for Prometheus; those on AWS are in CloudWatch',
+    summary: 'Prometheus metrics of a local host; on AWS, metrics are in CloudWatch',
     fn: 'meta',
     auth: 'public',
     response: { 200: raw('text/plain') },

@@ -10,7 +10,7 @@ export const metaHandlers = (deps: Pick<Deps, 'config' | 'space'>): Handlers<typ
   },
 
   async getOpenApi() {
-    // Large, and rarely asked for.
+    // Loaded lazily, because it is large and rarely requested.
     const { openApiDocument } = await import('../openapi.ts');
     const { baseUrl, callUrl = baseUrl } = deps.config;
     return { status: 200, body: { ...openApiDocument(), ...(callUrl && { servers: [{ url: callUrl }] }) } };
@@ -20,7 +20,10 @@ export const metaHandlers = (deps: Pick<Deps, 'config' | 'space'>): Handlers<typ
     const { EDITOR_SCHEMAS, editorSchema } = await import('#core/manifest/editor/schemas.ts');
     const file = EDITOR_SCHEMAS.find((name) => name === params.schema);
     if (file === undefined) {
-      throw new PlatformError('NOT_FOUND', `There is no such schema; there are ${EDITOR_SCHEMAS.join(', ')}.`);
+      throw new PlatformError(
+        'NOT_FOUND',
+        `This schema does not exist. Available schemas: ${EDITOR_SCHEMAS.join(', ')}.`,
+      );
     }
     const headers = { 'cache-control': 'public, max-age=3600' };
     return { status: 200, body: editorSchema(file), headers };

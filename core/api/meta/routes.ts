@@ -6,14 +6,14 @@ export const metaRoutes = defineRoutes([
     operationId: 'getHealth',
     method: 'GET',
     path: '/health',
-    summary: 'Tell that the platform answers',
+    summary: 'Check that the platform is reachable',
     fn: 'meta',
     auth: 'public',
     response: {
       200: z.object({
         status: z
           .enum(['ok', 'disk_nearly_full'])
-          .describe('`disk_nearly_full`: requests that would store something are refused.'),
+          .describe('`disk_nearly_full`: requests that would store data are rejected.'),
         problem: z.string().optional(),
       }),
     },
@@ -22,7 +22,7 @@ export const metaRoutes = defineRoutes([
     operationId: 'getOpenApi',
     method: 'GET',
     path: '/openapi.json',
-    summary: 'This document',
+    summary: 'The OpenAPI description of the API',
     fn: 'meta',
     auth: 'public',
     response: { 200: z.record(z.string(), z.unknown()) },
@@ -32,7 +32,7 @@ export const metaRoutes = defineRoutes([
     method: 'GET',
     path: '/schemas/{schema}',
     summary:
-      'JSON Schema (draft-07) of a file of an agent, for editors: agent.json, schema-file.json for schema.json, or fixture.json for tests/fixture-*.json',
+      'JSON Schema (draft-07) of an agent file, for editors: agent.json, schema-file.json (schema.json) or fixture.json (tests/fixture-*.json)',
     fn: 'meta',
     auth: 'public',
     response: { 200: z.record(z.string(), z.unknown()) },

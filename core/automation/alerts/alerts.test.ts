@@ -189,7 +189,7 @@ describe('an alert', () => {
 
   test('that arrives at the second try is recorded as sent', async () => {
     const { deps, fail, timeline, change } = await setUp();
-    // An alert keeps the address that the schedule had when it became due.
+    // An alert is sent to the URL that the schedule had when the alert became due.
     await change({ alertWebhookUrl: `${receiver.url}/500/then-200`, alertOnFailureCount: 1 });
     await fail();
     const [item] = (await deps.main.query({ index: 'gsi2', pk: await partitionOf(deps), limit: 10 })).items;
@@ -255,7 +255,7 @@ describe('an alert', () => {
   });
 });
 
-/** The index partition of an alert that is on its way. */
+/** Returns the index partition of an alert that is being delivered. */
 async function partitionOf({ main }: MemoryDeps): Promise<string> {
   for (const digit of '0123456789abcdef') {
     const pk = `DELIVERIES#${digit}`;

@@ -1,12 +1,12 @@
 import type { Schedule } from '../schedules/schedule.ts';
 
-/** Consecutive failures of a schedule, as an alert tells of them. */
+/** Consecutive failures of a schedule, as reported in an alert. */
 export interface FailureStreak {
   readonly scheduleId: string;
   readonly workspaceId: string;
   readonly agentName: string;
   readonly consecutiveFailures: number;
-  /** The number of failures that disables the schedule. */
+  /** Number of failures that disables the schedule. */
   readonly threshold: number;
   readonly autoDisabled: boolean;
   readonly lastError: string;
@@ -15,8 +15,8 @@ export interface FailureStreak {
 const MAX_ERROR_CHARACTERS = 2_000;
 
 /**
- * Whether a failure makes an alert due, the schedule being as the failure left it: the failure that reaches the alert
- * count, and the one that disables the schedule. If both are the same failure, there is one alert.
+ * Returns whether the last failure makes an alert due: the failure that reaches the alert count, and the failure that
+ * disables the schedule. If both are the same failure, one alert is sent.
  */
 export const isAlertDue = (
   { consecutiveFailures, alertOnFailureCount, deletedAt }: Schedule,
@@ -37,7 +37,7 @@ export const streakOf = (
   lastError: (lastError ?? '').slice(0, MAX_ERROR_CHARACTERS),
 });
 
-/** The body of the alert. */
+/** Returns the body of the alert. */
 export const streakView = (streak: FailureStreak) => ({
   event: 'schedule.failure_streak',
   schedule_id: streak.scheduleId,

@@ -8,7 +8,7 @@ import { type AlertDeps, newAlert, sendTestAlert } from './schedule-alerts.ts';
 export const alertHandlers = (deps: AlertDeps): Handlers<typeof alertRoutes> => ({
   async sendTestAlert({ caller, params }) {
     const schedule = await new ScheduleStore(deps, caller.workspace.id).find(params.schedule_id);
-    if (schedule === undefined) throw new PlatformError('NOT_FOUND', `There is no schedule "${params.schedule_id}".`);
+    if (schedule === undefined) throw new PlatformError('NOT_FOUND', `No schedule has the id "${params.schedule_id}".`);
     if (schedule.alertWebhookUrl === null) {
       throw new PlatformError('CONFLICT', 'This schedule has no alert_webhook_url: set one first.');
     }

@@ -6,7 +6,7 @@ export const alertRoutes = defineRoutes([
     operationId: 'sendTestAlert',
     method: 'POST',
     path: '/workspaces/{workspace_id}/schedules/{schedule_id}/test-alert',
-    summary: 'Post a test alert to the alert address of a schedule, and tell whether it arrived',
+    summary: 'Send a test alert to the alert URL of a schedule, and report whether it was delivered',
     fn: 'schedules',
     auth: 'key',
     role: 'owner',

@@ -11,7 +11,7 @@ import type { NewScheduleEvent } from '../schedules/schedule.ts';
 import { ScheduleStore } from '../schedules/store.ts';
 import { type FailureStreak, streakView } from './failure-streak.ts';
 
-/** {@link Delivery.kind} of alerts about schedules; their subject is the schedule. */
+/** {@link Delivery.kind} of schedule alerts. The subject is the schedule. */
 export const SCHEDULE_ALERT = 'schedule';
 
 export type AlertDeps = DeliveryDeps & Pick<Deps, 'ids' | 'config'>;
@@ -25,7 +25,7 @@ export const newAlert = (deps: Pick<Deps, 'ids'>, streak: FailureStreak, url: st
     body: JSON.stringify(streakView(streak)),
   });
 
-/** Records in the schedule's timeline how each of its alerts ended. */
+/** Records the outcome of each alert in the timeline of its schedule. */
 export const scheduleAlertListener = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListener => ({
   async deliveryEnded({ workspaceId, subjectId }, outcome, end) {
     const written = await new ScheduleStore(deps, workspaceId).change(subjectId, () => ({
@@ -43,7 +43,7 @@ function eventFrom(outcome: DeliveryOutcome): NewScheduleEvent {
   return { type: 'alert_failed', message: `Alert not sent, after ${tries}: ${outcome.problem}.` };
 }
 
-/** Posts an alert once, to see whether it arrives, and records the result in the timeline. */
+/** Sends an alert once, without retries, and records the result in the timeline. Returns whether it was delivered. */
 export async function sendTestAlert(deps: AlertDeps, alert: Delivery): Promise<boolean> {
   const result = await postDelivery(deps, alert);
   const event: NewScheduleEvent = result.ok

@@ -6,14 +6,17 @@ import { ScheduleStore } from './store.ts';
 
 type FindDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
-/** A schedule of the caller's workspace. Throws NOT_FOUND, also for a deleted one. */
+/** Returns a schedule of the caller's workspace. Throws NOT_FOUND, also for deleted schedules. */
 export async function findSchedule(deps: FindDeps, caller: Caller, id: string): Promise<Schedule> {
   const schedule = await new ScheduleStore(deps, caller.workspace.id).find(id);
   if (schedule === undefined) throw scheduleNotFound(caller, id);
   return schedule;
 }
 
-/** A schedule of the caller's workspace, also a deleted one: its history outlives it. Throws NOT_FOUND. */
+/**
+ * Returns a schedule of the caller's workspace, even if it is deleted, because its history outlives it. Throws
+ * NOT_FOUND.
+ */
 export async function findScheduleEver(deps: FindDeps, caller: Caller, id: string): Promise<Schedule> {
   const schedule = await new ScheduleStore(deps, caller.workspace.id).findEver(id);
   if (schedule === undefined) throw scheduleNotFound(caller, id);

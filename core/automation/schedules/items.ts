@@ -2,7 +2,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import type { Schedule } from './schedule.ts';
 
-/** Attribute of each member of a schedule in its item. */
+/** Attribute names of the members of a schedule. */
 const ATTRIBUTES = {
   id: 'id',
   workspaceId: 'workspace_id',
@@ -41,7 +41,7 @@ const ATTRIBUTES = {
 } as const satisfies { readonly [Name in keyof Schedule]: string };
 
 const MEMBERS = Object.entries(ATTRIBUTES) as [keyof Schedule, string][];
-/** Small, because one machine reads a page while requests wait. */
+/** Small, because a single machine reads a page while requests wait. */
 const PAGE = 200;
 const DIGITS = '0123456789abcdef';
 
@@ -51,7 +51,7 @@ export function scheduleFrom(item: Item): Schedule {
   return schedule as unknown as Schedule;
 }
 
-/** The attributes of a schedule's item, without keys. */
+/** Returns the attributes of a schedule's item, without keys. */
 export function attributesOf(schedule: Schedule): Omit<Item, 'pk' | 'sk'> {
   const attributes: { [attribute: string]: Schedule[keyof Schedule] } = {};
   for (const [member, attribute] of MEMBERS) attributes[attribute] = schedule[member];
@@ -60,7 +60,10 @@ export function attributesOf(schedule: Schedule): Omit<Item, 'pk' | 'sk'> {
 
 export const metaKey = (scheduleId: string) => ({ pk: `SCHEDULE#${scheduleId}`, sk: 'META' });
 
-/** gsi2 has what is waited for in 16 partitions, by the first digit of an id. `until` is compared with the sort key. */
+/**
+ * Lists items of gsi2, which spreads due items over 16 partitions by the first digit of an ID. `until` is compared with
+ * the sort key.
+ */
 export async function* listIndexed<T>(
   main: Deps['main'],
   {

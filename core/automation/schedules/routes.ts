@@ -19,7 +19,7 @@ const SCHEDULES = '/workspaces/{workspace_id}/schedules';
 const SCHEDULE = `${SCHEDULES}/{schedule_id}` as const;
 const one = z.object({ schedule: scheduleView });
 const changed = one.extend({
-  warnings: z.array(z.string()).describe('Why its runs would fail with the input that it has.'),
+  warnings: z.array(z.string()).describe('Reasons why runs would fail with the current input.'),
 });
 const row = { fn: 'schedules', auth: 'key' } as const;
 
@@ -42,7 +42,7 @@ export const scheduleRoutes = defineRoutes([
     },
     method: 'POST',
     path: SCHEDULES,
-    summary: 'Run an agent on a cron timetable, or when something posts to a webhook',
+    summary: 'Create a schedule that runs an agent on a cron expression or a webhook',
     role: 'owner',
     request: { body: newSchedule },
     response: { 201: changed },
@@ -55,7 +55,7 @@ export const scheduleRoutes = defineRoutes([
     method: 'POST',
     storesNothing: true,
     path: '/schedules/preview',
-    summary: 'When a cron expression runs next, with what changes of clocks do to it; nothing is stored',
+    summary: 'Preview the next run times of a cron expression, including clock changes',
     request: { body: previewQuery },
     response: { 200: schedulePreview },
   },
@@ -63,9 +63,9 @@ export const scheduleRoutes = defineRoutes([
     ...row,
     operationId: 'listUpcoming',
     method: 'GET',
-    // Before the schedule that a path names.
+    // Must precede the route with the schedule ID in its path.
     path: `${SCHEDULES}/upcoming`,
-    summary: 'What the schedules of a workspace will run, the first 2,000 times',
+    summary: 'List the upcoming runs of all schedules, up to 2,000',
     request: { query: upcomingQuery },
     response: { 200: upcoming },
   },
@@ -74,7 +74,7 @@ export const scheduleRoutes = defineRoutes([
     operationId: 'getSchedule',
     method: 'GET',
     path: SCHEDULE,
-    summary: 'A schedule',
+    summary: 'Show a schedule',
     response: { 200: one },
     errors: ['NOT_FOUND'],
   },
@@ -84,7 +84,7 @@ export const scheduleRoutes = defineRoutes([
     audit: { request: ['cron_expression', 'timezone', 'enabled', 'agent_version'] },
     method: 'PATCH',
     path: SCHEDULE,
-    summary: 'Change, enable or disable a schedule, or the version that it runs',
+    summary: 'Change, enable or disable a schedule',
     role: 'owner',
     request: { body: scheduleChanges },
     response: { 200: changed },
@@ -95,7 +95,7 @@ export const scheduleRoutes = defineRoutes([
     operationId: 'deleteSchedule',
     method: 'DELETE',
     path: SCHEDULE,
-    summary: 'Delete a schedule; its runs and its timeline stay as long as runs do',
+    summary: 'Delete a schedule; its runs and timeline are kept for the usual retention period',
     role: 'owner',
     response: { 200: z.object({ deleted: z.literal(true) }) },
     errors: ['NOT_FOUND'],
@@ -105,7 +105,7 @@ export const scheduleRoutes = defineRoutes([
     operationId: 'listScheduleEvents',
     method: 'GET',
     path: `${SCHEDULE}/events`,
-    summary: 'The timeline of a schedule, newest first',
+    summary: 'List the timeline of a schedule, newest first',
     request: { query: eventsQuery },
     response: { 200: z.object({ events: z.array(scheduleEvent) }) },
     errors: ['NOT_FOUND'],
@@ -115,12 +115,12 @@ export const scheduleRoutes = defineRoutes([
     operationId: 'listScheduleRuns',
     method: 'GET',
     path: `${SCHEDULE}/runs`,
-    summary: 'The runs of a schedule, newest first',
+    summary: 'List the runs of a schedule, newest first',
     request: { query: runsQuery },
     response: {
       200: z.object({
         runs: z.array(scheduleRun.partial()),
-        total: z.int().describe('Of the runs that match; only the newest thousand runs are looked at.'),
+        total: z.int().describe('Number of matching runs among the latest 1,000 runs.'),
       }),
     },
     errors: ['NOT_FOUND'],

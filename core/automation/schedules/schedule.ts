@@ -2,7 +2,7 @@ import type { Json } from '#core/base/json.ts';
 import type { RunStatus } from '#core/base/run-kinds.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 
-/** An agent that runs on a cron timetable, or when something posts to a webhook. Times are ISO texts. */
+/** An agent that runs on a cron expression or a webhook. Times are ISO texts. */
 export interface Schedule {
   readonly id: string;
   readonly workspaceId: string;
@@ -11,7 +11,7 @@ export interface Schedule {
   readonly agentOrg: string;
   readonly agentName: string;
   readonly agentVersion: string;
-  /** The user whose `dev` it runs, whatever that is at the time. */
+  /** User whose current `dev` version the schedule runs. */
   readonly devOf?: string | null;
   readonly type: 'cron' | 'webhook';
   /** Null for webhooks. */
@@ -20,9 +20,9 @@ export interface Schedule {
   readonly input: ScheduleInput;
   readonly llmProvider: LlmProvider | null;
   readonly enabled: boolean;
-  /** Whether it follows new versions of its agent. */
+  /** Whether the schedule follows new versions of its agent. */
   readonly autoUpdate: boolean;
-  /** Whether a run begins while another one is open. */
+  /** Whether a run may start while another one is open. */
   readonly overlap: 'allow' | 'skip';
   /** SHA-256, hexadecimal; null for crons. */
   readonly webhookSecretHash: string | null;
@@ -32,16 +32,16 @@ export interface Schedule {
   readonly maxConsecutiveFailures: number;
   readonly consecutiveFailures: number;
   readonly autoDisabledAt: string | null;
-  /** The error of the failure that disabled it. */
+  /** Error of the failure that disabled the schedule. */
   readonly autoDisabledReason?: string | null;
-  /** The first minute that has not been handled, past or future; null for webhooks and while disabled. */
+  /** First minute that has not been handled, past or future; null for webhooks and while disabled. */
   readonly nextRunAt: string | null;
   readonly lastRunAt: string | null;
   readonly lastRunId: string | null;
-  /** May be `running` after a success, too: see `last-run.ts`. */
+  /** May stay `running` after a success: see `last-run.ts`. */
   readonly lastRunStatus: RunStatus | null;
   readonly runCount: number;
-  /** Secrets that its agent asked for and was not granted when it last ran, for the timeline. Null: none. */
+  /** Required secrets that were not granted at the last run, for the timeline. Null: none. */
   readonly lackedGrants: string | null;
   readonly createdBy: string;
   readonly createdAt: string;
@@ -79,7 +79,7 @@ export interface ScheduleEvent {
 
 /** Minutes of a schedule without a run. */
 export interface Slots {
-  /** The first of them, in epoch milliseconds. */
+  /** First of these minutes, in epoch milliseconds. */
   readonly at: number;
   readonly count: number;
 }
@@ -87,6 +87,6 @@ export interface Slots {
 export interface NewScheduleEvent {
   readonly type: ScheduleEventType;
   readonly message: string;
-  /** Of those that did not run. */
+  /** Minutes that did not run. */
   readonly slot?: Slots;
 }

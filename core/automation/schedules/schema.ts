@@ -9,7 +9,7 @@ const runStatus = z.enum(RUN_STATUSES);
 const scheduleType = z.enum(['cron', 'webhook']);
 const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();
-/** A schedule. Some members have two names, for clients of either. */
+/** A schedule. Some members have two names, to support clients of either. */
 export const scheduleView = z.object({
   id: z.uuid(),
   workspace_id: z.uuid(),
@@ -24,11 +24,11 @@ export const scheduleView = z.object({
   llm_provider: provider.nullable(),
   provider: provider.nullable().describe('The same as `llm_provider`.'),
   enabled: z.boolean(),
-  auto_update: z.boolean().describe('Whether it follows new versions of its agent.'),
+  auto_update: z.boolean().describe('Whether the schedule follows new versions of its agent.'),
   pin_version: z.boolean().describe('The opposite of `auto_update`.'),
   overlap: z.enum(['allow', 'skip']),
   webhook_secret_preview: z.string().optional(),
-  webhook_url: z.string().optional().describe('Shown once, by the answer that makes it.'),
+  webhook_url: z.string().optional().describe('Shown only when it is created.'),
   next_run_at: time.nullable(),
   last_run_at: time.nullable(),
   last_run_status: runStatus.nullable(),
@@ -37,7 +37,7 @@ export const scheduleView = z.object({
   consecutive_failures: z.int(),
   max_consecutive_failures: z.int(),
   auto_disabled_at: time.nullable(),
-  auto_disabled_reason: z.string().nullable().describe('The error of the last run before that.'),
+  auto_disabled_reason: z.string().nullable().describe('Error of the run that triggered it.'),
   alert_webhook_url: z.string().nullable(),
   alert_on_failure_count: z.int(),
   created_at: time,
@@ -59,40 +59,40 @@ const alertUrl = z
 /** Shared by the bodies that create and change a schedule. `null` means the same as leaving the member out. */
 const settings = {
   cron_expression: z.string().nullish().describe('Five fields: minute, hour, day of month, month, day of week.'),
-  timezone: z.string().nullish().describe('An IANA time zone such as Europe/Berlin. By default UTC.'),
+  timezone: z.string().nullish().describe('IANA time zone, such as Europe/Berlin. Default: UTC.'),
   input_data: inputData.nullish(),
-  llm_provider: provider.nullish().describe("The provider to run the agent with, instead of the agent's first."),
+  llm_provider: provider.nullish().describe("Model provider to use instead of the agent's default."),
   provider: provider.nullish().describe('The same as `llm_provider`.'),
-  auto_update: z.boolean().nullish().describe('Whether it follows new versions of its agent. By default it does.'),
+  auto_update: z.boolean().nullish().describe('Whether the schedule follows new versions of its agent. Default: true.'),
   pin_version: z.boolean().nullish().describe('The opposite of `auto_update`.'),
   enabled: z.boolean().nullish(),
   overlap: z
     .enum(['allow', 'skip'])
     .nullish()
-    .describe('Whether a run begins while another one goes on. By default it does.'),
+    .describe('Whether a run may start while the previous one is still running. Default: allowed.'),
   alert_webhook_url: alertUrl.nullish(),
   alert_on_failure_count: z
     .int()
     .min(1)
     .max(100)
     .nullish()
-    .describe('Failures in a row at which an alert is sent. By default 3.'),
-  max_consecutive_failures: z.int().min(1).max(100).nullish().describe('It is disabled then. By default 10.'),
+    .describe('Failures in a row before an alert is sent. Default: 3.'),
+  max_consecutive_failures: z.int().min(1).max(100).nullish().describe('Failures in a row before the schedule is disabled. Default: 10.'),
 };
 
 export const newSchedule = z.object({
-  agent_id: z.string().nullish().describe('The id of an agent version.'),
+  agent_id: z.string().nullish().describe('ID of an agent version.'),
   agent: z
     .string()
     .nullish()
-    .describe('`org/agent`, or `org/agent@v2` for that version and no other; `org/agent@dev` for your own.'),
-  agent_name: z.string().nullish().describe('Name of the agent, where there is no `agent_id`.'),
-  agent_version: z.string().nullish().describe('`v2`, `latest` or `dev`, beside `agent_name`. By default `latest`.'),
+    .describe('`org/agent`, `org/agent@v2` to pin a version, or `org/agent@dev` for your personal version.'),
+  agent_name: z.string().nullish().describe('Name of the agent, if `agent_id` is not set.'),
+  agent_version: z.string().nullish().describe('Version of `agent_name`: `v2`, `latest` or `dev`. Default: `latest`.'),
   schedule_type: scheduleType
     .nullish()
-    .describe('What starts its runs: a timetable (`cron`) or a webhook. By default `cron`.'),
+    .describe('What starts its runs: a cron expression (`cron`) or a webhook. Default: `cron`.'),
   type: scheduleType.nullish().describe('The same as `schedule_type`.'),
-  webhook: z.boolean().nullish().describe('`true` for the type `webhook`.'),
+  webhook: z.boolean().nullish().describe('`true` sets the type to `webhook`.'),
   ...settings,
 });
 export type NewScheduleBody = z.output<typeof newSchedule>;
@@ -102,7 +102,9 @@ export const scheduleChanges = z.object({
   agent_version: z
     .string()
     .nullish()
-    .describe('`v2`, `latest` or `dev`, which is the one of the caller. A number or `dev` turns `auto_update` off.'),
+    .describe(
+      '`v2`, `latest`, or `dev` for the personal version of the caller. A number or `dev` turns `auto_update` off.',
+    ),
 });
 export type ScheduleChangesBody = z.output<typeof scheduleChanges>;
 
@@ -110,7 +112,7 @@ const agentQuery = z.string().max(200).optional();
 
 export const listQuery = z.object({
   agent_name: agentQuery,
-  agent: agentQuery.describe('The same as `agent_name`; `org/agent` is taken, too.'),
+  agent: agentQuery.describe('The same as `agent_name`; accepts `org/agent`, too.'),
   schedule_type: scheduleType.optional(),
   type: scheduleType.optional().describe('The same as `schedule_type`.'),
   limit: count.min(1).max(200).default(100),
@@ -132,7 +134,7 @@ const RUN_FIELDS = Object.keys(scheduleRun.shape);
 const FIELD = RUN_FIELDS.join('|');
 
 export const runsQuery = z.object({
-  // Clients also send states that no run has here.
+  // Clients also send statuses that no run has on this platform.
   status: z.enum([...runStatus.options, 'claimed', 'dead_letter']).optional(),
   limit: count.min(1).max(200).default(20),
   offset: count.min(0).default(0),
@@ -141,7 +143,7 @@ export const runsQuery = z.object({
     .regex(new RegExp(`^ *(${FIELD})( *, *(${FIELD}))* *$`), `may name ${RUN_FIELDS.join(', ')}`)
     .transform((text) => text.split(',').map((name) => name.trim()))
     .optional()
-    .describe('Members to answer of each run, separated by commas. By default all.'),
+    .describe('Comma-separated members of each run to return. Default: all.'),
 });
 
 export const eventsQuery = z.object({
@@ -153,20 +155,20 @@ export const scheduleEvent = z.object({
   id: z.uuid(),
   event_type: z.string(),
   message: z.string().nullable(),
-  slot_at: time.nullable().describe('Of `missed` and `skipped_overlap`: the first moment that nothing ran for.'),
-  count: z.int().nullable().describe('How many moments these were; 1,001: more than 1,000.'),
+  slot_at: time.nullable().describe('For `missed` and `skipped_overlap`: the first scheduled time without a run.'),
+  count: z.int().nullable().describe('Number of scheduled times without a run; 1,001 means more than 1,000.'),
   created_at: time,
 });
 
 const slot = z.object({
-  at: time.nullable().describe('Null for a local time that clocks leave out: nothing runs.'),
+  at: time.nullable().describe('Null for a local time that a clock change skips: nothing runs.'),
   local: z.string().describe('In the time zone of the schedule, such as `2026-03-29T02:30`.'),
   utc_offset: z.string().describe('Offset of the local time from UTC, such as `+02:00`.'),
   dst: z
     .enum(['skipped', 'repeated', 'changed'])
     .nullable()
     .describe(
-      '`skipped`: clocks leave it out; `repeated`: it comes twice, and the first one runs; `changed`: the first one with another offset.',
+      '`skipped`: a clock change skips this time; `repeated`: the time occurs twice and runs the first time; `changed`: the first run after the UTC offset changed.',
     ),
 });
 
@@ -175,7 +177,7 @@ export const previewQuery = z.object({
   cron_expression: z.string().max(400).optional().describe('The same as `cron`.'),
   timezone: z.string().max(100).default('UTC'),
   count: z.int().min(1).max(100).default(10),
-  from: requestTime.optional().describe('By default now.'),
+  from: requestTime.optional().describe('Start time. Default: now.'),
 });
 
 export const schedulePreview = z.object({
@@ -183,15 +185,15 @@ export const schedulePreview = z.object({
   timezone: z.string(),
   slots: z
     .array(slot)
-    .describe('As many as `count`, and those that clocks skip; fewer if there are no more in 41 years.'),
+    .describe('`count` run times, plus the times that clock changes skip; fewer if the next 41 years have no more.'),
 });
 
-/** Of one answer. */
+/** Maximum number of slots in one response. */
 export const MAX_SLOTS = 2000;
 
 export const upcomingQuery = z.object({
-  from: requestTime.optional().describe('By default now.'),
-  to: requestTime.optional().describe('By default 7 days after `from`, at most 366.'),
+  from: requestTime.optional().describe('Start time. Default: now.'),
+  to: requestTime.optional().describe('End time, at most 366 days after `from`. Default: 7 days after `from`.'),
   limit: count.min(1).max(MAX_SLOTS).default(MAX_SLOTS),
 });
 
@@ -208,9 +210,11 @@ export const upcoming = z.object({
         .enum(['allow', 'skip'])
         .nullable()
         .describe(
-          'The run before it will still go on, if it takes as long as the last one: both run, or this one is skipped.',
+          'Whether the previous run is expected to be still running, judging by the duration of the last run: both run, or this one is skipped.',
         ),
     }),
   ),
-  is_cut: z.boolean().describe('There are more slots than `limit`, or more schedules than 2,000.'),
+  is_cut: z
+    .boolean()
+    .describe('Whether the list is incomplete: more slots than `limit`, or more than 2,000 schedules.'),
 });

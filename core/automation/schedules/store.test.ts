@@ -6,7 +6,10 @@ import { type ScheduleFilter, ScheduleStore } from './store.ts';
 
 const WORKSPACE = '11111111-1111-4111-8111-111111111111';
 
-/** `count` schedules, the newest last: every third has another agent, every fourth another org, every second is a webhook. */
+/**
+ * Creates `count` schedules in ascending order: every third has another agent, every fourth another org, every second
+ * is a webhook.
+ */
 async function filled(count: number) {
   const deps = memoryDeps();
   const counter = new OperationCounter();

@@ -19,43 +19,44 @@ import type { NewScheduleEvent, Schedule, ScheduleEvent } from './schedule.ts';
 
 /*
  * Main table:
- * - `WS#<workspace id>#SCHEDULES / <id>`: a schedule (gsi2, while it is an enabled cron: `DUE#<first digit>` by its next
- *   run); a deleted one stays as long as its runs, for their history;
- * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: where lists find it,
- *   until it is deleted;
+ * - `WS#<workspace id>#SCHEDULES / <id>`: a schedule (gsi2, while it is an enabled cron: `DUE#<first digit>` by its
+ *   next run); a deleted one is kept as long as its runs, for their history;
+ * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: the entries
+ *   that lists read, until the schedule is deleted;
  * - `SCHEDULE#<id> / META`: the workspace it belongs to;
  * - `SCHEDULE#<id> / EVENT#<time>#...`: an entry of its timeline, with expiry (gsi1: the workspace's timeline);
  * - `SCHEDULE#<id> / RUN#<run id>`: a run that is not counted yet, see `open-runs.ts`;
- * - `WS#<workspace id>#SCHEDULES / COUNT`: how many schedules there are.
+ * - `WS#<workspace id>#SCHEDULES / COUNT`: the number of schedules.
  *
- * Every change of a schedule is conditional on its `revision` and one transaction with what belongs to it: the run that a
- * due minute begins, the run's end, the timeline. So a minute is taken once and a run counted once, whichever process dies.
+ * Every change of a schedule is conditional on its `revision`, and shares one transaction with its side effects: the
+ * run that a due minute begins, the end of the run, the timeline. So a minute is claimed once and a run is counted
+ * once, whichever process dies.
  */
 
-/** Selects schedules of a workspace by agent, by the agent's org, by type. */
+/** Filters schedules of a workspace by agent, by the agent's org, or by type. */
 export interface ScheduleFilter {
   readonly agentName?: string | undefined;
   readonly agentOrg?: string | undefined;
   readonly type?: Schedule['type'] | undefined;
 }
 
-/** A change of a schedule, and what is written with it. */
+/** A change of a schedule, and the writes of its transaction. */
 export interface ScheduleChange {
   readonly set?: Partial<Schedule>;
   readonly events?: readonly NewScheduleEvent[];
-  /** On the main table; if one of their conditions fails, nothing is written. */
+  /** Further operations on the main table. If one of their conditions fails, nothing is written. */
   readonly alongside?: readonly TransactOperation[];
   /** Epoch seconds at which the schedule itself expires. */
   readonly ttl?: number;
 }
 
-/** The largest page that the port answers. */
+/** Maximum page size of the port. */
 const MAX_PAGE = 1000;
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#SCHEDULES`;
-/** Reads how many schedules a workspace has. */
+/** Reads the number of schedules in a workspace. */
 export const scheduleUse =
   ({ main }: Pick<Deps, 'main'>): UseReader =>
   async (workspaceId) => ({ schedules: ((await main.get(countKey(workspaceId)))?.count as number | undefined) ?? 0 });
@@ -66,7 +67,7 @@ const listPartition = (workspaceId: string, agentName?: string): string =>
   `WS#${workspaceId}#SCHEDULE_LIST${agentName === undefined ? '' : `#${agentName}`}`;
 const isId = (id: string): boolean => /^[0-9a-f-]{36}$/.test(id);
 
-/** The schedules of one workspace. */
+/** Stores the schedules of one workspace. */
 export class ScheduleStore {
   readonly #deps: StoreDeps;
   readonly #workspaceId: string;
@@ -76,7 +77,7 @@ export class ScheduleStore {
     this.#workspaceId = workspaceId;
   }
 
-  /** Returns false if the workspace has `limit` schedules already, however many are created at once. */
+  /** Creates a schedule. Returns false if the workspace already has `limit` schedules; safe for concurrent calls. */
   async create(schedule: Schedule, limit: number): Promise<boolean> {
     const { main, clock } = this.#deps;
     if (limit < 1) return false;
@@ -98,25 +99,25 @@ export class ScheduleStore {
     });
   }
 
-  /** Does not find deleted schedules. */
+  /** Returns a schedule unless it is deleted. */
   async find(id: string): Promise<Schedule | undefined> {
     const schedule = await this.findEver(id);
     return schedule?.deletedAt === null ? schedule : undefined;
   }
 
-  /** Also finds a deleted schedule, as long as there may be runs of it. */
+  /** Returns a schedule even if it is deleted, as long as its runs may exist. */
   async findEver(id: string): Promise<Schedule | undefined> {
     const item = isId(id) ? await this.#deps.main.get(scheduleKey(this.#workspaceId, id)) : undefined;
     return item && scheduleFrom(item);
   }
 
-  /** Those of these schedules that there are, in this order, also deleted ones. */
+  /** Returns the existing schedules with these IDs in this order, including deleted ones. */
   async findAll(ids: readonly string[]): Promise<Schedule[]> {
     const keys = ids.map((id) => scheduleKey(this.#workspaceId, id));
     return (await getAll(this.#deps.main, keys)).filter((item) => item !== undefined).map(scheduleFrom);
   }
 
-  /** A page, newest first, and the total of all pages. Without a filter, reads no more than the page. */
+  /** Returns a page, newest first, and the total of all pages. Without a filter, reads only the page. */
   async list(
     filter: ScheduleFilter,
     { limit, offset }: { limit: number; offset: number },
@@ -132,7 +133,7 @@ export class ScheduleStore {
     return { schedules: schedules.filter(({ deletedAt }) => deletedAt === null), total };
   }
 
-  /** Ids of all schedules of an agent, including pinned and disabled ones. */
+  /** Returns the IDs of all schedules of an agent, including pinned and disabled ones. */
   async idsOf(agentName: string): Promise<string[]> {
     return Array.fromAsync(this.#listIds({ agentName }));
   }
@@ -148,12 +149,12 @@ export class ScheduleStore {
   }
 
   /**
-   * Changes a schedule, also a deleted one. `decide` gets the schedule as it is at that moment, and may be called again
-   * after a concurrent change; `undefined` leaves the schedule as it is.
+   * Changes a schedule, even a deleted one. `decide` gets its current state, and may be called again after a concurrent
+   * change; `undefined` leaves the schedule unchanged.
    *
-   * @param listed Its item as a list has shown it, which saves a read unless it has changed since.
-   * @returns the changed schedule; `undefined` if there is none, `decide` returned `undefined`, or an operation in
-   * `alongside` was refused.
+   * @param listed The item as read from a list, which saves a read unless the item has changed since.
+   * @returns the changed schedule; `undefined` if it does not exist, `decide` returned `undefined`, or an operation in
+   * `alongside` failed.
    */
   async change(
     id: string,
@@ -185,9 +186,9 @@ export class ScheduleStore {
   }
 
   /**
-   * Deletes a schedule; its history stays until it expires.
+   * Deletes a schedule; its history is kept until it expires.
    *
-   * @returns the schedule as it was before; `undefined` if there is none, or it was deleted already.
+   * @returns the schedule before the deletion; `undefined` if it does not exist or was already deleted.
    */
   async remove(id: string): Promise<Schedule | undefined> {
     const ttl = this.#expiry();
@@ -209,7 +210,7 @@ export class ScheduleStore {
     return removed && before;
   }
 
-  /** The timeline, newest first. */
+  /** Returns the timeline, newest first. */
   async listEvents(id: string, { limit, offset }: { limit: number; offset: number }): Promise<ScheduleEvent[]> {
     const sk = { beginsWith: 'EVENT#' };
     const events: ScheduleEvent[] = [];
@@ -220,7 +221,7 @@ export class ScheduleStore {
     return events.slice(offset);
   }
 
-  /** Adds an entry to the timeline without a change of the schedule. */
+  /** Adds an entry to the timeline without changing the schedule. */
   async addEvent(id: string, event: NewScheduleEvent): Promise<void> {
     await this.#deps.main.transact(this.#eventOperations(id, [event]));
   }
@@ -262,14 +263,14 @@ export class ScheduleStore {
   }
 }
 
-/** Goes with a write that needs the schedule to be so, and leaves it as it is. */
+/** Returns an operation for a transaction that requires `condition` of the schedule, and does not change it. */
 export const checkSchedule = (workspaceId: string, id: string, condition: Condition): TransactOperation => ({
   op: 'check',
   key: scheduleKey(workspaceId, id),
   condition,
 });
 
-/** An enabled schedule that lost its next run comes first, so that the next look for due ones repairs it. */
+/** An enabled schedule without a next run sorts first, so that the next query for due schedules repairs it. */
 function dueIndex({ id, enabled, type, nextRunAt }: Schedule): Pick<Item, 'gsi2pk' | 'gsi2sk'> {
   if (!enabled || type !== 'cron') return {};
   return { gsi2pk: `DUE#${id[0]}`, gsi2sk: `${nextRunAt ?? '0'}#${id}` };
@@ -285,14 +286,14 @@ const eventFrom = (item: Item): ScheduleEvent => ({
 });
 
 /**
- * Finds a schedule of any workspace that is not deleted. The caller must check the schedule's secret, or be the platform
- * itself.
+ * Finds a schedule of any workspace that is not deleted. Callers must check the schedule's secret, unless the platform
+ * itself needs it.
  */
 export async function findAnySchedule(deps: Pick<Deps, 'main'>, id: string): Promise<Schedule | undefined> {
   return (await findAnyItem(deps, id))?.schedule;
 }
 
-/** The same, with the item for {@link ScheduleStore.change}. */
+/** Finds a schedule like {@link findAnySchedule}, with its item for {@link ScheduleStore.change}. */
 export async function findAnyItem(
   { main }: Pick<Deps, 'main'>,
   id: string,
@@ -303,15 +304,15 @@ export async function findAnyItem(
   return schedule?.deletedAt === null ? { schedule, item: item! } : undefined;
 }
 
-/** A schedule of an index. */
+/** A schedule as listed by an index. */
 export interface DueSchedule {
   readonly id: string;
   readonly workspaceId: string;
-  /** Its item as it was read, for {@link ScheduleStore.change}. */
+  /** Item as it was read, for {@link ScheduleStore.change}. */
   readonly item?: Item;
 }
 
-/** Enabled cron schedules of all workspaces whose next run is not later than `until` (epoch milliseconds). */
+/** Lists enabled cron schedules of all workspaces whose next run is at or before `until` (epoch milliseconds). */
 export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGenerator<DueSchedule> {
   const read = (item: Item): DueSchedule => ({
     id: item.id as string,
@@ -322,7 +323,7 @@ export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGener
   return listIndexed(main, { kind: 'DUE', until: `${isoTime(until)}$`, read });
 }
 
-/** Every enabled cron schedule of all workspaces. */
+/** Lists every enabled cron schedule of all workspaces. */
 export function listTimed({ main }: Pick<Deps, 'main'>): AsyncGenerator<Schedule> {
   return listIndexed(main, { kind: 'DUE', until: '~', read: scheduleFrom });
 }

@@ -97,7 +97,7 @@ test('upcoming slots of all schedules come in their order, and tell which runs w
   const answer = await upcomingSlots(deps, WORKSPACE, { from: isoTime(from), to: isoTime(from + 61 * MINUTE) });
   expect(answer).toMatchObject({ from: isoTime(from), is_cut: false });
   const shown = answer.slots.map(({ schedule_id, local, overlap }) => [schedule_id, local.slice(11), overlap]);
-  // Of those every ten minutes, each third begins: the one before it takes 25 minutes.
+  // Every third of the ten-minute slots runs: the previous run takes 25 minutes.
   expect(shown.filter(([id]) => id === slow)).toEqual([
     [slow, '00:00', null],
     [slow, '00:10', 'skip'],

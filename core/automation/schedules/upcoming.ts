@@ -12,7 +12,7 @@ import { type Slot, slotsAfter, slotView } from './timing/slots.ts';
 const DAY_MS = 24 * 3600_000;
 const DEFAULT_DAYS = 7;
 const MAX_DAYS = 366;
-/** Schedules that one answer looks at, the newest ones. */
+/** Maximum number of schedules in one response; the newest ones. */
 const MAX_SCHEDULES = 2000;
 
 type UpcomingDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'>;
@@ -23,7 +23,10 @@ interface ScheduledSlot {
   readonly overlaps: boolean;
 }
 
-/** The first times up to `count` that an expression names after `after` (epoch milliseconds), with those that clocks skip. */
+/**
+ * Returns the first `count` times that match an expression after `after` (epoch milliseconds), plus those that clock
+ * changes skip.
+ */
 export function previewSlots(expression: string, timezone: string, count: number, after: number) {
   const cron = parseCron(expression);
   const slots: ReturnType<typeof slotView>[] = [];
@@ -36,8 +39,9 @@ export function previewSlots(expression: string, timezone: string, count: number
 }
 
 /**
- * What the enabled schedules of a workspace will run between two times (ISO 8601; by default in the next 7 days), the first
- * `limit` slots (2,000). Throws INVALID_INPUT for a window that has passed, runs backwards or is longer than 366 days.
+ * Returns the upcoming runs of the enabled schedules of a workspace between two times (ISO 8601; default: the next 7
+ * days), at most `limit` slots (2,000). Throws INVALID_INPUT for a window that is in the past, inverted or longer than
+ * 366 days.
  */
 export async function upcomingSlots(
   deps: UpcomingDeps,
@@ -49,10 +53,7 @@ export async function upcomingSlots(
   const from = Math.max(now, window.from === undefined ? now : Date.parse(window.from));
   const to = window.to === undefined ? from + DEFAULT_DAYS * DAY_MS : Date.parse(window.to);
   if (to <= from) {
-    throw new PlatformError(
-      'INVALID_INPUT',
-      `query.to: must be after ${isoTime(from)}: what is past is among the runs.`,
-    );
+    throw new PlatformError('INVALID_INPUT', `query.to: must be after ${isoTime(from)}; list the runs for past times.`);
   }
   if (to - from > MAX_DAYS * DAY_MS) {
     throw new PlatformError('INVALID_INPUT', `query.to: must be at most ${MAX_DAYS} days after from.`);
@@ -69,7 +70,7 @@ export async function upcomingSlots(
   for (const schedule of enabled) {
     slots.push(...slotsOf(schedule, { duration: durations.get(schedule.lastRunId ?? ''), from, end, limit }));
     if (slots.length <= limit) continue;
-    // Later slots than these are not answered, so no further schedule needs to name them.
+    // Later slots are not returned, so the remaining schedules need not produce them.
     slots = slots.sort(byPlace).slice(0, limit);
     end = slots.at(-1)!.slot.place + 1;
     isCut = true;
@@ -91,7 +92,10 @@ export async function upcomingSlots(
 
 const byPlace = (a: ScheduledSlot, b: ScheduledSlot): number => a.slot.place - b.slot.place;
 
-/** The slots of a schedule after `from` and before `end`, and one more than `limit`. `duration` is how long its last run took, if that is known. */
+/**
+ * Returns the slots of a schedule after `from` and before `end`, up to one more than `limit`. `duration` is the
+ * duration of its last run, if known.
+ */
 function slotsOf(
   schedule: Schedule,
   {
@@ -113,7 +117,7 @@ function slotsOf(
   return slots;
 }
 
-/** Run id -> how long the last run of a schedule took, for those that have ended. */
+/** Maps run IDs to the duration of the last run of a schedule, for ended runs. */
 async function lastDurations(
   deps: UpcomingDeps,
   workspaceId: string,

@@ -10,7 +10,7 @@ import { webhookUrl } from './webhook-secret.ts';
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
 
-/** Schedules of one workspace as the API answers them, with the status of their last runs. */
+/** Returns schedules of one workspace in their API form, with the status of their last runs. */
 export const viewsOf = async (
   deps: StoreDeps,
   schedules: readonly Schedule[],
@@ -20,7 +20,7 @@ export const viewsOf = async (
 export const currentViewOf = async (deps: StoreDeps, schedule: Schedule): Promise<z.output<typeof scheduleView>> =>
   (await viewsOf(deps, [schedule]))[0]!;
 
-/** A schedule as it is stored. `secret` only in the answer that makes it. */
+/** Returns a stored schedule in its API form. `secret` is set only in the response that creates it. */
 export function viewOf(
   { config, clock }: Pick<Deps, 'config' | 'clock'>,
   schedule: Schedule,
@@ -28,7 +28,7 @@ export function viewOf(
 ): z.output<typeof scheduleView> {
   const { cronExpression, timezone, nextRunAt, webhookSecretPreview } = schedule;
   const now = clock.now();
-  // A minute that is being handled is no longer the next one.
+  // A minute that is already being handled is not the next one.
   const isPast = nextRunAt !== null && nextRunAt <= isoTime(now);
   return {
     id: schedule.id,
@@ -74,7 +74,7 @@ export const eventView = ({ id, type, message, slot, createdAt }: ScheduleEvent)
   created_at: createdAt,
 });
 
-/** A run in the history of a schedule; with `fields`, only those members of it. */
+/** Returns a run in the history of a schedule; with `fields`, only those members. */
 export function runView(run: Run, fields: readonly string[] | undefined): Partial<z.output<typeof scheduleRun>> {
   const view = {
     id: run.id,

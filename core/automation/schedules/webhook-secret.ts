@@ -6,7 +6,7 @@ import type { Schedule } from './schedule.ts';
 const SECRET_BYTES = 32;
 const PREVIEW_LENGTH = 6;
 
-/** Makes a secret, which is shown once, and the members that a schedule keeps of it. */
+/** Creates a secret, which is shown once, and the members that the schedule stores for it. */
 export function newWebhookSecret(ids: Ids): {
   secret: string;
   kept: Pick<Schedule, 'webhookSecretHash' | 'webhookSecretPreview'>;
@@ -16,7 +16,7 @@ export function newWebhookSecret(ids: Ids): {
   return { secret, kept: { webhookSecretHash: hashOf(secret), webhookSecretPreview } };
 }
 
-/** Hexadecimal. Secrets are random and long, so they need no salt and no slow hash. */
+/** Hexadecimal. Secrets are random and long, so they need neither salt nor a slow hash. */
 const hashOf = (secret: string): string => hash('sha256', secret);
 
 /** Compares hashes of equal length, so a wrong secret takes as long as any other. */

@@ -18,8 +18,8 @@ import { ScheduleStore } from '../schedules/store.ts';
 import { receiveWebhook, type WebhookAnswer } from './receive.ts';
 
 /**
- * The process dies at each call of a port, once before and once after its effect, while two calls of a webhook with one key
- * are under way. Then another process starts, and the sender calls again.
+ * The process dies at each call of a port, once before and once after its effect, while two webhook calls with the same
+ * key are in flight. Then another process starts, and the sender retries.
  */
 
 const MINUTE_MS = 60_000;
@@ -88,7 +88,7 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   const both = Promise.all([deliver(doomed.process), deliver(doomed.process)]);
   const isAlive = await Promise.race([settled(deps, both).then(() => true), doomed.death.then(() => false)]);
 
-  // Another process on the same tables.
+  // Another process with the same tables takes over.
   await sweepLostRuns(deps, { all: true });
   await sweepScheduleRuns(deps, await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })));
   const answer = await settled(deps, deliver(deps));
@@ -116,7 +116,7 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
 }
 
 test('every webhook call has one run, counted and reported once, at whichever port call the process dies', async () => {
-  // What a run loads on first use takes real time: once before, while time stands still.
+  // Lazy loading on the first run takes real time, so one run comes before the frozen clock.
   const { deps, deliver } = await setUp();
   await deliver(deps);
   const { asked } = await crashAt(Number.POSITIVE_INFINITY, false);

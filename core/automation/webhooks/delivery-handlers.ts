@@ -3,7 +3,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { webhookDeliveryRoutes } from './routes.ts';
 
-/** Loaded when needed: the cold start of other calls need not wait for schedules. */
+/** Loaded lazily to keep the cold start of other calls fast. */
 const receive = lazy(() => import('./receive.ts'));
 
 export const webhookDeliveryHandlers = (deps: Deps): Handlers<typeof webhookDeliveryRoutes> => ({

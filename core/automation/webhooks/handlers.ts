@@ -17,16 +17,16 @@ export const webhookHandlers = (
       if (!isWebhook) return undefined;
       return {
         set: kept,
-        events: [{ type: 'webhook_regenerated', message: 'The webhook has a new address; the old one is dead.' }],
+        events: [{ type: 'webhook_regenerated', message: 'The webhook has a new URL; the old one no longer works.' }],
       };
     });
-    if (!isWebhook) throw new PlatformError('CONFLICT', 'This schedule runs by the clock: it has no webhook.');
-    if (changed === undefined) throw new PlatformError('NOT_FOUND', `There is no schedule "${params.schedule_id}".`);
+    if (!isWebhook) throw new PlatformError('CONFLICT', 'This is a cron schedule: it has no webhook.');
+    if (changed === undefined) throw new PlatformError('NOT_FOUND', `No schedule has the id "${params.schedule_id}".`);
     return {
       status: 200,
       body: {
         webhook_url: webhookUrl(deps, changed.id, secret),
-        message: 'This address is shown this once. The one before no longer works.',
+        message: 'This URL is shown only once. The previous URL no longer works.',
       },
     };
   },

@@ -13,31 +13,31 @@ import type { Schedule } from '../schedules/schedule.ts';
 import { findAnyItem } from '../schedules/store.ts';
 import { isWebhookSecret } from '../schedules/webhook-secret.ts';
 
-/** A request to the address of a webhook. */
+/** A request to the URL of a webhook. */
 export interface WebhookCall {
   readonly scheduleId: string;
   readonly secret: string;
   /** `Idempotency-Key`. */
   readonly key: string | undefined;
   readonly request: HttpRequest;
-  /** Id of the run, if the call begins one. */
+  /** ID of the run, if the call starts one. */
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
 }
 
-/** Body of the answer to a webhook call. */
+/** Response body for a webhook call. */
 export interface WebhookAnswer extends ScheduleRunAnswer {
-  /** Whether it is the result of an earlier call with the same key. */
+  /** Whether the result comes from an earlier call with the same key. */
   readonly deduplicated: boolean;
 }
 
 /**
- * Runs the agent of a webhook and waits for the end. Of calls with the same key within 24 hours only one runs, and the
- * others wait for its result, even if their bodies differ. A run that was lost with its host is a result, too.
+ * Runs the agent of a webhook and waits for the end. Of the calls with the same key within 24 hours, only one runs; the
+ * others wait for its result, even if their bodies differ. A run that was lost with its host counts as a result.
  *
- * Throws NOT_FOUND, FORBIDDEN for a wrong secret, CONFLICT while the schedule is disabled, and for a body what
- * {@link readPayload} throws. Then nothing has run, and the key is free.
+ * Throws NOT_FOUND, FORBIDDEN for a wrong secret, CONFLICT while the schedule is disabled, and the errors of {@link
+ * readPayload} for the body. In these cases nothing has run, and the key can be used again.
  */
 export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<WebhookAnswer> {
   const { key, request, runId } = call;
@@ -46,7 +46,7 @@ export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<Web
   const payload = await readPayload(request, { bytes: Math.min(maxCallBodyBytes, maxDirectBodyBytes) });
   const run = async (): Promise<ScheduleRunAnswer> => {
     if (!schedule.enabled) {
-      throw new PlatformError('CONFLICT', 'This webhook is disabled: nothing was run.', {
+      throw new PlatformError('CONFLICT', 'This webhook is disabled. Nothing was run.', {
         hint: 'An owner of its workspace can enable the schedule.',
       });
     }
@@ -56,12 +56,12 @@ export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<Web
     if (answer === undefined) throw unknownWebhook();
     return answer;
   };
-  // Not tied to the request: a run outlives its sender's connection, and a host that stops waits for it.
+  // Not tied to the request: a run outlives the connection of its sender, and a stopping host waits for it.
   if (key === undefined) return { ...(await inBackground(deps, run())), deduplicated: false };
   return inBackground(deps, runOnce(deps, schedule, { ...call, key }, run));
 }
 
-/** Runs, unless an earlier call had the same key: then answers with that call's result. */
+/** Runs the webhook, or returns the result of an earlier call with the same key. */
 async function runOnce(
   deps: Deps,
   { id: scheduleId, workspaceId }: Schedule,
@@ -72,9 +72,9 @@ async function runOnce(
     deps,
     {
       workspaceId,
-      // No header can hold a NUL, so this never equals the key of an agent call.
+      // Headers cannot contain NUL, so this never collides with the key of an agent call.
       key: `webhook\0${scheduleId}\0${key}`,
-      // Two calls are the same if their keys are.
+      // The key alone decides whether two calls are equal.
       fingerprint: '',
       runId,
       deadline: receivedAt + MAX_CALL_MS,
@@ -93,14 +93,14 @@ async function findWebhook(deps: Deps, { scheduleId, secret }: WebhookCall) {
   const hash = found?.schedule.webhookSecretHash ?? null;
   if (found === undefined || hash === null) throw unknownWebhook();
   if (!isWebhookSecret(secret, hash)) {
-    throw new PlatformError('FORBIDDEN', 'The secret in the address of this webhook is wrong.', {
-      hint: 'The address is shown when the schedule is made, and when it is regenerated: the one before is dead then.',
+    throw new PlatformError('FORBIDDEN', 'The secret in the URL of this webhook is wrong.', {
+      hint: 'The URL is shown when the schedule is created or its URL is rotated; the previous URL then stops working.',
     });
   }
   return found;
 }
 
-const unknownWebhook = (): PlatformError => new PlatformError('NOT_FOUND', 'There is no such webhook.');
+const unknownWebhook = (): PlatformError => new PlatformError('NOT_FOUND', 'This webhook does not exist.');
 
 async function inBackground<T>({ background }: Pick<Deps, 'background'>, work: Promise<T>): Promise<T> {
   background(work.then(ignore, ignore));

@@ -7,7 +7,7 @@ export const webhookRoutes = defineRoutes([
     operationId: 'regenerateWebhook',
     method: 'POST',
     path: '/workspaces/{workspace_id}/schedules/{schedule_id}/regenerate-webhook',
-    summary: 'Give a webhook another address; the one before is dead at once',
+    summary: 'Rotate the URL of a webhook; the old URL stops working immediately',
     fn: 'schedules',
     auth: 'key',
     role: 'owner',
@@ -16,13 +16,13 @@ export const webhookRoutes = defineRoutes([
   },
 ]);
 
-/** Routes that run agents, so they need the privileges of `calls`. */
+/** These routes run agents, so they need the privileges of `calls`. */
 export const webhookDeliveryRoutes = defineRoutes([
   {
     operationId: 'receiveWebhook',
     method: 'POST',
     path: '/webhooks/{schedule_id}/{secret}',
-    summary: 'Run the agent of a webhook schedule with the JSON of the body, and wait for its end',
+    summary: 'Run the agent of a webhook schedule with the JSON body as input, and wait for the result',
     fn: 'calls',
     auth: 'webhook',
     stream: true,
@@ -33,7 +33,7 @@ export const webhookDeliveryRoutes = defineRoutes([
           .min(1)
           .max(255)
           .optional()
-          .describe('A delivery with the same key gets the result of the first one and runs nothing, for 24 hours.'),
+          .describe('Repeated deliveries with the same key return the first result for 24 hours without a new run.'),
       }),
       // Senders use any content type.
       body: { ...raw('application/json'), optional: true },

@@ -6,7 +6,7 @@ import { defineRoutes } from '#core/http/route.ts';
 export const LEVELS = ['info', 'success', 'warning', 'error'] as const;
 
 const level = z.enum(LEVELS);
-/** Part of keys, which cannot hold half of a surrogate pair. */
+/** Used in keys, which cannot contain half of a surrogate pair. */
 const agentName = z
   .string()
   .trim()
@@ -31,7 +31,7 @@ const query = z.object({
 });
 const page = z.object({
   messages: z.array(messageSchema),
-  total: z.int().describe('How many the filters leave, over all pages.'),
+  total: z.int().describe('Number of matching messages on all pages.'),
 });
 
 export const messageRoutes = defineRoutes([
@@ -49,7 +49,7 @@ export const messageRoutes = defineRoutes([
         title: printableLine(500),
         body: z.string().min(1, 'must not be empty').max(10_000, 'must have at most 10,000 characters'),
         level: level.default('info'),
-        agent_name: agentName.nullable().optional().describe('By default the agent that sends it.'),
+        agent_name: agentName.nullable().optional().describe('Name of the sending agent. Default: the calling agent.'),
         metadata: z
           .record(z.string(), z.unknown())
           .refine((members) => JSON.stringify(members).length <= 10_000, 'must have at most 10,000 characters as JSON')
@@ -63,7 +63,7 @@ export const messageRoutes = defineRoutes([
     operationId: 'listMessages',
     method: 'GET',
     path: '/messages',
-    summary: 'List the messages of the workspace that the request acts in, the newest first',
+    summary: 'List the messages of the current workspace, newest first',
     fn: 'tasks',
     auth: 'key',
     agents: true,
@@ -75,7 +75,7 @@ export const messageRoutes = defineRoutes([
     operationId: 'listWorkspaceMessages',
     method: 'GET',
     path: '/workspaces/{workspace_id}/messages',
-    summary: 'List the messages of a workspace, the newest first',
+    summary: 'List the messages of a workspace, newest first',
     fn: 'tasks',
     auth: 'key',
     agents: true,
@@ -87,12 +87,12 @@ export const messageRoutes = defineRoutes([
     operationId: 'markMessagesSeen',
     method: 'PUT',
     path: '/workspaces/{workspace_id}/messages/seen',
-    summary: 'Note up to when you have seen the messages of a workspace',
+    summary: 'Mark the messages of a workspace as seen up to a time',
     fn: 'tasks',
     auth: 'key',
     keyScope: 'run',
     request: { body: z.object({ until: requestTime }) },
-    response: { 200: z.object({ seen_until: z.iso.datetime().describe('Never before what you said earlier.') }) },
+    response: { 200: z.object({ seen_until: z.iso.datetime().describe('Never earlier than the previous value.') }) },
   },
   {
     operationId: 'deleteMessage',

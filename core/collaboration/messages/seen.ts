@@ -4,12 +4,18 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, allOf, anyOf, exists, lessThan } from '#core/ports/table.ts';
 import { MessageStore } from './store.ts';
 
-/** `messages_seen_at` of a membership: its user has seen the messages of the workspace up to this time (ISO 8601). */
+/**
+ * Attribute `messages_seen_at` of a membership: time (ISO 8601) up to which its user has seen the messages of the
+ * workspace.
+ */
 const SEEN_AT = 'messages_seen_at';
-/** Of each level. */
+/** Maximum number of messages counted per level. */
 const MAX_COUNTED = 100;
 
-/** Notes what a member has seen. It never goes back, and not beyond now. Returns the time that counts from now on. */
+/**
+ * Records the time up to which a member has seen the messages. The time never decreases, and is at most now. Returns
+ * the resulting time.
+ */
 export async function markSeen(
   { main, clock }: Pick<Deps, 'main' | 'clock'>,
   workspaceId: string,
@@ -23,7 +29,7 @@ export async function markSeen(
   return ok ? time : (((await main.get(key))?.[SEEN_AT] as string | undefined) ?? time);
 }
 
-/** How many messages a member has not seen; all since the membership began, if the member never said so. */
+/** Returns the number of unread messages of a member; all since the membership began, if nothing is recorded. */
 export async function unreadMessages(
   deps: Pick<Deps, 'main' | 'clock' | 'ids'>,
   workspaceId: string,
@@ -36,5 +42,5 @@ export async function unreadMessages(
   return { count: found.length, isAll: ofLevels.every((each) => each.length < MAX_COUNTED), seenUntil };
 }
 
-/** Sort keys go on with an id after the time: this is greater than those of messages of this very millisecond. */
+/** Sort keys have an ID after the time: the result sorts after all messages of the same millisecond. */
 const after = (time: string): string => `${time}~`;

@@ -6,10 +6,10 @@ import { absent, exists, type Item, type Key, queryAll, type TransactOperation }
 import { LEVELS } from './routes.ts';
 
 /**
- * Main table, written together:
+ * Main table, written in one transaction:
  *
- * - `WS#<workspace id>#MESSAGES / <message id>`: the message. gsi1 has it in the list of its level, gsi2 in the same of its
- *   agent, both by time;
+ * - `WS#<workspace id>#MESSAGES / <message id>`: the message. gsi1 lists it by level, gsi2 by level and agent, both by
+ *   time;
  * - `WS#<workspace id>#MESSAGE_COUNTS / ALL` and `AGENT#<agent name>`: the lengths of these lists, by level.
  */
 export interface Message {
@@ -24,7 +24,7 @@ export interface Message {
 
 type Level = (typeof LEVELS)[number];
 
-/** The messages of one workspace. */
+/** Stores the messages of one workspace. */
 export class MessageStore {
   readonly #deps: Pick<Deps, 'main' | 'clock' | 'ids'>;
   readonly #partition: string;
@@ -51,7 +51,7 @@ export class MessageStore {
     return message;
   }
 
-  /** Returns false if there is no such message. */
+  /** Deletes a message. Returns false if it does not exist. */
   async delete(id: string): Promise<boolean> {
     return this.#retry(async () => {
       const item = await this.#deps.main.get(this.#key(id));
@@ -61,7 +61,7 @@ export class MessageStore {
     });
   }
 
-  /** A page, the newest first, and the total of all pages. */
+  /** Returns a page, newest first, and the total of all pages. */
   async list(
     { level, agentName }: { readonly level?: Level; readonly agentName?: string },
     { limit, offset }: { readonly limit: number; readonly offset: number },
@@ -77,7 +77,7 @@ export class MessageStore {
     };
   }
 
-  /** Messages since a time (ISO 8601), at most `max` of each level. */
+  /** Returns the messages since a time (ISO 8601), at most `max` per level. */
   async since(time: string, max: number): Promise<Message[]> {
     const pages = await Promise.all(
       LEVELS.map((level) =>

@@ -4,11 +4,11 @@ import type { Deps } from '#core/ports/deps.ts';
 import { DocumentStore } from './store.ts';
 
 /**
- * The documents that a request may use: those of the workspace, or for the run of a foreign agent without the grant its
- * own (`docs/interface/storage.md#documents-of-foreign-agents`). Throws FORBIDDEN for such a run that names a namespace of
- * an agent in full.
+ * Returns the documents that a request may use: those of the workspace or, for the run of a foreign agent without the
+ * grant, its own (`docs/interface/storage.md#documents-of-foreign-agents`). Throws FORBIDDEN if such a run uses the
+ * full name of an agent's namespace.
  *
- * @param namespace As the path names it.
+ * @param namespace Namespace in the path.
  */
 export async function documentsOf(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log'>,
@@ -17,7 +17,7 @@ export async function documentsOf(
 ): Promise<DocumentStore> {
   if (agent === undefined || (await mayUse(deps, agent, 'storage'))) return new DocumentStore(deps, workspace.id);
   if (namespace.includes('.')) await checkScope(deps, agent, 'storage');
-  // `org/agent@v1`: the documents outlive the version.
+  // Without the version of `org/agent@v1`, because documents outlive the version.
   const [org, name] = agent.name.replace(/@.*/, '').split('/');
   return new DocumentStore(deps, workspace.id, `${org}.${name}.`);
 }

@@ -17,15 +17,12 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
   const storeOf = (caller: Caller, namespace = '') => documentsOf(deps, caller, namespace);
   const quotaOf = ({ workspace }: Caller) => planOf(deps, workspace);
 
-  /** An object, or an array where it may be one. */
+  /** Reads an object or array from the body. */
   async function readValue(request: HttpRequest, caller: Caller): Promise<Json> {
     const { storage_document_bytes: maxBytes } = quotaOf(caller);
     const value = await readJson(request, { bytes: Math.min(maxBytes, deps.config.maxDirectBodyBytes ?? maxBytes) });
     if (typeof value === 'object' && value !== null) return value;
-    throw new PlatformError(
-      'INVALID_INPUT',
-      'The body must be a JSON object or array: it is the value of the document.',
-    );
+    throw new PlatformError('INVALID_INPUT', 'The body must be a JSON object or array: the value of the document.');
   }
 
   async function write(
@@ -100,7 +97,7 @@ export const storageHandlers = (deps: StorageDeps): Handlers<typeof storageRoute
     },
   };
 
-  /** Shows the bytes in use in the headers of every answer, errors included (`docs/interface/storage.md#room`). */
+  /** Adds the used bytes to the headers of every response, including errors (`docs/interface/storage.md#room`). */
   async function withRoom<Answer>(
     { caller, responseHeaders }: Pick<Incoming<(typeof storageRoutes)[number]>, 'caller' | 'responseHeaders'>,
     answer: Promise<Answer>,
@@ -132,11 +129,14 @@ const etagOf = ({ version }: Document) => ({ etag: `"${version}"` });
 
 const cursorOf = (key: string): string => Buffer.from(key).toString('base64url');
 
-/** The key after which a page begins. Throws INVALID_INPUT for a cursor of another list. */
+/** Returns the key after which a page starts. Throws INVALID_INPUT for a cursor of another list. */
 function keyOfCursor(cursor: string, prefix: string): string {
   const key = Buffer.from(cursor, 'base64url').toString();
   if (key.startsWith(prefix) && cursorOf(key) === cursor) return key;
-  throw new PlatformError('INVALID_INPUT', 'query.cursor: is no cursor of this list; send the one of the page before.');
+  throw new PlatformError(
+    'INVALID_INPUT',
+    'query.cursor: is not a cursor of this list; send the cursor of the previous page.',
+  );
 }
 
 const notFound = ({ workspace }: Caller, namespace: string, key: string): PlatformError =>

@@ -18,15 +18,15 @@ export const documentSchema = z.object({
   namespace: z.string(),
   key: z.string(),
   value: z.unknown(),
-  version: z.int().describe('1 at first, one more with every write.'),
+  version: z.int().describe('Starts at 1 and increases with every write.'),
   size_bytes: z.int().describe('Size of the value in bytes, as JSON without white space.'),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
-  updated_by: z.string().describe('The agent that wrote it, as `org/agent@v1`; else `cli` or `api`.'),
+  updated_by: z.string().describe('Agent that wrote the document, as `org/agent@v1`, or else `cli` or `api`.'),
 });
 
 const anyObject = z.record(z.string(), z.unknown());
-/** The handler checks it: it knows the limits of the plan. */
+/** The handler validates it, because it knows the limits of the plan. */
 const documentBody = (shape: z.ZodType) => ({ ...raw('application/json'), shapes: { 'application/json': shape } });
 
 const writerHeaders = { 'x-platform-client': z.string().optional() };
@@ -46,7 +46,7 @@ export const storageRoutes = defineRoutes([
     operationId: 'listDocuments',
     method: 'GET',
     path: '/storage/{namespace}',
-    summary: 'List the keys of the documents of a namespace, in order',
+    summary: 'List the document keys of a namespace in ascending order',
     fn: 'storage',
     auth: 'key',
     agents: true,
@@ -54,7 +54,7 @@ export const storageRoutes = defineRoutes([
       params: z.object({ namespace }),
       query: z.object({
         limit: z.coerce.number().int().min(1).max(1000).default(100),
-        cursor: z.string().max(400).optional().describe('The `cursor` of the page before.'),
+        cursor: z.string().max(400).optional().describe('`cursor` of the previous page.'),
         prefix: z.string().max(256).default('').describe('Only keys that begin with this text.'),
       }),
     },
@@ -66,7 +66,7 @@ export const storageRoutes = defineRoutes([
     operationId: 'getDocument',
     method: 'GET',
     path: '/storage/{namespace}/{key}',
-    summary: 'Show a document; the header ETag is its version',
+    summary: 'Show a document; the ETag header is its version',
     fn: 'storage',
     auth: 'key',
     agents: true,
@@ -78,7 +78,7 @@ export const storageRoutes = defineRoutes([
     operationId: 'putDocument',
     method: 'PUT',
     path: '/storage/{namespace}/{key}',
-    summary: 'Write a document: the body is its value, an object or an array',
+    summary: 'Create or replace a document; the body is its value, an object or an array',
     fn: 'storage',
     auth: 'key',
     agents: true,
@@ -91,7 +91,7 @@ export const storageRoutes = defineRoutes([
           .regex(/^(W\/)?"?\d{1,15}"?$/, 'must be a version, a whole number')
           .transform((text) => Number(/\d+/.exec(text)![0]))
           .optional()
-          .describe('Write only over this version; 0: only if there is no such document.'),
+          .describe('Write only if the document has this version; 0 means only if it does not exist.'),
       }),
       body: documentBody(z.union([anyObject, z.array(z.unknown())])),
     },
@@ -102,7 +102,7 @@ export const storageRoutes = defineRoutes([
     operationId: 'patchDocument',
     method: 'PATCH',
     path: '/storage/{namespace}/{key}',
-    summary: 'Set the members of the body in a document that is an object, and keep the others',
+    summary: 'Update members of a document; members that are not in the body are unchanged',
     fn: 'storage',
     auth: 'key',
     agents: true,

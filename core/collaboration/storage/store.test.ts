@@ -39,7 +39,7 @@ test('concurrent writes stay within the quotas and are counted correctly', async
   );
   expect(Math.max(...counts)).toBeLessThanOrEqual(4);
   const documents = counts.reduce((sum, count) => sum + count, 0);
-  // Seven bytes each.
+  // Each document takes seven bytes.
   expect(await total()).toEqual([documents * 7, namespaces.length]);
   expect(documents * 7).toBeLessThanOrEqual(60);
   for (const name of namespaces) await store.deleteNamespace(name);
@@ -56,7 +56,7 @@ test('a reader sees one whole version while the document is written repeatedly',
   };
   const read = async () => {
     while (isWriting) {
-      // The database commits between the turns of the event loop.
+      // The database commits between iterations of the event loop.
       await setImmediate();
       const document = await store.get('a', 'b');
       const { text } = document!.value as { text: string };

@@ -23,9 +23,10 @@ import {
 /**
  * A JSON document of a workspace, in a namespace. Main table, written in one transaction:
  *
- * - `WS#<workspace id>#STORAGE#<namespace> / KEY#<key>`: the document without its value, so that keys are listed without
- *   reading values;
- * - the same `/ VALUE#<key>`: its value. A large value lies in `Blobs`, at `storage/<workspace id>/<uuid>`, named by `KEY`;
+ * - `WS#<workspace id>#STORAGE#<namespace> / KEY#<key>`: the document without its value, so that keys are listed
+ *   without reading values;
+ * - the same `/ VALUE#<key>`: its value. Large values are in `Blobs`, at `storage/<workspace id>/<uuid>`, named by
+ *   `KEY`;
  * - `WS#<workspace id>#STORAGE / NS#<namespace>`: the number of its documents; absent for an empty namespace;
  * - `WS#<workspace id>#STORAGE / TOTAL`: the bytes and namespaces of the workspace, for the quotas.
  */
@@ -41,20 +42,20 @@ export interface Document {
 }
 
 export interface DocumentWrite {
-  /** Returns the new value for the present one; `undefined` is a new document. May be called again. */
+  /** Returns the new value for the current one, which is `undefined` for a new document. May be called again. */
   readonly change: (value: Json | undefined) => Json;
-  /** The write throws CONFLICT if the document has another version; 0 stands for a new document. */
+  /** Throws CONFLICT if the document has another version; 0 means a new document. */
   readonly expectedVersion?: number;
   readonly updatedBy: string;
   readonly quota: Plan;
 }
 
-/** Each document takes two of the ten operations of a transaction, and the counts take two. */
+/** A transaction has at most ten operations: two per document, and two for the counts. */
 const DELETE_BATCH = 4;
 
 type StorageDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'log'>;
 
-/** Reads what the documents of a workspace take. */
+/** Reads the storage usage of a workspace. */
 export const documentUse =
   ({ main }: Pick<Deps, 'main'>): UseReader =>
   async (workspaceId) => {
@@ -68,14 +69,14 @@ export const documentUse =
 const partitionOf = (workspaceId: string): string => `WS#${workspaceId}#STORAGE`;
 const totalKey = (workspaceId: string): Key => ({ pk: partitionOf(workspaceId), sk: 'TOTAL' });
 
-/** The documents of one workspace, or of one agent in it. The routes have checked namespaces and keys. */
+/** Stores the documents of one workspace, or of one agent in it. The routes validate namespaces and keys. */
 export class DocumentStore {
   readonly #deps: StorageDeps;
   readonly #workspaceId: string;
   readonly #partition: string;
   readonly #prefix: string;
 
-  /** @param prefix Of all namespaces here; not part of their names in arguments and results. */
+  /** @param prefix Prefix of all stored namespaces; not part of the names in arguments and results. */
   constructor(deps: StorageDeps, workspaceId: string, prefix = '') {
     this.#deps = deps;
     this.#workspaceId = workspaceId;
@@ -83,7 +84,7 @@ export class DocumentStore {
     this.#prefix = prefix;
   }
 
-  /** Bytes of all documents. */
+  /** Returns the total bytes of all documents. */
   async usedBytes(): Promise<number> {
     return ((await this.#deps.main.get(this.#totalKey()))?.bytes as number | undefined) ?? 0;
   }
@@ -94,7 +95,7 @@ export class DocumentStore {
     return (await Array.fromAsync(items)).map(({ sk }) => sk.slice(beginsWith.length));
   }
 
-  /** Keys after the key `after`, which begins with `prefix`, in byte order. */
+  /** Returns the keys with `prefix` after the key `after`, in byte order. */
   async keys(
     namespace: string,
     { prefix, after, limit }: { readonly prefix: string; readonly after?: string; readonly limit: number },
@@ -121,8 +122,8 @@ export class DocumentStore {
   }
 
   /**
-   * Creates or replaces a document. Throws what `change` throws, CONFLICT, DOCUMENT_TOO_LARGE and
-   * STORAGE_QUOTA_EXCEEDED.
+   * Creates or replaces a document. Throws CONFLICT, DOCUMENT_TOO_LARGE, STORAGE_QUOTA_EXCEEDED, and the errors of
+   * `change`.
    */
   async write(
     namespace: string,
@@ -173,7 +174,7 @@ export class DocumentStore {
     });
   }
 
-  /** Returns false if there is no such document. */
+  /** Deletes a document. Returns false if it does not exist. */
   async delete(namespace: string, key: string): Promise<boolean> {
     return this.#retry(async () => {
       const head = await this.#deps.main.get(this.#keysOf(namespace, key).head);
@@ -181,7 +182,7 @@ export class DocumentStore {
     });
   }
 
-  /** Returns the number of deleted documents. */
+  /** Deletes all documents of a namespace. Returns their number. */
   async deleteNamespace(namespace: string): Promise<number> {
     let deleted = 0;
     for (;;) {
@@ -254,7 +255,7 @@ export class DocumentStore {
     return { op: 'update', key, changes: { add: { documents: 1 } }, condition };
   }
 
-  /** The condition checks the quota again, because another process may add at the same time. */
+  /** The condition checks the quota again, because of concurrent writes. */
   #addToTotal({ growth, isNewNamespace }: { growth: number; isNewNamespace: boolean }, quota: Plan): TransactOperation {
     const within: Condition[] = [];
     if (growth > 0 && quota.storage_bytes !== null) within.push(lessThan('bytes', quota.storage_bytes - growth + 1));
@@ -268,7 +269,7 @@ export class DocumentStore {
     };
   }
 
-  /** Never throws: a blob that is left over only costs room. */
+  /** Never throws: an orphaned blob only costs storage. */
   async #deleteBlobs(...keys: (Json | undefined)[]): Promise<void> {
     for (const key of keys.filter((key) => typeof key === 'string')) {
       await this.#deps.blobs.delete(key).catch((error: unknown) => {
@@ -303,10 +304,7 @@ export class DocumentStore {
 function checkVersion(key: string, version: number, expected: number | undefined): void {
   if (expected === undefined || expected === version) return;
   const is = version === 0 ? 'does not exist' : `has version ${version}`;
-  throw new PlatformError(
-    'CONFLICT',
-    `The document "${key}" ${is}, not version ${expected}: read it again, and write what follows from that.`,
-  );
+  throw new PlatformError('CONFLICT', `The document "${key}" ${is}, not version ${expected}. Read it again and retry.`);
 }
 
 /** Throws DOCUMENT_TOO_LARGE and STORAGE_QUOTA_EXCEEDED. */
@@ -324,7 +322,7 @@ function checkQuota(
   if (size > storage_document_bytes) {
     throw new PlatformError(
       'DOCUMENT_TOO_LARGE',
-      `The document would have ${size} bytes, and a document may have ${storage_document_bytes}.`,
+      `The document would have ${size} bytes; the maximum is ${storage_document_bytes}.`,
     );
   }
   const refuse = (max: number, what: string): PlatformError =>

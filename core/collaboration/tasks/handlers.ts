@@ -54,6 +54,6 @@ export const taskHandlers = (deps: Pick<Deps, 'main' | 'clock' | 'ids'>): Handle
 const notFound = ({ workspace }: Caller, id: string): PlatformError =>
   new PlatformError('NOT_FOUND', `The workspace "${workspace.slug}" has no task "${id.slice(0, 64)}".`);
 
-/** The current date in a zone, as `2026-11-21`. */
+/** Returns the current date in a time zone, such as `2026-11-21`. */
 const dateIn = (epochMs: number, timeZone = 'UTC'): string =>
   new Intl.DateTimeFormat('en-CA', { timeZone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(epochMs);

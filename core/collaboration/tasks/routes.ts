@@ -4,12 +4,12 @@ import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 
 export const STATUSES = ['open', 'in_progress', 'done', 'cancelled'] as const;
-/** The most pressing first. */
+/** Priorities, most urgent first. */
 export const PRIORITIES = ['urgent', 'high', 'normal', 'low'] as const;
 
 const status = z.enum(STATUSES);
 const priority = z.enum(PRIORITIES);
-/** Part of keys, which cannot hold half of a surrogate pair. */
+/** Used in keys, which cannot contain half of a surrogate pair. */
 const project = z
   .string()
   .trim()
@@ -27,16 +27,16 @@ const orDefault = <T extends z.ZodType>(type: T, value: z.output<T>) =>
 const members = z.object({
   title: printableLine(500),
   description: z.string().max(10_000, 'must have at most 10,000 characters').nullable().optional(),
-  due_date: dueDate.nullable().optional().describe('Day on which it is due, such as `2026-11-21`. null: none.'),
+  due_date: dueDate.nullable().optional().describe('Due date, such as `2026-11-21`. null: none.'),
   project: printableLine(100)
     .nullable()
     .optional()
-    .describe('A tag that groups tasks: one line of printable text. null: none.'),
+    .describe('Project of the task: one line of printable text. null: none.'),
   priority: orDefault(priority, 'normal'),
   status: orDefault(status, 'open'),
 });
 
-/** A task as the API answers it. */
+/** A task in its API form. */
 export const taskSchema = z.object({
   id: z.uuid(),
   title: z.string(),
@@ -45,12 +45,9 @@ export const taskSchema = z.object({
   project: z.string().nullable(),
   priority,
   status,
-  created_by: z
-    .string()
-    .nullable()
-    .describe('The name of the agent that created it, or the e-mail address of the user.'),
+  created_by: z.string().nullable().describe('Name of the agent or email address of the user that created the task.'),
   created_at: z.iso.datetime(),
-  completed_at: z.iso.datetime().nullable().describe('When it became `done`. null: it is not done.'),
+  completed_at: z.iso.datetime().nullable().describe('When the task was completed. null: it is not done.'),
 });
 
 const query = z.object({
@@ -63,7 +60,7 @@ const query = z.object({
 });
 const page = z.object({
   tasks: z.array(taskSchema),
-  total: z.int().describe('How many the filters leave, over all pages.'),
+  total: z.int().describe('Number of matching tasks on all pages.'),
 });
 
 export const taskRoutes = defineRoutes([
@@ -83,7 +80,7 @@ export const taskRoutes = defineRoutes([
     operationId: 'listTasks',
     method: 'GET',
     path: '/tasks',
-    summary: 'List the tasks of the workspace that the request acts in, the most pressing first',
+    summary: 'List the tasks of the current workspace, most urgent first',
     fn: 'tasks',
     auth: 'key',
     agents: true,
@@ -95,7 +92,7 @@ export const taskRoutes = defineRoutes([
     operationId: 'listWorkspaceTasks',
     method: 'GET',
     path: '/workspaces/{workspace_id}/tasks',
-    summary: 'List the tasks of a workspace, the most pressing first',
+    summary: 'List the tasks of a workspace, most urgent first',
     fn: 'tasks',
     auth: 'key',
     agents: true,

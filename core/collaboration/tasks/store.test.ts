@@ -36,7 +36,7 @@ const anyFilter: fc.Arbitrary<TaskFilter> = fc.record(
   { requiredKeys: [] },
 );
 
-/** The list for a filter, found by looking at every task. */
+/** Returns the expected list for a filter, from a scan of all tasks. */
 function expected(tasks: Iterable<Task>, { status, priority, project, dueBefore }: TaskFilter): Task[] {
   const wanted = [...tasks].filter(
     (task) =>
@@ -132,7 +132,7 @@ test('the cost of a page does not depend on the number of tasks', async () => {
     counter.operations.length = 0;
     const { tasks } = await store.list(filter, { limit: 20, offset: 10 });
     expect(tasks).toHaveLength(20);
-    // At most thirty tasks, and the counts: three months of due dates.
+    // At most thirty tasks, plus the counts for three months of due dates.
     expect(counter.items, JSON.stringify(filter)).toBeLessThanOrEqual(35);
   }
 });

@@ -6,15 +6,15 @@ import { absent, equals, type Item, type Key, queryAll, type TransactOperation }
 import { PRIORITIES, STATUSES } from './routes.ts';
 
 /**
- * Main table, all written in the transaction that changes a task, so that the cost of a page of any filter and of its total
+ * Main table, all written in the transaction that changes a task, so that the cost of a filtered page and its total
  * does not grow with the number of tasks:
  *
- * - `WS#<workspace id>#TASKS / <task id>`: the task. gsi1 has it in the list of its status and priority, gsi2 in the same of
- *   its project, by due date, then the newest first;
+ * - `WS#<workspace id>#TASKS / <task id>`: the task. gsi1 lists it by status and priority, gsi2 by project, status and
+ *   priority, both by due date, then newest first;
  * - `WS#<workspace id>#TASK_COUNTS / ALL` and `PROJECT#<project>`: the lengths of these lists, `<status>_<priority>`;
  * - `WS#<workspace id>#TASKS_DUE / <month>` and `WS#<workspace id>#TASKS_DUE#<project> / <month>`: the number of open
  *   tasks due on a day, `<day>_<priority>`;
- * - `WS#<workspace id>#TASK_CHANGES / <time>#<id>`: a change, for those who watch the workspace, with expiry.
+ * - `WS#<workspace id>#TASK_CHANGES / <time>#<id>`: a change, for watchers of the workspace, with expiry.
  */
 export interface Task {
   readonly id: string;
@@ -33,7 +33,10 @@ export interface Task {
 type Status = (typeof STATUSES)[number];
 type Priority = (typeof PRIORITIES)[number];
 
-/** What users and agents set of a task. Undefined members are left unchanged, or get their default in a new task. */
+/**
+ * Members of a task that users and agents set. Undefined members are left unchanged, or get their default in a new
+ * task.
+ */
 export type TaskMembers = {
   readonly [Name in 'title' | 'description' | 'dueDate' | 'project' | 'priority' | 'status']?: Task[Name] | undefined;
 };
@@ -53,14 +56,14 @@ interface List {
   readonly count: number;
 }
 
-/** Thirteen digits of milliseconds sort as numbers do, until the year 2286. */
+/** Thirteen digits of milliseconds sort numerically until the year 2286. */
 const LAST_MS = 9_999_999_999_999;
-/** Longer than a watcher may look back. */
+/** Longer than the maximum look-back of a watcher. */
 const CHANGES_KEPT_SECONDS = 2 * 3600;
 
 const changesPartition = (partition: string): string => `${partition}#TASK_CHANGES`;
 
-/** A change of a task, for those who watch. */
+/** A change of a task, for watchers. */
 export interface TaskChange {
   readonly id: string;
   /** ISO 8601. */
@@ -68,7 +71,7 @@ export interface TaskChange {
   readonly task: { readonly [member: string]: Json };
 }
 
-/** The tasks of one workspace. */
+/** Stores the tasks of one workspace. */
 export class TaskStore {
   readonly #deps: Pick<Deps, 'main' | 'clock' | 'ids'>;
   readonly #partition: string;
@@ -112,7 +115,7 @@ export class TaskStore {
     return (await this.#find(id))?.task;
   }
 
-  /** Returns `undefined` if there is no such task. */
+  /** Updates a task. Returns `undefined` if it does not exist. */
   async update(id: string, changes: TaskMembers): Promise<Task | undefined> {
     return this.#retry(async () => {
       const before = await this.#find(id);
@@ -123,7 +126,7 @@ export class TaskStore {
     }).then(({ task }) => task);
   }
 
-  /** Returns false if there is no such task. */
+  /** Deletes a task. Returns false if it does not exist. */
   async delete(id: string): Promise<boolean> {
     return this.#retry(async () => {
       const before = await this.#find(id);
@@ -132,7 +135,7 @@ export class TaskStore {
     });
   }
 
-  /** Changes since a time (epoch milliseconds), oldest first. */
+  /** Returns the changes since a time (epoch milliseconds), oldest first. */
   async changesSince(since: number, max: number): Promise<TaskChange[]> {
     const query = { pk: changesPartition(this.#partition), sk: { greaterThan: isoTime(since) }, limit: max };
     return (await this.#deps.main.query(query)).items.map(({ sk, task }) => {
@@ -141,7 +144,7 @@ export class TaskStore {
     });
   }
 
-  /** A page, the most pressing first: by status, priority, due date, then the newest; and the total of all pages. */
+  /** Returns a page, most urgent first (by status, priority, due date, then newest), and the total of all pages. */
   async list(
     filter: TaskFilter,
     { limit, offset }: { readonly limit: number; readonly offset: number },
@@ -267,7 +270,7 @@ export class TaskStore {
     };
   }
 
-  /** At most seven operations: the counts of all tasks and of two projects, and two months of each. */
+  /** Returns at most seven operations: the counts of all tasks and of two projects, and two months of each. */
   #countChanges(before: Task | undefined, after: Task | undefined): TransactOperation[] {
     const changes = new Map<string, { key: Key; add: Record<string, number> }>();
     for (const [task, amount] of [[before, -1] as const, [after, 1] as const]) {

@@ -16,7 +16,7 @@ export const taskView = ({
   completed_at: completedAt,
 });
 
-/** The members of a task that a body sets. */
+/** Returns the members of a task that a body sets. */
 export const membersFrom = <Body extends { readonly due_date?: string | null | undefined }>({
   due_date: dueDate,
   ...members

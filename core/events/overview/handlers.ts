@@ -14,7 +14,7 @@ import type { Run } from '#core/runs/run.ts';
 import type { overviewRoutes } from './routes.ts';
 
 const DAY_MS = 24 * 3600_000;
-/** What is shown of a list beside its count. */
+/** Maximum number of runs shown in a list, besides its count. */
 const SHOWN_RUNS = 5;
 const SHOWN_DUE = 3;
 const MAX_SCHEDULES = 1000;
@@ -72,7 +72,7 @@ export const overviewHandlers = (deps: OverviewDeps): Handlers<typeof overviewRo
   },
 });
 
-/** Looks into each workspace that the caller may act in; a few at a time, as a user may have many. */
+/** Queries each workspace that the caller may use, a few concurrently, as a user may have many. */
 async function ofEach<T>(deps: OverviewDeps, caller: Caller, look: (of: Membership) => Promise<T>): Promise<T[]> {
   const only = caller.limits?.workspaceId;
   const all = await listMemberships(deps, caller.userId);
@@ -108,5 +108,5 @@ async function nextDueOf(deps: OverviewDeps, workspaceId: string) {
 const notFound = (prefix: string): PlatformError =>
   new PlatformError(
     'NOT_FOUND',
-    `None of your workspaces has a run "${prefix.slice(0, 64)}": send the first 7 or more digits of its id.`,
+    `None of your workspaces has a run "${prefix.slice(0, 64)}": send at least the first 7 digits of its id.`,
   );

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
 
 const time = z.iso.datetime();
-const isExact = z.boolean().describe('false: there are more than were counted.');
+const isExact = z.boolean().describe('False if there are more than the count.');
 const run = z.object({
   id: z.uuid(),
   agent_name: z.string(),
@@ -10,13 +10,13 @@ const run = z.object({
   started_at: time,
 });
 
-/** About the user's workspaces together. See `docs/interface/workspaces.md#overview`. */
+/** Routes that cover all workspaces of the user. See `docs/interface/workspaces.md#overview`. */
 export const overviewRoutes = defineRoutes([
   {
     operationId: 'getOverview',
     method: 'GET',
     path: '/users/me/overview',
-    summary: 'What is going on in all of your workspaces',
+    summary: 'Show the activity in all of your workspaces',
     fn: 'runs',
     auth: 'key',
     response: {
@@ -34,7 +34,7 @@ export const overviewRoutes = defineRoutes([
               runs: z.array(run.extend({ trigger_source: z.string() })).describe('The newest of these runs.'),
             }),
             failed: z.object({
-              count: z.int().describe('Runs that failed or ran out of time in the last 24 hours, by their start.'),
+              count: z.int().describe('Number of runs started in the last 24 hours that failed or timed out.'),
               is_exact: isExact,
               runs: z
                 .array(run.extend({ status: z.enum(['failed', 'timeout']) }))
@@ -46,7 +46,7 @@ export const overviewRoutes = defineRoutes([
             unread_messages: z.object({
               count: z.int(),
               is_exact: isExact,
-              seen_until: time.describe('Until then you have seen all: since you joined, if you never said so.'),
+              seen_until: time.describe('Time up to which you have seen the messages. Initially the time you joined.'),
             }),
           }),
         ),
@@ -58,7 +58,7 @@ export const overviewRoutes = defineRoutes([
     operationId: 'findMyRuns',
     method: 'GET',
     path: '/users/me/runs/{prefix}',
-    summary: 'Find a run by its id, its request id or the beginning of either, in all of your workspaces',
+    summary: 'Find a run in all of your workspaces by its ID, request ID, or a prefix of either',
     fn: 'runs',
     auth: 'key',
     response: {

@@ -9,7 +9,7 @@ import { authenticateInstance } from '../boot-tokens.ts';
 import { type ReportDeps, takeReports } from '../reports.ts';
 import type { instanceRoutes } from './routes.ts';
 
-/** How far ahead the clock of an instance may be without making ends of its app one. */
+/** Reported ends of an app may be at most this far ahead of the platform's clock. */
 const MAX_AHEAD_MS = 300_000;
 
 export const instanceHandlers = (
@@ -48,7 +48,7 @@ export const instanceHandlers = (
   },
 });
 
-/** Usage is counted by these times, and the clock of the instance may be wrong. */
+/** Limits the times of a report, because usage is computed from them and the clock of the instance may be wrong. */
 function withTimesFrom(report: InstanceReport, createdAt: number, now: number): InstanceReport {
   const at = Math.min(report.at, now);
   const startedAt = Math.max(createdAt, Math.min(report.startedAt, at));

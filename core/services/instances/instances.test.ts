@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { InstanceReport } from '#core/ports/service-host.ts';
 import { serviceWorld } from '#test/helpers/services.ts';
 
-/** A service whose host has its first order, and requests of its instances. */
+/** Creates a service whose host has its first order, and returns functions for requests of its instances. */
 async function deployed(body: object = {}) {
   const world = await serviceWorld();
   const { id: agent_id } = await world.publish();
@@ -168,7 +168,7 @@ describe('reports', () => {
     const { reports, report, token, deps, id, send, host, get } = await deployed();
     const [start, farOff] = [deps.clock.now(), Number.MAX_SAFE_INTEGER];
     const lastEnd = { at: farOff, exitCode: 1, message: 'made up' };
-    // Older than its service, then ever younger, then not yet born.
+    // Start times before the service existed, then later ones, then in the future.
     expect(await reports(token(), report({ startedAt: 0 }))).toEqual({ status: 200 });
     for (let minute = 0; minute < 5; minute++) {
       await deps.clock.advance(60_000);
@@ -194,7 +194,7 @@ describe('reports', () => {
       expect(await reports(token(), ...list)).toEqual({ status: 200 });
     }
     const item = await deps.main.get({ pk: `WS#${(await service('GET', id)).service.workspace_id}#SERVICES`, sk: id });
-    // The limit of an item in DynamoDB, less what environment and arguments may take.
+    // DynamoDB's item limit minus the maximum size of environment and arguments.
     expect(Buffer.byteLength(JSON.stringify(item))).toBeLessThan((400 - 2 * 64) * 1024);
     expect(await service('DELETE', id)).toMatchObject({ status: 200 });
   });

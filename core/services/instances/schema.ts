@@ -2,14 +2,14 @@ import * as z from 'zod';
 import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
 
 /*
- * What an instance on another machine gets and tells, as JSON. Members are named as in `core/ports/service-host.ts`: only the
- * platform's own programs read them. An instance may be of an older version than the API for as long as its service runs, so
- * later versions add members alone.
+ * JSON messages of instances on other machines. Members are named as in `core/ports/service-host.ts`, because only the
+ * platform's own programs read them. An instance may be older than the API for the lifetime of its service, so later
+ * versions only add members.
  */
 
 const time = z.int().nonnegative();
 const count = z.int().nonnegative();
-/** Sums of these stay exact. */
+/** Small enough for exact sums. */
 const failures = count.max(1_000_000_000);
 const variables = z.record(z.string(), z.string());
 const blob = z.object({ key: z.string(), sha256: z.string().optional(), url: z.string().optional() });
@@ -34,7 +34,7 @@ export const bootDocumentShape: z.ZodType<BootDocument, BootDocument> = z.object
   limits: z.object({ memoryBytes: count, diskBytes: count, fileBytes: count, processes: count }),
 });
 
-/** {@link InstanceReport}. `revision` is 0 while the instance has no document yet. */
+/** {@link InstanceReport}. `revision` is 0 before the instance has its document. */
 const instanceReportShape: z.ZodType<InstanceReport, InstanceReport> = z.object({
   type: z.literal('instance'),
   serviceId: z.string().max(64),

@@ -32,7 +32,7 @@ export const loopCallHandlers = (deps: Deps): Handlers<typeof loopCallRoutes> =>
     if (workspace === undefined) throw new Error(`workspace ${service.workspaceId} has a service but no record`);
     const call = await chargeIfRejected(deps, workspace, () => callOf(deps, service, workspace, incoming));
     const { 'idempotency-key': key } = headers;
-    // Keys of strangers never meet those of the workspace's own calls: no header can hold a NUL.
+    // Prevents collisions between keys of external callers and those of the workspace: headers cannot contain NUL.
     const own = key === undefined ? undefined : `service\0${service.id}\0${key}`;
     return answerCall(
       deps,
@@ -42,7 +42,7 @@ export const loopCallHandlers = (deps: Deps): Handlers<typeof loopCallRoutes> =>
   },
 });
 
-/** The request as a call at the top of a chain, which the workspace of the service pays for. */
+/** Builds a call at the top of a chain from the request, charged to the workspace of the service. */
 async function callOf(
   deps: Deps,
   service: Service,
@@ -64,7 +64,7 @@ async function callOf(
   return {
     agent,
     endpoint,
-    // As a webhook's: a stranger chooses no model.
+    // External callers cannot choose a model, as with webhooks.
     input: { document: mergeInput({}, payload), uploads: [], isMultipart: false },
     workspace,
     runId: requestUuid,
@@ -76,7 +76,10 @@ async function callOf(
   };
 }
 
-/** Throws NOT_FOUND, FORBIDDEN, UNPROCESSABLE for a version that the service may no longer run, or that is no loop. */
+/**
+ * Finds the loop version of a service. Throws NOT_FOUND, FORBIDDEN, and UNPROCESSABLE for a version that the service
+ * may no longer run, or that is not a loop.
+ */
 async function findLoop(deps: Deps, service: Service): Promise<AgentVersion> {
   const agent = await findAnyVersion(deps, service.agentId);
   const name = `${service.agentOrg}/${service.agentName} ${service.agentVersion}`;

@@ -4,7 +4,7 @@ import { addUser } from '#test/helpers/users.ts';
 
 const LOOP = { name: 'helper', type: 'agent', description: 'x', prompt: 'x', loop: {}, required_secrets: [] };
 
-/** A loop that is kept as a service, and requests of its instance. */
+/** Creates a service from a loop, and returns functions for requests of its instance. */
 async function deployed(manifest: object = {}, body: object = {}) {
   const world = await serviceWorld();
   const { agent } = await world.send('POST', '/agents', { ...LOOP, run_mode: 'always_on', ...manifest });
@@ -20,7 +20,7 @@ describe('a call of an instance', () => {
   test('needs the token of a service that is to run', async () => {
     const { call, service, id, token, owner, member } = await deployed();
     const first = token();
-    // The workspace has no key of a provider: the call was let in, and goes no further.
+    // The call was authorized, and then fails because the workspace has no provider key.
     expect(await call()).toMatchObject({ status: 400, error: { code: 'LLM_KEY_REQUIRED' } });
     const refused = { status: 401, error: { code: 'UNAUTHORIZED' } };
     for (const wrong of ['x', owner.key, member.key, `${first}x`]) expect(await call(wrong)).toMatchObject(refused);

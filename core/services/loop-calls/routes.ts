@@ -12,7 +12,7 @@ export const loopCallRoutes = defineRoutes([
     operationId: 'callLoop',
     method: 'POST',
     path: '/runner/services/{service_id}/calls',
-    summary: 'What arrives at the address of a loop that is kept as a service, as a call of its agent',
+    summary: 'Call the agent of a loop service with a request to its URL',
     fn: 'calls',
     auth: 'instance',
     stream: true,

@@ -25,13 +25,13 @@ const DEFAULT_ALERT_COUNT = 3;
 
 interface CreatedSchedule {
   readonly schedule: Schedule;
-  /** Of a webhook. */
+  /** Secret of a webhook. Undefined for cron schedules. */
   readonly secret: string | undefined;
 }
 
 /**
- * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS for a foreign agent without its grants, FORBIDDEN if the
- * plan allows no further schedule.
+ * Throws NOT_FOUND and INVALID_INPUT for the body, MISSING_SECRETS for a foreign agent without its grants, and
+ * FORBIDDEN if the plan's limit of schedules is reached.
  */
 export async function createSchedule(
   deps: Pick<AllDeps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'timers'>,
@@ -49,12 +49,12 @@ export async function createSchedule(
   if (!(await store.create(schedule, limit))) {
     throw new PlatformError(
       'FORBIDDEN',
-      `The workspace "${caller.workspace.slug}" may have ${limit} schedules with its plan "${plan}": delete one, or ask for another plan.`,
+      `The plan "${plan}" of the workspace "${caller.workspace.slug}" allows ${limit} schedules: delete one, or upgrade the plan.`,
     );
   }
   await adjustTimers(deps, undefined, schedule);
   if (!followsVersions(schedule) || (await currentVersionId(deps, agent)) === currentId) return created;
-  // A version that was published meanwhile found no schedule to move.
+  // A version published in the meantime would not have found this schedule to update.
   await moveSchedulesToCurrentVersion(deps, agent);
   return { schedule: (await store.find(schedule.id)) ?? schedule, secret };
 }

@@ -7,7 +7,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 
-/** Publishes a version while a request that writes a schedule is under way, or the other way round. */
+/** Publishes a version while a request that writes a schedule is in flight, or the other way round. */
 async function setUp() {
   const deps = memoryDeps();
   const { key, workspaceId } = await addUser(deps, 'acme');
@@ -47,7 +47,7 @@ async function setUp() {
     path,
     send,
     publish,
-    /** Sends a request that waits, before it writes a schedule, until another version is published. */
+    /** Sends a request that waits with its write of a schedule until another version is published. */
     overtaken(...request: Parameters<typeof send>) {
       meanwhile = publish;
       return slowly(...request);

@@ -12,11 +12,14 @@ const MOVE_CONCURRENCY = 20;
 
 type FollowDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
 
-/** Whether a schedule moves to new versions of its agent: only to those of its own workspace, and never from `dev`. */
+/** Returns whether a schedule follows new versions of its agent: only in its own workspace, and never from `dev`. */
 export const followsVersions = ({ autoUpdate, agentWorkspaceId, workspaceId, devOf }: Schedule): boolean =>
   autoUpdate && agentWorkspaceId === workspaceId && devOf == null;
 
-/** The change that moves a schedule to another version, with its timeline entry; `undefined` if it runs it already. */
+/**
+ * Returns the change, with a timeline entry, that moves a schedule to another version. Returns `undefined` if it
+ * already runs that version.
+ */
 export function versionChange(schedule: Schedule, agent: AgentVersion): ScheduleChange | undefined {
   if (schedule.agentId === agent.id) return undefined;
   const agentVersion = versionName(agent.version);
@@ -29,8 +32,9 @@ const followTo = (agent: AgentVersion) => (schedule: Schedule) =>
   schedule.enabled && followsVersions(schedule) ? versionChange(schedule, agent) : undefined;
 
 /**
- * Moves the enabled schedules that follow an agent, in its own workspace, to its current version, after a version was
- * published or deleted. Repeats if another version became current meanwhile. Never throws: the request has succeeded.
+ * Moves the enabled schedules that follow an agent in its own workspace to its current version, after a version was
+ * published or deleted. Repeats if another version became current in the meantime. Never throws: the request has
+ * already succeeded.
  */
 export async function moveSchedulesToCurrentVersion(
   deps: FollowDeps,
@@ -54,7 +58,7 @@ export async function moveSchedulesToCurrentVersion(
   }
 }
 
-/** Moves a schedule that follows the agent, and says in its timeline if the new version refuses its input. */
+/** Moves a schedule that follows the agent, and adds a timeline entry if the new version rejects its input. */
 async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, agent: AgentVersion): Promise<void> {
   const moved = await store.change(id, followTo(agent));
   if (moved === undefined) return;
@@ -66,12 +70,13 @@ async function moveTo(deps: FollowDeps, store: ScheduleStore, id: string, agent:
 }
 
 /**
- * The version that a due schedule runs; for one on `dev`, what its owner has published last. A schedule that follows versions catches up here if the process that published or
- * deleted one died before it had moved the schedule. Returns `undefined` if no version is left.
+ * Returns the version that a due schedule runs; for a schedule on `dev`, the latest `dev` version of its owner. A
+ * schedule that follows versions is updated here if a process died after it published or deleted a version and before
+ * it moved the schedule. Returns `undefined` if no version is left.
  */
 export async function versionToRun(deps: FollowDeps, schedule: Schedule): Promise<AgentVersion | undefined> {
   if (schedule.devOf != null) {
-    // Whoever has left the workspace runs nothing in it any more.
+    // Former members of the workspace may no longer run anything in it.
     const member = await findMembership(deps, schedule.devOf, schedule.workspaceId);
     return member && new AgentStore(deps, schedule.agentWorkspaceId).findDev(schedule.agentName, schedule.devOf);
   }

@@ -10,15 +10,15 @@ import { ScheduleStore } from '../store.ts';
 
 const MAX_MESSAGE_LENGTH = 1000;
 
-/** Whose secrets a run of the agent gets at the top of a chain. */
+/** Returns the source of the secrets that a run of the agent gets at the top of a chain. */
 const sourceOf = (workspaceId: string, agent: AgentVersion) => ({
   workspaceId,
   foreign: foreignAgents(agent, { id: workspaceId }, { foreign: [] }),
 });
 
 /**
- * Throws MISSING_SECRETS if an agent of another workspace, which a schedule of `workspaceId` is to run, requires a secret
- * that it was not granted (`docs/interface/grants.md#schedules`).
+ * Throws MISSING_SECRETS if a schedule of `workspaceId` would run an agent of another workspace that requires a secret
+ * it was not granted (`docs/interface/grants.md#schedules`).
  */
 export const checkScheduleGrants = (
   deps: Pick<Deps, 'main'>,
@@ -27,8 +27,8 @@ export const checkScheduleGrants = (
 ): Promise<void> => checkGranted(deps, agent, sourceOf(workspaceId, agent));
 
 /**
- * The same for a change of a schedule. `version` is the one that it moves to; `undefined` if it stays with its own, which
- * may have been deleted.
+ * Checks the grants for a change of a schedule, like {@link checkScheduleGrants}. `version` is the new version;
+ * `undefined` if the schedule keeps its version, which may have been deleted.
  */
 export async function checkChangedGrants(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
@@ -40,7 +40,9 @@ export async function checkChangedGrants(
   if (agent) await checkScheduleGrants(deps, workspaceId, agent);
 }
 
-/** Writes into the timeline which secrets the agent asks for and was not granted, each time that others lack. */
+/**
+ * Records the required secrets that were not granted in the timeline, each time the list of missing secrets changes.
+ */
 export async function noteLackingGrants(
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
   schedule: Schedule,

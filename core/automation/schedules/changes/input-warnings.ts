@@ -8,13 +8,13 @@ import { validate } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Schedule } from '../schedule.ts';
 
-/** Of a message in the timeline, too. */
+/** Also the maximum length of a timeline message. */
 const MAX_LENGTH = 1000;
 
 /**
- * Why the agent of a schedule would refuse its input: no sentence, or one. Of a webhook only the members are checked that the
- * schedule has, as the body of a request brings the others. Takes the time of `workspace` for checks. Never throws: that an
- * input could not be checked changes nothing about the schedule.
+ * Returns why the agent of a schedule would reject its input, in at most one sentence. For webhooks, checks only the
+ * stored members, because the request body supplies the others. Uses the check time of `workspace`. Never throws: a
+ * failed check does not affect the schedule.
  */
 export async function inputWarnings(
   deps: Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log'>,
@@ -40,5 +40,5 @@ export async function inputWarnings(
   }
 }
 
-/** `a.b[0]` -> `a`. */
+/** Converts `a.b[0]` to `a`. */
 const memberOf = (field: string): string => field.split(/[.[]/, 1)[0]!;

@@ -14,16 +14,16 @@ import type { NewScheduleBody } from '../schema.ts';
 
 type AgentDeps = Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>;
 
-/** The agent version of a new schedule. */
+/** Agent version of a new schedule. */
 export interface ScheduledAgent {
   readonly agent: AgentVersion;
-  /** Whether the caller named this very version, and the schedule is to stay with it. */
+  /** Whether the caller named this exact version, so that the schedule does not follow newer ones. */
   readonly isPinned: boolean;
 }
 
 /**
  * Finds the agent version of a new schedule by `agent_id`, else by `agent` (`org/agent@v2`), else by `agent_name` and
- * `agent_version`. The id wins, because clients that send one may add a version that is a mere default.
+ * `agent_version`. The id takes precedence: clients that send it may add a version that is only a default.
  *
  * Throws NOT_FOUND, INVALID_INPUT.
  */
@@ -69,11 +69,14 @@ async function findByName(deps: AgentDeps, caller: Caller, body: NewScheduleBody
   return { agent, isPinned: agent.devOf !== undefined || (named !== undefined && named !== 'latest') };
 }
 
-/** All members of a workspace share its schedules, so an agent that only one member may see is refused. */
+/** All members of a workspace share its schedules, so agents visible to only one member are rejected. */
 const maySchedule = async (deps: AgentDeps, caller: Caller, agent: AgentVersion): Promise<boolean> =>
   (agent.definition.is_public || agent.workspaceId === caller.workspace.id) && maySee(deps, caller, agent);
 
-/** Finds another version of the agent of a schedule; `dev` is that of the user `devOf`. Throws NOT_FOUND. */
+/**
+ * Finds another version of the agent of a schedule; `dev` means the `dev` version of the user `devOf`. Throws
+ * NOT_FOUND.
+ */
 export async function findOtherVersion(
   deps: AgentDeps,
   schedule: Schedule,
@@ -93,7 +96,7 @@ export async function findOtherVersion(
   return agent;
 }
 
-/** Id of the version that schedules of this agent follow. */
+/** Returns the ID of the version that schedules of this agent follow. */
 export async function currentVersionId(
   deps: AgentDeps,
   { workspaceId, name }: AgentVersion,

@@ -7,7 +7,7 @@ import type { ScheduleChangesBody } from '../schema.ts';
 import { toAwsCrons } from '../timing/aws-cron.ts';
 import { nextTime, parseCron } from '../timing/cron.ts';
 
-/** Returns the expression as it is stored. Throws INVALID_INPUT. */
+/** Returns the normalized expression. Throws INVALID_INPUT. */
 export function checkCron(expression: string | null | undefined): string {
   if (expression == null) {
     throw new PlatformError(
@@ -20,20 +20,20 @@ export function checkCron(expression: string | null | undefined): string {
   return cron.expression;
 }
 
-/** Throws INVALID_INPUT for a webhook that is given a cron expression. */
+/** Throws INVALID_INPUT if a webhook is given a cron expression. */
 export function checkNoCron(expression: string | null | undefined): void {
   if (!expression) return;
   throw new PlatformError('INVALID_INPUT', 'cron_expression: a webhook schedule has none; leave it out.');
 }
 
-/** Returns the address as it is stored: null for none. Throws INVALID_INPUT. */
+/** Returns the normalized URL, or null for none. Throws INVALID_INPUT. */
 export function checkAlertUrl({ config }: Pick<Deps, 'config'>, given: string | null | undefined): string | null {
   if (!given) return null;
   checkOutboundUrl(given, config.outboundHosts, 'alert_webhook_url');
   return given;
 }
 
-/** What the body says about updates, in either of its two members; `undefined` if it has neither. */
+/** Reads `auto_update` from either of its two members in the body. Returns `undefined` if neither is present. */
 export const autoUpdateIn = ({
   auto_update,
   pin_version,
@@ -41,8 +41,8 @@ export const autoUpdateIn = ({
   auto_update ?? (pin_version == null ? undefined : !pin_version);
 
 /**
- * The first run of a schedule that is made, enabled or given other times at `now` (epoch milliseconds); null for webhooks.
- * Throws INVALID_INPUT for an expression whose local times the zone leaves out every year.
+ * Returns the first run of a schedule that is created, enabled or rescheduled at `now` (epoch milliseconds); null for
+ * webhooks. Throws INVALID_INPUT for an expression whose local times are skipped by clock changes every year.
  */
 export function firstRun(cronExpression: string | null, timezone: string, now: number): string | null {
   const first = nextRun(cronExpression, timezone, now);
@@ -53,7 +53,7 @@ export function firstRun(cronExpression: string | null, timezone: string, now: n
   );
 }
 
-/** The first minute past `after` (epoch milliseconds) that the expression names; null for webhooks, and if there is none. */
+/** Returns the first matching minute after `after` (epoch milliseconds); null for webhooks, and if there is none. */
 export function nextRun(cronExpression: string | null, timezone: string, after: number): string | null {
   if (cronExpression === null) return null;
   const next = nextTime(parseCron(cronExpression), Zone.of(timezone), after);

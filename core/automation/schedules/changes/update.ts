@@ -16,8 +16,8 @@ import { checkProvider, currentVersionId, findOtherVersion } from './scheduled-a
 import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
 
 /**
- * Returns the schedule after the change. Throws NOT_FOUND, INVALID_INPUT for the body, and MISSING_SECRETS if the schedule
- * would run a foreign agent without its grants.
+ * Returns the updated schedule. Throws NOT_FOUND, INVALID_INPUT for the body, and MISSING_SECRETS if the schedule would
+ * run a foreign agent without its grants.
  */
 export async function updateSchedule(
   deps: Pick<AllDeps, 'config' | 'main' | 'blobs' | 'clock' | 'ids' | 'log' | 'timers'>,
@@ -37,7 +37,7 @@ export async function updateSchedule(
   );
   if (after === undefined) throw scheduleNotFound(caller, id);
   await adjustTimers(deps, before, after);
-  // A version that was published meanwhile may have found the schedule disabled, or not following yet.
+  // A version published in the meantime may have found the schedule disabled, or not yet following versions.
   const mayLag = version && !isNumbered(body.agent_version) && followsVersions(after);
   if (!mayLag || (await currentVersionId(deps, version)) === version.id) return after;
   await moveSchedulesToCurrentVersion(deps, version);
@@ -45,8 +45,8 @@ export async function updateSchedule(
 }
 
 /**
- * The version that the schedule may move to: the one that the body names, or the current one if the schedule starts to
- * follow versions. Also checks the provider against it.
+ * Returns the version that the schedule may move to: the version in the body, or the current one if the schedule starts
+ * to follow versions. Also checks the provider against it.
  */
 async function findVersionFor(
   deps: Pick<Deps, 'config' | 'main' | 'blobs' | 'clock' | 'ids'>,
@@ -71,7 +71,7 @@ async function findVersionFor(
 interface Changed {
   readonly schedule: Schedule;
   readonly version: AgentVersion | undefined;
-  /** As it was checked. */
+  /** Normalized URL. */
   readonly alertWebhookUrl: string | null;
   /** Epoch milliseconds. */
   readonly now: number;
@@ -95,7 +95,7 @@ function changeBy(body: ScheduleChangesBody, changed: Changed): ScheduleChange {
   return { set: { ...set, ...move?.set }, events: [...eventsOf(schedule, settings), ...(move?.events ?? [])] };
 }
 
-/** Settings that one timeline entry names, by their names in the API. Enabling and disabling have entries of their own. */
+/** Settings that share one timeline entry, by their API names. Enabling and disabling have their own entries. */
 const LISTED_SETTINGS = {
   cronExpression: 'cron_expression',
   timezone: 'timezone',

@@ -18,8 +18,8 @@ import { fireDue, sweepScheduleRuns } from './fire.ts';
 import { listOpenScheduleRuns } from './open-runs.ts';
 
 /**
- * The process dies at each call of a port, once before and once after its effect, while schedules of one workspace that are due
- * together run together: they are counted, and give their leases back, in writes that they share. Then another process starts.
+ * The process dies at each call of a port, once before and once after its effect, while several due schedules of one
+ * workspace run together and share the writes that count them and release their leases. Then another process starts.
  */
 
 const MINUTE_MS = 60_000;
@@ -60,7 +60,7 @@ async function setUp() {
   return { deps, workspaceId, ids };
 }
 
-/** Runs what is due, together. */
+/** Runs all due schedules concurrently. */
 async function fireAll(deps: AllDeps): Promise<void> {
   const due = await Array.fromAsync(listDue(deps, deps.clock.now()));
   await Promise.all(due.map(({ id, workspaceId, item }) => fireDue(deps, { workspaceId, scheduleId: id, item })));
@@ -72,7 +72,7 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   const fired = fireAll(doomed.process).then(() => true);
   const isAlive = await Promise.race([settled(deps, fired), doomed.death.then(() => false)]);
 
-  // Another process on the same tables.
+  // Another process with the same tables takes over.
   await settled(deps, sweepLostRuns(deps, { all: true }));
   const open = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
   await settled(deps, sweepScheduleRuns(deps, open));
@@ -87,14 +87,14 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
     for (const run of runs) expect(run, where).toMatchObject({ completedAt: expect.any(String) });
     ended += runs.length;
   }
-  // Time may have gone on to a further minute.
+  // The clock may have reached another minute.
   expect(ended, where).toBeGreaterThanOrEqual(TOGETHER);
   expect(await Array.fromAsync(listOpenScheduleRuns(deps, { all: true })), where).toEqual([]);
   expect(await Array.fromAsync(leasesOf(deps, { all: true })), where).toEqual([]);
   const workspace = (await findWorkspace(deps, workspaceId))!;
   const { daily_calls: counted, concurrent_calls: running } = await callsInUse(deps, workspace);
   expect(running, where).toBe(0);
-  // What was counted before its process died, and never began, is counted once more.
+  // A run that was counted before its process died, and never started, is counted again.
   expect(counted, where).toBeGreaterThanOrEqual(ended);
   expect(counted, where).toBeLessThanOrEqual(ended + TOGETHER);
   const rollups = await Array.fromAsync(queryAll(deps.runs, { pk: usagePartition(workspaceId) }));
@@ -106,11 +106,11 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
 }
 
 test('each due minute has one run, counted once, at whichever port call the process of a burst dies', async () => {
-  // What a run loads on first use takes real time: once before, while time stands still.
+  // Lazy loading on the first run takes real time, so one run comes before the frozen clock.
   const { deps } = await setUp();
   const counter = new OperationCounter();
   await fireAll({ ...deps, counters: counter.count(deps.counters, 'counters') });
-  // They begin in one write. Their models answer when they like.
+  // All runs begin in one write. Their models answer at any time.
   expect(counter.operations.length).toBeLessThanOrEqual(1 + TOGETHER);
   const { asked } = await crashAt(Number.POSITIVE_INFINITY, false);
   expect(asked).toBeGreaterThan(20);

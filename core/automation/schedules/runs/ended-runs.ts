@@ -9,14 +9,14 @@ import type { NewScheduleEvent, Schedule } from '../schedule.ts';
 import { checkSchedule, type ScheduleChange, ScheduleStore } from '../store.ts';
 import { closeRunOperation, type OpenScheduleRun } from './open-runs.ts';
 
-/** `errorCode` `RATE_LIMITED`: the platform, or the workspace, had no room for the run. */
+/** `errorCode` `RATE_LIMITED` means that the platform or the workspace had no capacity for the run. */
 type RunEnd = Pick<Run, 'status' | 'errorCode' | 'errorMessage'>;
 
 /**
- * Counts a run that has ended, once: a success resets the consecutive failures, a failure adds one and disables the
- * schedule when the maximum is reached, unless a grant lacks (`docs/interface/grants.md#schedules`). A run for which there
- * was no room changes neither (`docs/interface/schedules.md#room`). The alert that a failure makes due is written in the
- * same transaction, and posted in the background.
+ * Counts an ended run once. A success resets the consecutive failures; a failure adds one and disables the schedule at
+ * the maximum, unless a grant is missing (`docs/interface/grants.md#schedules`). A run rejected for lack of capacity
+ * changes neither (`docs/interface/schedules.md#room`). The alert for a failure is written in the same transaction and
+ * sent in the background.
  */
 export async function countEndedRun(
   deps: AlertDeps & Pick<Deps, 'background'>,
@@ -27,7 +27,7 @@ export async function countEndedRun(
   await changeEndedSchedule(deps, run, end);
 }
 
-/** The same for an end that is more than a note: see {@link noteSuccess}. */
+/** Counts an end that cannot be recorded by removing a note alone: see {@link noteSuccess}. */
 export async function changeEndedSchedule(
   deps: AlertDeps & Pick<Deps, 'background'>,
   run: OpenScheduleRun,
@@ -43,8 +43,8 @@ export async function changeEndedSchedule(
 }
 
 /**
- * Counts a success by removing the note of its run, which saves a write of the schedule. Returns false if the schedule must
- * be written, too: the success ends a streak of failures, or the end of the run changes what its next minute does.
+ * Counts a success by deleting the note of its run, which saves a write of the schedule. Returns false if the schedule
+ * must be written, too: the success ends a streak of failures, or the end of the run affects the next minute.
  */
 export async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenScheduleRun): Promise<boolean> {
   const isUnchanged = allOf(equals('consecutive_failures', 0), equals('overlap', 'allow'));
@@ -55,10 +55,10 @@ export async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenSchedul
   return ok;
 }
 
-/** Counts a minute as missed whose run found no room until it was too late. There is no run then: it never began. */
+/** Counts a minute as missed because its run found no capacity in time. No run is recorded, as it never started. */
 export async function countMissedRun(deps: AlertDeps, run: OpenScheduleRun): Promise<void> {
   const at = run.scheduledFor!;
-  const message = `The run of ${isoTime(at)} was missed: there was no room for it.`;
+  const message = `The run of ${isoTime(at)} was missed: the workspace had no free capacity.`;
   await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => ({
     set: {
       runCount: schedule.runCount - 1,
@@ -107,7 +107,7 @@ function endRunChange(
   };
 }
 
-/** The alert that the failure makes due, if any; the schedule is as the failure left it. */
+/** Returns the alert that the failure makes due, if any. `schedule` is the state after the failure. */
 function alertOf(
   deps: Pick<Deps, 'ids'>,
   schedule: Schedule,

@@ -22,14 +22,14 @@ import { withLastStatus } from './last-run.ts';
 import { listOpenScheduleRuns } from './open-runs.ts';
 import { runNow } from './run.ts';
 
-/** The clock of tests starts there. */
+/** Start time of the test clock. */
 const NOON = Date.parse('2035-06-01T12:00:00Z');
 const MINUTE = 60_000;
 
 interface World {
   readonly deps: MemoryDeps;
   readonly schedule: Schedule;
-  /** The model's answers, one a request; then `ok`. */
+  /** Answers of the model, one per request, followed by `ok`. */
   readonly script: (() => Promise<string>)[];
   readonly asked: number[];
 
@@ -241,7 +241,7 @@ describe('a run that is under way', () => {
       'skip',
       1,
       [
-        'skipped_overlap: The run of 2035-06-01T12:02:00.000Z was skipped: an earlier one was still under way. [1 from 2035-06-01T12:02:00.000Z]',
+        'skipped_overlap: The run of 2035-06-01T12:02:00.000Z was skipped: an earlier run was still in progress. [1 from 2035-06-01T12:02:00.000Z]',
       ],
     ],
   ] as const)('meets the next minute: %s', async (overlap, count, timeline) => {
@@ -308,7 +308,7 @@ describe('failures', () => {
 });
 
 describe('a run for which there is no room', () => {
-  /** Begins as many calls of the workspace as its plan allows at once. Returns what ends them. */
+  /** Starts as many concurrent calls as the plan of the workspace allows. Returns a function that ends them. */
   async function fill({ deps, schedule }: World): Promise<() => Promise<void>> {
     const workspace = (await findWorkspace(deps, schedule.workspaceId))!;
     const deadline = deps.clock.now() + 60 * MINUTE;
@@ -355,7 +355,7 @@ describe('a run for which there is no room', () => {
     await during(it.deps, it.fire(), 6);
     expect(await it.runs()).toEqual([]);
     expect(await it.events()).toEqual([
-      `missed: The run of ${isoTime(NOON + MINUTE)} was missed: there was no room for it. [1 from ${isoTime(NOON + MINUTE)}]`,
+      `missed: The run of ${isoTime(NOON + MINUTE)} was missed: the workspace had no free capacity. [1 from ${isoTime(NOON + MINUTE)}]`,
     ]);
     expect(await it.now()).toMatchObject({
       enabled: true,
@@ -437,12 +437,12 @@ describe('a crash', () => {
     ] as const) {
       const { deps, fire, runs, now } = await world();
       await deps.clock.advance(MINUTE);
-      // After the minute was taken, the workspace's record is read.
+      // The workspace record is read after the minute was claimed.
       const isWorkspace = ({ pk, sk }: Key) => sk === 'META' && pk.startsWith('WS#');
       await expect(crashing(deps, { get: isWorkspace }, fire)).rejects.toThrow('crash');
       expect(await runs()).toEqual([]);
       expect(await now()).toMatchObject({ openRuns: 1 });
-      // Not yet: its process may be alive.
+      // Not swept yet: the process may still be alive.
       await sweepScheduleRuns(deps);
       expect(await runs()).toEqual([]);
       await deps.clock.advance(later);
@@ -469,7 +469,7 @@ describe('a crash', () => {
   test('after the run ended lets another process count it, once', async () => {
     const { deps, fire, runs, now } = await world();
     await deps.clock.advance(MINUTE);
-    // Taking the minute is the first transaction of a schedule, counting its run the second.
+    // The first transaction of a schedule claims the minute, the second counts its run.
     let transactions = 0;
     await expect(crashing(deps, { transact: () => ++transactions === 2 }, fire)).rejects.toThrow('crash');
     expect(await runs()).toEqual([{ status: 'completed', error: null }]);
@@ -481,7 +481,7 @@ describe('a crash', () => {
   });
 });
 
-/** Does `work` on a main table that fails at the operations that `dies` selects. */
+/** Does `work` with a main table that fails at the operations selected by `dies`. */
 async function crashing(
   { main }: MemoryDeps,
   dies: { get?: (key: Key) => boolean; transact?: () => boolean },

@@ -11,29 +11,29 @@ import { hasOpenRun, listOpenScheduleRuns, type OpenScheduleRun, takeOverRun } f
 import { failUnstartedRun } from './refused-runs.ts';
 import { beginRunChange, executeRun } from './run.ts';
 
-/** A timer's clock may be this far ahead of ours. */
+/** Maximum clock skew of a timer ahead of our clock. */
 const MAX_SKEW_MS = 60_000;
-/** A schedule is overdue if no timer woke us within this time. */
+/** Time without a timer event after which a schedule is overdue. */
 const OVERDUE_MS = 90_000;
-/** Schedules that one sweep runs at once. */
+/** Maximum number of schedules that one sweep runs concurrently. */
 const SWEEP_CONCURRENCY = 100;
 
 export interface FireRequest {
   readonly workspaceId: string;
   readonly scheduleId: string;
-  /** The minute that a timer was set for, in epoch milliseconds. */
+  /** Minute that a timer was set for, in epoch milliseconds. */
   readonly scheduledFor?: number | undefined;
-  /** The schedule as a list of due ones has shown it. */
+  /** Item of the schedule, as read from a list of due schedules. */
   readonly item?: Item | undefined;
-  /** Called before the run, when nothing is due any more. */
+  /** Called before the run, once the due minutes are claimed. */
   readonly onTaken?: () => void;
-  /** Called when the run has come to its agent, or waits for room. */
+  /** Called when the run reaches its agent, or waits for capacity. */
   readonly onStarted?: () => void;
 }
 
 /**
- * Handles all due minutes of a schedule: the newest runs if it is at most five minutes back, older ones are noted as
- * missed. Handles each minute once, however often and concurrently it is called. Ends when the run has ended.
+ * Handles all due minutes of a schedule: runs the latest if it is at most five minutes old, and records older ones as
+ * missed. Handles each minute once, regardless of repeated or concurrent calls. Resolves when the run has ended.
  */
 export async function fireDue(
   deps: Deps,
@@ -58,7 +58,9 @@ export async function fireDue(
   }
 }
 
-/** The change that handles the minutes due by `until`, and the run that it begins; `undefined` if nothing is due. */
+/**
+ * Returns the change that claims the minutes due by `until`, and the run that it begins; `undefined` if nothing is due.
+ */
 async function takeDueMinutes(
   deps: Deps,
   schedule: Schedule,
@@ -70,7 +72,7 @@ async function takeDueMinutes(
   const set = { nextRunAt: next === undefined ? null : isoTime(next) };
   if (newest === undefined) return { change: { set, events: missed } };
   if (schedule.overlap === 'skip' && (await hasOpenRun(deps, schedule.id))) {
-    const message = `The run of ${isoTime(newest)} was skipped: an earlier one was still under way.`;
+    const message = `The run of ${isoTime(newest)} was skipped: an earlier run was still in progress.`;
     const skipped = { type: 'skipped_overlap', message, slot: { at: newest, count: 1 } } as const;
     return { change: { set, events: [...missed, skipped] } };
   }
@@ -82,7 +84,10 @@ async function takeDueMinutes(
   return { change: { ...begin, set: { ...begin.set, ...set }, events: missed }, run };
 }
 
-/** Handles due minutes that no timer woke us for. Safe to run at any time, on any host; ends when the runs have ended. */
+/**
+ * Handles due minutes whose timer did not fire. Safe to run at any time and on any host; resolves when the runs have
+ * ended.
+ */
 export async function fireOverdue(deps: Deps, atOnce = SWEEP_CONCURRENCY): Promise<void> {
   const overdue = listDue(deps, deps.clock.now() - OVERDUE_MS);
   const worker = async (): Promise<void> => {
@@ -97,9 +102,9 @@ export async function fireOverdue(deps: Deps, atOnce = SWEEP_CONCURRENCY): Promi
 }
 
 /**
- * Continues with open runs whose process died: counts those that have ended, starts those that have not, or records them
- * as failed if it is too late. `lost` are such runs; by default those whose process was not heard of for a minute. Safe to
- * run at any time, on any host; ends when the runs have ended.
+ * Recovers open runs whose process died: counts runs that have ended, starts runs that have not started, or records
+ * them as failed if it is too late. `lost` defaults to runs without a heartbeat for a minute. Safe to run at any time
+ * and on any host; resolves when the runs have ended.
  */
 export async function sweepScheduleRuns(deps: Deps, lost?: readonly OpenScheduleRun[]): Promise<void> {
   const open = lost ?? (await Array.fromAsync(listOpenScheduleRuns(deps)));
@@ -114,7 +119,7 @@ export async function sweepScheduleRuns(deps: Deps, lost?: readonly OpenSchedule
 
 async function resumeRun(deps: Deps, run: OpenScheduleRun): Promise<void> {
   const record = await new RunStore(deps, run.workspaceId).find(run.runId);
-  // A run that seems lost may still end; it is counted when its record says how, see `core/runs/sweep.ts`.
+  // A run that seems lost may still end. It is counted when its record has a result, see `core/runs/sweep.ts`.
   if (record?.completedAt === null) return;
   if (record) return countEndedRun(deps, run, record);
   const schedule = await new ScheduleStore(deps, run.workspaceId).findEver(run.scheduleId);

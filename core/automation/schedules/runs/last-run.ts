@@ -5,8 +5,9 @@ import { ScheduleStore } from '../store.ts';
 import { keyOfOpenRun } from './open-runs.ts';
 
 /**
- * Schedules of one workspace, with the status of their last runs. A success is not always written into its schedule, but
- * every other end is, in the transaction that removes the note of the run. So `running` without a note means `completed`.
+ * Returns schedules of one workspace with the status of their last runs. A success is not always written to its
+ * schedule, but every other end is, in the transaction that deletes the note of the run. So `running` without a note
+ * means `completed`.
  */
 export async function withLastStatus(
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,
@@ -17,7 +18,7 @@ export async function withLastStatus(
   const keys = running.map(({ id, lastRunId }) => keyOfOpenRun({ scheduleId: id, runId: lastRunId! }));
   const notes = await getAll(deps.main, keys);
   const ended = running.filter((_, i) => notes[i] === undefined);
-  // Read after the notes: whatever was written when they were removed is in these.
+  // Read after the notes, to include everything that was written when the notes were deleted.
   const store = new ScheduleStore(deps, running[0]!.workspaceId);
   const now = new Map((await store.findAll(ended.map(({ id }) => id))).map((schedule) => [schedule.id, schedule]));
   return schedules.map((schedule) => {

@@ -7,19 +7,19 @@ import { listIndexed, metaKey } from '../items.ts';
 import type { Schedule } from '../schedule.ts';
 
 /**
- * A run of a schedule that has begun, or is about to begin, and is not counted yet. Main table:
- * `SCHEDULE#<id> / RUN#<run id>` (gsi2: `OPENRUNS#<first digit>` by the time of its next check).
+ * A run of a schedule that has started or is about to start, and is not counted yet. Main table: `SCHEDULE#<id> /
+ * RUN#<run id>` (gsi2: `OPENRUNS#<first digit>` by the time of its next check).
  */
 export interface OpenScheduleRun {
   readonly scheduleId: string;
   readonly workspaceId: string;
   readonly runId: string;
   readonly source: ScheduleTrigger;
-  /** Epoch milliseconds of its minute, for `schedule`. */
+  /** Minute of the run in epoch milliseconds, for `schedule`. */
   readonly scheduledFor?: number;
-  /** What the schedule said of its last run when this one began, for `schedule`. */
+  /** Last run of the schedule at the start of this one, for `schedule`. */
   readonly before?: LastRun;
-  /** Its place in the index when it was listed, see {@link takeOverRun}. */
+  /** Sort key in the index when it was listed, see {@link takeOverRun}. */
   readonly listedAs?: string;
 }
 
@@ -27,13 +27,13 @@ export type LastRun = Pick<Schedule, 'lastRunAt' | 'lastRunId' | 'lastRunStatus'
 type OpenRunId = Pick<OpenScheduleRun, 'scheduleId' | 'runId'>;
 type RunDeps = Pick<Deps, 'main' | 'clock'>;
 
-/** The sweep checks a run this long after its process was last heard of. */
+/** Time after the last heartbeat at which the sweep checks a run. */
 const CHECK_AFTER_MS = 60_000;
-/** No process stands still for longer and then continues. */
+/** Longer than any process can be suspended and then resume. */
 const PREVENTED_SECONDS = 24 * 3600;
 
 const RUN_PREFIX = 'RUN#';
-/** Key of the note of an open run. */
+/** Returns the key of the note of an open run. */
 export const keyOfOpenRun = ({ scheduleId, runId }: OpenRunId) => ({
   pk: metaKey(scheduleId).pk,
   sk: `${RUN_PREFIX}${hexOf(runId)}`,
@@ -63,7 +63,7 @@ const attributesOf = (run: OpenScheduleRun) => ({
   ...(run.before !== undefined && { before: { ...run.before } }),
 });
 
-/** Runs of all workspaces whose check is due; with `all` every open one. */
+/** Lists runs of all workspaces whose check is due, or every open run with `all`. */
 export function listOpenScheduleRuns(
   { main, clock }: RunDeps,
   { all = false }: { readonly all?: boolean } = {},
@@ -71,28 +71,31 @@ export function listOpenScheduleRuns(
   return listIndexed(main, { kind: 'OPENRUNS', until: all ? '~' : isoTime(clock.now()), read: openRunFrom });
 }
 
-/** Whether a run of this schedule has begun and is not counted yet. */
+/** Returns whether this schedule has a run that has started and is not counted yet. */
 export async function hasOpenRun({ main }: Pick<Deps, 'main'>, scheduleId: string): Promise<boolean> {
   const query = { pk: metaKey(scheduleId).pk, sk: { beginsWith: RUN_PREFIX } };
   for await (const { is_prevented } of queryAll(main, query)) if (is_prevented === undefined) return true;
   return false;
 }
 
-/** Goes with the change that begins the run. `mayBePrevented`: whether {@link preventRun} may know its id, else that is new. */
+/**
+ * Returns the operation for the transaction that begins the run. `mayBePrevented`: whether the run ID may be known to
+ * {@link preventRun}; otherwise the ID is new.
+ */
 export const openRunOperation = (run: OpenScheduleRun, now: number, mayBePrevented = false): TransactOperation => ({
   op: 'put',
   item: { ...keyOfOpenRun(run), ...attributesOf(run), ...indexOf(run, now) },
   ...(mayBePrevented && { condition: absent() }),
 });
 
-/** Goes with the change that counts the run: refused if it was counted before. */
+/** Returns the operation for the transaction that counts the run; it fails if the run is already counted. */
 export const closeRunOperation = (run: OpenRunId): TransactOperation => ({
   op: 'delete',
   key: keyOfOpenRun(run),
   condition: exists(),
 });
 
-/** Makes sure that a run which has not begun never begins. Returns false if it has begun. */
+/** Prevents a run from ever starting. Returns false if it has already started. */
 export async function preventRun({ main, clock }: RunDeps, run: OpenRunId): Promise<boolean> {
   const ttl = epochSeconds(clock.now()) + PREVENTED_SECONDS;
   // {@link openRunOperation} needs the key to be absent.
@@ -100,13 +103,13 @@ export async function preventRun({ main, clock }: RunDeps, run: OpenRunId): Prom
     .ok;
 }
 
-/** Takes over a listed run whose process seems dead. Returns false if another process did since it was listed. */
+/** Takes over a listed run whose process seems dead. Returns false if another process took it over first. */
 export async function takeOverRun({ main, clock }: RunDeps, run: OpenScheduleRun): Promise<boolean> {
   const set = indexOf(run, clock.now());
   return (await main.update(keyOfOpenRun(run), { set }, equals('gsi2sk', run.listedAs ?? ''))).ok;
 }
 
-/** Tells the sweep that the process of the run is alive. */
+/** Records that the process of the run is alive. */
 export async function sendHeartbeat({ main, clock }: RunDeps, run: OpenScheduleRun): Promise<void> {
   await main.update(keyOfOpenRun(run), { set: indexOf(run, clock.now()) }, exists());
 }

@@ -8,7 +8,7 @@ import type { Schedule } from '../schedule.ts';
 import { countEndedRun } from './ended-runs.ts';
 import type { OpenScheduleRun } from './open-runs.ts';
 
-/** Records a run that could not start, so that the schedule's history shows the reason. */
+/** Records a run that could not start, so that the history of the schedule shows the reason. */
 export async function recordRefusedRun(
   deps: Deps,
   schedule: Schedule,
@@ -44,9 +44,9 @@ export async function recordRefusedRun(
   await runs.finish(record, emptyResult(endedWith(error), input));
 }
 
-/** Records and counts a run as failed whose process died before it started, once it is too late to start it. */
+/** Records and counts a run as failed if its process died before the start and it is too late to start it. */
 export async function failUnstartedRun(deps: Deps, schedule: Schedule, run: OpenScheduleRun): Promise<void> {
-  const error = new PlatformError('INTERNAL_ERROR', 'The platform stopped before this run began.');
+  const error = new PlatformError('INTERNAL_ERROR', 'The platform stopped before this run started.');
   await recordRefusedRun(deps, schedule, run, { input: null, error, startedAt: deps.clock.now() });
   await countEndedRun(deps, run, endedWith(error));
 }

@@ -19,7 +19,7 @@ import { changeEndedSchedule, countEndedRun, countMissedRun, noteSuccess } from 
 import { type OpenScheduleRun, openRunOperation, sendHeartbeat } from './open-runs.ts';
 import { recordRefusedRun } from './refused-runs.ts';
 
-/** Body of the answer to a trigger or a webhook. */
+/** Response body for a trigger or a webhook. */
 export interface ScheduleRunAnswer {
   readonly run_id: string;
   readonly status: 'success' | 'error' | 'timeout';
@@ -30,21 +30,21 @@ export interface ScheduleRunAnswer {
 
 interface RunSettings {
   readonly input: ScheduleInput;
-  /** The moment that the run is for, in epoch milliseconds. */
+  /** Scheduled time of the run in epoch milliseconds. */
   readonly scheduledAt?: number | undefined;
-  /** Epoch milliseconds: how long the run may wait while there is no room for it. */
+  /** Epoch milliseconds until which the run may wait for capacity. */
   readonly waitUntil: number;
-  /** Called once the run is recorded and comes to its agent, or there is no room for it yet. */
+  /** Called once the run is recorded and reaches its agent, or has to wait for capacity. */
   readonly onStarted?: (() => void) | undefined;
 }
 
-/** A call that was refused for the workspace's concurrency is retried after about this long. */
+/** Approximate retry interval for calls rejected by the workspace's concurrency limit. */
 const RETRY_MS = 1000;
 /**
- * Runs a schedule now, with `input` in place of its own, and waits for the end. A run that could not begin is recorded as
- * failed. Returns `undefined` if the schedule was deleted meanwhile.
+ * Runs a schedule now, with `input` instead of its own, and waits for the end. A run that could not start is recorded
+ * as failed. Returns `undefined` if the schedule was deleted in the meantime.
  *
- * @param item The schedule's item as it was found, which saves a read.
+ * @param item The item of the schedule if it was already read, which saves a read.
  * @param mayBePrevented See {@link openRunOperation}.
  */
 export async function runNow(
@@ -74,7 +74,7 @@ export async function runNow(
   return begun && executeRun(deps, begun, run, { input, scheduledAt });
 }
 
-/** The answer of {@link runNow} for a run that has ended, from its record. */
+/** Builds the answer of {@link runNow} from the record of an ended run. */
 export const answerFromRun = (
   { id, status, durationMs, errorMessage }: Run,
   output: Json | null,
@@ -89,7 +89,7 @@ export const answerFromRun = (
 const answerStatus = (status: Run['status']): ScheduleRunAnswer['status'] =>
   status === 'completed' ? 'success' : status === 'timeout' ? 'timeout' : 'error';
 
-/** The change that begins a run. Once it is written, {@link executeRun} runs the agent. */
+/** Returns the change that begins a run. Once it is written, {@link executeRun} runs the agent. */
 export function beginRunChange(
   { clock }: Pick<Deps, 'clock'>,
   schedule: Schedule,
@@ -109,8 +109,8 @@ export function beginRunChange(
 }
 
 /**
- * Runs the agent for a run that has begun, and counts how it ended. Throws only for a fault of the platform: the sweep
- * then continues with the run.
+ * Runs the agent of a run that has begun, and counts its end. Throws only for a fault of the platform; the sweep then
+ * recovers the run.
  */
 export async function executeRun(
   deps: Deps,
@@ -137,7 +137,7 @@ export async function executeRun(
   }
   const end = endedWith(failure);
   if (call === undefined && failure !== undefined && isMissed(run, failure)) await countMissedRun(deps, run);
-  // What the day's calls are used up for was no lack of room.
+  // An exhausted daily quota is not a lack of capacity.
   else if (success === undefined)
     await countEndedRun(deps, run, failure && isUsedUp(failure) ? { ...end, errorCode: null } : end);
   else if (success === 'changes schedule') await changeEndedSchedule(deps, run, end);
@@ -150,11 +150,11 @@ export async function executeRun(
   };
 }
 
-/** There is no room now, but soon there may be. */
+/** Returns whether the run was rejected for lack of capacity that may soon be available. */
 const lacksRoom = (error: unknown): boolean =>
   isHostBusy(error) || (isPlatformError(error) && error.code === 'RATE_LIMITED' && !isUsedUp(error));
 
-/** Whether the run is missed: it began by the timetable, and there was no room. Other runs are answered with their error. */
+/** Returns whether the run is missed: a timed run without capacity. Other runs are answered with their error. */
 const isMissed = ({ source }: OpenScheduleRun, error: PlatformError): boolean =>
   source === 'schedule' && lacksRoom(error);
 
@@ -205,7 +205,7 @@ async function startScheduledCall(
     triggerSource: run.source,
     receivedAt: deps.clock.now(),
     mayBeginUntil: waitUntil,
-    // Who triggers a schedule or calls its webhook is answered at the end.
+    // Callers of a trigger or webhook get the result in the response.
     isUnattended: run.source === 'schedule',
     lineage: topOfChain(agent),
     skillHeaders: {},

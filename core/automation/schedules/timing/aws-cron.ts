@@ -1,7 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Cron, CronField } from './cron.ts';
 
-/** An expression of EventBridge Scheduler. `dom` names days of the month or every day, `dow` days of the week. */
+/** An EventBridge Scheduler expression. `dom` has days of the month or every day, `dow` has days of the week. */
 export interface AwsCron {
   readonly kind: 'dom' | 'dow';
   readonly expression: string;
@@ -12,9 +12,9 @@ const MAX_LENGTH = 256;
 const DAY_NAMES = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT'];
 
 /**
- * Translates a Unix expression for EventBridge, into at most one expression of each kind. Together they name all of its
- * minutes, some of them twice. They name further minutes if both day fields must match, which EventBridge cannot express:
- * the woken process therefore checks the Unix expression again.
+ * Translates a Unix expression for EventBridge, into at most one expression of each kind. Together they match all of
+ * its minutes, some of them twice. If both day fields must match, which EventBridge cannot express, they match
+ * additional minutes; the woken process therefore checks the Unix expression again.
  *
  * Throws INVALID_INPUT for an expression that is too long for EventBridge, on both hosts.
  */
@@ -43,7 +43,7 @@ export function toAwsCrons(cron: Cron): AwsCron[] {
   if (crons.some(({ expression }) => expression.length > MAX_LENGTH)) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `cron_expression: "${cron.expression}" names too many single values; use ranges and steps, as in "*/5 8-18 * * 1-5", or two schedules.`,
+      `cron_expression: "${cron.expression}" lists too many single values; use ranges and steps, as in "*/5 8-18 * * 1-5", or two schedules.`,
     );
   }
   return crons;

@@ -18,9 +18,9 @@ describe('a cron expression', () => {
     ['*/20 * * * *', '2026-11-20T10:00Z', ['2026-11-20T10:20', '2026-11-20T10:40', '2026-11-20T11:00']],
     ['5/30 1,3-4 * * *', '2026-11-20T10:00Z', ['2026-11-21T01:05', '2026-11-21T01:35', '2026-11-21T03:05']],
     ['0 0 29 2 *', '2026-01-01T00:00Z', ['2028-02-29T00:00', '2032-02-29T00:00']],
-    // Neither day field begins with a star: either is enough.
+    // Neither day field begins with a star: one match is enough.
     ['0 0 13 * 5', '2026-11-01T00:00Z', ['2026-11-06T00:00', '2026-11-13T00:00', '2026-11-20T00:00']],
-    // One does: both must match.
+    // One day field begins with a star: both must match.
     ['0 0 */2 * 5', '2026-11-01T00:00Z', ['2026-11-13T00:00', '2026-11-27T00:00']],
     ['0 0 1-31 * 5', '2026-11-01T00:00Z', ['2026-11-02T00:00', '2026-11-03T00:00']],
     ['0 0 * JAN,jul sun', '2026-11-01T00:00Z', ['2027-01-03T00:00', '2027-01-10T00:00']],
@@ -55,7 +55,7 @@ describe('a cron expression', () => {
     const zone = Zone.of('Europe/Berlin');
     for (const expression of ['*/7 * * * *', '30 2 * * *', '15 1-3 * * 0']) {
       const cron = parseCron(expression);
-      // Around both changes of 2026.
+      // The days of both clock changes in 2026.
       for (const day of ['2026-03-29T00:00Z', '2026-10-25T00:00Z']) {
         for (let now = at(day); now < at(day) + 5 * 3600_000; now += 13 * 60_000) {
           const before = previousTime(cron, zone, now)!;

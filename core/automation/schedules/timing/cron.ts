@@ -5,7 +5,7 @@ import type { WallTime, Zone } from '#core/base/zone.ts';
 export interface CronField {
   /** Ascending. */
   readonly values: readonly number[];
-  /** Whether the field names every value of its range. */
+  /** Whether the field matches every value of its range. */
   readonly isFull: boolean;
   /** Whether the field begins with `*`, alone or with a step: see {@link Cron.isEither}. */
   readonly isStar: boolean;
@@ -21,7 +21,7 @@ export interface Cron {
   /** 0 is Sunday. */
   readonly daysOfWeek: CronField;
   /**
-   * Whether a day needs to match only one of the two day fields. As in Vixie's cron, this holds if neither begins with
+   * Whether a match of one of the two day fields is enough. As in Vixie cron, this is the case if neither begins with
    * `*`.
    */
   readonly isEither: boolean;
@@ -57,12 +57,15 @@ export const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 const MAX_LENGTH = 200;
 const MAX_MONTH_DAYS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-/** 29 February on one day of the week: 28 years apart, and 40 over a century that is no leap year. */
+/** 29 February falls on a given weekday every 28 years, or after 40 across a century that is not a leap year. */
 const HORIZON_DAYS = 41 * 366;
-/** Clocks are set back by at most this. */
+/** Maximum time by which clocks are set back. */
 const LONGEST_REPEAT_MS = 3 * 3600_000;
 
-/** Throws INVALID_INPUT with the cause and a correct example, also for an expression that never occurs. */
+/**
+ * Parses an expression. Throws INVALID_INPUT with the cause and a correct example, also for an expression that never
+ * occurs.
+ */
 export function parseCron(expression: string): Cron {
   const text = expression.trim();
   if (text.length > MAX_LENGTH)
@@ -106,7 +109,7 @@ function parseField(text: string, field: string, rule: FieldRule): CronField {
   return { values, isFull: values.length === rule.max - rule.min + 1, isStar: field.startsWith('*') };
 }
 
-/** `*`, `a`, `a-b`, each with `/n`; `a/n` continues to the field's end. */
+/** Parses `*`, `a` and `a-b`, each with an optional `/n`; `a/n` continues to the end of the field. */
 function parsePart(text: string, part: string, rule: FieldRule): number[] {
   const { name, min, max } = rule;
   const [, range = '', step] = /^([^/]+)(?:\/(\d{1,4}))?$/.exec(part) ?? [];
@@ -129,7 +132,7 @@ function parsePart(text: string, part: string, rule: FieldRule): number[] {
   return values;
 }
 
-/** Sunday may be written as 7, but `*` and `5/2` end with Saturday. */
+/** Sunday may be written as 7, but `*` and `5/2` end on Saturday. */
 const lastOf = ({ max, names }: FieldRule): number => (names === DAY_NAMES ? max - 1 : max);
 const upTo = (first: number, last: number): string => (first === last ? String(first) : `${first}-${last}`);
 
@@ -147,7 +150,7 @@ function withSundayAsZero({ values, isStar }: CronField): CronField {
   return { values: days, isFull: days.length === 7, isStar };
 }
 
-/** Throws for a day that its months do not have. Days of the week occur in every month. */
+/** Throws for a day that does not exist in any of the months. Days of the week occur in every month. */
 function checkOccurs(cron: Cron): void {
   const { daysOfMonth, months, expression } = cron;
   if (cron.isEither || daysOfMonth.isFull) return;
@@ -161,15 +164,15 @@ function checkOccurs(cron: Cron): void {
   );
 }
 
-/** The first instant after `after` that an expression names, in epoch milliseconds. */
+/** Returns the first matching instant after `after`, in epoch milliseconds. */
 export function nextTime(cron: Cron, zone: Zone, after: number): number | undefined {
   for (const { instant } of localTimesAfter(cron, zone, after)) if (instant !== undefined) return instant;
   return undefined;
 }
 
 /**
- * The local times after `after` (epoch milliseconds) that an expression names, those before `end` and some of the next two
- * days; those that are skipped have no instant.
+ * Yields the matching local times after `after` (epoch milliseconds) and before `end`, plus some of the next two days.
+ * Skipped times have no instant.
  */
 export function* localTimesAfter(
   cron: Cron,
@@ -185,10 +188,10 @@ export function* localTimesAfter(
   }
 }
 
-/** The last instant up to and including `until` that an expression names, in epoch milliseconds. */
+/** Returns the last matching instant up to and including `until`, in epoch milliseconds. */
 export function previousTime(cron: Cron, zone: Zone, until: number): number | undefined {
   const wall = Math.floor(zone.wallTime(until) / MINUTE_MS) * MINUTE_MS;
-  // While clocks show times a second time, later wall times may have passed.
+  // While clocks repeat an hour, later wall times may have passed already.
   const from = zone.isIrregular(wall) ? wall + LONGEST_REPEAT_MS : wall;
   for (const candidate of wallTimesUntil(cron, from)) {
     const instant = zone.instantOf(candidate);
@@ -197,7 +200,7 @@ export function previousTime(cron: Cron, zone: Zone, until: number): number | un
   return undefined;
 }
 
-/** Whether an expression names exactly this instant. */
+/** Returns whether an expression matches exactly this instant. */
 export function occursAt(cron: Cron, zone: Zone, instant: number): boolean {
   const wall = zone.wallTime(instant);
   const date = new Date(wall);
@@ -246,7 +249,7 @@ function* wallTimesUntil(cron: Cron, until: WallTime): Generator<WallTime> {
   }
 }
 
-/** Without a copy: each due schedule asks for its last minute. */
+/** Iterates without a copy, because each due schedule asks for its previous minute. */
 function* backwards(values: readonly number[]): Generator<number> {
   for (let index = values.length - 1; index >= 0; index--) yield values[index]!;
 }

@@ -4,29 +4,29 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { NewScheduleEvent, Schedule } from '../schedule.ts';
 import { type Cron, MINUTE_MS, nextTime, parseCron, previousTime } from './cron.ts';
 
-/** Further missed minutes are not counted one by one. */
+/** Maximum number of missed minutes that are counted exactly. */
 const MAX_COUNTED = 1000;
 
 /** Times in epoch milliseconds. */
 interface DueMinutes {
-  /** The minute that is to run, unless it is too late for all of them. */
+  /** Minute to run, unless it is too late for all of them. */
   readonly newest?: number;
   readonly missed: readonly NewScheduleEvent[];
-  /** The first minute after them. */
+  /** First minute after the due ones. */
   readonly next: number | undefined;
 }
 
-/** The minutes of a schedule that are due by `until` (epoch milliseconds); `undefined` if there are none. */
+/** Returns the minutes of a schedule that are due by `until` (epoch milliseconds); `undefined` if there are none. */
 export function dueMinutes(schedule: Schedule, until: number): DueMinutes | undefined {
   if (!schedule.enabled || schedule.cronExpression === null || schedule.deletedAt !== null) return undefined;
   const cron = cronOf(schedule.cronExpression);
   const zone = Zone.of(schedule.timezone);
   const next = nextAfter(cron, zone, until);
-  // The next run was lost, and with it which minutes should have run.
+  // Without the next run, the missed minutes are unknown.
   if (schedule.nextRunAt === null) return { missed: [], next };
   const first = Date.parse(schedule.nextRunAt);
   if (first > until) return undefined;
-  // Nearly always there is one.
+  // Fast path: usually exactly one minute is due.
   const isOne = nextAfter(cron, zone, first) === next;
   const newest = isOne ? first : Math.max(previousTime(cron, zone, until) ?? first, first);
   const isLate = until - newest > SCHEDULE_WINDOW_MS;
@@ -35,13 +35,13 @@ export function dueMinutes(schedule: Schedule, until: number): DueMinutes | unde
   return { ...(!isLate && { newest }), missed, next };
 }
 
-/** The last minute that was asked about, by expression: at a full hour many schedules ask about the same one. */
+/** Caches the last requested minute per expression: on the hour, many schedules request the same one. */
 const lastNext = new WeakMap<
   Cron,
   { readonly zone: Zone; readonly minute: number; readonly next: number | undefined }
 >();
 
-/** {@link nextTime}, which is the same after each moment of a minute. */
+/** Cached {@link nextTime}, whose result is the same for every moment of a minute. */
 function nextAfter(cron: Cron, zone: Zone, time: number): number | undefined {
   const minute = Math.floor(time / MINUTE_MS);
   const last = lastNext.get(cron);
@@ -51,7 +51,7 @@ function nextAfter(cron: Cron, zone: Zone, time: number): number | undefined {
   return next;
 }
 
-/** Expressions that were parsed before: many schedules share one, and each asks for its own at every minute. */
+/** Caches parsed expressions: many schedules share one and need it every minute. */
 const parsed = new Map<string, Cron>();
 const MAX_PARSED = 1_000;
 

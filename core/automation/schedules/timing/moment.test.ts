@@ -12,7 +12,7 @@ describe('a moment', () => {
     ['2026-03-29T01:30-05:30', '2026-03-29T07:00:00.000Z'],
     ['2026-07-01T09:00', '2026-07-01T07:00:00.000Z'],
     ['2026-01-01 00:00', '2025-12-31T23:00:00.000Z'],
-    // The hours around the changes of clocks.
+    // The hours around the clock changes.
     ['2026-03-29T01:59:59', '2026-03-29T00:59:59.000Z'],
     ['2026-03-29T03:00', '2026-03-29T01:00:00.000Z'],
     ['2026-10-25T01:59', '2026-10-24T23:59:00.000Z'],
@@ -27,7 +27,7 @@ describe('a moment', () => {
     ['Europe/Berlin', '2026-10-25T02:30', ['twice', '2026-10-25T02:30:00+02:00', '2026-10-25T02:30:00+01:00']],
     ['America/New_York', '2026-03-08T02:30', ['does not exist', '2026-03-08T03:30:00-04:00']],
     ['America/New_York', '2026-11-01T01:30', ['twice', '2026-11-01T01:30:00-04:00', '2026-11-01T01:30:00-05:00']],
-    // Half an hour.
+    // A clock change of half an hour.
     ['Australia/Lord_Howe', '2026-10-04T02:15', ['does not exist', '2026-10-04T02:45:00+11:00']],
     ['Australia/Lord_Howe', '2026-04-05T01:45', ['twice', '2026-04-05T01:45:00+11:00', '2026-04-05T01:45:00+10:30']],
   ])('in %s, %s is refused, and what it names instead is a moment', (name, text, parts) => {

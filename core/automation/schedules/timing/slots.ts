@@ -2,25 +2,25 @@ import type { WallTime, Zone } from '#core/base/zone.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import { type Cron, localTimesAfter } from './cron.ts';
 
-/** A local time that an expression names. */
+/** A local time that matches an expression. */
 export interface Slot {
   readonly wall: WallTime;
-  /** Epoch milliseconds; absent for a local time that clocks leave out when they go forward: nothing runs. */
+  /** Epoch milliseconds; absent for a local time that a clock change skips, when nothing runs. */
   readonly instant?: number;
-  /** Where it stands among other slots, in epoch milliseconds. */
+  /** Position among other slots, in epoch milliseconds. */
   readonly place: number;
-  /** Milliseconds ahead of UTC. */
+  /** Offset from UTC in milliseconds. */
   readonly offset: number;
   /**
-   * What a change of clocks does to it: `skipped`; `repeated`: the local time comes twice and the first one runs; `changed`: the
-   * first slot with another offset than the one before.
+   * Effect of a clock change: `skipped`; `repeated`: the local time occurs twice and the first one runs; `changed`: the
+   * first slot whose UTC offset differs from the previous one.
    */
   readonly dst: 'skipped' | 'repeated' | 'changed' | null;
 }
 
 const HOUR_MS = 3600_000;
 
-/** The slots after `after` and before `end` (epoch milliseconds), in their order, and perhaps a few later ones. */
+/** Yields the slots after `after` and before `end` (epoch milliseconds) in order, and possibly a few later ones. */
 export function* slotsAfter(cron: Cron, zone: Zone, after: number, end?: number): Generator<Slot> {
   let offset = zone.wallTime(after) - after;
   for (const { wall, instant } of localTimesAfter(cron, zone, after, end)) {
@@ -35,7 +35,7 @@ export function* slotsAfter(cron: Cron, zone: Zone, after: number, end?: number)
   }
 }
 
-/** Whether clocks show this time a second time after `instant`. They are set back by at most three hours. */
+/** Returns whether clocks show this time again after `instant`. Clocks are set back by at most three hours. */
 function isRepeated(zone: Zone, wall: WallTime, instant: number): boolean {
   if (!zone.isIrregular(wall)) return false;
   const later = instant + 4 * HOUR_MS;
@@ -43,7 +43,7 @@ function isRepeated(zone: Zone, wall: WallTime, instant: number): boolean {
   return second > instant && zone.wallTime(second) === wall;
 }
 
-/** A slot as the API answers it. */
+/** Returns a slot in its API form. */
 export const slotView = ({ wall, instant, offset, dst }: Slot) => ({
   at: instant === undefined ? null : isoTime(instant),
   local: new Date(wall).toISOString().slice(0, 16),

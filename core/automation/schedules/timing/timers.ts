@@ -3,13 +3,13 @@ import type { Timer } from '#core/ports/timers.ts';
 import type { Schedule } from '../schedule.ts';
 import { findAnySchedule, listTimed } from '../store.ts';
 
-/** The timer of a schedule; `undefined` while it is disabled, and for webhooks. */
+/** Returns the timer of a schedule; `undefined` while it is disabled, and for webhooks. */
 export const timerOf = ({ id, workspaceId, enabled, cronExpression, timezone }: Schedule): Timer | undefined =>
   enabled && cronExpression !== null ? { workspaceId, scheduleId: id, cronExpression, timezone } : undefined;
 
 /**
- * Replaces the timer of a schedule after a change. Never throws: the table says what is due, and the sweeps repair a timer
- * that could not be set or removed.
+ * Replaces the timer of a schedule after a change. Never throws: the table is the source of truth, and the sweeps
+ * repair timers that could not be set or removed.
  */
 export async function adjustTimers(
   { timers, log }: Pick<AllDeps, 'timers' | 'log'>,
@@ -25,13 +25,13 @@ export async function adjustTimers(
   if (old && !isSame) await attempt('timer not removed', old.scheduleId, timers.remove(old));
 }
 
-/** Repairs the host's timers from the table, after changes that failed half way. Safe to run at any time. */
+/** Repairs the host's timers from the table, after partially failed changes. Safe to run at any time. */
 export async function reconcileTimers(
   deps: Pick<AllDeps, 'main' | 'timers' | 'log' | 'clock' | 'ids' | 'config'>,
 ): Promise<void> {
   const { set, removed } = await deps.timers.reconcile(
     () => listTimers(deps),
-    // The index may lag behind: it does not list a schedule of this moment yet.
+    // The index is eventually consistent and may not list a new schedule yet.
     async (scheduleId) => {
       const schedule = await findAnySchedule(deps, scheduleId);
       return schedule && timerOf(schedule);

@@ -3,7 +3,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { scheduleTriggerRoutes } from './routes.ts';
 
-/** Loaded when needed: the cold start of other calls need not wait for schedules. */
+/** Loaded lazily to keep the cold start of other calls fast. */
 const trigger = lazy(() => import('./trigger.ts'));
 
 export const scheduleTriggerHandlers = (deps: Deps): Handlers<typeof scheduleTriggerRoutes> => ({

@@ -2,13 +2,13 @@ import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
 import { jsonValue, runAnswer } from '../run-answer.ts';
 
-/** Routes that run agents, so they need the privileges of `calls`. */
+/** These routes run agents, so they need the privileges of `calls`. */
 export const scheduleTriggerRoutes = defineRoutes([
   {
     operationId: 'triggerSchedule',
     method: 'POST',
     path: '/workspaces/{workspace_id}/schedules/{schedule_id}/trigger',
-    summary: 'Run a schedule now and wait for its end, with its own input or that of the body',
+    summary: 'Run a schedule now and wait for the result; the body may replace its input',
     fn: 'calls',
     auth: 'key',
     keyScope: 'run',
@@ -21,7 +21,7 @@ export const scheduleTriggerRoutes = defineRoutes([
           .max(40)
           .optional()
           .describe(
-            "The moment to run it for instead of now: `2026-03-29T01:30Z`, or without an offset a local time of the schedule's zone.",
+            "Scheduled time of the run (default: now), such as `2026-03-29T01:30Z`. Without an offset, local time in the schedule's time zone.",
           ),
       }),
       body: z.record(z.string(), jsonValue),

@@ -11,7 +11,7 @@ import type { Schedule, ScheduleInput } from '../schedule.ts';
 import { momentOf } from '../timing/moment.ts';
 import type { scheduleTriggerRoutes } from './routes.ts';
 
-/** Longer than any run, including the time after which one without an end counts as lost. */
+/** Longer than any run, plus the time after which a run without an end counts as lost. */
 const LOCK_SECONDS = 360;
 const POLL_MS = 100;
 
@@ -27,7 +27,7 @@ export const triggerSchedule =
     return { status: 200, body: answer };
   };
 
-/** Clients send the input itself, or wrap it in `input_data`. An empty body means the input of the schedule. */
+/** Clients send the input itself, or wrap it in `input_data`. An empty body means the schedule's own input. */
 function inputOf({ input: stored }: Schedule, body: ScheduleInput): ScheduleInput {
   const [[name, value] = [], ...others] = Object.entries(body);
   if (name === undefined) return stored;
@@ -38,10 +38,10 @@ function inputOf({ input: stored }: Schedule, body: ScheduleInput): ScheduleInpu
 type TriggerAnswer = ScheduleRunAnswer & { readonly deduplicated: boolean };
 
 /**
- * Runs the schedule, or waits for the run that an equal request began. Clients time out after 15 s and ask three times: a
- * request with the same API key, moment and input gets the answer of the run that is under way.
+ * Runs the schedule, or waits for the run of an equal request. Clients time out after 15 s and retry twice: requests
+ * with the same API key, moment and input share the answer of the run in progress.
  *
- * Counters table: `SCHEDULE#<id>#TRIGGERS / <hash of key, input and moment>` is the run that is under way.
+ * Counters table: `SCHEDULE#<id>#TRIGGERS / <hash of key, input and moment>` is the run in progress.
  */
 async function triggerOnce(
   deps: Deps,
@@ -56,7 +56,7 @@ async function triggerOnce(
   const key = { pk: `SCHEDULE#${schedule.id}#TRIGGERS`, sk: hash };
   let firstRunId: string | undefined;
   for (;;) {
-    // Checked before the lock, which is released only after the run has ended.
+    // Checked before the lock is taken: the lock is released only after the run has ended.
     const run = firstRunId === undefined ? undefined : await runs.find(firstRunId);
     if (run && run.status !== 'running' && run.status !== 'queued') {
       const body = await runs.body(run.id);
@@ -74,7 +74,7 @@ async function triggerOnce(
     input,
     scheduledAt: moment ?? clock.now(),
   }).finally(() => counters.delete(key));
-  // The run outlives its client's connection; a host that stops waits for it.
+  // The run outlives the connection of its client; a stopping host waits for it.
   deps.background(
     work.then(
       () => {},

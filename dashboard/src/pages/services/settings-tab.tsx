@@ -128,7 +128,7 @@ function Settings({ service }: { readonly service: Service }) {
             isMono
             value={form.command}
             onChange={(command) => set({ command })}
-            description="A shell line; with arguments, a program. Empty: that of the agent."
+            description="Shell command, or a program if arguments are set. Empty: the command of the agent."
           />
           <TextField
             label="Arguments"
