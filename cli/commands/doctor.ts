@@ -41,9 +41,12 @@ const doctor: Configure = (command, cli) => {
         if (!response.ok) throw new Error(`${connection.url} responded with HTTP ${response.status}`);
         const difference = Math.abs(Date.parse(response.headers.get('date') ?? '') - Date.now());
         if (difference > MAX_CLOCK_DIFFERENCE_MS) {
-          throw new UsageError(`The clocks of this machine and the platform differ by ${Math.round(difference / 1000)} s.`, {
-            hint: 'Check the clock of this machine.',
-          });
+          throw new UsageError(
+            `The clocks of this machine and the platform differ by ${Math.round(difference / 1000)} s.`,
+            {
+              hint: 'Check the clock of this machine.',
+            },
+          );
         }
         return connection.url;
       });

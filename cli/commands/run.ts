@@ -27,11 +27,7 @@ const declare = (command: Command) =>
     .option('--async', 'Print the run ID without waiting for the answer')
     .option('--no-stream', 'Do not stream progress')
     .option('-o, --output <file>', 'Write the answer to a file')
-    .addOption(
-      new Option('--local', 'Run the agent of a folder on a temporary local platform').conflicts([
-        'async',
-      ]),
-    );
+    .addOption(new Option('--local', 'Run the agent of a folder on a temporary local platform').conflicts(['async']));
 
 type RunOptions = ReturnType<ReturnType<typeof declare>['opts']>;
 
@@ -183,7 +179,7 @@ function interruption(cli: Cli, response: Response): () => void {
     }
     isSecond = true;
     cli.output.note(
-      `\nThe run continues: see \`platform logs ${short}\`. Press Ctrl-C again to cancel it.`,
+      `\nThe run continues: see \`platform logs ${short}\`. To cancel it, press Ctrl-C again, or run \`platform cancel ${short}\`.`,
     );
     setTimeout(() => cli.host.exit(EXIT.interrupted), DETACH_MS).unref();
   };

@@ -12,7 +12,10 @@ const status: Configure = (command, cli) => {
       const found = await (await ownPlatform(cli, { data })).status();
       cli.output.result(found, shown);
       if (!found.running) {
-        throw new UsageError('The platform is not running.', { hint: 'Run `platform start` to start it.', exitCode: EXIT.network });
+        throw new UsageError('The platform is not running.', {
+          hint: 'Run `platform start` to start it.',
+          exitCode: EXIT.network,
+        });
       }
     });
 };

@@ -13,7 +13,12 @@ const storage: Configure = (command, cli) => {
     },
     { name: 'ls', operation: 'listDocuments', list: 'keys', example: 'storage ls notes' },
     { name: 'get', operation: 'getDocument', example: 'storage get notes today' },
-    { name: 'rm', operation: 'deleteDocument', confirm: 'Delete the document', example: 'storage rm notes today --yes' },
+    {
+      name: 'rm',
+      operation: 'deleteDocument',
+      confirm: 'Delete the document',
+      example: 'storage rm notes today --yes',
+    },
     {
       name: 'rm-ns',
       operation: 'deleteNamespace',

@@ -197,7 +197,11 @@ describe('is refused with what to do', () => {
       env: { ...env, PATH: process.env.PATH },
       encoding: 'utf8',
     });
-    expect(ended).toMatchObject({ status: 5, stdout: '', stderr: expect.stringContaining('only the CLI is installed') });
+    expect(ended).toMatchObject({
+      status: 5,
+      stdout: '',
+      stderr: expect.stringContaining('only the CLI is installed'),
+    });
   });
 
   test.skipIf(process.getuid?.() !== 0)('for another user than the owner of the data', () => {
