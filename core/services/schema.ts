@@ -140,11 +140,7 @@ export const listQuery = z.object({
 });
 
 export const logsQuery = z.object({
-  limit: count
-    .min(1)
-    .max(500)
-    .default(100)
-    .describe('Maximum number of lines; the latest are returned.'),
+  limit: count.min(1).max(500).default(100).describe('Maximum number of lines; the latest are returned.'),
   since: requestTime.optional().describe('Only lines at or after this time.'),
   severity: z
     .preprocess((given) => (typeof given === 'string' ? given.toUpperCase() : given), z.enum(LOG_SEVERITIES))

@@ -77,7 +77,12 @@ const settings = {
     .max(100)
     .nullish()
     .describe('Failures in a row before an alert is sent. Default: 3.'),
-  max_consecutive_failures: z.int().min(1).max(100).nullish().describe('Failures in a row before the schedule is disabled. Default: 10.'),
+  max_consecutive_failures: z
+    .int()
+    .min(1)
+    .max(100)
+    .nullish()
+    .describe('Failures in a row before the schedule is disabled. Default: 10.'),
 };
 
 export const newSchedule = z.object({
