@@ -16,7 +16,7 @@ const router = createPages(queries);
 
 createRoot(document.getElementById('root')!).render(
   <StrictMode>
-    {/* Only its texts are in the build. */}
+    {/* The build includes only its strings. */}
     <I18nProvider locale="en-US">
       <QueryClientProvider client={queries}>
         <RouterProvider router={router} />

@@ -15,17 +15,17 @@ import {
   Wallet,
 } from 'lucide-react';
 
-/** A page of a workspace in the side navigation and the palette. */
+/** A workspace page in the side navigation and the command palette. */
 export interface Place {
-  /** As in `router.tsx`. */
+  /** Route path, as in `router.tsx`. */
   readonly to: string;
   readonly label: string;
   readonly icon: LucideIcon;
-  /** `g`, then this key, goes there. */
+  /** Second key of the `g` shortcut. */
   readonly key?: string;
 }
 
-/** In the order of the side navigation. A page stands here once it exists. */
+/** Pages in the order of the side navigation. Only existing pages are listed. */
 export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace', label: 'Overview', icon: Gauge, key: 'o' },
   { to: '/$workspace/agents', label: 'Agents', icon: Bot, key: 'a' },
@@ -41,5 +41,5 @@ export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace/settings', label: 'Settings', icon: Settings },
 ];
 
-/** Pages of no workspace, below them. */
+/** Pages outside a workspace, listed below them. */
 export const OTHER_PLACES: readonly Place[] = [{ to: '/system', label: 'System', icon: HeartPulse }];

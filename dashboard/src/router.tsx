@@ -15,15 +15,15 @@ import { WorkspaceFrame } from './frame/workspace-frame.tsx';
 import { Loading } from './ui/loading.tsx';
 
 /**
- * All pages. A page is a row: its path, what its address may say behind the `?`, and the file that is loaded when somebody goes there.
- * Everything that a page shows is in its address: `search` names what may stand there, and every value is text.
+ * All pages. Each is defined by its path, its search parameters, and a file that is loaded on demand. The state of a
+ * page is in its URL: `search` lists the parameters, and every value is text.
  */
 const root = createRootRouteWithContext<{ readonly queries: QueryClient }>()({
   component: RootFrame,
   notFoundComponent: NotFoundPage,
 });
 
-/** Search parameters of a page: optional texts with these names; others are dropped. */
+/** Validates search parameters: optional texts with these names; others are dropped. */
 const search =
   <const Names extends readonly string[]>(...names: Names) =>
   (given: Record<string, unknown>): { [Name in Names[number]]?: string } =>
@@ -38,14 +38,14 @@ const login = createRoute({
   component: lazyRouteComponent(() => import('./pages/login/login-page.tsx'), 'LoginPage'),
 });
 
-/** For people who are signed in, and for those who are not users yet. */
+/** For signed-in users and for visitors without an account. */
 const invite = createRoute({
   getParentRoute: () => root,
   path: '/invites/$token',
   component: lazyRouteComponent(() => import('./pages/invites/invite-page.tsx'), 'InvitePage'),
 });
 
-/** Pages for people who are signed in; the others are led to the sign-in and back. */
+/** Pages for signed-in users; others are redirected to the sign-in page and back. */
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: SignedInFrame });
 
 const start = createRoute({
@@ -60,7 +60,7 @@ const system = createRoute({
   component: lazyRouteComponent(() => import('./pages/system/system-page.tsx'), 'SystemPage'),
 });
 
-/** Pages of a workspace: `useWorkspace()` has it. */
+/** Pages of a workspace, which `useWorkspace()` returns. */
 const workspace = createRoute({ getParentRoute: () => signedIn, path: '/$workspace', component: WorkspaceFrame });
 
 const overview = createRoute({
@@ -127,7 +127,7 @@ const run = createRoute({
   component: lazyRouteComponent(() => import('./pages/runs/run-page.tsx'), 'RunPage'),
 });
 
-/** Where links lead that know no workspace: in mails, errors and the output of the command line. */
+/** Target of links without a workspace: in mails, errors and CLI output. */
 const findRun = createRoute({
   getParentRoute: () => signedIn,
   path: '/r/$run',
@@ -319,7 +319,7 @@ export const createPages = (queries: QueryClient) =>
     routeTree: tree,
     basepath: BASE_PATH,
     context: { queries },
-    // Every value is text, also one that looks like a number.
+    // Every value is text, even if it looks like a number.
     parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
     stringifySearch: (values) => {
       const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== '');

@@ -64,7 +64,7 @@ describeSite('agents', (site) => {
     const page = await site.open('/acme/agents');
     await page.locator(`table[aria-rowcount="${1 + before + 160}"]`).waitFor();
     expect(await page.getByRole('row').count()).toBeLessThan(80);
-    // The first that was published is the last of the list.
+    // The agent published first is the last in the list.
     await page.getByLabel('Filter agents').fill('one-of-many-0');
     await page.getByRole('row', { name: /one-of-many-0/ }).waitFor();
   });
@@ -86,7 +86,7 @@ describeSite('agents', (site) => {
     await editor.getByText('"kept"').waitFor();
     await editor.getByText('"Tromsø"').waitFor();
 
-    // What is no JSON is not lost either.
+    // Invalid JSON is preserved as well.
     await editor.fill('{"city": ');
     await page.getByRole('button', { name: 'Form', exact: true }).click();
     await page.getByText('Nothing is lost').waitFor();

@@ -23,7 +23,7 @@ describeSite('billing', (site) => {
       .getByText(`$${(balance_cents / 100).toFixed(2)}`)
       .waitFor();
     await page.getByRole('row').filter({ hasText: 'Bought or given' }).first().getByText('+$12.50').waitFor();
-    // What was read aloud about the buttons goes first.
+    // The reload clears the announcements of the buttons.
     await page.reload();
     await checkAccess(page, () => page.getByRole('table', { name: 'Transactions' }).waitFor());
     await page.setViewportSize({ width: 320, height: 800 });
@@ -50,7 +50,7 @@ describeSite('billing', (site) => {
     await meter.waitFor();
     expect(await meter.getAttribute('aria-valuetext')).toBe('$0 of $10.00');
     await page.getByText('At the hard limit it refuses new calls.').waitFor();
-    // What was read aloud about the buttons goes first.
+    // The reload clears the announcements of the buttons.
     await page.reload();
     await checkAccess(page, () => meter.waitFor());
 

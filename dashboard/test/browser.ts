@@ -5,33 +5,33 @@ import type { Client } from '../../core/api/client.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../../test/helpers/platform.ts';
 import { findChromium, launchChromium } from './chromium.ts';
 
-/** A platform and a browser, both real. */
+/** A real platform and a real browser. */
 export interface Site {
   readonly target: LocalTarget;
-  /** Of the owner of the workspace `acme`, which browsers of {@link Site.open} are signed in as. */
+  /** Client of the owner of the workspace `acme`; {@link Site.open} signs browsers in as this user. */
   readonly client: Client;
-  /** Address of a page: `at('/acme/agents')`. */
+  /** Returns the URL of a page: `at('/acme/agents')`. */
   at(path: string): string;
   /**
-   * A page of a browser of its own, signed in by a one-time link unless `signedIn` is false, at `path`. What it must not do fails the
-   * test: see {@link describeSite}.
+   * Opens `path` in a new browser, signed in by a one-time link unless `signedIn` is false. Forbidden behaviour fails
+   * the test: see {@link describeSite}.
    */
   open(
     path: string,
     options?: BrowserContextOptions & {
       readonly signedIn?: boolean;
-      /** Errors in the console that the test is about. */
+      /** Expected console errors. */
       readonly expectedErrors?: RegExp;
     },
   ): Promise<Page>;
 }
 
-/** Chrome writes one for each answer that is an error; pages show those. */
+/** Chrome logs every error response; the pages display those. */
 const ANSWERED = /^Failed to load resource: the server responded with a status of/;
 
 /**
- * Tests in a real Chromium against a real platform with the scripted model; skipped where there is no Chromium. Each fails if a page
- * breaks its policy, writes an error into the console, throws, or asks another origin for anything.
+ * Runs tests in a real Chromium against a real platform with the scripted model; skipped if there is no Chromium. A
+ * test fails if a page violates its Content-Security-Policy, logs an error, throws, or contacts another origin.
  */
 export function describeSite(name: string, tests: (site: Site) => void, settings: Record<string, string> = {}): void {
   describe.skipIf(findChromium() === undefined)(name, () => {
@@ -82,7 +82,7 @@ export function describeSite(name: string, tests: (site: Site) => void, settings
         });
         if (signedIn) {
           const { code } = await clientOf(target).createSignInCode({ body: {} });
-          // From the sign-in page: only requests of the platform's own pages get a cookie.
+          // Starts on the sign-in page, because only requests from the platform's own pages get a cookie.
           await page.goto(`${target.url}/dashboard/login`);
           const body = JSON.stringify(JSON.stringify({ code }));
           const status = await page.evaluate(
@@ -97,9 +97,9 @@ export function describeSite(name: string, tests: (site: Site) => void, settings
   });
 }
 
-/** What axe finds against WCAG 2.2 AA on the page as it is, as readable lines. */
+/** Returns the violations of WCAG 2.2 AA that axe finds on the page, as readable lines. */
 export async function axe(page: Page, { isOfColours = false } = {}): Promise<string[]> {
-  // The other mode is for frames of other origins: it opens a page for each analysis.
+  // The default mode, meant for frames of other origins, opens a page for each analysis.
   const builder = new AxeBuilder({ page }).setLegacyMode();
   const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
   const rules = isOfColours ? builder.withRules(['color-contrast', 'link-in-text-block']) : builder.withTags(tags);
@@ -108,8 +108,8 @@ export async function axe(page: Page, { isOfColours = false } = {}): Promise<str
 }
 
 /**
- * Checks the page with axe in both themes and at two widths: the dark theme has other colours, and nothing else. `ready` waits for the
- * content that is checked.
+ * Checks the page with axe in both themes and at two widths; for the dark theme, only the colours. `ready` waits for
+ * the content.
  */
 export async function checkAccess(page: Page, ready: () => Promise<unknown>): Promise<void> {
   for (const colorScheme of ['light', 'dark'] as const) {

@@ -6,11 +6,11 @@ import { findChromium } from './chromium.ts';
 
 const DIST = join(import.meta.dirname, '../dist');
 const KB = 1000;
-/** Of all scripts that the first page needs, compressed. */
+/** Maximum compressed size of the scripts of the first page. */
 const SHELL_KB = 190;
-/** Of what a page adds to it. */
+/** Maximum compressed size that each page adds. */
 const PAGE_KB = 90;
-/** What is large by its nature, and loaded when it is shown. */
+/** Maximum sizes of large parts that are loaded on demand. */
 const LARGE: Readonly<Record<string, number>> = {
   'src/ui/text/editor.tsx': 115,
   'src/ui/schema-form.tsx': 110,
@@ -26,7 +26,7 @@ interface Chunk {
 describe.skipIf(findChromium() === undefined)('sizes', () => {
   const manifest = (): Record<string, Chunk> => JSON.parse(readFileSync(join(DIST, '.vite/manifest.json'), 'utf8'));
   const size = (file: string): number => gzipSync(readFileSync(join(DIST, file)), { level: 9 }).length;
-  /** A chunk with all that is loaded with it. */
+  /** Returns a chunk and its static imports. */
   const closure = (chunks: Record<string, Chunk>, name: string, seen = new Set<string>()): Set<string> => {
     if (!seen.has(name)) {
       seen.add(name);

@@ -1,7 +1,7 @@
 import { Dashboard } from '../../local/http/dashboard.ts';
 import { findChromium } from './chromium.ts';
 
-/** Before all browser tests: builds the dashboard once, as `npm start` does, and says so if there is no browser. */
+/** Builds the dashboard once before all browser tests, as `npm start` does, and reports a missing browser. */
 export async function setup(): Promise<void> {
   if (findChromium() === undefined) {
     const text = 'The browser tests need Chromium: install it (Debian: apt-get install chromium), or set CHROME_PATH.';

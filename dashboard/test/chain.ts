@@ -4,12 +4,12 @@ import type { TraceEvent } from '../../core/runs/trace/trace.ts';
 import type { ContentByEvent } from '../../core/runs/trace/trace-content.ts';
 import type { LocalTarget } from '../../test/helpers/platform.ts';
 
-/** Steps of one run: each has a beginning and an end, of a thousand events that a run keeps. */
+/** Steps per run; each has two events, and a run keeps 1,000 events. */
 const STEPS = 500;
 const STEP_MS = 40;
 
 /**
- * Records of a chain that has ended, with `steps` steps in runs that called each other one by one.
+ * Records a completed chain with `steps` steps in runs that call each other in sequence.
  *
  * @returns the id of its first run
  */
@@ -56,7 +56,7 @@ const resultOf = (trace: readonly TraceEvent[]): RunResult => ({
   ...{ executionMs: null, exitCode: null, errorCode: null, errorMessage: null, creditsCents: 0 },
 });
 
-/** Record of a run that ended so. Returns its id. */
+/** Records a run with this outcome and returns its id. */
 export async function recordRun(
   target: LocalTarget,
   workspaceId: string,

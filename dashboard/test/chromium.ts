@@ -5,7 +5,7 @@ import { clientOf, type Target } from '../../test/helpers/platform.ts';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-/** Path of a Chromium on this machine; `undefined` without one. */
+/** Returns the path of an installed Chromium; `undefined` if there is none. */
 export function findChromium(): string | undefined {
   const { CHROME_PATH, PATH = '' } = process.env;
   if (CHROME_PATH) return CHROME_PATH;
@@ -15,14 +15,14 @@ export function findChromium(): string | undefined {
 
 export type { Page };
 
-/** Starts the Chromium of this machine. Throws without one. */
+/** Starts the installed Chromium. Throws if there is none. */
 export function launchChromium(more: readonly string[] = []): Promise<Browser> {
   const executablePath = findChromium();
   if (executablePath === undefined) throw new Error('There is no Chromium: install it, or set CHROME_PATH.');
   return chromium.launch({ executablePath, args: [...(process.getuid?.() === 0 ? ['--no-sandbox'] : []), ...more] });
 }
 
-/** A page, of a browser of its own if `browser` is none, signed in by a one-time link of the owner. */
+/** Opens a page signed in as the owner by a one-time link, in `browser` or a new one. */
 export async function signedInPage(
   browser: Pick<Browser, 'newPage'>,
   target: Pick<Target, 'url' | 'key'>,

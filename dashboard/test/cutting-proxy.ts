@@ -2,14 +2,14 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { freePort } from './free-port.ts';
 
-/** Passes connections on, and cuts those with an event stream when it is told to. */
+/** A proxy that can cut connections with an event stream. */
 export interface CuttingProxy {
   readonly url: string;
-  /** Where it passes connections to. */
+  /** Target port. */
   readonly port: number;
-  /** Connections that carried an event stream so far. */
+  /** Number of connections that carried an event stream. */
   readonly streams: number;
-  /** Ends all connections that carry an event stream, in the middle of whatever they say. Returns how many there were. */
+  /** Cuts all connections with an event stream, mid-message. Returns their number. */
   cut(): number;
   close(): void;
 }

@@ -2,15 +2,15 @@ import { beforeAll, expect, test } from 'vitest';
 import { describeSite } from './browser.ts';
 import { recordRun } from './chain.ts';
 
-/** What an agent, or who writes to one, may try on its reader. */
+/** Attacks that an agent, or a caller of one, may try on the reader. */
 const TRICKS = [
   '<img src=x onerror="window.deceived=1"><script>window.deceived=1</script>',
   '</pre></div><style>*{display:none}</style><iframe src="https://evil.example"></iframe>',
   '[sign in](javascript:window.deceived=1) <a href="https://evil.example">your session has ended</a>',
-  // Turned around, hidden, and out of its line.
+  // Bidirectional overrides, invisible characters and stacked marks.
   'the file \u202egnp.exe is safe \u2066and\u2069 pass\u200bword \u{e0041}tagged',
   `z${'\u0351'.repeat(500)}algo`,
-  // What terminals do: colours, a title, a link, a cleared screen, a bell, and a rubbed out word.
+  // Terminal sequences: colours, a title, a link, a cleared screen, a bell, and an erased word.
   '\u001b[31mred\u001b[0m \u001b]0;title\u0007 \u001b]8;;https://evil.example\u001b\\link\u001b]8;;\u001b\\ \u001b[2J\u001b[H\u0008\u0000',
   '\u062e\u0637\u0631 \u05e1\u05db\u05e0\u05d4 12345',
   // One word of a megabyte.
@@ -60,10 +60,10 @@ describeSite('hostile outputs', (site) => {
       for (const width of [1280, 320]) {
         await page.setViewportSize({ width, height: 900 });
         expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
-        // Marks that are stacked on a letter grow out of their line, but not out of what scrolls.
+        // Stacked combining marks overflow their line, but not the scroll container.
         expect(await page.evaluate('document.documentElement.scrollHeight')).toBeLessThan(20_000);
       }
-      // No other origin was asked for anything, no policy was broken: every test of a page looks at that.
+      // Every page test also checks that no other origin was contacted and no policy was violated.
       expect(await page.evaluate('window.deceived')).toBeUndefined();
       expect(await page.locator('main img, main iframe, main script, main style, main form').count()).toBe(0);
       expect(await page.locator('[href*="evil.example"], [href^="javascript:"]').count()).toBe(0);
@@ -89,9 +89,9 @@ describeSite('hostile outputs', (site) => {
   });
 });
 
-/** Signs that turn text around, hide or control: none may be in a page. */
+/** Control characters and those that reorder or hide text; a page must contain none. */
 const HIDDEN = /(?![\n\r\t])[\p{C}\p{Zl}\p{Zp}]/u;
 
-/** Of the first step of a run: its digits with the number of the span. */
+/** Returns the span id of the first step of a run, derived from the run id. */
 const spanOf = (runId: string): string =>
   (BigInt(`0x${runId.replaceAll('-', '').slice(0, 16)}`) ^ 1n).toString(16).padStart(16, '0');

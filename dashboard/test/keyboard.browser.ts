@@ -2,7 +2,7 @@ import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { describeSite, type Site } from './browser.ts';
 
-/** What has the focus if nothing shows that: an outline of its own, of its row, or of the box beside a hidden input. */
+/** Returns the focused element if its focus is invisible: no outline on it, its row, or the box of a hidden input. */
 const UNSEEN = `(() => {
   const node = document.activeElement;
   if (node === document.body || node.id === 'page') return '';
@@ -11,7 +11,7 @@ const UNSEEN = `(() => {
   const isSeen = styles.some((style) => style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2);
   return isSeen ? '' : node.outerHTML.slice(0, 300);
 })()`;
-/** Stops of one page, at most. */
+/** Maximum number of tab stops per page. */
 const MAX_STOPS = 80;
 
 const hasFocus = async (target: Locator): Promise<boolean> =>
@@ -21,7 +21,7 @@ async function seenFocus(page: Page): Promise<void> {
   expect(await page.evaluate(UNSEEN)).toBe('');
 }
 
-/** Goes to `target` as keyboards do. Each stop on the way must be seen. */
+/** Tabs to `target`. Every stop on the way must have a visible focus. */
 async function tabTo(page: Page, target: Locator): Promise<void> {
   await target.waitFor();
   const stops: string[] = [];
@@ -176,7 +176,7 @@ describeSite('with a keyboard alone', (site) => {
     await tabTo(page, page.getByRole('dialog').getByRole('button', { name: 'Delete secret' }));
     await page.keyboard.press('Enter');
     await remove.waitFor({ state: 'detached' });
-    // Its button is gone: Tab goes on in the page, not before it.
+    // Its button is gone, so Tab continues inside the page.
     await returnsTo(page.getByRole('main'));
   });
 });

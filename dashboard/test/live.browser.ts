@@ -14,7 +14,7 @@ for line in range(${LINES}):
     print("line", line, flush=True)
     time.sleep(0.1)
 `;
-/** Half an hour of somewhat less than two runs a second. */
+/** Slightly less than two runs a second for half an hour. */
 const ROWS = 3_000;
 const ROWS_AT_ONCE = 100;
 
@@ -28,14 +28,14 @@ describeSite(
     beforeAll(async () => {
       workspaceId = (await site.client.listWorkspaces({})).workspaces.find(({ slug }) => slug === 'acme')!.id;
     });
-    /** What a browser says of a stream that was cut. */
+    /** Browser errors of a cut stream. */
     const expectedErrors = /ERR_(CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_CLOSED)/;
 
     test('a list whose stream is cut again and again shows every run once', async () => {
       const tenant = crypto.randomUUID();
       const record = () => recordRun(site.target, workspaceId, { tenantId: tenant, result: {} });
       const ids = [await record()];
-      // High enough for all rows: those out of sight are not in the page.
+      // High enough to render all rows, since the table is virtualised.
       const viewport = { width: 1280, height: 1600 };
       const page = await site.open(`/acme/runs?tenant=${tenant}`, { expectedErrors, viewport });
       await page.getByRole('link', { name: ids[0]!.slice(0, 8) }).waitFor();
@@ -46,7 +46,7 @@ describeSite(
         ids.push(await record());
         await page.getByRole('button', { name: `${ids.length - 1} new`, exact: true }).waitFor();
         cuts += proxy.cut();
-        // While nobody listens.
+        // Recorded while the stream is cut.
         for (let count = 1; count < RUNS_A_CUT; count++) ids.push(await record());
         await page.getByRole('button', { name: `${ids.length - 1} new`, exact: true }).waitFor();
       }
@@ -55,7 +55,7 @@ describeSite(
       await page.getByRole('button', { name: `${CUTS * RUNS_A_CUT} new`, exact: true }).click();
       await page.locator(`table[aria-rowcount="${ids.length + 1}"]`).waitFor();
       for (const id of ids) expect(await page.locator(`[data-run="${id}"]`).count()).toBe(1);
-      // A pause shows nothing, and going on shows what was missed.
+      // A pause hides new runs, and resuming shows them.
       await page.keyboard.press('p');
       await page.getByRole('status').filter({ hasText: 'Paused' }).waitFor();
       await record();
@@ -95,7 +95,7 @@ describeSite(
         }
         await page.getByRole('button', { name: / new$/ }).waitFor({ state: 'detached' });
       };
-      // Caches and code that are there from then on.
+      // Fills caches and loads code before measuring.
       await replay(3 * ROWS_AT_ONCE);
       const before = await usedBy(page);
       await replay(ROWS);

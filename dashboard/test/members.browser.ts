@@ -62,7 +62,7 @@ describeSite('people of a workspace', (site) => {
     await page.getByLabel('API key').fill(user.key);
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByText('You are signed in as').waitFor();
-    // What was read aloud about the button of the sign-in goes first.
+    // The reload clears the announcement of the sign-in button.
     await page.reload();
     await checkAccess(page, () => page.getByText('You are signed in as').waitFor());
     await page.getByRole('button', { name: /^Join/ }).click();

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 
-/** What a page holds once its rubbish is collected. `heap`: bytes. */
+/** Measures the memory of a page after garbage collection. `heap` is in bytes. */
 export async function usedBy(page: Page): Promise<{ heap: number; nodes: number; listeners: number }> {
   const session = await page.context().newCDPSession(page);
   for (let time = 0; time < 3; time++) await session.send('HeapProfiler.collectGarbage');

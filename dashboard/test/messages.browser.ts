@@ -31,7 +31,7 @@ describeSite('messages', (site) => {
     const entry = (title: string) =>
       page.getByRole('list', { name: 'Messages' }).getByRole('listitem').filter({ hasText: title });
     await entry('Report ready').getByText('New').waitFor();
-    // Text is text, and the rest of a long one comes when it is asked for.
+    // Markup is shown as text, and a long text expands on request.
     await entry(TITLE).getByRole('button', { name: 'Show all' }).click();
     await entry(TITLE).getByText('the end').waitFor();
     await entry(TITLE).getByText(SHOWN_BODY).waitFor();
@@ -39,7 +39,7 @@ describeSite('messages', (site) => {
     expect(await entry(TITLE).getByRole('link').count()).toBe(0);
     await entry('Report ready').getByRole('button', { name: 'Show all' }).click();
     await entry('Report ready').getByText('pages:').waitFor();
-    // Who has seen them is not told again.
+    // Messages that were read are no longer counted.
     const unread = async () =>
       (await site.client.getOverview({})).workspaces.find(({ slug }) => slug === 'acme')!.unread_messages.count;
     await expect.poll(unread).toBe(0);

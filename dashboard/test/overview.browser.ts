@@ -30,7 +30,7 @@ describeSite('the first minutes', (site) => {
     await page.getByText('No run failed or ran out of time.').waitFor();
     await page.getByText('Nothing runs at the moment.').waitFor();
     await page.getByText('Nothing is due in the next 7 days.').waitFor();
-    // The others, from elsewhere, while the page is open.
+    // The other steps are done outside the page while it is open.
     const { workspace } = await client.getSession({});
     await publishCode(client, 'folder', { 'main.js': 'console.log(1)' });
     await done.filter({ hasText: 'Publish a folder' }).waitFor();

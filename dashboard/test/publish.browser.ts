@@ -73,7 +73,7 @@ describeSite('publishing by drop', (site) => {
       await page.getByText(`${name} v1 is published`).waitFor();
       await page.getByRole('row', { name: new RegExp(name) }).waitFor();
 
-      // The same folder by a drop has the same files.
+      // Dropping the folder selects the same files.
       await dropFolder(page, folder);
       await dialog.getByText('4 files of code').waitFor();
       await dialog.getByRole('button', { name: 'Publish v2' }).waitFor();
@@ -193,7 +193,7 @@ describeSite('the catalog', (site) => {
     await page.getByText('Hello, Ann.').waitFor();
     await page.getByRole('link', { name: 'About' }).click();
     await page.getByText('Greet {{name}}.').waitFor();
-    // What was announced of the run is gone after a reload.
+    // The reload clears the announcements of the run.
     await page.reload();
     await checkAccess(page, () => page.getByText('Greet {{name}}.').waitFor());
     await page.getByRole('link', { name: 'Fork' }).click();

@@ -12,7 +12,7 @@ for tick in range(3000):
     time.sleep(0.1)
 `;
 
-/** Counts the rows that are added to the page. */
+/** Counts rows added to the page. */
 const WATCH_ROWS = `
 window.added = 0;
 new MutationObserver((records) => {
@@ -62,7 +62,7 @@ describeSite('runs', (site) => {
     await page.getByRole('link', { name: id.slice(0, 8) }).click();
     await page.waitForURL(site.at(`/acme/runs/${id}`));
     await page.getByRole('row').filter({ hasText: 'llm call' }).filter({ hasText: 'running' }).click();
-    // What is asked is there before it is answered.
+    // A step's request is visible before its response.
     await page.getByText('Say [[llm {"hang":true}]]').first().waitFor();
     await page.getByRole('button', { name: 'Cancel run' }).click();
     await page.getByText('Cancelled', { exact: true }).first().waitFor();
@@ -73,7 +73,7 @@ describeSite('runs', (site) => {
     await page.getByRole('button', { name: 'Replay with this input' }).click();
     await page.waitForURL((url) => !url.pathname.endsWith(id));
     await page.getByText('Completed', { exact: true }).first().waitFor();
-    // What was said is text, whatever it is.
+    // Messages are shown as text.
     await page.getByRole('row').filter({ hasText: 'llm call' }).click();
     await page.getByText('Say <img src=x onerror=alert(1)>').first().waitFor();
     expect(new URL(page.url()).searchParams.get('span')).toMatch(/^[0-9a-f]{16}$/);
@@ -88,7 +88,7 @@ describeSite('runs', (site) => {
     await page.getByLabel('Run id').fill(id.slice(0, 8));
     await page.waitForURL((url) => url.searchParams.get('q') === id.slice(0, 8));
     await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
-    // The moment itself stands beside what is relative.
+    // The absolute time is in the tooltip of the relative one.
     await page.locator('time').first().hover();
     await page.getByRole('tooltip').getByText(' UTC').waitFor();
     await page.keyboard.press('Escape');
@@ -107,7 +107,7 @@ describeSite('runs', (site) => {
     const page = await site.open(`/acme/runs/${id}?tab=logs`);
     const log = page.getByRole('log');
     await log.getByText(/^tick/).first().waitFor();
-    // The end is followed, until somebody looks at the beginning.
+    // The log follows its end until the user scrolls to the beginning.
     const lookAt = (key: string, text: string) =>
       expect.poll(async () => {
         await log.press(key);
@@ -129,7 +129,7 @@ describeSite('runs', (site) => {
   test('of ten thousand steps, those in sight are in the page', async () => {
     const id = await recordChain(site.target, workspaceId, 10_000);
     const page = await site.open(`/acme/runs/${id}`);
-    // A run of the chain for each 500 steps.
+    // The chain has one run for each 500 steps.
     const grid = page.locator('[role="treegrid"][aria-rowcount="10020"]');
     await grid.waitFor();
     const rows = grid.getByRole('row');
@@ -140,7 +140,7 @@ describeSite('runs', (site) => {
     await grid.locator('[aria-selected="true"][aria-rowindex="11"]').waitFor();
     for (let step = 0; step < 10; step++) await page.evaluate(SCROLL);
     await grid.locator('[aria-rowindex="110"]').waitFor();
-    // A scroll step renders the rows that come into sight, and touches no other.
+    // Scrolling renders only the rows that become visible.
     const added = await page.evaluate<number>('window.added');
     expect(added).toBeGreaterThan(50);
     expect(added).toBeLessThan(300);
@@ -150,7 +150,7 @@ describeSite('runs', (site) => {
     const selected = await grid.getAttribute('aria-activedescendant');
     await page.waitForURL((url) => `line-${url.searchParams.get('span')}` === selected);
     expect(await rows.count()).toBeLessThan(80);
-    // The address has what is seen.
+    // The URL holds the view.
     await page.reload();
     await page.locator('[aria-selected="true"][aria-rowindex="10020"]').waitFor();
   });
@@ -281,7 +281,7 @@ describeSite('runs', (site) => {
     await page.getByRole('button', { name: 'Cancel 2 runs' }).click();
     await page.getByText('2 of 2 cancelled').waitFor();
     await page.getByText('Completed', { exact: true }).first().waitFor();
-    // How far it is is in the address, too.
+    // The URL also holds the bulk action, so its progress survives a reload.
     await page.reload();
     await page.getByText('2 of 2 cancelled').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();

@@ -66,7 +66,7 @@ describeSite('schedules', (site) => {
     await expect.poll(() => next.getByRole('row').count()).toBeGreaterThanOrEqual(11);
     await page.getByRole('status').getByText('Live').waitFor();
 
-    // Begun by the clock of the platform, not by the page.
+    // The run was started by the platform's clock, not by the page.
     const runs = page.getByRole('table', { name: 'Runs' });
     await page.getByText('It has not run yet').waitFor();
     await site.target.fire(workspace_id, id);

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vite
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../../test/helpers/platform.ts';
 import { findChromium, launchChromium, signedInPage } from './chromium.ts';
 
-/** Answers pages, a worker and cookies for the whole machine, and keeps what browsers sent it. */
+/** An app that serves pages, a worker and cookies for the whole domain, and records what browsers send. */
 const APP = `
 const seen = [];
 require('node:http').createServer((request, response) => {
@@ -27,7 +27,7 @@ require('node:http').createServer((request, response) => {
 describe.skipIf(findChromium() === undefined)('a page of a service or of another site', { timeout: 120_000 }, () => {
   let target: LocalTarget;
   let browser: Browser;
-  /** The platform by the name that its cookies would be shared under, if any were. */
+  /** Platform URL under the host name for which cookies would be shared, if any were set. */
   let platform: string;
   let service: { readonly id: string; readonly url: string } | undefined;
   let workspace_id: string;
@@ -36,7 +36,7 @@ describe.skipIf(findChromium() === undefined)('a page of a service or of another
 
   beforeAll(async () => {
     target = await startLocalTarget();
-    // A name of somebody else's that leads to this machine, as an attacker's own DNS would say.
+    // A foreign host name that resolves to this machine, as an attacker's DNS could.
     browser = await launchChromium(['--host-resolver-rules=MAP rebound.example 127.0.0.1']);
     platform = `http://localhost:${new URL(target.url).port}`;
     const client = clientOf(target);
@@ -67,7 +67,7 @@ describe.skipIf(findChromium() === undefined)('a page of a service or of another
     await page.goto(url);
     return page;
   };
-  /** What a script of the page makes of it, errors as their names. */
+  /** Returns the result of a script in the page; errors become their names. */
   const run = <T>(page: Page, script: string): Promise<T> =>
     page.evaluate(
       `(async () => { try { return await (async () => { ${script} })(); } catch (error) { return error.name; } })()`,
@@ -117,7 +117,7 @@ describe.skipIf(findChromium() === undefined)('a page of a service or of another
     expect(await register('/worker.js', '/')).toBe(`${service!.url}/`);
     expect(await register(`${platform}/services/${service!.id}/worker.js`, `${platform}/`)).toBe('SecurityError');
     expect(await register('/worker.js', `${platform}/dashboard/`)).toBe('SecurityError');
-    // The path has the origin of the platform, so no browser gets anything there.
+    // The path is on the platform's origin, so it serves nothing to browsers.
     const direct = await context.newPage();
     const answer = await direct.goto(`${platform}/services/${service!.id}/`);
     expect(answer!.status()).toBe(403);
@@ -170,7 +170,7 @@ describe.skipIf(findChromium() === undefined)('a page of a service or of another
         `await fetch('${platform}/workspaces', { method: 'POST', mode: '${mode}', credentials: 'include', headers: { 'content-type': '${type}' }, body: ${body} });`,
       );
     }
-    // As a form, too: a navigation of the whole page.
+    // Also as a form, which navigates the page.
     const form = await open(from);
     await run(
       form,
@@ -234,7 +234,7 @@ describe.skipIf(findChromium() === undefined)('a page of a service or of another
       run(page, `window.opened = window.open('${platform}/dashboard/acme/settings'); return true;`),
     ]);
     await opened.waitForLoadState();
-    // A browser context group of its own: what opened it sees a window that is closed.
+    // The page is in its own browsing context group, so its opener sees a closed window.
     await expect.poll(() => run(page, 'return window.opened.closed;')).toBe(true);
     expect(await opened.evaluate('window.opener')).toBe(null);
   });

@@ -30,7 +30,7 @@ test('a log is bounded, and says where lines are missing', () => {
   expect(full.lines.at(-501)!.message).toMatch(/^Lines are missing here/);
 });
 
-/** Prints a line at each request, one of each level and hostile ones at its start. */
+/** Prints a line at each request, and at its start one line of each level and hostile ones. */
 const APP = `
 console.log('INFO started in ' + (process.env.PLACE ?? 'nowhere'));
 console.log('\\x1b[32mgreen\\x1b[0m <img src=x onerror=alert(1)> \\u202egnp.exe');
@@ -91,7 +91,7 @@ describeSite('services', (site) => {
     await heading.getByText('Running').waitFor({ timeout: 60_000 });
     await heading.getByText('Healthy').waitFor({ timeout: 30_000 });
 
-    // Lines as they are printed, and each as text.
+    // Lines appear live and as text.
     const log = page.getByRole('log');
     await log.getByText('INFO started in Berlin').waitFor();
     expect(await log.getByText('green', { exact: true }).getAttribute('class')).toContain('text-good');
@@ -102,7 +102,7 @@ describeSite('services', (site) => {
     expect(await page.locator('main img, main script').count()).toBe(0);
     await askApp(id, '/one');
     await log.getByText('INFO asked for /one').waitFor();
-    // The level stays while lines come.
+    // The level filter stays while lines arrive.
     await page.getByRole('button', { name: /Level/ }).click();
     await page.getByRole('option', { name: 'Errors and above' }).click();
     await log.getByText('ERROR it broke <script>alert(1)</script>').waitFor();
@@ -111,7 +111,7 @@ describeSite('services', (site) => {
     await log.getByText('ERROR failed at /fail').waitFor();
     expect(await log.getByText('INFO asked for').count()).toBe(0);
     expect(page.url()).toContain('level=ERROR');
-    // A pause holds it.
+    // Pausing stops updates.
     await page.getByRole('button', { name: 'Pause updates' }).click();
     await askApp(id, '/fail');
     await page.getByRole('button', { name: 'Resume updates' }).click();
@@ -159,7 +159,7 @@ describeSite('services', (site) => {
     await page.getByRole('heading', { level: 1 }).getByText('Crashing').waitFor();
     await page.getByText('exit code 3').first().waitFor();
     await checkAccess(page, () => page.getByRole('button', { name: 'Start service' }).waitFor());
-    // What it is paused by, and how it is run, can be changed meanwhile.
+    // The restart limit and the runtime settings can be changed in this state.
     await page.goto(site.at(`/acme/services/${service.id}?tab=settings`));
     await page.getByLabel('Most instances').fill('0');
     await page.getByText('at least as large as the least').waitFor();
@@ -189,7 +189,7 @@ describeSite('services', (site) => {
     ['the metrics', '/ID?tab=metrics', 'heading'],
     ['the events', '/ID?tab=events', 'listitem'],
   ] as const)('%s can be used by everybody', async (_, path, role) => {
-    // Without a sandbox there is none to look at.
+    // Without a sandbox there is no service.
     if (!site.target.services && path !== '/new') return;
     let id = '';
     if (site.target.services) {

@@ -8,7 +8,7 @@ describeSite('the frame of all pages', (site) => {
     const page = await site.open('/login', { signedIn: false });
     await page.goto('about:blank');
     await page.goto(url);
-    // The user's only workspace.
+    // Opens the user's only workspace.
     await page.waitForURL(site.at('/acme'));
     await page.getByRole('heading', { level: 1, name: 'acme' }).waitFor();
     const [cookie] = await page.context().cookies();
@@ -36,7 +36,7 @@ describeSite('the frame of all pages', (site) => {
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByRole('heading', { name: 'Agents', exact: true }).waitFor();
     expect(page.url()).toBe(site.at('/acme/agents'));
-    // The key is nowhere in the page.
+    // The key is not stored anywhere in the page.
     const kept = await page.evaluate(
       'JSON.stringify([document.body.outerHTML, { ...localStorage }, { ...sessionStorage }])',
     );

@@ -72,10 +72,10 @@ describeSite('storage', (site) => {
     await difference.getByText('"from": "another"').waitFor();
     await difference.getByText('"from": "me"').waitFor();
     expect(await readValue('notes', 'shared')).toEqual({ from: 'another' });
-    // What was read aloud of the pending button is gone.
+    // Waits until the announcement of the pending button is gone.
     await page.locator('[data-live-announcer] [role="img"]').first().waitFor({ state: 'detached' });
     await checkAccess(page, () => page.getByRole('textbox', { name: 'Mine' }).waitFor());
-    // And once more, while both are looked at.
+    // Another change while both versions are shown.
     await put('notes', 'shared', { from: 'a third' });
     await page.getByRole('button', { name: 'Write mine over version 2' }).click();
     await page.getByRole('textbox', { name: 'Theirs' }).getByText('a third').waitFor();
@@ -90,7 +90,7 @@ describeSite('storage', (site) => {
     await page.getByRole('button', { name: 'Take theirs' }).click();
     await editor.getByText('another again').waitFor();
     expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
-    // One that was deleted meanwhile is not made again without a word.
+    // A document that was deleted concurrently is not recreated without confirmation.
     await editor.fill('{"from": "me at last"}');
     await site.client.deleteNamespace({
       params: { namespace: 'notes' },
@@ -110,7 +110,7 @@ describeSite('storage', (site) => {
     await page.getByRole('link', { name: 'many' }).click();
     const keys = page.getByRole('table', { name: 'Keys' });
     const rows = keys.getByRole('row');
-    // Of many, those in sight are in the page.
+    // Only visible rows are rendered.
     await expect.poll(() => keys.getAttribute('aria-rowcount')).toBe('201');
     await page.getByRole('button', { name: 'Show more keys' }).click();
     await expect.poll(() => keys.getAttribute('aria-rowcount')).toBe('231');
@@ -132,7 +132,7 @@ describeSite('storage', (site) => {
     const editor = page.getByRole('textbox', { name: 'Value of the document' });
     await editor.getByText('<img src=x onerror=alert(1)>').first().waitFor();
     expect(await page.locator('main img[src]').count()).toBe(0);
-    // The sign that turns text round is shown as a sign.
+    // The bidirectional override is shown as a visible character.
     expect(await editor.locator('.cm-specialChar').count()).toBeGreaterThan(0);
     expect(await editor.textContent()).not.toContain('\u202e');
   });

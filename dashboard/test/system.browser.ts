@@ -36,7 +36,7 @@ describeSite(
       await page.getByText("This is not the operator's key").waitFor({ state: 'detached' });
       await page.getByRole('button', { name: 'Show more' }).click();
       await page.getByText('Event loop waits').waitFor();
-      // The focus is where the form was.
+      // The focus moves to the content that replaced the form.
       expect(await page.evaluate('document.activeElement.textContent')).toContain('Event loop waits');
       const kept = await page.evaluate(
         'JSON.stringify([location.href, document.cookie, document.body.outerHTML, { ...localStorage }, { ...sessionStorage }])',

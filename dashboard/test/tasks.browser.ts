@@ -36,7 +36,7 @@ describeSite('tasks', (site) => {
     await page.keyboard.press('Shift+ArrowRight');
     await card('In progress').waitFor();
     expect(await statusOf(id)).toBe('in_progress');
-    // The focus goes with it.
+    // The focus follows the task.
     await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Check the report');
     await page.keyboard.press('Shift+ArrowRight');
     await card('Done').waitFor();

@@ -67,7 +67,7 @@ describeSite('usage', (site) => {
     await sums.getByText('33.3 %').waitFor();
     const chart = page.getByRole('figure').first();
     await chart.locator('svg').first().waitFor();
-    // By key: a chart that is drawn meanwhile moves the summary away from a click.
+    // Opened by keyboard, because the chart may move the summary while it is being clicked.
     await chart.getByText('Show as a table').press('Enter');
     const table = page.getByRole('table', { name: 'Calls per day' });
     await expect.poll(() => table.getByRole('row').count()).toBe(1 + 7);

@@ -2,7 +2,7 @@ import { useAllRows } from './query.ts';
 
 const PAGE = 100;
 
-/** The newest version of each agent of the workspace, the last published one first. */
+/** Latest version of each agent of the workspace, most recently published first. */
 export const useAgents = (choices: { readonly enabled?: boolean; readonly staleTime?: number } = {}) =>
   useAllRows('listAgents', {
     args: (cursor) => ({ query: { latest: 'true', limit: PAGE, cursor } }),

@@ -16,18 +16,21 @@ interface LooseArguments {
 }
 
 export interface SendOptions {
-  /** Id of the workspace that the operation acts in, for rows without one in their path. */
+  /** Workspace id for operations whose path has none. */
   readonly workspaceId?: string;
   readonly signal?: AbortSignal;
-  /** Whether it is sent even if the page is closed meanwhile. @default false */
+  /** Whether the request is sent even if the page is closed. @default false */
   readonly keepalive?: boolean;
 }
 
-/** The address of an operation, with its query. */
+/** Returns the URL of an operation, including its query. */
 export const addressOf = (name: OperationName, { params, query }: LooseArguments = {}): string =>
   API_URL + operationPath(OPERATIONS[name]![1], params, query);
 
-/** Sends an operation and returns the answer as it is, whatever its status. Throws ApiError with status 0 if none comes. */
+/**
+ * Sends an operation and returns its response, whatever its status. Throws ApiError with status 0 if there is no
+ * response.
+ */
 export async function sendOperation<Name extends OperationName>(
   name: Name,
   args: ArgumentsOf<Name>,
@@ -39,7 +42,7 @@ export async function sendOperation<Name extends OperationName>(
     return await fetch(addressOf(name, args as LooseArguments), {
       method: OPERATIONS[name]![0],
       headers: {
-        // Without it the cookie counts for nothing but reading.
+        // Without this header the session cookie only allows reads.
         'x-platform-client': 'dashboard',
         ...(workspaceId && { 'x-workspace-id': workspaceId }),
         ...(body !== undefined && !isBytes && { 'content-type': 'application/json' }),
@@ -55,7 +58,7 @@ export async function sendOperation<Name extends OperationName>(
   }
 }
 
-/** The answer of an operation: JSON, or the response where the row answers bytes. Throws ApiError. */
+/** Returns the result of an operation: JSON, or the response if the operation returns bytes. Throws ApiError. */
 export async function call<Name extends OperationName>(
   name: Name,
   args: ArgumentsOf<Name>,

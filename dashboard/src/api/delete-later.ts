@@ -6,10 +6,10 @@ import { ApiError } from './error.ts';
 import { keyOf } from './query.ts';
 import { useWorkspace } from './session.ts';
 
-/** As long as the message that offers to undo it is shown, and a little longer. */
+/** Slightly longer than the undo message is shown. */
 const WAIT_MS = 6_500;
 
-/** Ids of what is as good as deleted -> deletes it now. */
+/** Maps the id of each pending deletion to a function that performs it immediately. */
 let waiting: ReadonlyMap<string, () => void> = new Map();
 const listeners = new Set<() => void>();
 const change = (next: ReadonlyMap<string, () => void>) => {
@@ -22,14 +22,14 @@ const subscribe = (listener: () => void) => {
   return () => void listeners.delete(listener);
 };
 
-// Who closes the page has said what is to be deleted.
+// Closing the page confirms pending deletions.
 addEventListener('pagehide', () => {
   for (const send of waiting.values()) send();
 });
 
 /**
- * Deletes what the API cannot bring back a few seconds later than it says so: until then it is hidden, and a message offers to undo it.
- * `isDeleted` says what is hidden; `stale` is fetched again.
+ * Deletes an item after a short delay: until then it is hidden, and a message offers to undo the deletion, which the
+ * API cannot do. `isDeleted` tells whether an item is hidden; `stale` lists operations to refetch.
  */
 export function useDeleteLater<Name extends OperationName>(name: Name, stale: readonly OperationName[]) {
   const workspaceId = useWorkspace().id;

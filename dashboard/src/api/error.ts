@@ -1,14 +1,14 @@
-/** What an operation answered instead of its result, or that no answer came. */
+/** Error response of an operation, or a missing response. */
 export class ApiError extends Error {
-  /** 0: no answer came. */
+  /** HTTP status; 0 if there was no response. */
   readonly status: number;
   readonly code: string;
-  /** What to do about it. */
+  /** Suggested fix. */
   readonly hint: string | undefined;
   readonly requestId: string | undefined;
-  /** Seconds to wait, of RATE_LIMITED. */
+  /** Seconds to wait after RATE_LIMITED. */
   readonly retryAfter: number | undefined;
-  /** The whole `error` member. */
+  /** Complete `error` member of the response. */
   readonly detail: Readonly<Record<string, unknown>>;
 
   constructor(status: number, body?: unknown, headers?: Headers) {

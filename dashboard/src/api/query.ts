@@ -17,7 +17,7 @@ import { useMaybeWorkspace } from './session.ts';
 
 const RETRIES = 2;
 
-/** Errors that another try may mend. */
+/** Whether a retry may succeed. */
 const mayPass = (error: unknown): boolean =>
   error instanceof ApiError && (error.status === 0 || error.status === 502 || error.status === 503);
 
@@ -29,7 +29,7 @@ export function createQueryClient(onSignedOut: () => void): QueryClient {
     queryCache: new QueryCache({ onError: signedOut }),
     defaultOptions: {
       queries: {
-        // A page that is opened again asks again: events that came while it was closed did not reach it.
+        // A reopened page refetches, because it missed events while it was closed.
         staleTime: 0,
         retry: (count, error) => count < RETRIES && mayPass(error),
       },
@@ -38,7 +38,7 @@ export function createQueryClient(onSignedOut: () => void): QueryClient {
   });
 }
 
-/** Key of an operation's answers. Without arguments: of all of them. */
+/** Returns the query key of an operation. Without arguments, it matches all results of the operation. */
 export const keyOf = (name: OperationName, ...rest: readonly unknown[]): QueryKey => [name, ...rest];
 
 type QueryChoices<Name extends OperationName, Shown> = Omit<
@@ -46,9 +46,7 @@ type QueryChoices<Name extends OperationName, Shown> = Omit<
   'queryKey' | 'queryFn'
 >;
 
-/**
- * The answer of an operation that reads, in the workspace of the page. Its key is `[operationId, arguments, workspace id]`.
- */
+/** Reads an operation in the workspace of the page. The query key is `[operationId, arguments, workspace id]`. */
 export function useOperation<Name extends OperationName, Shown = AnswerOf<Name>>(
   name: Name,
   args: ArgumentsOf<Name>,
@@ -63,17 +61,20 @@ export function useOperation<Name extends OperationName, Shown = AnswerOf<Name>>
 }
 
 interface Pages<Name extends OperationName, Row> {
-  /** The arguments of the page after `cursor`, of the first one without it. */
+  /** Returns the arguments for the page at `cursor`, or for the first page. */
   readonly args: (cursor: string | undefined) => ArgumentsOf<Name>;
   readonly rowsOf: (page: AnswerOf<Name>) => readonly Row[];
-  /** The cursor of the page after this one; `undefined` after the last one. `known`: rows up to its end. */
+  /**
+   * Returns the cursor of the next page, `undefined` after the last. `known` is the number of rows up to the end of
+   * `page`.
+   */
   readonly nextOf: (page: AnswerOf<Name>, known: number) => string | undefined;
   readonly enabled?: boolean;
   readonly staleTime?: number;
   readonly refetchInterval?: number | false;
 }
 
-/** All rows of an operation that answers in pages: those of the first page at once, the others as they come. */
+/** Reads all rows of a paginated operation: returns the first page immediately and adds the others as they arrive. */
 export function useAllRows<Name extends OperationName, Row>(
   name: Name,
   { args, rowsOf, nextOf, ...choices }: Pages<Name, Row>,
@@ -96,8 +97,8 @@ export function useAllRows<Name extends OperationName, Row>(
 }
 
 /**
- * An operation that changes something. What `stale` names is fetched again afterwards. An error becomes a toast, unless `silent`:
- * then the caller shows it.
+ * Runs an operation that changes something, then refetches the `stale` operations. Errors are shown as a toast, unless
+ * `silent` leaves that to the caller.
  */
 export function useAction<Name extends OperationName>(
   name: Name,

@@ -8,7 +8,7 @@ export type Who = AnswerOf<'getSession'>;
 
 const MINUTE = 60_000;
 
-/** Who is signed in. Fails with 401 without a session. */
+/** The signed-in user. Fails with 401 without a session. */
 export const whoQuery = queryOptions({
   queryKey: ['getSession', {}],
   queryFn: ({ signal }) => call('getSession', {}, { signal }),
@@ -25,15 +25,15 @@ export const useWho = (): Who => useSuspenseQuery(whoQuery).data;
 
 export const useWorkspaces = (): readonly Workspace[] => useSuspenseQuery(workspacesQuery).data.workspaces;
 
-/** The workspace that the address names; `undefined` on pages of none, and for a slug that the user has no part in. */
+/** Returns the workspace in the URL; `undefined` if the page has none or the user is not a member. */
 export function useMaybeWorkspace(): Workspace | undefined {
   const { workspace: slug } = useParams({ strict: false });
-  // Not suspended: also asked on pages before the sign-in.
+  // Not a suspense query, because pages before the sign-in use it too.
   const { data } = useQuery({ ...workspacesQuery, enabled: slug !== undefined });
   return data?.workspaces.find((each) => each.slug === slug);
 }
 
-/** The workspace of a page below `/$workspace`, whose frame shows no page without one. */
+/** Returns the workspace of a page below `/$workspace`; its frame renders no page without one. */
 export function useWorkspace(): Workspace {
   const workspace = useMaybeWorkspace();
   if (workspace === undefined) throw new Error('This page is not in a workspace.');

@@ -3,10 +3,10 @@ import { ApiError } from '../api/error.ts';
 import { ErrorBox } from '../ui/error-box.tsx';
 import { Page } from '../ui/page.tsx';
 
-/** In place of a page that failed. The frame around it stays. */
+/** Replaces a page that failed; the frame around it stays. */
 export function ErrorPage({ error, reset }: ErrorComponentProps) {
   const router = useRouter();
-  // The way to the sign-in is taken already.
+  // The redirect to the sign-in page has already started.
   if (error instanceof ApiError && error.status === 401) return null;
   const retry = () => {
     reset();

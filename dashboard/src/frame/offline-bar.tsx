@@ -7,7 +7,7 @@ import { ApiError } from '../api/error.ts';
 const CHECK_MS = 15_000;
 const ANXIOUS_CHECK_MS = 2_000;
 
-/** Says that the platform cannot be reached, while what was fetched before stays on the page. */
+/** Shows that the platform is unreachable; data that was already fetched stays on the page. */
 export function OfflineBar() {
   const { error, refetch } = useQuery({
     queryKey: ['getHealth', {}],
@@ -18,7 +18,7 @@ export function OfflineBar() {
     staleTime: CHECK_MS,
   });
   useEffect(() => {
-    // The browser knows of its network alone: the platform may be on this machine.
+    // The browser only knows its network state, and the platform may run on this machine.
     const look = () => void refetch();
     addEventListener('offline', look);
     addEventListener('online', look);

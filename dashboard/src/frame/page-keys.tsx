@@ -5,7 +5,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Checkbox } from '../ui/field.tsx';
 import { areKeysOn, isTyping, turnKeys, useKeys, useKeysOn } from '../ui/keys.ts';
 
-/** How long the second key of `g r` may take. */
+/** Maximum delay between the two keys of a sequence such as `g r`. */
 const SECOND_KEY_MS = 1_500;
 
 const OTHERS: readonly (readonly [key: string, what: string])[] = [
@@ -23,7 +23,7 @@ const OTHERS: readonly (readonly [key: string, what: string])[] = [
   ['?', 'This list'],
 ];
 
-/** Keys that count on every page: `g` and a letter, `j`, `k`, `/` and `?`. */
+/** Keyboard shortcuts of every page: `g` and a letter, `j`, `k`, `/` and `?`. */
 export function PageKeys() {
   const [isHelpOpen, setHelpOpen] = useState(false);
   const { workspace } = useParams({ strict: false });
@@ -43,7 +43,7 @@ export function PageKeys() {
       const place = WORKSPACE_PLACES.find(({ key }) => key === event.key);
       if (place === undefined || workspace === undefined) return;
       event.preventDefault();
-      // The page's own single keys do not get this one.
+      // Keeps this key from the page's own shortcuts.
       event.stopImmediatePropagation();
       void navigate({ to: place.to as '/$workspace', params: { workspace } });
     };
@@ -78,7 +78,7 @@ export function PageKeys() {
   );
 }
 
-/** Moves the focus among the rows of the page's table. */
+/** Moves the focus between the rows of the page's table. */
 function goToRow(step: 1 | -1): void {
   const rows = [...document.querySelectorAll('main [data-row]')];
   const current = rows.findIndex((row) => row.contains(document.activeElement));

@@ -23,7 +23,7 @@ interface Entry {
   readonly run: () => void;
 }
 
-/** Ctrl or Cmd with K: pages, workspaces and agents by their names. */
+/** Command palette (Ctrl or Cmd with K): finds pages, workspaces and agents by name. */
 export function Palette() {
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
@@ -92,7 +92,7 @@ function Entries({ onDone }: { readonly onDone: () => void }) {
   );
 }
 
-/** A run's id, its request id, or the first digits of either. */
+/** A run id, a request id, or a prefix of either. */
 const RUN = /^(req_)?[0-9a-f-]{7,36}$/i;
 
 function useEntries(text: string): readonly Entry[] {

@@ -12,7 +12,7 @@ import { Menu } from '../ui/menu.tsx';
 import { openPalette } from './palette.tsx';
 import { type Theme, useTheme } from './theme.ts';
 
-/** Workspace, pages, search, theme and sign-out: at the left, or above the page on a small screen. */
+/** Workspace switcher, navigation, search, theme and sign-out: on the left, or at the top on small screens. */
 export function SideBar() {
   const [isOpen, setOpen] = useState(false);
   const { pathname } = useLocation();
@@ -137,7 +137,7 @@ function UserMenu() {
   const signOut = async () => {
     await call('deleteSession', {});
     await navigate({ to: '/login' });
-    // Once no page shows any of it.
+    // By now no page displays cached data.
     queries.clear();
   };
   return (

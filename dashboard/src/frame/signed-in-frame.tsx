@@ -9,14 +9,14 @@ import { PageKeys } from './page-keys.tsx';
 import { Palette } from './palette.tsx';
 import { SideBar } from './side-bar.tsx';
 
-/** Side navigation, palette and keys, around the pages of people who are signed in. */
+/** Side navigation, command palette and shortcuts for signed-in users. */
 export function SignedInFrame() {
-  // Asked for here, so that no page below waits for them.
+  // Fetched here so that no page below has to wait for it.
   const who = useQuery(whoQuery);
   const workspaces = useQuery(workspacesQuery);
   if (who.data !== undefined && workspaces.data !== undefined) return <Frame />;
   const error = who.error ?? workspaces.error;
-  // Without a session the answer leads to the sign-in.
+  // A 401 response redirects to the sign-in page.
   const isSignedOut = error instanceof ApiError && error.status === 401;
   return (
     <main className="p-6">

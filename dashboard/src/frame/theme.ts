@@ -11,7 +11,7 @@ function stored(): Theme {
   }
 }
 
-/** The theme that was chosen in this browser; `public/theme.js` applies it before the first paint. */
+/** Theme chosen in this browser; `public/theme.js` applies it before the first paint. */
 export function useTheme(): readonly [Theme, (theme: Theme) => void] {
   const [theme, setTheme] = useState(stored);
   const choose = (next: Theme) => {
@@ -22,7 +22,7 @@ export function useTheme(): readonly [Theme, (theme: Theme) => void] {
       if (next === 'system') localStorage.removeItem('theme');
       else localStorage.setItem('theme', next);
     } catch {
-      // Storage is off: it holds until the page is left.
+      // Storage is disabled: the choice lasts until the page is closed.
     }
   };
   return [theme, choose];

@@ -12,7 +12,7 @@ const WORDS: Readonly<Record<LiveState, readonly [word: string, colour: string]>
   over: ['Ended', 'bg-soft'],
 };
 
-/** Whether what is shown is fresh, and the button (and key `p`) that pauses it. */
+/** Shows whether the data is live, and the button (key `p`) that pauses updates. */
 export function LiveBadge({ state, onPause }: { readonly state: LiveState; readonly onPause?: () => void }) {
   useKeys({ p: onPause });
   const [word, colour] = WORDS[state];

@@ -5,21 +5,24 @@ import { keyOf } from '../api/query.ts';
 import { useWorkspace } from '../api/session.ts';
 import { type LiveEvent, type LiveState, type WatchName, watch } from './watch.ts';
 
-/** A hidden tab gives its connection back: browsers have six for an address. */
+/** A hidden tab closes its connection, because browsers allow only six per origin. */
 const HIDDEN_MS = 30_000;
 
 interface LiveOptions<Name extends WatchName> {
   readonly name: Name;
   readonly args: ArgumentsOf<Name>;
   readonly onEvent: (event: LiveEvent) => void;
-  /** Called when events were lost, so that what is shown must be fetched again. */
+  /** Called when events were lost and the data must be refetched. */
   readonly onGap?: () => void;
   readonly isPaused?: boolean;
   /** @default true */
   readonly isOn?: boolean;
 }
 
-/** Follows events while the page is shown. A pause ends the stream; going on resumes it where it was, for an hour. */
+/**
+ * Follows events while the page is visible. Pausing closes the stream; it can resume at the same event for up to an
+ * hour.
+ */
 export function useLive<Name extends WatchName>(options: LiveOptions<Name>): LiveState {
   const { name, args, isPaused = false, isOn = true } = options;
   const [state, setState] = useState<LiveState>('reconnecting');
@@ -28,7 +31,7 @@ export function useLive<Name extends WatchName>(options: LiveOptions<Name>): Liv
   const isVisible = useIsVisible();
   const runs = isOn && !isPaused && isVisible;
   const key = JSON.stringify(args);
-  /** Where a pause began. */
+  /** Position at which the stream was paused. */
   const resume = useRef<{ readonly key: string; readonly last?: string }>({ key });
   useEffect(() => {
     if (!runs) return;
@@ -72,7 +75,7 @@ function useIsVisible(): boolean {
 
 export type EventKind = 'run' | 'schedule' | 'service' | 'message' | 'task' | 'agent';
 
-/** Events of the page's workspace, of some kinds. */
+/** Follows workspace events of the given types. */
 export function useWorkspaceEvents(
   kinds: readonly EventKind[],
   onEvent: (event: LiveEvent) => void,
@@ -82,10 +85,10 @@ export function useWorkspaceEvents(
   return useLive({ name: 'listWorkspaceEvents', args, onEvent, ...choices });
 }
 
-/** Longer than a look of the server, so that a burst of events is one answer. */
+/** Longer than the server's polling interval, so that a burst of events causes one refetch. */
 const REFRESH_MS = 1_000;
 
-/** Fetches what `names` show again whenever something of these kinds happens, at most once a second. */
+/** Refetches the operations in `names` after events of these types, at most once a second. */
 export function useLiveRefresh(
   kinds: readonly EventKind[],
   names: readonly OperationName[],

@@ -3,8 +3,8 @@ import { type AnswerOf, type ArgumentsOf, sendOperation } from '../api/client.ts
 import { ApiError } from '../api/error.ts';
 
 /**
- * `live`: events come as they happen. `reconnecting`: the stream broke and is being resumed. `polling`: streams do not work, so
- * pages are asked for. `paused`: by the user, or because the tab is hidden. `over`: nothing more can happen.
+ * `live`: events arrive as they happen. `reconnecting`: the stream broke and is being resumed. `polling`: streams fail,
+ * so events are polled. `paused`: by the user, or because the tab is hidden. `over`: no further events are possible.
  */
 export type LiveState = 'live' | 'paused' | 'reconnecting' | 'polling' | 'over';
 export type WatchName = 'listRunEvents' | 'listWorkspaceEvents';
@@ -15,22 +15,22 @@ export interface WatchOptions<Name extends WatchName> {
   readonly args: ArgumentsOf<Name>;
   readonly onEvent: (event: LiveEvent) => void;
   readonly onState: (state: LiveState) => void;
-  /** Called when events were lost for good, so that what is shown must be fetched again. */
+  /** Called when events were lost permanently and the data must be refetched. */
   readonly onGap: () => void;
 }
 
 const POLL_MS = 5_000;
 const LONGEST_WAIT_MS = 15_000;
-/** Streams that failed one after the other before pages are asked for. */
+/** Consecutive stream failures before falling back to polling. */
 const PATIENCE = 3;
-/** Polls before a stream is tried again. */
+/** Polls before the stream is retried. */
 const POLLS = 12;
-/** Ids to know: a resumption tells some events again. */
+/** Maximum number of event ids kept for deduplication, since a resumed stream repeats some events. */
 const MAX_KNOWN = 5_000;
 
 /**
- * Follows the events of a run or a workspace: resumes after the last one it knows, and gives each once. Ends with `signal`, at
- * the end of a run, and when the session has ended.
+ * Follows the events of a run or a workspace, resuming after the last known event and delivering each event once. Ends
+ * on `signal`, at the end of a run, and when the session has ended.
  */
 export async function watch<Name extends WatchName>(
   { name, args, onEvent, onState, onGap }: WatchOptions<Name>,
@@ -41,9 +41,9 @@ export async function watch<Name extends WatchName>(
   let failures = 0;
   const known = new Set<string>();
 
-  /** Returns whether it was the last one. */
+  /** Returns whether this was the last event. */
   const take = (event: LiveEvent): boolean => {
-    // Some events have the id of the one before them.
+    // Some events share the id of the previous one.
     const key = `${event.id} ${event.type} ${event.created_at} ${String(event.data.run_id ?? '')}`;
     if (!known.has(key)) {
       known.add(key);
@@ -68,7 +68,7 @@ export async function watch<Name extends WatchName>(
     onState('live');
     const records = body!.pipeThrough(new TextDecoderStream() as never).pipeThrough(new EventSourceParserStream());
     for await (const { event, data } of records as unknown as AsyncIterable<{ event?: string; data: string }>) {
-      // The caller lost its access: the next request says how.
+      // The caller lost access; the next request returns the reason.
       if (event === 'error') return false;
       failures = 0;
       if (take(JSON.parse(data))) return true;
@@ -90,7 +90,7 @@ export async function watch<Name extends WatchName>(
   while (!signal.aborted) {
     try {
       if (await (failures < PATIENCE ? stream() : poll())) return onState('over');
-      // The stream ended in its time, or a stream is tried again.
+      // The stream reached its time limit, or the stream is being retried after polling.
       failures = Math.min(failures, PATIENCE - 1);
     } catch (error) {
       if (signal.aborted) return;
@@ -98,7 +98,7 @@ export async function watch<Name extends WatchName>(
         return onState('over');
       }
       if (error instanceof ApiError && error.status === 400 && last !== undefined) {
-        // What is longer ago than an hour cannot be resumed.
+        // Events older than an hour cannot be resumed.
         last = undefined;
         onGap();
       }

@@ -28,7 +28,7 @@ export interface ButtonProps extends Omit<AriaButtonProps, 'className' | 'childr
   readonly children: ReactNode;
 }
 
-/** A button with a verb on it. `isPending` keeps its width and its focus. */
+/** A button with a text label. `isPending` preserves its width and focus. */
 export function Button({ variant, icon: Icon, children, ...rest }: ButtonProps) {
   return (
     <AriaButton {...rest} className={buttonClass(variant)}>
@@ -42,7 +42,7 @@ export function Button({ variant, icon: Icon, children, ...rest }: ButtonProps) 
   );
 }
 
-/** A button that shows a picture alone; `label` is its name and its tooltip. */
+/** An icon button; `label` is its accessible name and tooltip. */
 export function IconButton({
   label,
   icon: Icon,
@@ -58,7 +58,7 @@ export function IconButton({
   );
 }
 
-/** A link to another page that looks like a button. */
+/** A link styled as a button. */
 export function LinkButton({
   variant,
   icon: Icon,

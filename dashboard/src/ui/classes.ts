@@ -1,3 +1,3 @@
-/** Joins class names; what is falsy is left out. */
+/** Joins class names and skips falsy values. */
 export const classes = (...names: readonly (string | false | null | undefined)[]): string =>
   names.filter(Boolean).join(' ');

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react';
 import { Button, IconButton, type Variant } from './button.tsx';
 import { toast } from './toast.tsx';
 
-/** Copies a text. Says so for two seconds. */
+/** Copies text and confirms it for two seconds. */
 export function useCopy(): { readonly isCopied: boolean; copy(text: string | Promise<string>): void } {
   const [isCopied, setCopied] = useState(false);
   useEffect(() => {

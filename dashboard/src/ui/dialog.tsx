@@ -11,7 +11,7 @@ interface DialogProps {
   readonly title: string;
   readonly isOpen: boolean;
   readonly onClose: () => void;
-  /** Whether Esc and a press outside do not close it: for what is shown once. @default false */
+  /** Whether Esc and clicks outside are ignored, for content that is shown once. @default false */
   readonly isSticky?: boolean;
   /** @default "small" */
   readonly size?: 'small' | 'large';
@@ -20,7 +20,7 @@ interface DialogProps {
   readonly actions?: ReactNode;
 }
 
-/** A dialog above the page. The focus goes in, stays in, and returns. */
+/** A modal dialog that traps the focus and restores it on close. */
 export function Dialog({ title, isOpen, onClose, isSticky = false, size = 'small', children, actions }: DialogProps) {
   return (
     <ModalOverlay
@@ -49,11 +49,11 @@ export function Dialog({ title, isOpen, onClose, isSticky = false, size = 'small
   );
 }
 
-/** What had the focus may be gone when the dialog closes, such as the row that it deleted: then the page gets it. */
+/** Moves the focus to the page if the previously focused element is gone, such as a deleted row. */
 function FocusKept() {
   useEffect(
     () => () => {
-      // The focus returns in the next frame.
+      // The focus is restored in the next frame.
       requestAnimationFrame(() =>
         requestAnimationFrame(() => {
           if (document.activeElement === document.body) document.getElementById('page')?.focus({ preventScroll: true });
@@ -69,18 +69,18 @@ interface ConfirmProps {
   readonly title: string;
   readonly isOpen: boolean;
   readonly onClose: () => void;
-  /** What will happen. */
+  /** Description of the consequences. */
   readonly children: ReactNode;
-  /** The verb of the button: "Delete agent". */
+  /** Label of the button, such as "Delete agent". */
   readonly action: string;
-  /** Closes the dialog when it resolves; what it throws is shown in it. */
+  /** Closes the dialog when it resolves; a rejection is shown in the dialog. */
   readonly onConfirm: () => Promise<unknown>;
-  /** A name that must be typed first. @default - none */
+  /** Name that must be typed to confirm. @default - none */
   readonly typed?: string;
   readonly isDanger?: boolean;
 }
 
-/** Asks before something that cannot be undone, and says what will happen. */
+/** Asks for confirmation of an irreversible action and describes its consequences. */
 export function ConfirmDialog({
   title,
   isOpen,

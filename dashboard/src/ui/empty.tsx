@@ -2,7 +2,7 @@ import type { LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { CodeBlock } from './text/code.tsx';
 
-/** Where nothing is yet: says what would be here, and the one command that makes it so. */
+/** Empty state: describes what would appear here, and the command that creates it. */
 export function Empty({
   icon: Icon,
   title,
@@ -11,7 +11,7 @@ export function Empty({
 }: {
   readonly icon?: LucideIcon;
   readonly title: string;
-  /** A command with the real address and names filled in. */
+  /** Command with the actual URL and names filled in. */
   readonly command?: string;
   readonly children?: ReactNode;
 }) {

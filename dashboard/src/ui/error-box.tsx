@@ -5,7 +5,7 @@ import { Button } from './button.tsx';
 import { CopyIcon } from './copy.tsx';
 import { Code } from './text/code.tsx';
 
-/** What went wrong: message, hint, code, request id, and another try. RATE_LIMITED counts down. */
+/** An error with its message, hint, code, request id and a retry button. RATE_LIMITED shows a countdown. */
 export function ErrorBox({
   error,
   title,

@@ -18,16 +18,16 @@ export const LABEL_CLASS = 'font-medium';
 
 interface FieldTexts {
   readonly label: string;
-  /** Whether the label is read aloud only. @default false */
+  /** Whether the label is for screen readers only. @default false */
   readonly isLabelHidden?: boolean;
   readonly description?: ReactNode;
-  /** What is wrong with the value. */
+  /** Validation error. */
   readonly error?: string;
 }
 
 export interface TextFieldProps extends FieldTexts, Omit<AriaTextFieldProps, 'children' | 'className' | 'isInvalid'> {
   readonly placeholder?: string;
-  /** Lines of a field for long text. @default - one line */
+  /** Number of lines of a multi-line field. @default - one line */
   readonly lines?: number;
   readonly isMono?: boolean;
   readonly icon?: ReactNode;
@@ -136,7 +136,7 @@ export function Select({
   );
 }
 
-/** Drawn by the browser itself: long lists have one in each row. */
+/** Rendered natively for speed, because long lists have one in each row. */
 export function Checkbox({
   children,
   value,
@@ -166,6 +166,6 @@ const CHECKBOX_CLASS = classes(
   'flex size-4 shrink-0 appearance-none items-center justify-center rounded border border-edge bg-ground checked:border-accent checked:bg-accent',
   'before:size-2.5 before:bg-on-accent before:opacity-0 checked:before:opacity-100',
   'before:[clip-path:polygon(14%_44%,0_65%,45%_100%,100%_16%,80%_0,43%_62%)]',
-  // Where colours are the user's own, the browser's picture is the one that is seen.
+  // With forced colours, the native checkbox is visible instead.
   'forced-colors:appearance-auto forced-colors:before:hidden',
 );

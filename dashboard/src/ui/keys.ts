@@ -3,7 +3,7 @@ import { useEffect, useRef, useSyncExternalStore } from 'react';
 const SETTING = 'keys';
 const listeners = new Set<() => void>();
 
-/** Whether single letters do something (WCAG 2.1.4: they can be turned off). */
+/** Whether single-letter shortcuts are enabled (WCAG 2.1.4: they can be turned off). */
 export const areKeysOn = (): boolean => read() !== 'off';
 function read(): string | null {
   try {
@@ -17,7 +17,7 @@ export function turnKeys(on: boolean): void {
     if (on) localStorage.removeItem(SETTING);
     else localStorage.setItem(SETTING, 'off');
   } catch {
-    // Storage is off: it holds until the page is left.
+    // Storage is disabled: the setting lasts until the page is closed.
   }
   for (const listener of listeners) listener();
 }
@@ -27,19 +27,19 @@ export const useKeysOn = (): boolean =>
     return () => void listeners.delete(listener);
   }, areKeysOn);
 
-/** Whether somebody types: then single letters are text. */
+/** Whether the user is typing, so that single letters are text. */
 export function isTyping(event: KeyboardEvent): boolean {
   const target = event.target as HTMLElement | null;
   return (
     target?.closest?.('input, textarea, select, [contenteditable="true"], [role="textbox"], .cm-editor') != null ||
-    // A dialog or menu has keys of its own.
+    // Dialogs and menus handle keys themselves.
     document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"], [role="listbox"]') !== null
   );
 }
 
 /**
- * Single keys of a page, such as `{ c: cancel, 'Shift+R': replay }`; not while somebody types, and not if they are turned off.
- * Ctrl or Cmd with Enter is `'Mod+Enter'`, which counts also in inputs.
+ * Registers shortcuts of a page, such as `{ c: cancel, 'Shift+R': replay }`. They are inactive while the user types and
+ * if shortcuts are turned off. `'Mod+Enter'` means Ctrl or Cmd with Enter and also works in inputs.
  */
 export function useKeys(keys: Readonly<Record<string, (() => void) | undefined>>): void {
   const latest = useRef(keys);

@@ -1,6 +1,6 @@
 import { classes } from './classes.ts';
 
-/** Grey bars where content is about to be. Shown late, so that quick answers do not flicker. */
+/** Loading skeleton, shown after a delay so that fast responses do not flicker. */
 export function Loading({ lines = 4, label = 'Loading' }: { readonly lines?: number; readonly label?: string }) {
   return (
     <div role="status" aria-label={label} className="flex flex-col gap-2 py-2 animate-[appear_.2s_.25s_backwards]">

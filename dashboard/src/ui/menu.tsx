@@ -7,7 +7,7 @@ import { classes } from './classes.ts';
 export interface MenuEntry {
   readonly id: string;
   readonly label: ReactNode;
-  /** What is read and searched, where the label is not text. */
+  /** Text for search and screen readers if the label is not text. */
   readonly text?: string;
   readonly icon?: LucideIcon;
   readonly isDanger?: boolean;
@@ -15,7 +15,7 @@ export interface MenuEntry {
   readonly run: () => void;
 }
 
-/** A menu below the button that is its child. */
+/** A menu opened by its child button. */
 export function Menu({
   label,
   entries,

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { useEffect } from 'react';
 import { classes } from './classes.ts';
 
-/** The title of the browser's tab. */
+/** Sets the title of the browser tab. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Agent Platform`;
@@ -11,19 +11,19 @@ export function useTitle(title: string): void {
 
 interface PageProps {
   readonly title: string;
-  /** What stands where the title is said; `title` names the tab alone then. */
+  /** Replaces the visible heading; `title` is then only used for the tab. */
   readonly heading?: ReactNode;
   readonly description?: ReactNode;
-  /** Buttons, at the right of the title. */
+  /** Buttons to the right of the title. */
   readonly actions?: ReactNode;
   /** {@link Tabs}. */
   readonly tabs?: ReactNode;
-  /** Whether the page takes the whole width. @default false */
+  /** Whether the page takes the full width. @default false */
   readonly isWide?: boolean;
   readonly children: ReactNode;
 }
 
-/** The frame of every page: its title (the one `h1`), what can be done, and its content. */
+/** Layout of every page: its title (the only `h1`), actions and content. */
 export function Page({ title, heading, description, actions, tabs, isWide = false, children }: PageProps) {
   useTitle(title);
   return (
@@ -43,7 +43,7 @@ export function Page({ title, heading, description, actions, tabs, isWide = fals
   );
 }
 
-/** A part of a page with a heading and, if it has a frame, a line around it. */
+/** A section of a page with a heading and an optional border. */
 export function Section({
   title,
   description,
@@ -73,7 +73,7 @@ export function Section({
   );
 }
 
-/** Names above their values, beside each other: few lines where there is room. */
+/** Labels above their values in a responsive row. */
 export function FactsRow({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) {
   return (
     <dl className="flex flex-wrap gap-x-8 gap-y-2">
@@ -87,7 +87,7 @@ export function FactsRow({ facts }: { readonly facts: readonly (readonly [name: 
   );
 }
 
-/** Names and their values, as a list that stands in two columns where there is room. */
+/** Labels and values as a list, with two columns if there is space. */
 export function Facts({ facts }: { readonly facts: readonly (readonly [name: string, value: ReactNode])[] }) {
   return (
     <dl className="grid grid-cols-1 gap-x-6 gap-y-1.5 sm:grid-cols-[max-content_1fr]">

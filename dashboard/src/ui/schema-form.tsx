@@ -1,5 +1,5 @@
 import { Validator } from '@cfworker/json-schema';
-// The package's index also has helpers for tests, which make code of schemas.
+// Avoids the package's index, which also exports test helpers that compile schemas to code.
 import Form from '@rjsf/core/lib/components/Form.js';
 import {
   type IconButtonProps,
@@ -12,10 +12,13 @@ import { ArrowDown, ArrowUp, Copy, Plus, Trash2 } from 'lucide-react';
 
 type Value = Record<string, unknown>;
 
-/** What is wrong with a value. The library interprets the schema; others make code of it, which the page's policy forbids. */
+/**
+ * Validates a value. This library interprets the schema; others compile it to code, which the page's
+ * Content-Security-Policy forbids.
+ */
 function problemsOf(schema: RJSFSchema, value: unknown): RJSFValidationError[] {
   const { errors } = new Validator(schema as never, '2020-12', false).validate(value ?? {});
-  // The error of an object says no more than those of its members.
+  // The error of an object only repeats those of its members.
   const own = errors.filter(({ keyword }) => !['properties', '$ref', 'items', 'allOf'].includes(keyword));
   return own.map(({ instanceLocation, keyword, error }) => {
     const property = instanceLocation.slice(1).replaceAll('/', '.');
@@ -29,7 +32,7 @@ const VALIDATOR: ValidatorType<Value> = {
       const errors = problemsOf(schema, value);
       return { errors, errorSchema: toErrorSchema(errors) };
     } catch {
-      // A schema that the library cannot read; the platform checks the input anyway.
+      // The library cannot read this schema; the platform validates the input anyway.
       return { errors: [], errorSchema: {} };
     }
   },
@@ -80,9 +83,9 @@ const TEMPLATES = {
 };
 
 /**
- * A form for a JSON Schema. Members that the schema does not name stay as they are. Loaded by `lazy`.
+ * A form for a JSON Schema. Preserves members that the schema does not define. Load it with `lazy`.
  *
- * @param onChange gets the whole value
+ * @param onChange receives the complete value
  */
 export default function SchemaForm({
   schema,

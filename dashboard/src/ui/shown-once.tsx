@@ -3,7 +3,7 @@ import { Button } from './button.tsx';
 import { Dialog } from './dialog.tsx';
 import { toast } from './toast.tsx';
 
-/** A secret text that the platform never shows again: the dialog closes once it was copied, and Esc does not close it. */
+/** Shows a secret that cannot be displayed again: the dialog closes only after it was copied, and Esc is ignored. */
 export function ShownOnce({
   title,
   text,
@@ -13,7 +13,7 @@ export function ShownOnce({
   readonly title: string;
   readonly text: string;
   readonly onClose: () => void;
-  /** What it is good for. */
+  /** Explanation of its use. */
   readonly children?: ReactNode;
 }) {
   const [isCopied, setCopied] = useState(false);

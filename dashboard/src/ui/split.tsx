@@ -1,17 +1,17 @@
 import { type ReactNode, useRef, useState } from 'react';
 
-const [LEAST, MOST, USUAL] = [30, 80, 60];
+const [MIN_SHARE, MAX_SHARE, DEFAULT_SHARE] = [30, 80, 60];
 const STEP = 2;
 const STORED = 'split';
 
-const within = (share: number): number => Math.round(Math.min(MOST, Math.max(LEAST, share)));
+const within = (share: number): number => Math.round(Math.min(MAX_SHARE, Math.max(MIN_SHARE, share)));
 
 function storedShare(): number {
   try {
-    return within(Number(localStorage.getItem(STORED) ?? USUAL) || USUAL);
+    return within(Number(localStorage.getItem(STORED) ?? DEFAULT_SHARE) || DEFAULT_SHARE);
   } catch {
-    // Storage is off.
-    return USUAL;
+    // Storage is disabled.
+    return DEFAULT_SHARE;
   }
 }
 
@@ -19,13 +19,13 @@ function store(share: number): void {
   try {
     localStorage.setItem(STORED, String(share));
   } catch {
-    // Storage is off: it lasts as long as the page.
+    // Storage is disabled: the position lasts until the page is closed.
   }
 }
 
 /**
- * Two panels, beside each other where there is room. The line between them is moved by pointer and by arrow keys; a double press
- * puts it back. The browser remembers where it is.
+ * Two resizable panels, side by side if there is space. The divider moves by pointer or arrow keys; a double click
+ * resets it. The browser remembers its position.
  */
 export function Split({ left, right }: { readonly left: ReactNode; readonly right: ReactNode }) {
   const box = useRef<HTMLDivElement>(null);
@@ -37,8 +37,8 @@ export function Split({ left, right }: { readonly left: ReactNode; readonly righ
   const press: Readonly<Record<string, number>> = {
     ArrowLeft: share - STEP,
     ArrowRight: share + STEP,
-    Home: LEAST,
-    End: MOST,
+    Home: MIN_SHARE,
+    End: MAX_SHARE,
   };
   return (
     <div
@@ -53,8 +53,8 @@ export function Split({ left, right }: { readonly left: ReactNode; readonly righ
         aria-label="Width of the panels"
         aria-orientation="vertical"
         aria-valuenow={share}
-        aria-valuemin={LEAST}
-        aria-valuemax={MOST}
+        aria-valuemin={MIN_SHARE}
+        aria-valuemax={MAX_SHARE}
         tabIndex={0}
         className="group flex cursor-col-resize touch-none justify-center max-lg:hidden"
         onPointerDown={(event) => {
@@ -66,7 +66,7 @@ export function Split({ left, right }: { readonly left: ReactNode; readonly righ
           const { left: from, width } = box.current!.getBoundingClientRect();
           move(((clientX - from) / width) * 100);
         }}
-        onDoubleClick={() => move(USUAL)}
+        onDoubleClick={() => move(DEFAULT_SHARE)}
         onKeyDown={(event) => {
           const to = press[event.key];
           if (to === undefined) return;

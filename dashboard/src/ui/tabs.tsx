@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { classes } from './classes.ts';
 
-/** A tab is an address: a page of its own (`to`, `params`) or a search parameter (`search`). */
+/** A tab is a URL: a separate page (`to`, `params`) or a search parameter (`search`). */
 export interface Tab {
   readonly label: ReactNode;
   readonly to?: string;
@@ -11,7 +11,7 @@ export interface Tab {
   readonly isCurrent: boolean;
 }
 
-/** Tabs that are links, so that back works and a link shows what was seen. */
+/** Tabs as links, so that the back button works and a URL identifies the tab. */
 export function Tabs({ label, tabs }: { readonly label: string; readonly tabs: readonly Tab[] }) {
   return (
     <nav aria-label={label} className="-mb-px flex gap-1 overflow-x-auto border-b border-line">

@@ -5,10 +5,10 @@ import { Button, IconButton } from './button.tsx';
 
 export interface ToastContent {
   readonly tone?: 'good' | 'bad' | 'info';
-  /** One sentence. @default - the message of `error` */
+  /** Message in one sentence. @default - the message of `error` */
   readonly text?: string;
   readonly error?: unknown;
-  /** One thing to do about it, such as "Undo". */
+  /** Optional action, such as "Undo". */
   readonly action?: { readonly label: string; readonly run: () => void };
 }
 interface Toast extends ToastContent {
@@ -16,7 +16,7 @@ interface Toast extends ToastContent {
 }
 
 const LIFE_MS = 6_000;
-const MOST = 4;
+const MAX_TOASTS = 4;
 
 let toasts: readonly Toast[] = [];
 let count = 0;
@@ -30,11 +30,11 @@ const subscribe = (listener: () => void) => {
   return () => void listeners.delete(listener);
 };
 
-/** Shows a message for some seconds, above the page. Errors stay until they are closed. */
+/** Shows a message above the page for a few seconds. Errors stay until they are closed. */
 export function toast(content: ToastContent): () => void {
   count += 1;
   const shown = { ...content, id: count };
-  change([...toasts, shown].slice(-MOST));
+  change([...toasts, shown].slice(-MAX_TOASTS));
   return () => close(shown.id);
 }
 const close = (id: number) => change(toasts.filter((each) => each.id !== id));
@@ -74,7 +74,7 @@ function ToastCard({ id, tone = 'info', text, error, action }: Toast) {
   );
 }
 
-/** Where toasts are. Once, in the frame of all pages. */
+/** Container of toasts, rendered once in the root frame. */
 export function Toasts() {
   const shown = useSyncExternalStore(subscribe, () => toasts);
   return (

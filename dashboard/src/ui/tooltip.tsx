@@ -4,12 +4,12 @@ import { createPortal } from 'react-dom';
 import { classes } from './classes.ts';
 
 const DELAY_MS = 400;
-/** As long as a pointer needs to come to it. */
+/** Delay that lets the pointer move onto the tooltip. */
 const CLOSE_MS = 80;
 const OFFSET = 6;
 const LOOK = 'max-w-72 rounded-md bg-text px-2 py-1 text-xs text-ground shadow-raised [overflow-wrap:anywhere]';
 
-/** Text beside a focusable child of react-aria, at hover and focus. */
+/** Tooltip of a focusable react-aria child, on hover and focus. */
 export function Tooltip({ text, children }: { readonly text: ReactNode; readonly children: ReactNode }) {
   return (
     <TooltipTrigger delay={DELAY_MS} closeDelay={CLOSE_MS}>
@@ -21,14 +21,14 @@ export function Tooltip({ text, children }: { readonly text: ReactNode; readonly
   );
 }
 
-/** Words with more text beside them, at hover and focus. It costs little until then: a list has hundreds of them. */
+/** Text with a tooltip on hover and focus. It is cheap until opened, because lists have hundreds of them. */
 export function Hinted({ text, children }: { readonly text: () => ReactNode; readonly children: ReactNode }) {
   const box = useRef<HTMLButtonElement>(null);
   const id = useId();
   const [isOpen, setOpen] = useState(false);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
-  // Also of one that a pointer opened, while the focus is elsewhere.
+  // Esc also closes a tooltip that was opened by the pointer while the focus is elsewhere.
   useEffect(() => {
     if (!isOpen) return;
     const press = ({ key }: KeyboardEvent) => key === 'Escape' && setOpen(false);
@@ -45,7 +45,7 @@ export function Hinted({ text, children }: { readonly text: () => ReactNode; rea
     <button
       ref={box}
       type="button"
-      // Above the link of a row, which a press on it follows all the same.
+      // Raised above the link of a row; clicks still follow the link.
       className="relative z-10 cursor-[inherit] whitespace-nowrap"
       onClick={({ currentTarget }) => currentTarget.closest('[data-row]')?.querySelector('a')?.click()}
       aria-describedby={isOpen ? id : undefined}
@@ -55,7 +55,7 @@ export function Hinted({ text, children }: { readonly text: () => ReactNode; rea
       onBlur={() => change(false, 0)}
     >
       {children}
-      {/* Its pointer events are those of the button, too. */}
+      {/* Pointer events in the tooltip bubble to the button. */}
       {isOpen &&
         createPortal(
           <Floating id={id} beside={box.current!}>
@@ -67,7 +67,7 @@ export function Hinted({ text, children }: { readonly text: () => ReactNode; rea
   );
 }
 
-/** Above an element, or below it where there is no room. */
+/** Positioned above an element, or below it if there is no space. */
 function Floating({
   id,
   beside,

@@ -22,7 +22,7 @@ const SettingsTab = lazy(() => import('./settings-tab.tsx'));
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 
-/** One agent: its playground, versions, code, address and settings. `$name` may also be the id of a version. */
+/** One agent: its playground, versions, code, API and settings. `$name` may also be a version id. */
 export function AgentPage() {
   const { name } = route.useParams();
   const { v } = route.useSearch();

@@ -18,11 +18,11 @@ import { Hinted } from '../../ui/tooltip.tsx';
 import { PublishDrop } from './publish-drop.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/agents');
-/** More are not fetched again for each run. */
+/** Maximum number of loaded pages that are refetched after each run. */
 const MAX_FRESH_PAGES = 2;
 const TYPES = ['prompt', 'tool', 'agent', 'skill'];
 
-/** The agents of the workspace in their newest version, with how their runs of the last week went. */
+/** Latest versions of the workspace's agents, with success rates of the last week. */
 export function AgentsPage() {
   const { id, slug } = useWorkspace();
   const { q = '', type = '' } = route.useSearch();

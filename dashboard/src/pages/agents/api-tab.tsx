@@ -20,7 +20,7 @@ import { Code, CodeBlock } from '../../ui/text/code.tsx';
 import { SchemaTable } from './schema-table.tsx';
 import type { Version } from './version.ts';
 
-/** How programs and other agents reach an agent, what it takes and answers, and what it calls itself. */
+/** Shows how programs and other agents call an agent, its input and output schemas, and its metadata. */
 export default function ApiTab({ agent }: { readonly agent: Version }) {
   const { role } = useWorkspace();
   const address = (version: string) =>
@@ -66,7 +66,7 @@ export default function ApiTab({ agent }: { readonly agent: Version }) {
   );
 }
 
-/** What `platform agent-setup` writes. */
+/** Same configuration as `platform agent-setup` writes. */
 const MCP = JSON.stringify(
   { mcpServers: { platform: { command: 'npx', args: ['--no', 'platform', 'mcp'] } } },
   null,
@@ -127,7 +127,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
   const { data, error, refetch } = useOperation('listServiceKeys', { params: { id } });
   const make = useAction('createServiceKey', { stale: ['listServiceKeys'] });
   const revoke = useAction('deleteServiceKey', { stale: ['listServiceKeys'], silent: true });
-  // The key is in this state alone, and goes with the dialog.
+  // The key exists only in this state and is discarded with the dialog.
   const [key, setKey] = useState<string>();
   const [revoked, setRevoked] = useState<{ readonly id: string; readonly prefix: string }>();
   const start = async () => {
@@ -136,7 +136,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
       make.reset();
       setKey(made);
     } catch {
-      // A toast says why.
+      // A toast shows the error.
     }
   };
   return (

@@ -5,15 +5,15 @@ import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import type { Version } from './version.ts';
 
-/** A file of a zip, before it is expanded. */
+/** A zip entry that is not decompressed yet. */
 export interface ZipFile {
-  /** As its author named it: shown as text only. */
+  /** Path chosen by the author; display it as text only. */
   readonly path: string;
-  /** Bytes, as the zip says. */
+  /** Uncompressed size in bytes, as declared by the zip. */
   readonly size: number;
 }
 
-/** The files of a zip; nothing is expanded. Throws for what is no zip. */
+/** Lists the entries of a zip without decompressing them. Throws if the data is not a zip. */
 export function filesOf(zip: Uint8Array): ZipFile[] {
   const files: ZipFile[] = [];
   unzipSync(zip, {
@@ -25,11 +25,11 @@ export function filesOf(zip: Uint8Array): ZipFile[] {
   return files.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** One file of a zip. What it takes is what the zip says of its size: look at that first. */
+/** Decompresses one zip entry. Memory use follows its declared size, so check that first. */
 export const expand = (zip: Uint8Array, path: string): Uint8Array | undefined =>
   unzipSync(zip, { filter: ({ name }) => name === path })[path];
 
-/** Text in UTF-8; `undefined` for other bytes. */
+/** Decodes UTF-8 text; returns `undefined` for other data. */
 export function textOf(content: Uint8Array): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content);
@@ -39,7 +39,7 @@ export function textOf(content: Uint8Array): string | undefined {
   }
 }
 
-/** The zip of a version's code; `null` of one without code. */
+/** Loads the zip of a version's code; `null` if the version has no code. */
 export function useBundle({ id, code_bundle_url }: Pick<Version, 'id' | 'code_bundle_url'>) {
   const workspaceId = useWorkspace().id;
   return useQuery({

@@ -2,17 +2,19 @@ import { unzipSync } from 'fflate';
 import { type AgentFolder, type Folder, readAgentFolder } from '#core/manifest/folder/agent-folder.ts';
 import { IgnoreRules, isHidden } from '#core/manifest/folder/ignore-rules.ts';
 
-/** A file that somebody chose or dropped, by its path with `/`. */
+/** A selected or dropped file, with `/` as path separator. */
 export interface ChosenFile {
   readonly path: string;
   readonly file: Blob;
 }
 
-/** Of what a zip expands to; as `platform publish` takes it, and some for what it leaves out. */
+/** Maximum decompressed size of a zip; the limit of `platform publish` plus a margin for ignored files. */
 const MAX_EXPANDED_BYTES = 500 * 1024 * 1024;
 const MAX_FILES = 50_000;
 
-/** What one zip, or the files of a folder, would publish. Throws an Error whose message names the file and what to do. */
+/**
+ * Reads what a zip or the files of a folder would publish. Throws an Error whose message names the file and the fix.
+ */
 export async function readChosen(chosen: readonly ChosenFile[]): Promise<AgentFolder> {
   const [first] = chosen;
   const isZip = chosen.length === 1 && first!.path.toLowerCase().endsWith('.zip');
@@ -61,7 +63,7 @@ function unzip(path: string, zip: Uint8Array, filter: (file: { name: string; ori
   }
 }
 
-/** The folder of the manifest: the files' own, or the only one that holds them all. */
+/** Returns the folder of the manifest: the root, or the only top-level folder. */
 function folderOf(chosen: readonly ChosenFile[]): Folder {
   const [top] = (chosen[0]?.path ?? '').split('/');
   const isWrapped = chosen.every(({ path }) => path.startsWith(`${top}/`));

@@ -18,12 +18,12 @@ import type { Version } from './version.ts';
 const Editor = lazy(() => import('../../ui/text/editor.tsx'));
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 
-/** Larger files are downloaded, not shown. */
+/** Maximum size of a file shown inline; larger files can be downloaded. */
 const MAX_SHOWN_BYTES = 512 * 1024;
-/** Files of one folder that are listed at once. */
+/** Number of files of a folder listed at once. */
 const STEP = 200;
 
-/** A file that can be looked at; its content is made when it is. */
+/** A file that can be viewed; its content is loaded on demand. */
 interface SourceFile {
   readonly path: string;
   readonly size: number;
@@ -38,7 +38,7 @@ const textFile = (path: string, text: string): SourceFile => {
 const save = (name: string, content: Uint8Array): void =>
   download(name, new Blob([content as Uint8Array<ArrayBuffer>], { type: 'application/octet-stream' }));
 
-/** What the record holds, as the files that it was published from. */
+/** Returns the files that the version's record was published from. */
 function textsOf(agent: Version): SourceFile[] {
   const { type, prompt, input_schema, output_schema, skill_files = [], name, description } = agent;
   if (type === 'skill') {
@@ -57,7 +57,7 @@ function textsOf(agent: Version): SourceFile[] {
   ];
 }
 
-/** The files of a version, to be read. What is in them is shown as text, whatever it is. */
+/** Source files of a version, always shown as plain text. */
 export default function CodeTab({ agent }: { readonly agent: Version }) {
   const { file: wanted } = route.useSearch();
   const { data: zip, error, refetch } = useBundle(agent);
@@ -66,7 +66,7 @@ export default function CodeTab({ agent }: { readonly agent: Version }) {
     if (!zip) return { files: own };
     try {
       const packed = filesOf(zip).map(({ path, size }) => ({ path, size, read: () => expand(zip, path)! }));
-      // A schema.json in the code stands for the published one only if it is the same: both are shown.
+      // A schema.json in the code replaces the published schema only if they are equal; otherwise both are shown.
       return { files: [...own.filter(({ path }) => !packed.some((each) => each.path === path)), ...packed] };
     } catch (problem) {
       return { files: own, problem };

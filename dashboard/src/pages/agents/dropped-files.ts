@@ -1,14 +1,16 @@
 import { isHidden } from '#core/manifest/folder/ignore-rules.ts';
 import type { ChosenFile } from './chosen-folder.ts';
 
-/** More is no agent: a folder of the whole disk was dropped. */
+/** Maximum number of files; guards against a drop of a whole disk. */
 const MAX_FILES = 50_000;
 
 const tooMany = () => new Error(`It holds more than ${MAX_FILES} files: drop the folder of one agent.`);
 
-/** The files of a drop, those of folders with their paths. What is never packed is not looked into. Throws Error. */
+/**
+ * Reads dropped files, and those of dropped folders with their paths. Skips files that are never packed. Throws Error.
+ */
 export async function filesOfDrop(data: DataTransfer): Promise<ChosenFile[]> {
-  // The items are gone after the first wait.
+  // The items are only available before the first await.
   const items = [...data.items].filter(({ kind }) => kind === 'file');
   const dropped = items.map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
   const found: ChosenFile[] = [];
@@ -21,7 +23,7 @@ export async function filesOfDrop(data: DataTransfer): Promise<ChosenFile[]> {
     }
     const reader = (entry as FileSystemDirectoryEntry).createReader();
     for (;;) {
-      // A browser gives a hundred at a time.
+      // Browsers return at most 100 entries at a time.
       const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
       if (some.length === 0) return;
       for (const each of some) {
@@ -36,7 +38,7 @@ export async function filesOfDrop(data: DataTransfer): Promise<ChosenFile[]> {
   return found;
 }
 
-/** The files that an input has; a folder's with their paths. Throws Error. */
+/** Returns the files of an input element, with their paths in a folder. Throws Error. */
 export function filesOfInput(files: FileList): ChosenFile[] {
   if (files.length > MAX_FILES * 4) throw tooMany();
   return [...files]

@@ -11,7 +11,7 @@ import { toast } from '../../ui/toast.tsx';
 
 type PublicAgent = Pick<AnswerOf<'getPublicAgent'>, 'id' | 'name' | 'org_slug'>;
 
-/** Copies a public agent into a workspace that the user owns, and goes there. */
+/** Copies a public agent into a workspace of the user and opens the copy. */
 export function Fork({ agent }: { readonly agent: PublicAgent }) {
   const here = useWorkspace();
   const own = useWorkspaces().filter(({ role }) => role === 'owner');
@@ -37,7 +37,7 @@ export function Fork({ agent }: { readonly agent: PublicAgent }) {
       if (answer.service_key === undefined) await open(answer.agent.name);
       else setMade({ key: answer.service_key, name: answer.agent.name });
     } catch {
-      // `fork.error` says why.
+      // `fork.error` holds the reason.
     }
   };
   return (

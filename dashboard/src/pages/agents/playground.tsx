@@ -28,7 +28,7 @@ import { LANGUAGES, type Language, snippetOf } from './snippets.ts';
 const Editor = lazy(() => import('../../ui/text/editor.tsx'));
 const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 
-/** An agent of the workspace, or a public one. */
+/** An agent of the workspace, or a public agent. */
 type Agent = AnswerOf<'getPublicAgent'> & Partial<AnswerOf<'listAgents'>[number]>;
 
 /** See `renderPrompt` of the platform. */
@@ -53,22 +53,22 @@ function parsed(text: string): { readonly value?: Record<string, unknown>; reado
   }
 }
 
-/** A first input: what the schema asks for; of a prompt without one, its placeholders. */
+/** Returns an initial input: a sample of the schema, or the placeholders of a prompt without one. */
 function firstInputOf({ input_schema, prompt }: Agent): unknown {
   if (input_schema?.properties !== undefined || !prompt) return sampleOf(input_schema);
   return Object.fromEntries([...prompt.matchAll(PLACEHOLDER)].map(([, name]) => [name, '']));
 }
 
-/** What the address says of a playground. */
+/** Search parameters of a playground. */
 interface Shown {
   readonly input?: string;
-  /** Id of the run whose input it begins with. */
+  /** Id of the run whose input is loaded first. */
   readonly from?: string;
 }
 
 /**
- * Calls an agent with an input that is made in a form or as JSON. The JSON text is the one input: the form shows it and changes it, so
- * what the form has no field for stays.
+ * Calls an agent with an input edited as a form or as JSON. The JSON text is the source of truth: the form edits it, so
+ * members without a form field are preserved.
  */
 export function Playground({ agent }: { readonly agent: Agent }) {
   const { input: mode = 'form', from } = useSearch({ strict: false }) as Shown;

@@ -5,7 +5,7 @@ import { readBundle } from './bundle-zip.ts';
 import { uploadBundle } from './send-file.ts';
 import type { Version } from './version.ts';
 
-/** Publishes what a version holds as the next version. Returns the service key that this made, if it did. Throws what the requests throw. */
+/** Republishes a version as the next one. Returns the service key if one was created. Throws request errors. */
 export async function publishAgain(
   version: Version,
   options: { readonly workspaceId: string },

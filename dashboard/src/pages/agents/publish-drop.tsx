@@ -21,7 +21,7 @@ import { filesOfDrop, filesOfInput } from './dropped-files.ts';
 import type { Read } from './read-worker.ts';
 import { uploadBundle } from './send-file.ts';
 
-/** Reads what was chosen in a worker of its own. Throws Error. */
+/** Reads the selected files in a worker. Throws Error. */
 function readInWorker(files: readonly ChosenFile[]): Promise<AgentFolder> {
   const worker = new Worker(new URL('./read-worker.ts', import.meta.url), { type: 'module' });
   const answer = new Promise<AgentFolder>((resolve, reject) => {
@@ -34,7 +34,10 @@ function readInWorker(files: readonly ChosenFile[]): Promise<AgentFolder> {
   return answer.finally(() => worker.terminate());
 }
 
-/** Takes a folder or a zip, dropped anywhere on what is in it or chosen, shows what it would publish, and publishes it. */
+/**
+ * Accepts a selected or dropped folder or zip, previews what it would publish, and publishes it. Its children are the
+ * drop target.
+ */
 export function PublishDrop({ children }: { readonly children: (buttons: ReactNode) => ReactNode }) {
   const [chosen, setChosen] = useState<{ readonly files: Promise<readonly ChosenFile[]> }>();
   const [isOver, setOver] = useState(false);
@@ -43,7 +46,7 @@ export function PublishDrop({ children }: { readonly children: (buttons: ReactNo
   const take = ({ currentTarget }: { currentTarget: HTMLInputElement }) => {
     const { files } = currentTarget;
     if (files && files.length > 0) setChosen({ files: (async () => filesOfInput(files))() });
-    // The same folder can be chosen again.
+    // Allows the same folder to be selected again.
     setTimeout(() => {
       currentTarget.value = '';
     });
@@ -59,7 +62,7 @@ export function PublishDrop({ children }: { readonly children: (buttons: ReactNo
     </>
   );
   return (
-    // The buttons do the same by keyboard.
+    // The buttons offer the same by keyboard.
     // biome-ignore lint/a11y/noStaticElementInteractions: see above.
     <div
       data-drop

@@ -1,10 +1,10 @@
 import type { AgentFolder } from '#core/manifest/folder/agent-folder.ts';
 import { type ChosenFile, readChosen } from './chosen-folder.ts';
 
-/** What the worker answers. */
+/** Response of the worker. */
 export type Read = { readonly folder: AgentFolder } | { readonly problem: string };
 
-/** Reads and packs what was chosen, away from the page: that takes seconds for a large folder. */
+/** Reads and packs the selected files in a worker, because a large folder takes seconds. */
 addEventListener('message', async ({ data }: MessageEvent<readonly ChosenFile[]>) => {
   let answer: Read;
   try {

@@ -4,16 +4,16 @@ import { type ArgumentsOf, call, type SendOptions, sendOperation } from '../../a
 import { ApiError } from '../../api/error.ts';
 import { MAX_DIRECT_BYTES, sendAhead } from './send-file.ts';
 
-/** A call as it goes on. */
+/** Progress of a call. */
 export interface Progress {
   readonly isRunning: boolean;
   readonly startedAt?: number;
   readonly endedAt?: number;
-  /** The id of the run, once it has begun. */
+  /** Run id, once the run has started. */
   readonly runId?: string;
-  /** What the model writes. */
+  /** Streamed text of the model. */
   readonly text: string;
-  /** What the program prints. */
+  /** Output of the program. */
   readonly output: string;
   readonly steps: readonly string[];
   /** The success envelope. */
@@ -22,7 +22,7 @@ export interface Progress {
 }
 
 const NOTHING: Progress = { isRunning: false, text: '', output: '', steps: [] };
-/** The end of long output; all of it is on the run's page. */
+/** Maximum length of displayed output; the run's page has the full output. */
 const MAX_TEXT = 200_000;
 const MAX_STEPS = 200;
 
@@ -61,7 +61,7 @@ function after(progress: Progress, record: Record_): Progress {
   }
 }
 
-/** A call as somebody makes it in the playground. */
+/** A call submitted in the playground. */
 interface Asked {
   readonly params: ArgumentsOf<'callAgent'>['params'];
   readonly input: Record<string, unknown>;
@@ -69,7 +69,7 @@ interface Asked {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The request of a call. What is too large for one goes ahead of it. Throws as {@link sendAhead}. */
+/** Builds the request of a call. Uploads large parts first. Throws as {@link sendAhead}. */
 async function requestOf(
   { params, input, files, headers }: Asked,
   options: SendOptions,
@@ -100,7 +100,10 @@ async function requestOf(
   return { params, headers: accept, body } as never;
 }
 
-/** Calls an agent as a stream, and shows how it goes on. A run outlives the page; only {@link cancel} ends it. */
+/**
+ * Calls an agent as a stream and reports progress. The run continues when the page is closed; only {@link cancel} ends
+ * it.
+ */
 export function useCall(workspaceId: string) {
   const [progress, setProgress] = useState(NOTHING);
   const reader = useRef<AbortController>(undefined);

@@ -1,6 +1,6 @@
 type Schema = Readonly<Record<string, unknown>>;
 
-/** A first input for a schema: examples and defaults where it has some, what is required besides. */
+/** Returns an initial input for a schema: its examples and defaults, and placeholders for other required members. */
 export function sampleOf(schema: Schema | null | undefined): unknown {
   const {
     type,

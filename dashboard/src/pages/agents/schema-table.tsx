@@ -30,7 +30,7 @@ function typeOf(schema: Schema): string {
   return anyOf !== undefined || oneOf !== undefined ? 'several forms' : 'any';
 }
 
-/** Rules of a member, beside its type. */
+/** Constraints of a member shown beside its type. */
 const RULES = ['default', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'format', 'maxItems'] as const;
 
 const aboutOf = (schema: Schema): string =>
@@ -53,7 +53,7 @@ function membersOf(schema: Schema, prefix = '', depth = 0): Member[] {
   });
 }
 
-/** The members of a JSON Schema; `null` says that there is none. */
+/** Members of a JSON Schema; `null` shows that there is no schema. */
 export function SchemaTable({ label, schema }: { readonly label: string; readonly schema: Schema | null }) {
   if (schema === null) return <p className="text-soft">No schema: any JSON.</p>;
   const members = membersOf(schema);

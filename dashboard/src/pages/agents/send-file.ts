@@ -1,9 +1,12 @@
 import { call, type SendOptions } from '../../api/client.ts';
 
-/** Larger bodies go ahead of the request: gateways accept 4 MB. */
+/** Larger bodies are uploaded separately, because gateways accept only 4 MB. */
 export const MAX_DIRECT_BYTES = 3 * 1024 * 1024;
 
-/** Uploads a file ahead of the request that names it by the id that is returned. Throws ApiError, and Error with what the store says. */
+/**
+ * Uploads a file before the request that refers to it, and returns its id. Throws ApiError, or an Error with the
+ * message of the store.
+ */
 export async function sendAhead(purpose: 'call' | 'bundle', file: File, options: SendOptions): Promise<string> {
   const { upload_id, url, fields, max_bytes } = await call('createUpload', { body: { purpose } }, options);
   if (file.size > max_bytes)

@@ -12,7 +12,7 @@ import { toast } from '../../ui/toast.tsx';
 import { Fork } from './fork.tsx';
 import type { TabProps } from './version.ts';
 
-/** What may be changed of a published version, copies, and the end of the agent. */
+/** Editable settings of a published version, copying, and deletion of the agent. */
 export default function SettingsTab({ agent, versions }: TabProps) {
   const isOwner = useWorkspace().role === 'owner';
   return (

@@ -1,20 +1,20 @@
-/** A call as it would be sent: the snippets of the playground are exactly this. */
+/** A call exactly as it would be sent; the playground's snippets are generated from it. */
 export interface Call {
-  /** Address of the platform. */
+  /** URL of the platform. */
   readonly url: string;
   readonly org: string;
   readonly agent: string;
   readonly version: string;
   readonly endpoint: string;
-  /** JSON text of one line. */
+  /** JSON text on one line. */
   readonly input: string;
-  /** Names of files; their parts are named `files[]`. */
+  /** Names of files, sent as parts named `files[]`. */
   readonly files: readonly string[];
-  /** Of the call, such as `x-platform-tenant`. */
+  /** Headers of the call, such as `x-platform-tenant`. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Text in single quotes of a POSIX shell. */
+/** Quotes text for a POSIX shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", String.raw`'\''`)}'`;
 
 export const LANGUAGES = ['curl', 'JavaScript', 'Python', 'CLI'] as const;

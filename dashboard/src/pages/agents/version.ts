@@ -1,13 +1,13 @@
 import type { AnswerOf } from '../../api/client.ts';
 
-/** A version of an agent, as the list of its versions has it. */
+/** A version of an agent, as returned by the version list. */
 export type Version = AnswerOf<'listAgents'>[number];
 
-/** What each tab of an agent's page gets. */
+/** Props of each tab on an agent's page. */
 export interface TabProps {
-  /** The version that is looked at. */
+  /** Selected version. */
   readonly agent: Version;
-  /** All of the agent, newest first. */
+  /** All versions of the agent, newest first. */
   readonly versions: readonly Version[];
 }
 

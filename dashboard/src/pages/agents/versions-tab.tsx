@@ -22,7 +22,7 @@ import type { TabProps, Version } from './version.ts';
 
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 
-/** All versions of an agent: what differs between two of them, and the way back to an older one. */
+/** All versions of an agent, with a diff between two of them and a rollback to an older one. */
 export default function VersionsTab({ agent, versions }: TabProps) {
   const { with: other } = route.useSearch();
   const { id: workspaceId, slug, role } = useWorkspace();
@@ -179,7 +179,7 @@ function Compare({ agent, versions, other: wanted }: TabProps & { readonly other
   );
 }
 
-/** Both bundles are expanded at once, up to this size each. */
+/** Maximum size of each bundle in a comparison, since both are decompressed in memory. */
 const MAX_COMPARED_BYTES = 32_000_000;
 const MAX_DIFF_BYTES = 512 * 1024;
 

@@ -23,10 +23,10 @@ const ACTIONS = [
 const WORKSPACE = '';
 
 const textOf = (usd: number | null | undefined): string => (usd === null || usd === undefined ? '' : String(usd));
-/** null: none. NaN: no amount. */
+/** Parses an amount: null if empty, NaN if invalid. */
 const amountOf = (text: string): number | null => (text.trim() === '' ? null : Number(text));
 
-/** Makes a budget, or changes one: its scope and window are fixed. */
+/** Creates or edits a budget. The scope and window of an existing budget are fixed. */
 export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; readonly onClose: () => void }) {
   const { id: workspace_id } = useWorkspace();
   const agents = useAgents({ enabled: of === undefined, staleTime: 30_000 });
@@ -58,7 +58,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
       }
       onClose();
     } catch {
-      // `create.error` or `update.error` says why.
+      // `create.error` or `update.error` holds the reason.
     }
   };
   const error = create.error ?? update.error;

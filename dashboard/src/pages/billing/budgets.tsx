@@ -24,7 +24,7 @@ const AT_LIMIT = {
 const nameOf = ({ agent, window }: Pick<Budget, 'agent' | 'window'>): string =>
   `${agent ?? 'The workspace'}, ${WINDOWS[window]}`;
 
-/** Caps of what the workspace, or an agent in it, spends. */
+/** Spending limits of the workspace and its agents. */
 export function Budgets() {
   const { id: workspace_id, role } = useWorkspace();
   const { data, error, refetch } = useOperation(

@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<string, string>> = {
   dispute_release: 'Dispute won',
 };
 
-/** What is left of the credits, and every change of them. */
+/** Credit balance and its history. */
 export function CreditsPart({ page = '1' }: { readonly page?: string }) {
   const { slug, role } = useWorkspace();
   const balance = useOperation('getBalance', {});

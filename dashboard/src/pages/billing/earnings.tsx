@@ -14,7 +14,7 @@ import { Section } from '../../ui/page.tsx';
 import { download } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
 
-/** What other workspaces paid for calls of this workspace's agents. The operator of the platform pays it out. */
+/** Earnings from other workspaces' calls of this workspace's agents. The platform operator pays them out. */
 export function Earnings() {
   const { id: workspaceId } = useWorkspace();
   const { data, error, refetch } = useOperation('getEarnings', { query: {} });

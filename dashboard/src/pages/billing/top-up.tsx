@@ -20,7 +20,7 @@ const STATES = {
   closed: 'Not paid, and can no longer be paid. Nothing was charged.',
 };
 
-/** Buys credits: the payment provider's page opens beside this one, which says when they are there. */
+/** Buys credits: the payment page opens in another tab, and this page shows when the credits arrive. */
 export function TopUp({ onClose }: { readonly onClose: () => void }) {
   const { name } = useWorkspace();
   const [amount, setAmount] = useState('20');

@@ -15,7 +15,7 @@ import { SchemaTable } from '../agents/schema-table.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/catalog/$org/$agent');
 
-/** A public agent: its playground, what it is, and copying it. Its runs are those of the workspace of the page. */
+/** A public agent: its playground, description and copy action. Its runs belong to the workspace of the page. */
 export function CatalogAgentPage() {
   const { org, agent: name } = route.useParams();
   const { tab: wanted } = route.useSearch();

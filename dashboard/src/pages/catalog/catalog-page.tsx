@@ -20,7 +20,7 @@ const TYPES = ['prompt', 'tool', 'agent', 'skill'];
 const PAGE = 50;
 const TYPING_MS = 250;
 
-/** The public agents of all workspaces. */
+/** Public agents of all workspaces. */
 export function CatalogPage() {
   const { slug } = useWorkspace();
   const { q = '', type = '', page = '1' } = route.useSearch();
@@ -31,7 +31,7 @@ export function CatalogPage() {
     'listPublicAgents',
     {
       query: {
-        // One more says whether there is another page.
+        // The extra row tells whether there is another page.
         limit: PAGE + 1,
         offset: (number - 1) * PAGE,
         ...(search !== '' && { search }),
@@ -136,7 +136,7 @@ export function CatalogPage() {
   );
 }
 
-/** A text once nobody has typed for a moment. */
+/** Returns the text after a pause in typing. */
 function useSettled(text: string): string {
   const [settled, setSettled] = useState(text);
   useEffect(() => {

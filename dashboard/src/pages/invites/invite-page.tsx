@@ -15,7 +15,7 @@ import { ShownOnce } from '../../ui/shown-once.tsx';
 
 type Invite = AnswerOf<'getInvite'>['invite'];
 
-/** Who is signed in, or null. This page works without a session, so a 401 must not lead to the sign-in page. */
+/** The signed-in user, or null. This page works without a session, so a 401 must not redirect to the sign-in page. */
 const useVisitor = () =>
   useQuery({
     queryKey: ['visitor'],
@@ -26,7 +26,7 @@ const useVisitor = () =>
       }),
   });
 
-/** The page that the link of an invitation opens. A user joins the workspace; a visitor without an account gets one. */
+/** Page of an invitation link. A user joins the workspace; a visitor without an account creates one. */
 export function InvitePage() {
   const { token } = getRouteApi('/invites/$token').useParams();
   const found = useOperation('getInvite', { params: { token } });
@@ -76,7 +76,7 @@ function Accept({
       const { workspace } = await accept.mutateAsync({ params: { token } });
       await navigate({ to: '/$workspace', params: { workspace: workspace.slug } });
     } catch {
-      // `accept.error` says why.
+      // `accept.error` holds the reason.
     }
   };
   return (
@@ -105,10 +105,10 @@ function Join({ token, invite }: { readonly token: string; readonly invite: Invi
         body: { ...(name.trim() !== '' && { name: name.trim() }) },
       });
       join.reset();
-      // First of all: there is no other way to see the key.
+      // Shows the key before anything else, because it cannot be shown again.
       setMade({ key: api_key, workspace: workspace.slug });
     } catch {
-      // `join.error` says why.
+      // `join.error` holds the reason.
     }
   };
   const enter = async ({ key, workspace }: { readonly key: string; readonly workspace: string }) => {
@@ -117,7 +117,7 @@ function Join({ token, invite }: { readonly token: string; readonly invite: Invi
       queries.clear();
       await navigate({ to: '/$workspace', params: { workspace } });
     } catch {
-      // With the key that was just copied: the sign-in page says what is wrong.
+      // The user signs in with the copied key; the sign-in page shows any error.
       await navigate({ to: '/login', search: { to: `/${workspace}` } });
     }
   };

@@ -10,12 +10,12 @@ import { TextField } from '../../ui/field.tsx';
 import { useTitle } from '../../ui/page.tsx';
 import { CodeBlock } from '../../ui/text/code.tsx';
 
-/** The one-time code of a link; it is in the fragment, which browsers never send. */
+/** Returns the one-time code of a link from the fragment, which browsers never send. */
 function codeInAddress(): string | undefined {
   return new URLSearchParams(location.hash.slice(1)).get('code') ?? undefined;
 }
 
-/** Whoever has one workspace goes to it, others to a page of all of them. */
+/** Returns the user's only workspace, or the page of all workspaces. */
 async function firstPage(queries: QueryClient) {
   const { workspaces } = await queries.fetchQuery(workspacesQuery);
   return workspaces.length === 1
@@ -23,7 +23,7 @@ async function firstPage(queries: QueryClient) {
     : ({ to: '/' } as const);
 }
 
-/** Signs in with the code of a link, or with an API key. The key is not kept: the platform answers with a cookie. */
+/** Signs in with a link's code or an API key. The key is not stored: the platform responds with a cookie. */
 export function LoginPage() {
   const [key, setKey] = useState('');
   const [state, setState] = useState<{
@@ -43,7 +43,7 @@ export function LoginPage() {
     try {
       const { show } = await call('createSession', { body });
       queries.clear();
-      // A path of the dashboard alone: it may come from a link.
+      // Only paths of the dashboard are allowed, because the value may come from a link.
       const target = show ?? to;
       if (target?.startsWith('/') && !target.startsWith('//'))
         router.history.replace(router.basepath.replace(/\/$/, '') + target);
@@ -58,7 +58,7 @@ export function LoginPage() {
     const code = codeInAddress();
     if (code === undefined || hasTried.current) return;
     hasTried.current = true;
-    // It works once; a page that is reloaded must not try it again.
+    // The code works once, so a reload must not try it again.
     history.replaceState(history.state, '', location.pathname + location.search);
     void signIn({ code });
   }, []);
@@ -100,7 +100,7 @@ export function LoginPage() {
   );
 }
 
-/** The way by the OpenID provider of the platform, where it has one. */
+/** Sign-in through the platform's OpenID provider, if configured. */
 function Provider({ to }: { readonly to: string | undefined }) {
   const { data } = useOperation('getSignInOptions', {});
   const { basepath } = useRouter();

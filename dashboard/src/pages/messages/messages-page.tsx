@@ -25,10 +25,10 @@ type Message = AnswerOf<'listWorkspaceMessages'>['messages'][number];
 const route = getRouteApi('/signed-in/$workspace/messages');
 const LEVELS = ['info', 'success', 'warning', 'error'] as const;
 const PAGE = 50;
-/** Longer texts are opened first. */
+/** Maximum length of a text shown without expanding it. */
 const SHORT = 400;
 
-/** What agents and people told the workspace, newest first. What comes meanwhile waits behind a button. */
+/** Messages of agents and people to the workspace, newest first. New messages wait behind a button. */
 export function MessagesPage() {
   const { id: workspace_id } = useWorkspace();
   const given = route.useSearch();
@@ -48,7 +48,7 @@ export function MessagesPage() {
     },
   });
   const later = useDeleteLater('deleteMessage', ['listWorkspaceMessages']);
-  // A message that came between two pages is on both.
+  // A message that arrived between two requests is on both pages.
   const all = [...new Map(data?.pages.flatMap(({ messages }) => messages).map((each) => [each.id, each])).values()];
   const shown = all.filter(({ id }) => !later.isDeleted(id));
   const [fresh, setFresh] = useState<ReadonlySet<string>>(new Set());
@@ -128,7 +128,9 @@ export function MessagesPage() {
   );
 }
 
-/** Until when the user had seen all messages before this page was opened. Then notes that the user has seen them up to `newest`. */
+/**
+ * Returns when the user last read all messages before opening this page, then marks messages up to `newest` as read.
+ */
 function useSeen(newest: string | undefined, isWhole: boolean): string | undefined {
   const { id: workspace_id } = useWorkspace();
   const overview = useOperation('getOverview', {}, { staleTime: 60_000 });
@@ -137,7 +139,7 @@ function useSeen(newest: string | undefined, isWhole: boolean): string | undefin
   const known = overview.data?.workspaces.find(({ id }) => id === workspace_id)?.unread_messages.seen_until;
   useEffect(() => setBefore((first) => first ?? known), [known]);
   useEffect(() => {
-    // With a filter there may be others that nobody has seen.
+    // A filter may hide unread messages.
     if (newest !== undefined && known !== undefined && isWhole && newest > known) {
       mutate({ params: { workspace_id }, body: { until: newest } });
     }

@@ -1,2 +1,2 @@
-/** The agent that the first page publishes: it needs no model, so it runs on every platform. */
+/** Agent published by the getting-started page. It needs no model, so it runs on every platform. */
 export const EXAMPLE = 'hello';

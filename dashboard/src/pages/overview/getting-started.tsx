@@ -12,7 +12,7 @@ import { EXAMPLE } from './example.ts';
 
 const WEEK_MS = 7 * 24 * 3600_000;
 
-/** What a new workspace has done so far; null for one that is not new, undefined until it is known. */
+/** Returns the completed steps of a new workspace; null if the workspace is not new, undefined while loading. */
 export function useFirstSteps() {
   const { id: workspace_id } = useWorkspace();
   const org = useOperation('getOrg', {}, { staleTime: 60_000 });
@@ -23,7 +23,7 @@ export function useFirstSteps() {
   const isAsked = { enabled: isNew !== false };
   const agents = useOperation('listAgents', { query: { latest: 'true', limit: 100 } }, isAsked);
   const schedules = useOperation('listSchedules', { params: { workspace_id }, query: { limit: 1 } }, isAsked);
-  // The page says what is wrong with what it shows itself.
+  // The page shows these errors itself.
   if (isNew === false || org.error || runs.error || agents.error || schedules.error) return null;
   if (isNew === undefined || !agents.data || !schedules.data) return undefined;
   const hasPublished = agents.data.some(({ name }) => name !== EXAMPLE);
@@ -34,7 +34,7 @@ export function useFirstSteps() {
 
 export type FirstSteps = NonNullable<ReturnType<typeof useFirstSteps>>;
 
-/** Three cards for a new workspace. Each has a tick once it is done, wherever it is done. */
+/** Three cards for a new workspace, each checked once its step is done, wherever that happens. */
 export function GettingStarted({
   steps: { hasRun, hasPublished, hasScheduled, agents },
 }: {
@@ -112,7 +112,7 @@ function TryExample({ example }: { readonly example: AnswerOf<'listAgents'>[numb
     setState({ isPending: true });
     try {
       if (example?.runnable !== true) {
-        // The zip is made when it is needed.
+        // The zip code is loaded on demand.
         await (await import('./publish-example.ts')).publishExample(id);
         await queries.invalidateQueries({ queryKey: keyOf('listAgents') });
       }

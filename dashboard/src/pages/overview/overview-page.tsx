@@ -28,7 +28,7 @@ const RANGES = [
 const SHOWN = 5;
 const SHOWN_DUE = 10;
 
-/** What is going on in a workspace, and how its runs went; for a new one what to do first. */
+/** Current activity and recent results of a workspace, or first steps if it is new. */
 export function OverviewPage() {
   const { name, slug } = useWorkspace();
   const search = route.useSearch();
@@ -142,12 +142,12 @@ function Numbers({ days }: { readonly days: number }) {
   );
 }
 
-/** Beside a long text it keeps some room, and breaks where it has more. */
+/** Keeps a minimum width beside a long text, and wraps if there is space. */
 const nameOf = (of: { readonly agent_name: string; readonly agent_version: string }) => (
   <span className="inline-block min-w-20">{`${of.agent_name}@${of.agent_version}`}</span>
 );
 
-/** A list of the overview in each of its states. */
+/** A list of the overview with its loading, error and empty states. */
 function Listed<Data>({
   query: { data, error, refetch },
   isEmpty,

@@ -12,7 +12,7 @@ process.stdin.on('end', () => {
 });
 `;
 
-/** Publishes it in a workspace. Throws ApiError. */
+/** Publishes the example agent in a workspace. Throws ApiError. */
 export async function publishExample(workspaceId: string): Promise<void> {
   const { agent } = await call(
     'createAgent',

@@ -11,7 +11,10 @@ import type { RunParams } from './run-params.ts';
 type Member = BodyQuestion['member'];
 type Body = Exclude<BodyAnswer, { readonly status: number }>;
 
-/** A run's input or output, or all of its record, whatever its size. `state` is that of the run: another one means another body. */
+/**
+ * Input, output or complete record of a run, whatever its size. It reloads when `state`, the status of the run,
+ * changes.
+ */
 export function BodyView({
   params,
   member,
@@ -25,7 +28,7 @@ export function BodyView({
     queryKey: keyOf('getRun', params, member ?? 'all', state),
     queryFn: ({ signal }) => readBody(addressOf('getRun', { params: { ...params } }), member, signal),
     staleTime: Number.POSITIVE_INFINITY,
-    // A file of tens of megabytes is not for later.
+    // Files of tens of megabytes are not cached.
     gcTime: 0,
   });
   if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;

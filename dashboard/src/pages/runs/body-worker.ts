@@ -1,20 +1,20 @@
-/** What is asked of the worker: a member of the run's record at `url`, or all of it. */
+/** Request to the worker: one member of the run's record at `url`, or the complete record. */
 export interface BodyQuestion {
   readonly url: string;
   readonly member?: 'input_data' | 'output_data';
-  /** Characters up to which the value itself is the answer. */
+  /** Maximum length in characters of a value returned directly. */
   readonly max: number;
 }
 
-/** The value; of a larger one, the beginning of its text and all of it as a file. */
+/** The value; if it is too large, the beginning of its text and a file with all of it. */
 export type BodyAnswer =
   | { readonly value: unknown }
   | { readonly head: string; readonly file: Blob }
   | { readonly status: number; readonly error: unknown };
 
 /**
- * Reads a run's input or output beside the page: one of 50 MB takes a second to parse and to write, in which the page could not
- * even scroll. The page gets what it shows, and a file that it need not look into.
+ * Reads a run's input or output in a worker, because parsing and formatting 50 MB would block the page for a second.
+ * The page gets the text to display and a file it need not parse.
  */
 self.onmessage = async ({ data: { url, member, max: most } }: MessageEvent<BodyQuestion>) => {
   const answer = (body: BodyAnswer) => self.postMessage(body);

@@ -15,7 +15,7 @@ import { escapeText } from '../../ui/text/viewer.tsx';
 
 type Body = ArgumentsOf<'createBulk'>['body'];
 type Action = Body['action'];
-/** Runs that are named, or a filter. */
+/** Selected run ids, or a filter. */
 export type BulkSelection = Pick<Body, 'run_ids' | 'filter'>;
 type Bulk = Extract<AnswerOf<'createBulk'>, { readonly id: string }>;
 type Preview = Extract<AnswerOf<'createBulk'>, { readonly dry_run: true }>;
@@ -23,15 +23,15 @@ type Preview = Extract<AnswerOf<'createBulk'>, { readonly dry_run: true }>;
 const POLL_MS = 1_000;
 const VERBS: Readonly<Record<Action, string>> = { cancel: 'Cancel', replay: 'Replay' };
 
-/** Cancels or repeats the selected runs, or all that match the filters. */
+/** Cancels or replays the selected runs, or all that match the filters. */
 export function BulkBar({
   meant,
   chosen,
   onStart,
 }: {
-  /** Undefined where a filter cannot be meant. */
+  /** Undefined if the filters cannot be used for a bulk action. */
   readonly meant: BulkSelection | undefined;
-  /** How many runs are selected; 0: all that match are meant. */
+  /** Number of selected runs; 0 applies the action to all matching runs. */
   readonly chosen: number;
   readonly onStart: (bulkId: string) => void;
 }) {
@@ -125,7 +125,7 @@ function BulkDialog({
   );
 }
 
-/** How far a bulk action is, until somebody closes it. */
+/** Progress of a bulk action, shown until the user closes it. */
 export function BulkProgress({ id, onClose }: { readonly id: string; readonly onClose: () => void }) {
   const { id: workspace_id } = useWorkspace();
   const params = { workspace_id, bulk_id: id };

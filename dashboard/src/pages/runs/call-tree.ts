@@ -1,22 +1,22 @@
 import type { WaterfallRun } from './lines.ts';
 
-/** A run among those that called each other. */
+/** A run in the call tree. */
 export interface Called {
   readonly run: WaterfallRun;
-  /** How many runs are above it. */
+  /** Number of ancestors. */
   readonly depth: number;
-  /** At the provider, with all that it called, in US dollars; null if none of them has a price. */
+  /** Provider cost including sub-calls, in US dollars; null if no run has a price. */
   readonly costWithCalls: number | null;
 }
 
-/** Each run below the one that called it, in the order in which they began. */
+/** Lists each run below its caller, in order of their start. */
 export function callTree(runs: readonly WaterfallRun[]): Called[] {
   const known = new Set(runs.map(({ run_id }) => run_id));
   const calls = Map.groupBy(runs, ({ run_id, parent_run_id }) =>
     parent_run_id !== null && known.has(parent_run_id) && parent_run_id !== run_id ? parent_run_id : null,
   );
   const listed: { run: WaterfallRun; depth: number }[] = [];
-  // No recursion: a chain may be as deep as it likes.
+  // Iterative, because chains can be arbitrarily deep.
   const open = (calls.get(null) ?? []).map((run) => ({ run, depth: 0 })).reverse();
   while (open.length > 0) {
     const { run, depth } = open.pop()!;
@@ -24,7 +24,7 @@ export function callTree(runs: readonly WaterfallRun[]): Called[] {
     open.push(...(calls.get(run.run_id) ?? []).map((each) => ({ run: each, depth: depth + 1 })).reverse());
   }
   const costs = new Map<string, number | null>();
-  // From below: what a run called stands after it.
+  // Sums bottom-up: sub-calls are listed after their caller.
   for (const { run } of listed.toReversed()) {
     const parts = [run.cost_usd, ...(calls.get(run.run_id) ?? []).map(({ run_id }) => costs.get(run_id) ?? null)];
     const priced = parts.filter((part) => part !== null);

@@ -8,7 +8,7 @@ import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 
-/** Leads from a request id, a run's id or the beginning of either to the run, in whichever workspace it is. */
+/** Resolves a request id, a run id or a prefix of either to the run, in any of the user's workspaces. */
 export function FindRunPage() {
   const { run: prefix = '' } = useParams({ strict: false });
   const { data, error, refetch } = useOperation('findMyRuns', { params: { prefix } });

@@ -1,17 +1,17 @@
 import { useEffect, useRef, useState } from 'react';
 import type { LiveEvent } from '../../live/watch.ts';
 
-/** New runs that are remembered until somebody wants to see them. */
+/** Maximum number of new runs remembered until the user shows them. */
 export const MAX_NEW_RUNS = 1_000;
-/** Of a burst of events, all are one change of the page. */
+/** Window in which a burst of events is applied as one update. */
 const BATCH_MS = 250;
 
 type Told = LiveEvent['data'];
 
 /**
- * What events tell of runs: those that are listed change where they stand, the others wait to be shown.
+ * Applies run events: updates listed runs in place and collects new runs until the user shows them.
  *
- * @param onEnded gets the ends of listed runs, by id
+ * @param onEnded receives the final states of listed runs by id
  */
 export function useFreshRuns(isListed: (id: string) => boolean, onEnded: (ends: ReadonlyMap<string, Told>) => void) {
   const [fresh, setFresh] = useState<ReadonlyMap<string, Told>>(new Map());

@@ -16,7 +16,7 @@ import { logLines } from './log-lines.ts';
 
 type Part = readonly [id: string, parent: string | null, from: number, to: number, status?: string];
 
-/** A run `a` with these steps. */
+/** Builds the lines of a run `a` with these steps. */
 function linesFrom(...[first, ...steps]: readonly [Part, ...Part[]]): Line[] {
   const at = (ms: number) => new Date(ms).toISOString();
   const [span_id, parent_span_id, from, to, status = 'completed'] = first;
@@ -70,7 +70,7 @@ describe('lines of a waterfall', () => {
 
   test('the critical path is what the end waited for', () => {
     expect([...criticalPath(lines)].sort().join('')).toBe('abcdf');
-    // Of two at a time, the longer one.
+    // The longer of two parallel steps is on the path.
     expect([...criticalPath(linesFrom(['a', null, 0, 10], ['b', 'a', 0, 9], ['c', 'a', 0, 5]))].join('')).toBe('ab');
     expect(criticalPath([]).size).toBe(0);
   });

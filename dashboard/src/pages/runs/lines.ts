@@ -3,25 +3,25 @@ import type { AnswerOf } from '../../api/client.ts';
 export type WaterfallRun = AnswerOf<'getRunWaterfall'>['runs'][number];
 type Step = WaterfallRun['steps'][number];
 
-/** A run, or a step of one, in the tree of a chain. */
+/** A run or a step in the tree of a chain. */
 export interface Line {
-  /** Its span, or for what takes no time, its place. */
+  /** Span id; for instantaneous events, the index. */
   readonly id: string;
   readonly depth: number;
   readonly run: WaterfallRun;
   readonly step?: Step;
-  /** As its author wrote it: to be made harmless where it is shown. */
+  /** Name chosen by the author; escape it for display. */
   readonly name: string;
   readonly status: string;
   /** Epoch milliseconds. */
   readonly from: number;
   readonly to: number;
-  /** Whether lines below it belong to it. */
+  /** Whether the line has children. */
   readonly isParent: boolean;
 }
 type LooseLine = Omit<Line, 'depth' | 'isParent'>;
 
-/** All lines of a chain, each below the one that it is a part of, in the order in which they began. `now`: where what runs ends so far. */
+/** Lists all lines of a chain depth-first, in order of their start. `now` is the current end of running lines. */
 export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
   const below = new Map<string, LooseLine[]>();
   const roots: LooseLine[] = [];
@@ -54,7 +54,7 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
     }
   }
   const lines: Line[] = [];
-  // No recursion: a chain may be as deep as it likes.
+  // Iterative, because chains can be arbitrarily deep.
   const open = roots
     .sort(byStart)
     .reverse()
@@ -71,14 +71,14 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
 
 const byStart = (a: LooseLine, b: LooseLine) => a.from - b.from;
 
-/** Whether a line went wrong; whether it goes on. */
+/** Whether a line failed or timed out. */
 export const isBad = ({ status }: Line): boolean => status === 'failed' || status === 'timeout';
 export const isOpen = ({ status }: Line): boolean => status === 'running';
 
-/** The lines that `matches` takes, with those that they are a part of. */
+/** Returns the matching lines and their ancestors. */
 export function withParents(lines: readonly Line[], matches: (line: Line) => boolean): Line[] {
   const kept: Line[] = [];
-  /** Depth of the parent that is looked for: lines stand below their parents. */
+  /** Depth of the next ancestor; iterates backwards, because lines follow their parents. */
   let wanted = -1;
   for (const line of lines.toReversed()) {
     if (line.depth !== wanted && !matches(line)) continue;
@@ -88,7 +88,7 @@ export function withParents(lines: readonly Line[], matches: (line: Line) => boo
   return kept.reverse();
 }
 
-/** The lines without what stands below the folded ones. */
+/** Returns the lines without the descendants of folded ones. */
 export function unfolded(lines: readonly Line[], folded: ReadonlySet<string>): readonly Line[] {
   if (folded.size === 0) return lines;
   let hiddenBelow = Number.POSITIVE_INFINITY;
@@ -100,8 +100,8 @@ export function unfolded(lines: readonly Line[], folded: ReadonlySet<string>): r
 }
 
 /**
- * Ids of the lines that the end of the first one waited for, from its end back to its beginning: of each line, the part that ended
- * last, then the part that ended last before that one began, and so on.
+ * Returns the ids of the lines on the critical path of the first line: from its end backwards, the child that ended
+ * last, then the child that ended last before that one started, and so on, recursively.
  */
 export function criticalPath(lines: readonly Line[]): ReadonlySet<string> {
   const [first] = lines;
@@ -130,30 +130,30 @@ export function criticalPath(lines: readonly Line[]): ReadonlySet<string> {
   return path;
 }
 
-/** A part of the time axis, in milliseconds since its beginning. */
+/** A section of the time axis, in milliseconds since its start. */
 export interface Window {
   readonly from: number;
   readonly to: number;
 }
 
-/** "250-1000": how the address says a window. */
+/** Formats a window for the URL, such as "250-1000". */
 export const windowText = ({ from, to }: Window): string => `${Math.round(from)}-${Math.round(to)}`;
 
-/** The window that a text of the address says, within the whole; all of it without one. */
+/** Parses a window from the URL, clipped to the total duration; returns the full range without one. */
 export function windowOf(text: string | undefined, whole: number): Window {
   const [, from, to] = /^(\d{1,15})-(\d{1,15})$/.exec(text ?? '') ?? [];
   if (from === undefined || Number(from) >= Math.min(Number(to), whole)) return { from: 0, to: whole };
   return { from: Number(from), to: Math.min(Number(to), whole) };
 }
 
-/** The window around the same middle, `factor` times as long. */
+/** Returns the window with the same centre, scaled by `factor`. */
 export function zoomed({ from, to }: Window, factor: number, whole: number): Window {
   const length = Math.min(whole, Math.max(1, (to - from) * factor));
   const start = Math.min(whole - length, Math.max(0, (from + to - length) / 2));
   return { from: start, to: start + length };
 }
 
-/** Round moments of a window to write at the axis, about `most` of them. */
+/** Returns about `max` round values of a window for the ticks of the axis. */
 export function ticksOf({ from, to }: Window, max: number): number[] {
   const rough = (to - from) / Math.max(1, max);
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));

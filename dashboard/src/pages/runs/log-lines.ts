@@ -1,6 +1,6 @@
 import type { LogLine } from '../../ui/text/log-view.tsx';
 
-/** What a run printed, in the order in which it came. */
+/** A chunk of a run's output, in order of arrival. */
 export interface LogPiece {
   readonly stream: 'stdout' | 'stderr';
   readonly text: string;
@@ -8,12 +8,12 @@ export interface LogPiece {
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: what turns colours on and off begins with one.
 const COLOURS = /\u001b\[([\d;]*)m/g;
-/** Colours that are turned on in a row: more are of no use. */
+/** Maximum number of active colour sequences. */
 const MAX_OPEN = 64;
 
 /**
- * The lines of what was printed, or of one stream of it, each with the colours that an earlier one of its stream turned on. A line of
- * two pieces is one; so is the end without a line break.
+ * Splits output, or one stream of it, into lines; each starts with the colours still active in its stream. Joins a line
+ * split over two chunks, and includes a last line without a line break.
  */
 export function logLines(pieces: readonly LogPiece[], only?: LogPiece['stream']): LogLine[] {
   const lines: LogLine[] = [];
@@ -33,7 +33,7 @@ export function logLines(pieces: readonly LogPiece[], only?: LogPiece['stream'])
   return lines;
 }
 
-/** The colours that are still on after a line. */
+/** Returns the colour sequences still active after a line. */
 function openAfter(open: string, line: string): string {
   const last = [...line.matchAll(COLOURS)].reduce(
     (on, [all, codes = '']) => (/^0?$|^0;|;0?$/.test(codes) ? '' : on + all),

@@ -9,7 +9,7 @@ interface LogSearch {
   readonly find?: string;
 }
 
-/** What a run printed, from its beginning, as it prints it. */
+/** Output of a run from its start, live. */
 export function LogTab({
   name,
   pieces,
@@ -19,7 +19,7 @@ export function LogTab({
   readonly name: string;
   readonly pieces: readonly LogPiece[];
   readonly isRunning: boolean;
-  /** Whether all that it printed is there. */
+  /** Whether the output is complete. */
   readonly isOver: boolean;
 }) {
   const { stream, find = '' } = useSearch({ strict: false }) as LogSearch;

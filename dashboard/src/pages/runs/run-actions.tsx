@@ -17,7 +17,7 @@ import { toast } from '../../ui/toast.tsx';
 
 type Run = AnswerOf<'getRun'>;
 
-/** What can be done with a run: cancel it, repeat it, and copy how a terminal does. */
+/** Actions of a run: cancel, replay, and copy the equivalent command. */
 export function RunActions({ run }: { readonly run: Run }) {
   const { id: workspace_id, slug } = useWorkspace();
   const navigate = useNavigate();

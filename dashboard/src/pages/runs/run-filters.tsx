@@ -7,9 +7,9 @@ import type { LiveEvent } from '../../live/watch.ts';
 import { Button } from '../../ui/button.tsx';
 import { Checkbox, Select, TextField, type TextFieldProps } from '../../ui/field.tsx';
 
-/** A run is stored when it begins: lists have none that is queued. */
+/** A run is stored when it starts, so lists never contain queued runs. */
 const STATUSES = RUN_STATUSES.filter((status) => status !== 'queued');
-/** What `run_id_prefix` takes. */
+/** Values accepted by `run_id_prefix`. */
 const ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 const VERSION = /^[\w.-]{1,64}$/;
 const SINCE: Readonly<Record<string, readonly [label: string, ms: number]>> = {
@@ -17,12 +17,12 @@ const SINCE: Readonly<Record<string, readonly [label: string, ms: number]>> = {
   '24h': ['The last 24 hours', 86_400_000],
   '7d': ['The last 7 days', 604_800_000],
 };
-/** How long somebody who types pauses before the list follows. */
+/** Debounce delay of text filters. */
 const TYPED_MS = 350;
 
-/** What the address says of the list: all members are texts. */
+/** Search parameters of the list; all values are text. */
 export interface Filters {
-  /** First digits of an id. */
+  /** Prefix of an id. */
   readonly q?: string;
   readonly status?: (typeof STATUSES)[number];
   readonly agent?: string;
@@ -30,11 +30,11 @@ export interface Filters {
   readonly source?: string;
   readonly schedule?: string;
   readonly tenant?: string;
-  /** A key of {@link SINCE}; otherwise `from` and `to` count, in ISO 8601. */
+  /** A key of {@link SINCE}; otherwise `from` and `to` apply, in ISO 8601. */
   readonly since?: string;
   readonly from?: string;
   readonly to?: string;
-  /** Whether runs that others called are left out. */
+  /** Whether to hide runs that were called by other runs. */
   readonly top?: 'on';
 }
 export const FILTER_NAMES = [
@@ -50,12 +50,15 @@ export const FILTER_NAMES = [
   'to',
   'top',
 ] as const;
-/** Filters that are shown when somebody asks for them, or when one is set. */
+/** Filters that are hidden until the user expands them or one is set. */
 const FURTHER = ['version', 'schedule', 'tenant', 'from', 'to', 'top'] as const;
 
 type Query = NonNullable<ArgumentsOf<'listRuns'>['query']>;
 
-/** The filters as the API takes them. What it would refuse is left out, and said beside its field. `now`: for what is as old as. */
+/**
+ * Converts the filters to an API query. Leaves out invalid values, which are reported beside their field. `now` is the
+ * reference of relative times.
+ */
 export function queryOf(filters: Filters, now: number): Query {
   const since = SINCE[filters.since ?? '']?.[1];
   return {
@@ -72,7 +75,7 @@ export function queryOf(filters: Filters, now: number): Query {
   };
 }
 
-/** Whether a run that an event tells of belongs into the list. */
+/** Whether a run from an event belongs to the list. */
 export function matches(filters: Filters, told: LiveEvent['data']): boolean {
   const { q, status, agent, version, source, schedule, tenant, top, from, to } = filters;
   const is = (wanted: string | undefined, value: unknown) => wanted === undefined || value === wanted;
@@ -223,7 +226,7 @@ function FurtherFilters({ filters, onChange }: FiltersProps) {
 const isBackwards = ({ from, to }: Filters): boolean => from !== undefined && to !== undefined && from >= to;
 const choicesOf = (ids: readonly string[]) => [{ id: '', label: 'All' }, ...ids.map((id) => ({ id, label: id }))];
 
-/** A moment as a field of local time has it; an empty text for none. */
+/** Formats a timestamp for a datetime-local field; empty if undefined. */
 function localOf(iso: string | undefined): string {
   const at = Date.parse(iso ?? '');
   if (Number.isNaN(at)) return '';
@@ -231,7 +234,7 @@ function localOf(iso: string | undefined): string {
 }
 const isoOf = (local: string): string | undefined => (local === '' ? undefined : new Date(local).toISOString());
 
-/** A field whose value counts once nobody types. */
+/** A text field that applies its value after a pause in typing. */
 function Typed({
   value = '',
   onChange,
@@ -243,7 +246,7 @@ function Typed({
   const [typed, setTyped] = useState<string>();
   const latest = useRef(onChange);
   latest.current = onChange;
-  // What is live renders the page again and again: only another letter begins the pause anew.
+  // Live updates rerender often, so only a changed text restarts the delay.
   useEffect(() => {
     if (typed === undefined) return;
     const timer = setTimeout(() => {

@@ -26,17 +26,17 @@ import { TreeTab } from './tree-tab.tsx';
 
 const TABS = ['trace', 'logs', 'input', 'output', 'tree', 'raw'] as const;
 type TabName = (typeof TABS)[number];
-/** A burst of events is one look at the records. */
+/** Minimum interval of refetches, so that a burst of events causes one. */
 const REFRESH_MS = 1_000;
-/** Of what a failed run wrote to stderr, the end is shown with its error. */
+/** Number of stderr lines shown with the error of a failed run. */
 const TAIL_LINES = 20;
 
 type Run = AnswerOf<'getRun'>;
 
-/** One run, with the steps of the whole chain that it is a part of. */
+/** One run, with the steps of its complete call chain. */
 export function RunPage() {
   const { run = '' } = useParams({ strict: false });
-  // What one run printed is not the next one's.
+  // The key resets the state, so that output is not carried over to the next run.
   return <OneRun key={run} name={run} />;
 }
 
@@ -142,7 +142,7 @@ function OneRun({ name }: { readonly name: string }) {
   );
 }
 
-/** What ran, and what started it. */
+/** The agent version of a run and what started it. */
 function Source({ run }: { readonly run: Run }) {
   const { slug: workspace } = useWorkspace();
   const runLink = (id: string) => (
@@ -209,7 +209,7 @@ function TimeLeft({ until }: { readonly until: string }) {
   );
 }
 
-/** Why it failed, with the end of what it wrote to stderr. */
+/** Error of a failed run, with the end of its stderr. */
 function Failure({ run, params }: { readonly run: Run; readonly params: { workspace_id: string; run_id: string } }) {
   const { data } = useOperation('getRunLogs', { params }, { staleTime: 60_000, enabled: run.status !== 'cancelled' });
   const { slug: workspace } = useWorkspace();
@@ -223,7 +223,7 @@ function Failure({ run, params }: { readonly run: Run; readonly params: { worksp
         <>
           <pre
             dir="ltr"
-            // A scrolled area must be reachable by keyboard.
+            // A scrollable area must be reachable by keyboard.
             // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
             tabIndex={0}
             className="max-h-48 overflow-auto rounded-md border border-line bg-panel p-2 font-mono text-xs [unicode-bidi:plaintext] whitespace-pre-wrap"

@@ -1,4 +1,4 @@
-/** What requests about one run name it by. */
+/** Path parameters of requests about one run. */
 export interface RunParams {
   readonly workspace_id: string;
   readonly run_id: string;

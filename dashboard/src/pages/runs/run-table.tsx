@@ -12,7 +12,7 @@ import { escapeText } from '../../ui/text/viewer.tsx';
 
 export type RunRow = AnswerOf<'listRuns'>['runs'][number];
 
-/** All rows are as high, so that none has to be measured. */
+/** All rows have the same height, so none has to be measured. */
 const ROW_HEIGHT = 37;
 
 const COLUMNS: readonly {
@@ -46,11 +46,11 @@ interface RunTableProps {
   readonly runs: readonly RunRow[];
   readonly chosen: ReadonlySet<string>;
   readonly onChoose: (chosen: ReadonlySet<string>) => void;
-  /** Called when the end of the list comes into sight. */
+  /** Called when the end of the list becomes visible. */
   readonly onEnd: () => void;
 }
 
-/** Runs, newest first. However many there are, those in sight are in the page. The key `x` selects the row that has the focus. */
+/** Virtualised table of runs, newest first. The key `x` selects the focused row. */
 export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
   const { slug: workspace } = useWorkspace();
   const rows = useVirtualRows({ count: runs.length, height: ROW_HEIGHT, keyOf: (index) => runs[index]!.id });

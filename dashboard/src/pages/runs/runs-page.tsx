@@ -23,7 +23,7 @@ const NONE: ReadonlySet<string> = new Set();
 
 type Pages = InfiniteData<AnswerOf<'listRuns'>, string | undefined>;
 
-/** The runs of the workspace. What begins meanwhile waits behind a button, so that no row moves under a pointer. */
+/** Runs of the workspace. New runs wait behind a button, so that rows do not move under the pointer. */
 export function RunsPage() {
   const { id: workspace_id } = useWorkspace();
   const search = useSearch({ strict: false }) as Filters & { readonly bulk?: string };
@@ -34,7 +34,7 @@ export function RunsPage() {
   const filterKey = JSON.stringify(filters);
   const [chosen, choose] = useState(NONE);
   const client = useQueryClient();
-  // "The last hour" is that of when it was chosen, as long as the page stays.
+  // A relative time range is fixed when it is selected and stays fixed while the page is open.
   const query = useMemo(() => queryOf(JSON.parse(filterKey), Date.now()), [filterKey]);
   const queryKey = keyOf('listRuns', query, workspace_id);
   const { data, error, refetch, fetchNextPage, hasNextPage, isFetching, isFetchingNextPage } = useInfiniteQuery({
@@ -43,7 +43,7 @@ export function RunsPage() {
       call('listRuns', { params: { workspace_id }, query: { ...query, limit: PAGE, cursor } }, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
-    // Events tell what is new: all pages would be fetched again.
+    // Events report new runs; a refetch would load every page again.
     refetchOnWindowFocus: false,
   });
   const runs = useMemo(() => data?.pages.flatMap((page) => page.runs) ?? [], [data]);
@@ -53,7 +53,7 @@ export function RunsPage() {
     client.setQueryData<Pages>(queryKey, (old) => old && withEnds(old, ends)),
   );
   const [isPaused, setPaused] = useState(false);
-  /** The newest page alone: the others come again as somebody scrolls. */
+  /** Refetches only the newest page; the others are loaded again on scroll. */
   const restart = async () => {
     client.setQueryData<Pages>(
       queryKey,
@@ -125,7 +125,7 @@ const NoRuns = ({ isFiltered }: { readonly isFiltered: boolean }) =>
     </Empty>
   );
 
-/** The selected runs, or all that match. The first digits of an id are no filter of many. */
+/** Returns the selected runs, or the filter. An id prefix is not supported in bulk actions. */
 function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>): BulkSelection | undefined {
   if (chosen.size > 0) return { run_ids: [...chosen] };
   const { run_id_prefix, top_level, limit, offset, cursor, ...filter } = query;
@@ -133,7 +133,7 @@ function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>)
   return { filter: { ...filter, ...(top_level !== undefined && { top_level: true }) } };
 }
 
-/** The pages with how runs ended, where they stand. */
+/** Returns the pages with the final states of ended runs applied in place. */
 const withEnds = (pages: Pages, ends: ReadonlyMap<string, Readonly<Record<string, unknown>>>): Pages => ({
   ...pages,
   pages: pages.pages.map((page) => ({

@@ -14,14 +14,14 @@ import { escapeText, JsonView, TextView } from '../../ui/text/viewer.tsx';
 import type { Line } from './lines.ts';
 import type { RunParams } from './run-params.ts';
 
-/** What is known of a line, and what was said in it if the workspace keeps that. */
+/** Details of a line, with its messages if the workspace stores trace content. */
 export function SpanDetails({
   line,
   start,
   params: { workspace_id, run_id },
 }: {
   readonly line: Line;
-  /** Epoch milliseconds of the beginning of the chain. */
+  /** Start of the chain in epoch milliseconds. */
   readonly start: number;
   readonly params: RunParams;
 }) {
@@ -131,7 +131,7 @@ function Said({ line: { id, run, step }, workspaceId }: SaidProps) {
   );
 }
 
-/** The same of a run that goes on, as the run tells it. */
+/** The same contents for a step of a running run, read from its events. */
 function SaidSoFar({ line: { id, run, step }, workspaceId }: SaidProps) {
   const [told, setTold] = useState<readonly Content[]>([]);
   useLive({
@@ -155,13 +155,13 @@ function SaidSoFar({ line: { id, run, step }, workspaceId }: SaidProps) {
   ));
 }
 
-/** What one event of a step has: its beginning the question, its end the answer. */
+/** Contents of one event of a step: the start has the request, the end the response. */
 function Contents({
   content: { messages = [], left_out = 0, arguments: given, result },
   name,
 }: {
   readonly content: Content;
-  /** Of files that are downloaded. */
+  /** Name of downloaded files. */
   readonly name: string;
 }) {
   return (
@@ -197,7 +197,7 @@ function Contents({
 
 const WORDS = { system: 'System', user: 'User', assistant: 'Assistant', tool_call: 'Call of', tool: 'Result of' };
 
-/** Text that may be JSON. */
+/** Text, shown as JSON if it parses. */
 function TextOrJson({ text, name }: { readonly text: string; readonly name: string }) {
   if (!/^\s*[{[]/.test(text)) return <TextView text={text} name={name} />;
   try {

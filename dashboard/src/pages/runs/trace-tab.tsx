@@ -27,21 +27,21 @@ import { SpanDetails } from './span-details.tsx';
 import { useWaterfall } from './use-waterfall.ts';
 import { Waterfall } from './waterfall.tsx';
 
-/** Browsers refuse addresses that change some hundred times in a few seconds, as they would while an arrow is held. */
+/** Browsers reject URLs that change hundreds of times in a few seconds, for example while an arrow key is held. */
 const SETTLED_MS = 150;
 const NOTHING: ReadonlySet<string> = new Set();
 
-/** What the address says of this tab. */
+/** Search parameters of this tab. */
 interface TraceSearch {
   readonly span?: string;
   readonly only?: 'failed' | 'pending';
-  /** Milliseconds since the chain began: `250-1000`. */
+  /** Milliseconds since the chain started, such as `250-1000`. */
   readonly zoom?: string;
   readonly view?: 'table';
   readonly critical?: 'on';
 }
 
-/** The steps of the whole chain over time, and what is known of the selected one. */
+/** Steps of the complete chain over time, and details of the selected one. */
 export function TraceTab({ params, isRunning }: { readonly params: RunParams; readonly isRunning: boolean }) {
   const { data, error } = useWaterfall(params, isRunning);
   const lines = useMemo(() => (data ? linesOf(data.runs, data.at) : []), [data]);
@@ -77,7 +77,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
   const addressed = lines.find(({ id }) => id === search.span) ?? own ?? lines[0]!;
   const [selected, select] = useSettled(addressed.id, (span) => change({ span }));
   const zoomToSelected = () => {
-    // What is chosen, which the address follows a moment later.
+    // Current selection; the URL follows after a delay.
     const { from, to } = lines.find(({ id }) => id === selected) ?? addressed;
     zoom(zoomed({ from: from - start, to: Math.max(from + 1, to) - start }, 1.1, whole));
   };
@@ -160,7 +160,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
   );
 }
 
-/** A choice that shows at once, and that `settle` gets once nothing else was chosen for a moment. */
+/** Holds a selection that shows immediately and is passed to `settle` after a pause. */
 function useSettled(settled: string, settle: (choice: string) => void): readonly [string, (choice: string) => void] {
   const [choice, setChoice] = useState<string>();
   const latest = useRef(settle);

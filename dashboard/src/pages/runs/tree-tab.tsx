@@ -11,7 +11,7 @@ import { type Called, callTree } from './call-tree.ts';
 import type { RunParams } from './run-params.ts';
 import { useWaterfall } from './use-waterfall.ts';
 
-/** Which run called which, with what each cost, alone and with all that it called. */
+/** Call tree of a chain, with the cost of each run, alone and including sub-calls. */
 export function TreeTab({ params, isRunning }: { readonly params: RunParams; readonly isRunning: boolean }) {
   const { slug: workspace } = useWorkspace();
   const { data, error, refetch } = useWaterfall(params, isRunning);

@@ -3,11 +3,11 @@ import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import type { WaterfallRun } from './lines.ts';
 
-/** Steps on a page of the answer: the most that there can be. */
+/** Maximum number of steps per page. */
 const PAGE = 4_000;
 const POLL_MS = 5_000;
 
-/** All runs of the chain that a run is a part of, and when they were asked for. */
+/** Reads all runs of a run's chain and the time of the request. */
 export const useWaterfall = (params: { readonly workspace_id: string; readonly run_id: string }, isRunning: boolean) =>
   useQuery({
     queryKey: keyOf('getRunWaterfall', params),

@@ -12,30 +12,30 @@ import { isBad, isOpen, type Line, ticksOf, type Window } from './lines.ts';
 
 const LINE_HEIGHT = 28;
 const TICKS = 5;
-/** A press on the axis that moves less is no choice of a window. */
+/** Minimum length of a drag on the axis that selects a window. */
 const SHORTEST_DRAG_PX = 6;
-/** What lines are lengths of time and moments in. */
+/** Column widths. */
 const NAME_WIDTH = 'w-2/5 min-w-0 shrink-0';
 const TOOK_WIDTH = 'w-16 shrink-0 text-right whitespace-nowrap';
 
 interface WaterfallProps {
   readonly lines: readonly Line[];
-  /** Epoch milliseconds of the beginning of the axis. */
+  /** Start of the axis in epoch milliseconds. */
   readonly start: number;
-  /** What the axis shows. */
+  /** Visible part of the axis. */
   readonly window: Window;
   readonly onWindow: (window: Window) => void;
   readonly selected: string;
   readonly onSelect: (id: string) => void;
   readonly folded: ReadonlySet<string>;
   readonly onFold: (id: string, isFolded: boolean) => void;
-  /** Ids of lines to make prominent. */
+  /** Ids of highlighted lines. */
   readonly marked: ReadonlySet<string>;
-  /** `bars` over time, or a `table` of figures. */
+  /** `bars` on the time axis, or a `table` of values. */
   readonly view: 'bars' | 'table';
 }
 
-/** Which line a key goes to. */
+/** Maps navigation keys to the target row. */
 const TARGETS = new Map<string, (at: number, count: number) => number>([
   ['ArrowDown', (at) => at + 1],
   ['ArrowRight', (at) => at + 1],
@@ -46,7 +46,7 @@ const TARGETS = new Map<string, (at: number, count: number) => number>([
   ['End', (_, count) => count],
 ]);
 
-/** The lines of a chain. Only those in sight are in the page. */
+/** Virtualised waterfall of the lines of a chain. */
 export function Waterfall({
   lines,
   start,
@@ -70,7 +70,7 @@ export function Waterfall({
     0,
     lines.findIndex(({ id }) => id === selected),
   );
-  // What an address selects may be far below.
+  // A line selected by the URL may be far below.
   // biome-ignore lint/correctness/useExhaustiveDependencies: not when somebody selects another line.
   useEffect(() => rows.scrollToIndex(at), []);
   const move = (to: number) => {
@@ -79,7 +79,7 @@ export function Waterfall({
     onSelect(lines[next]!.id);
   };
   const line = lines[at]!;
-  /** Returns whether the key is one of the grid's. */
+  /** Handles a key of the grid. Returns whether it did. */
   const press = (key: string): boolean => {
     const isFolded = folded.has(line.id);
     if (key === 'ArrowRight' && isFolded) onFold(line.id, false);
@@ -154,7 +154,7 @@ interface RowProps {
   readonly isTable: boolean;
 }
 
-/** Rendered once, and again only if it changes: a scroll step renders the rows that come into sight. */
+/** Memoised, so that scrolling only renders rows that become visible. */
 const Row = memo(function Row({
   line,
   index,
@@ -229,7 +229,8 @@ function Bar({
   readonly whole: number;
   readonly isMarked: boolean;
 }) {
-  // A window of milliseconds makes bars of hours: what is out of sight is cut here, since browsers have a widest box.
+  // Clips bars to the visible window, because browsers limit the width of a box and a window of milliseconds can make
+  // bars of hours.
   const left = Math.max(-1, (from / whole) * 100);
   const right = Math.min(101, ((from + took) / whole) * 100);
   if (right < 0 || left > 100) return null;
@@ -281,7 +282,7 @@ function Figures({ line: { step, run, status, from }, start }: { readonly line: 
   ));
 }
 
-/** The time axis. A part of it that is drawn over becomes the window; the buttons above the waterfall do the same for keyboards. */
+/** Time axis. Dragging over it selects the window; the buttons above the waterfall offer the same by keyboard. */
 function Axis({ window, onWindow }: Pick<WaterfallProps, 'window' | 'onWindow'>) {
   const [drag, setDrag] = useState<readonly [from: number, to: number]>();
   const { from, to } = window;

@@ -19,7 +19,7 @@ const twoDigits = (text: string): string => text.padStart(2, '0');
 const and = (texts: readonly string[]): string =>
   texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
 
-/** `1-5/2` of hours -> "every 2nd hour from 1 to 5". */
+/** Describes one field: `1-5/2` of hours -> "every 2nd hour from 1 to 5". */
 function partInWords(part: string, unit: string, name: (value: string) => string): string {
   const [range = '', step] = part.split('/');
   const [from = '', to] = range.split('-');
@@ -33,7 +33,7 @@ function partInWords(part: string, unit: string, name: (value: string) => string
 const fieldInWords = (field: string, unit: string, name: (value: string) => string = (value) => value): string =>
   and(field.split(',').map((part) => partInWords(part, unit, name)));
 
-/** `MON` or `1` -> "Monday". */
+/** Names a value: `MON` or `1` -> "Monday". */
 const nameIn =
   (names: readonly string[], first: number) =>
   (value: string): string =>
@@ -56,8 +56,8 @@ function timeInWords(minute: string, hour: string): string {
 const hourName = (hour: string, words: string): string => (hour.includes('/') ? words : `hour ${words}`);
 
 /**
- * What a cron expression says, in English: "at 09:30 on Monday to Friday". The expression is one that the platform has
- * accepted; of a text that is none, the text itself. When it runs is for `previewSchedule` to say.
+ * Describes a cron expression in English, such as "at 09:30 on Monday to Friday". Expects an expression that the
+ * platform accepted, and returns other text unchanged. `previewSchedule` computes the actual times.
  */
 export function cronInWords(expression: string): string {
   const fields = expression.trim().split(/\s+/);
@@ -69,7 +69,7 @@ export function cronInWords(expression: string): string {
     days.push(day.startsWith('*/') ? `on ${words} of the month` : `on day ${words} of the month`);
   }
   if (weekday !== '*') days.push(`on ${fieldInWords(weekday, 'day of the week', nameIn(DAYS, 0))}`);
-  // As cron has it: of two day fields one is enough, unless one of them begins with a star.
+  // In cron, matching either day field is enough, unless one of them starts with a star.
   const isEither = !day.startsWith('*') && !weekday.startsWith('*');
   return [
     timeInWords(minute, hour),

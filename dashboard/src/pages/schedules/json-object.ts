@@ -2,7 +2,7 @@ import type { ArgumentsOf } from '../../api/client.ts';
 
 type JsonObject = NonNullable<ArgumentsOf<'updateSchedule'>['body']['input_data']>;
 
-/** The object that a text is, or what is wrong with it. */
+/** Parses a JSON object, or returns the problem. */
 export function objectOf(text: string): { readonly value?: JsonObject; readonly problem?: string } {
   try {
     const value: unknown = JSON.parse(text);

@@ -11,7 +11,7 @@ import { showWarnings } from './show-warnings.ts';
 
 const route = getRouteApi('/signed-in/$workspace/schedules/new');
 
-/** Makes a schedule; with `from`, one like another. */
+/** Creates a schedule; `from` copies an existing one. */
 export function NewSchedulePage() {
   const { id: workspace_id, slug } = useWorkspace();
   const { from, agent } = route.useSearch();

@@ -15,7 +15,7 @@ const CLOCKS = {
   changed: 'Clocks changed',
 };
 
-/** When an expression runs next, in its zone and in that of the browser, with what changes of clocks do to it. */
+/** Next runs of an expression in its time zone and the browser's, with the effects of clock changes. */
 export function NextRuns({
   cron,
   timezone,

@@ -32,7 +32,7 @@ const NEW = {
   max_consecutive_failures: 10,
 } as const;
 
-/** What a schedule does, to be made or changed. `of`: what it begins with. */
+/** Form of a new or existing schedule. `of` holds the initial values. */
 export function ScheduleForm({
   of = NEW,
   isNew,
@@ -44,7 +44,7 @@ export function ScheduleForm({
 }: {
   readonly of?: Pick<Schedule, keyof typeof NEW>;
   readonly isNew: boolean;
-  /** Chosen first, for a new one. */
+  /** Preselected agent of a new schedule. */
   readonly agent?: string;
   readonly error: unknown;
   readonly isPending: boolean;
@@ -80,7 +80,7 @@ export function ScheduleForm({
     });
   };
   useKeys({ 'Mod+Enter': submit });
-  // A skill is read by other agents and runs nothing.
+  // Skills are read by other agents and cannot run.
   const names = (agents.rows ?? []).filter((each) => each.type !== 'skill').map(({ name }) => name);
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,26rem)]">

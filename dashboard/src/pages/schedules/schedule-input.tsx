@@ -7,8 +7,8 @@ import { objectOf } from './json-object.ts';
 const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 
 /**
- * The input of a schedule's runs. Its JSON text is the one input: where the agent has a schema, a form shows it and changes it, so what
- * the form has no field for stays.
+ * Input of a schedule's runs. The JSON text is the source of truth: if the agent has a schema, a form edits it, so
+ * members without a form field are preserved.
  */
 export function ScheduleInput({
   schema,
@@ -16,7 +16,7 @@ export function ScheduleInput({
   onChange,
   error,
 }: {
-  /** Of the agent; none where it has no fields. */
+  /** Input schema of the agent, if it has fields. */
   readonly schema: Readonly<Record<string, unknown>> | null | undefined;
   readonly text: string;
   readonly onChange: (text: string) => void;

@@ -29,7 +29,7 @@ import { showWarnings } from './show-warnings.ts';
 const route = getRouteApi('/signed-in/$workspace/schedules/$schedule');
 const ALL = ['getSchedule', 'listSchedules', 'listScheduleRuns', 'listScheduleEvents', 'listUpcoming'] as const;
 
-/** A schedule: when it runs, with what, what it did, and what can be done with it. */
+/** A schedule: its times, input, history and actions. */
 export function SchedulePage() {
   const { id: workspace_id } = useWorkspace();
   const { schedule: schedule_id } = route.useParams();

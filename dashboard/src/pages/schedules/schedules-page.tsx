@@ -36,7 +36,7 @@ const STATES = [
   { id: 'auto_disabled', label: 'Disabled after failures' },
 ];
 
-/** What runs by itself: those that were stopped after failures first, and what is due this week. */
+/** Schedules, with those disabled after failures first, and a calendar of the week. */
 export function SchedulesPage() {
   const { id: workspace_id, slug, role } = useWorkspace();
   const search = route.useSearch();
@@ -168,7 +168,7 @@ function Stopped({ schedule }: { readonly schedule: Schedule }) {
         <span className="text-soft"> after {max_consecutive_failures} failures</span>
       </span>
       {role === 'owner' && (
-        // Above the link that fills the row.
+        // Raised above the link that fills the row.
         <span className="relative z-10">
           <Button icon={Play} onPress={enable} isPending={update.isPending} aria-label={`Enable ${agent_name}`}>
             Enable

@@ -1,7 +1,7 @@
 import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
 
-/** Shows what the answer about a schedule warns of, until it is closed. */
+/** Shows the warnings of a schedule response until they are closed. */
 export function showWarnings(warnings: readonly string[]): void {
   for (const warning of warnings) toast({ tone: 'bad', text: escapeText(warning) });
 }

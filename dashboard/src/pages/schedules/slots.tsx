@@ -20,10 +20,10 @@ const LOOKS: Readonly<Record<EntryState, readonly [word: string, colour: string,
   due: ['due', 'border border-line text-soft', Clock],
 };
 const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
-/** More of one state are counted. */
+/** Maximum number of slots of one state listed individually; more are counted. */
 const SINGLE = 2;
 
-/** The slots of a schedule on a day, those of one state together. */
+/** Slots of a schedule on one day, grouped by state. */
 export function Slots({ entries }: { readonly entries: readonly Entry[] }) {
   if (entries.length === 0) return null;
   return (

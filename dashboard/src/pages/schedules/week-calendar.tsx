@@ -11,25 +11,25 @@ import type { Schedule } from './schedule-state.ts';
 import { Slots } from './slots.tsx';
 import { type Entry, entryOfEvent, entryOfRun, entryOfSlot, midnight } from './week-entries.ts';
 
-/** Each schedule of the calendar is two requests. */
-const MOST = 20;
-/** The most that one answer has. */
+/** Maximum number of schedules in the calendar; each needs two requests. */
+const MAX_SCHEDULES = 20;
+/** Maximum page size of the API. */
 const PAGE = 200;
 const DAY = new Intl.DateTimeFormat('en-GB', { weekday: 'short', day: 'numeric', month: 'short' });
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-/** The local midnight that begins the week of a date such as `2026-11-23`; of today without one. */
+/** Returns local midnight on Monday of the week of a date such as `2026-11-23`; defaults to today. */
 function mondayOf(date: string | undefined): Date {
   const given = new Date(`${date}T00:00:00`);
   const day = midnight(Number.isNaN(given.getTime()) ? new Date() : given);
   return daysAfter(day, -((day.getDay() + 6) % 7));
 }
-/** Not a number of hours: days have 23 to 25. */
+/** Adds calendar days rather than hours, because days have 23 to 25 hours. */
 const daysAfter = (day: Date, days: number): Date => new Date(day.getFullYear(), day.getMonth(), day.getDate() + days);
 const dateOf = (day: Date): string =>
   `${day.getFullYear()}-${String(day.getMonth() + 1).padStart(2, '0')}-${String(day.getDate()).padStart(2, '0')}`;
 
-/** What ran, was missed, was skipped and is due in a week, by schedule and local day. */
+/** Completed, missed, skipped and upcoming slots of a week, by schedule and local day. */
 export function WeekCalendar({
   schedules,
   week,
@@ -43,7 +43,7 @@ export function WeekCalendar({
   const { slug } = useWorkspace();
   const monday = mondayOf(week);
   const days = [0, 1, 2, 3, 4, 5, 6].map((each) => daysAfter(monday, each));
-  const shown = schedules.slice(0, MOST);
+  const shown = schedules.slice(0, MAX_SCHEDULES);
   const { entries, error, isCut } = useEntries(shown, monday, daysAfter(monday, 7));
   const today = midnight(new Date()).getTime();
   return (
@@ -64,7 +64,7 @@ export function WeekCalendar({
       {error && <ErrorBox error={error} />}
       <section
         aria-label="Calendar"
-        // A scrolled area must be reachable by keyboard.
+        // A scrollable area must be reachable by keyboard.
         // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
         tabIndex={0}
         className="overflow-x-auto rounded-lg border border-line bg-raised"
@@ -106,10 +106,10 @@ export function WeekCalendar({
           </tbody>
         </table>
       </section>
-      {(isCut || schedules.length > MOST) && (
+      {(isCut || schedules.length > MAX_SCHEDULES) && (
         <p className="pt-1.5 text-xs text-soft">
-          {schedules.length > MOST &&
-            `The first ${MOST} of ${schedules.length} schedules: filter the list to see others. `}
+          {schedules.length > MAX_SCHEDULES &&
+            `The first ${MAX_SCHEDULES} of ${schedules.length} schedules: filter the list to see others. `}
           {isCut &&
             `Not all is shown: of each schedule the newest ${PAGE} runs and events, and the first slots that are due.`}
         </p>
@@ -118,7 +118,7 @@ export function WeekCalendar({
   );
 }
 
-/** All entries of some schedules between two moments. */
+/** Reads all entries of some schedules between two times. */
 function useEntries(schedules: readonly Schedule[], from: Date, to: Date) {
   const { id: workspace_id } = useWorkspace();
   const isPast = to.getTime() <= Date.now();

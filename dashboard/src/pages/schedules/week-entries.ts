@@ -4,20 +4,20 @@ type Run = AnswerOf<'listRuns'>['runs'][number];
 type Slot = AnswerOf<'listUpcoming'>['slots'][number];
 type ScheduleEvent = AnswerOf<'listScheduleEvents'>['events'][number];
 
-/** What a slot of a schedule became, or will. */
+/** Outcome of a slot, or `due` if it is in the future. */
 export type EntryState = 'completed' | 'failed' | 'cancelled' | 'running' | 'missed' | 'skipped' | 'due';
 
 export interface Entry {
   /** Its id. */
   readonly schedule: string;
-  /** The local midnight that begins its day, in epoch milliseconds. */
+  /** Local midnight of the entry's day, in epoch milliseconds. */
   readonly day: number;
-  /** In epoch milliseconds. */
+  /** Epoch milliseconds. */
   readonly at: number;
   readonly state: EntryState;
-  /** How many slots it stands for. */
+  /** Number of slots in this entry. */
   readonly count: number;
-  /** Said when it is pointed at. */
+  /** Tooltip text. */
   readonly text?: string;
 }
 
@@ -44,7 +44,7 @@ const STATES: Readonly<Record<Run['status'], EntryState>> = {
 export const entryOfRun = (schedule: string, run: Run): Entry =>
   entry(schedule, Date.parse(run.started_at ?? run.created_at), STATES[run.status], 1, run.error_message ?? undefined);
 
-/** Slots that did not run. */
+/** Returns the entry of a slot that did not run. */
 export function entryOfEvent(
   schedule: string,
   { event_type, message, slot_at, count }: ScheduleEvent,

@@ -2,7 +2,7 @@ import { Plus, X } from 'lucide-react';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
 
-/** A variable that is being edited; `key` stays while its name changes. */
+/** A variable being edited; `key` is stable while its name changes. */
 export interface Variable {
   readonly key: string;
   readonly name: string;
@@ -12,7 +12,7 @@ export interface Variable {
 export const variablesOf = (env: Readonly<Record<string, string>>): Variable[] =>
   Object.entries(env).map(([name, value]) => ({ key: name, name, value }));
 
-/** What is wrong with them, in a sentence. */
+/** Returns a message about the first problem in the variables. */
 export function problemOf(variables: readonly Variable[]): string | undefined {
   const names = variables.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
@@ -23,7 +23,7 @@ export function problemOf(variables: readonly Variable[]): string | undefined {
 export const envOf = (variables: readonly Variable[]): Record<string, string> =>
   Object.fromEntries(variables.map(({ name, value }) => [name, value]));
 
-/** Plain variables, by name and value. */
+/** Editor of plain environment variables. */
 export function EnvironmentEditor({
   variables,
   onChange,

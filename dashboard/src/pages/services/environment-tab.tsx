@@ -9,7 +9,7 @@ import { toast } from '../../ui/toast.tsx';
 import { EnvironmentEditor, envOf, problemOf, variablesOf } from './environment-editor.tsx';
 import type { Service } from './service-state.ts';
 
-/** What becomes of a change, before it is made. */
+/** Describes the effect of a change before it is made. */
 export const effectOn = ({ desired_state, overlap }: Service): string => {
   if (desired_state !== 'running') return 'It is paused: a change waits until it is started.';
   return overlap
@@ -17,7 +17,7 @@ export const effectOn = ({ desired_state, overlap }: Service): string => {
     : 'A change ends the instances, and then starts new ones. In between it does not answer.';
 };
 
-/** The plain variables of a service. All members see them; owners change them. */
+/** Plain variables of a service. All members see them; only owners can change them. */
 export function EnvironmentTab({ service }: { readonly service: Service }) {
   const { id: workspace_id, role } = useWorkspace();
   const [edited, setEdited] = useState(() => variablesOf(service.env));

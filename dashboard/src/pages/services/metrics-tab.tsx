@@ -9,7 +9,7 @@ import type { Service } from './service-state.ts';
 
 const DAYS = 30;
 
-/** What is counted of a service: how long it ran, and how it starts. Processor and memory are not recorded. */
+/** Uptime and start metrics of a service. CPU and memory are not recorded. */
 export function MetricsTab({ service }: { readonly service: Service }) {
   const { slug } = useWorkspace();
   const { data, error, refetch } = useOperation('getComputeUsage', { query: { days: DAYS } }, { staleTime: 30_000 });

@@ -13,7 +13,7 @@ import { SecretChoice } from './secret-choice.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/services/new');
 
-/** Deploys a service. `agent` in the address: a name of this workspace, or `org/agent` of another. */
+/** Deploys a service. `agent` in the URL is a name in this workspace, or `org/agent` in another. */
 export function NewServicePage() {
   const { id: workspace_id, slug } = useWorkspace();
   const { agent: given = '' } = route.useSearch();

@@ -5,7 +5,7 @@ import { Checkbox } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 
-/** Chooses among the secrets of the workspace. `required` are chosen anyway. */
+/** Selects secrets of the workspace. `required` secrets are always selected. */
 export function SecretChoice({
   required,
   chosen,
@@ -13,7 +13,7 @@ export function SecretChoice({
 }: {
   readonly required: readonly string[];
   readonly chosen: readonly string[];
-  /** Without it nothing can be changed. */
+  /** Read-only if omitted. */
   readonly onChange?: (chosen: readonly string[]) => void;
 }) {
   const { id: workspace_id, slug } = useWorkspace();

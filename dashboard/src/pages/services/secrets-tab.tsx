@@ -10,14 +10,14 @@ import { effectOn } from './environment-tab.tsx';
 import { SecretChoice } from './secret-choice.tsx';
 import type { Service } from './service-state.ts';
 
-/** Which secrets the app gets. Values are never shown. */
+/** Secrets passed to the app. Values are never shown. */
 export function SecretsTab({ service }: { readonly service: Service }) {
   const { id: workspace_id, role } = useWorkspace();
   const agent = useOperation('getAgent', { params: { id: service.agent_id } }, { retry: false });
   const update = useAction('updateService', { stale: ['getService', 'listServices'], silent: true });
   const [edited, setEdited] = useState<readonly string[]>();
   if (agent.isPending) return <Loading />;
-  // What an agent of another workspace requires is not told: then nothing of it can be taken away.
+  // The required secrets of another workspace's agent are not disclosed, so none of its secrets can be removed.
   const required = agent.data?.required_secrets ?? [];
   const added = service.secret_names.filter((name) => !required.includes(name));
   const chosen = edited ?? added;

@@ -1,4 +1,4 @@
-/** A line as the route tells it. */
+/** A log line as returned by the API. */
 interface Line {
   readonly timestamp: string | null;
   readonly severity: string;
@@ -6,7 +6,7 @@ interface Line {
   readonly source?: 'app' | 'platform' | undefined;
 }
 
-/** A line, or, without a severity, a place where lines are missing. */
+/** A log line, or a gap of missing lines if there is no severity. */
 interface KeptLine {
   readonly key: number;
   readonly timestamp: string | null;
@@ -21,23 +21,26 @@ export interface Log {
   readonly next: number;
 }
 
-/** The route answers no more. */
+/** Maximum number of lines per response. */
 export const PAGE = 500;
 const MAX_LINES = 10_000;
-/** Lines of another machine may come late, so a look goes so far back. */
+/** Lines from other machines may arrive late, so each poll overlaps the previous one by this much. */
 const OVERLAP_MS = 10_000;
 export const EMPTY_LOG: Log = { lines: [], next: 0 };
 
 const textOf = ({ timestamp, severity, source, message }: Omit<KeptLine, 'key'>): string =>
   `${timestamp} ${severity} ${source} ${message}`;
 
-/** The time from which on a look asks; undefined for the first one. */
+/** Returns the start time of the next poll; undefined for the first one. */
 export function sinceOf({ lines }: Log): string | undefined {
   const newest = lines.findLast(({ timestamp }) => timestamp !== null)?.timestamp;
   return newest ? new Date(Date.parse(newest) - OVERLAP_MS).toISOString() : undefined;
 }
 
-/** The log with what a look from {@link sinceOf} on found, each line once, in the order of time; the newest 10,000 of them. */
+/**
+ * Merges the lines of a poll from {@link sinceOf} into the log, deduplicated and sorted by time; keeps the newest
+ * 10,000.
+ */
 export function withFound(log: Log, found: readonly Line[]): Log {
   const since = sinceOf(log);
   const known = new Map<string, number>();

@@ -28,10 +28,10 @@ import { SettingsTab } from './settings-tab.tsx';
 const route = getRouteApi('/signed-in/$workspace/services/$service');
 const TABS = ['logs', 'environment', 'secrets', 'settings', 'metrics', 'events'] as const;
 const STALE = ['getService', 'listServices'] as const;
-/** Health changes without an entry in the timeline. */
+/** Polling interval, because health changes emit no event. */
 const EVERY_MS = 10_000;
 
-/** A service: how it is, what it prints, what it gets, and what can be done with it. */
+/** A service: its state, logs, configuration and actions. */
 export function ServicePage() {
   const { id: workspace_id } = useWorkspace();
   const { service: service_id } = route.useParams();
@@ -120,7 +120,7 @@ function About({ service: { service_url, agent_name, agent_version, restart_coun
   );
 }
 
-/** Says how far a crash loop is, and what became of it. */
+/** Shows the progress and outcome of a crash loop. */
 function CrashBanner({ service }: { readonly service: Service }) {
   const { consecutive_restart_failures: failed, max_restart_failures: most, auto_paused_at, last_error } = service;
   const isOver = failed >= most && auto_paused_at !== null;

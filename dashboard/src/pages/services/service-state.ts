@@ -2,7 +2,7 @@ import type { AnswerOf } from '../../api/client.ts';
 
 export type Service = AnswerOf<'getService'>['service'];
 
-/** The word for how a service is; see `Status`. */
+/** Returns the `Status` value of a service. */
 export function stateOf({
   current_state,
   auto_paused_at,

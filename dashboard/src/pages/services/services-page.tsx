@@ -15,11 +15,11 @@ import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { stateOf } from './service-state.ts';
 
-/** Health changes without an entry in a timeline. */
 const PAGE = 200;
+/** Polling interval, because health changes emit no event. */
 const EVERY_MS = 15_000;
 
-/** The agents of the workspace that are kept running. */
+/** Agents of the workspace that run as services. */
 export function ServicesPage() {
   const { id: workspace_id, slug, role } = useWorkspace();
   const [isPaused, setPaused] = useState(false);

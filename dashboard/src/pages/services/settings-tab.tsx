@@ -20,7 +20,7 @@ interface Form {
   readonly isFollowing: boolean;
   readonly overlaps: boolean;
   readonly command: string;
-  /** One a line. */
+  /** One argument per line. */
   readonly args: string;
   readonly failures: string;
   readonly alertUrl: string;
@@ -40,7 +40,7 @@ const formOf = (service: Service): Form => ({
 const isCount = (text: string, most: number): boolean =>
   /^\d{1,4}$/.test(text) && Number(text) >= 1 && Number(text) <= most;
 
-/** How a service is run. All members see it; owners change it. */
+/** Runtime settings of a service. All members see them; only owners can change them. */
 export function SettingsTab({ service }: { readonly service: Service }) {
   const { role } = useWorkspace();
   return role === 'owner' ? <Settings service={service} /> : <Shown service={service} />;

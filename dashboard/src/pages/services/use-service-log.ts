@@ -8,7 +8,7 @@ export type Severity = AnswerOf<'listServiceLogs'>['logs'][number]['severity'];
 
 const EVERY_MS = 2_000;
 
-/** Follows the log of a service, of one severity and above, while the page is seen. */
+/** Follows the log of a service at a minimum severity while the page is visible. */
 export function useServiceLog(serviceId: string, severity: Severity | undefined, isPaused: boolean) {
   const { id: workspace_id } = useWorkspace();
   const client = useQueryClient();

@@ -16,13 +16,13 @@ const route = getRouteApi('/signed-in/$workspace/settings/audit');
 
 const OUTCOMES = { done: ['good', 'Done'], refused: ['warn', 'Refused'], unknown: ['bad', 'Unknown'] } as const;
 
-/** `putSecret` -> `Put secret`. */
+/** Formats an operation name: `putSecret` -> `Put secret`. */
 const inWords = (operation: string): string => {
   const words = operation.replaceAll(/([A-Z])/g, (letter) => ` ${letter.toLowerCase()}`);
   return words[0]!.toUpperCase() + words.slice(1);
 };
 
-/** Who changed what in the workspace, for its owners. */
+/** Audit log of the workspace, for owners. */
 export function AuditPage() {
   const { id: workspace_id, slug } = useWorkspace();
   const { cursor } = route.useSearch();

@@ -62,13 +62,13 @@ function Changes({ org }: { readonly org: Org }) {
   const isChanged = name !== org.name || timezone !== org.timezone || content !== org.trace_content;
   const submit = async () => {
     try {
-      // As the platform writes them: `utc` is `UTC`.
+      // The platform normalises values: `utc` becomes `UTC`.
       const saved = await save.mutateAsync({ body: { name, timezone, trace_content: content } });
       setName(saved.name);
       setTimezone(saved.timezone);
       toast({ tone: 'good', text: 'Settings saved' });
     } catch {
-      // `save.error` says why.
+      // `save.error` holds the reason.
     }
   };
   return (

@@ -28,7 +28,7 @@ const paramsOf = (agent: string) => {
   return { org, agent: name };
 };
 
-/** What agents of other workspaces get of this one when it calls them. */
+/** Access granted to agents of other workspaces when this workspace calls them. */
 export function GrantsPage() {
   const { id: workspace_id, role } = useWorkspace();
   const isOwner = role === 'owner';
@@ -132,12 +132,12 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
       await put.mutateAsync({
         params: { workspace_id, ...paramsOf(agent.trim()) },
         body: { version: version.trim(), secrets: [...chosen], scopes: [...scopes] },
-        // What somebody else changed meanwhile is not overwritten.
+        // Prevents overwriting a concurrent change.
         ...(of && { headers: { 'if-match': of.revision } }),
       });
       onClose();
     } catch {
-      // `put.error` says why.
+      // `put.error` holds the reason.
     }
   };
   return (

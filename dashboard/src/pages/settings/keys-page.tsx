@@ -27,7 +27,7 @@ const DAYS = [
 ];
 const DAY_MS = 24 * 3600_000;
 
-/** The API keys of the user who is signed in. */
+/** API keys of the signed-in user. */
 export function KeysPage() {
   const { data, error, refetch } = useOperation('listApiKeys', {});
   const [isMaking, setMaking] = useState(false);
@@ -98,7 +98,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
   const [days, setDays] = useState('90');
   const [isOfOne, setOfOne] = useState(true);
   const make = useAction('createApiKey', { stale: ['listApiKeys'], silent: true });
-  // The key is in this state alone, and goes with the dialog.
+  // The key exists only in this state and is discarded with the dialog.
   const [key, setKey] = useState<string>();
   const submit = async () => {
     try {
@@ -113,7 +113,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
       make.reset();
       setKey(key);
     } catch {
-      // `make.error` says why.
+      // `make.error` holds the reason.
     }
   };
   if (key !== undefined) return <ShownOnce title="Your new API key" text={key} onClose={onClose} />;

@@ -31,7 +31,7 @@ const RoleBadge = ({ role }: { readonly role: Role }) => (
 );
 const nameOf = ({ name, email, id }: Member): string => name || email || id;
 
-/** Who is in the workspace, in which role, and who is invited. */
+/** Members of the workspace with their roles, and pending invitations. */
 export function MembersPage() {
   const { id: workspace_id, name: workspaceName, role } = useWorkspace();
   const { user } = useWho();
@@ -134,7 +134,7 @@ export function MembersPage() {
   );
 }
 
-/** Leaves the workspace of the page, and the page, which can show nothing afterwards. */
+/** Leaves the workspace and its page, which is no longer accessible. */
 function useLeave() {
   const { id: workspace_id } = useWorkspace();
   const remove = useAction('removeMember', { silent: true });
@@ -183,7 +183,7 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
   const [email, setEmail] = useState('');
   const [role, setRole] = useState<string>('member');
   const invite = useAction('createInvite', { stale: ['listMembers'], silent: true });
-  // The link is in this state alone, and goes with the dialog.
+  // The link exists only in this state and is discarded with the dialog.
   const [made, setMade] = useState<{ readonly link: string; readonly isSent: boolean }>();
   const submit = async () => {
     try {
@@ -199,7 +199,7 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
         isSent: email_sent,
       });
     } catch {
-      // `invite.error` says why.
+      // `invite.error` holds the reason.
     }
   };
   if (made !== undefined) {

@@ -13,7 +13,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
-/** Names of the secrets of the workspace. Nothing ever answers a value. */
+/** Names of the workspace's secrets. No API returns a value. */
 export function SecretsPage() {
   const { id: workspace_id, role } = useWorkspace();
   const { data, error, refetch } = useOperation('listSecrets', { params: { workspace_id } });
@@ -86,11 +86,11 @@ function SetSecret({ onClose }: { readonly onClose: () => void }) {
   const submit = async () => {
     try {
       await set.mutateAsync({ params: { workspace_id }, body: { name, value } });
-      // The request holds the value.
+      // Discards the request, which holds the value.
       set.reset();
       onClose();
     } catch {
-      // `set.error` says why.
+      // `set.error` holds the reason.
     }
   };
   return (

@@ -13,7 +13,7 @@ const PARTS = [
   ['audit', 'Audit log'],
 ] as const;
 
-/** The frame of the settings of a workspace: each part is a page. */
+/** Frame of the workspace settings; each section is a page. */
 export function SettingsFrame({
   part,
   description,

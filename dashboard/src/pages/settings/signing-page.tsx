@@ -10,11 +10,11 @@ import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
-/** The secret that receivers of alerts check signatures with. */
+/** The secret for verifying signatures of alert webhooks. */
 export function SigningPage() {
   const { id: workspace_id, role } = useWorkspace();
   const [isAsking, setAsking] = useState(false);
-  // The secret is in this state alone, and goes with the dialog.
+  // The secret exists only in this state and is discarded with the dialog.
   const [made, setMade] = useState<AnswerOf<'rotateSigningSecret'>>();
   const rotate = useAction('rotateSigningSecret', { silent: true });
   const confirm = async () => {

@@ -18,7 +18,7 @@ const ASK_MS = 10_000;
 
 type Overview = AnswerOf<'getOverview'>['workspaces'][number];
 
-/** What is going on in all workspaces of the user. */
+/** Activity in all workspaces of the user. */
 export function StartPage() {
   const { data, error, refetch } = useOperation('getOverview', {}, { refetchInterval: ASK_MS });
   const [isMaking, setMaking] = useState(false);
@@ -136,7 +136,7 @@ function NewWorkspace({ onClose }: { readonly onClose: () => void }) {
       const { workspace } = await create.mutateAsync({ body: { name: name.trim() } });
       await navigate({ to: '/$workspace', params: { workspace: workspace.slug } });
     } catch {
-      // `create.error` says why.
+      // `create.error` holds the reason.
     }
   };
   return (

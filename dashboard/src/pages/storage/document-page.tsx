@@ -24,14 +24,14 @@ const Editor = lazy(() => import('../../ui/text/editor.tsx'));
 type Stored = AnswerOf<'getDocument'>;
 
 const route = getRouteApi('/signed-in/$workspace/storage/$namespace/$key');
-/** Nothing tells that a document was written. */
+/** Polling interval, because document writes emit no event. */
 const EVERY_MS = 10_000;
 const STALE = ['getDocument', 'listDocuments', 'listNamespaces'] as const;
 
 const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404;
 const textOf = (value: unknown): string => JSON.stringify(value, null, 2);
 
-/** A document: its value as JSON, to be edited. With `new` in the address it need not exist yet. */
+/** A document with a JSON editor. With `new` in the URL, the document need not exist yet. */
 export function DocumentPage() {
   const { slug } = useWorkspace();
   const { namespace, key } = route.useParams();
@@ -42,7 +42,7 @@ export function DocumentPage() {
     { params },
     { refetchInterval: EVERY_MS, refetchOnMount: 'always' },
   );
-  // A document that was deleted is still in the cache.
+  // The cache still contains a deleted document.
   const stored = isMissing(error) ? null : data;
   const canMake = stored === null && isNew !== undefined;
   const wasThere = useRef(false);
@@ -66,17 +66,17 @@ export function DocumentPage() {
 
 interface EditorProps {
   readonly params: { readonly namespace: string; readonly key: string };
-  /** What the platform has now; null if there is no such document. */
+  /** Stored version; null if the document does not exist. */
   readonly stored: Stored | null;
 }
 
 function DocumentEditor({ params, stored }: EditorProps) {
   const { id: workspaceId, slug } = useWorkspace();
   const navigate = route.useNavigate();
-  /** What the text began with: a version, 0 for none. */
+  /** Version that the edit is based on; 0 if none. */
   const [base, setBase] = useState(() => baseOf(stored));
   const [text, setText] = useState(base.text);
-  /** What another wrote meanwhile; null: it was deleted. */
+  /** Concurrent version; null if the document was deleted. */
   const [theirs, setTheirs] = useState<Stored | null>();
   const [isDeleting, setDeleting] = useState(false);
   const put = useAction('putDocument', { stale: STALE, silent: true });
@@ -87,7 +87,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
   const isEdited = text !== base.text;
   const isOld = (stored?.version ?? 0) !== base.version;
   useEffect(() => {
-    // Nothing of mine is lost by showing the newer one.
+    // Without local edits, the newer version can replace the text.
     if (isOld && !isEdited && stored !== null && theirs === undefined) {
       const next = baseOf(stored);
       setBase(next);
@@ -99,13 +99,13 @@ function DocumentEditor({ params, stored }: EditorProps) {
     enableBeforeUnload: isEdited,
   });
 
-  // While it is written or deleted here, what the platform has is my own doing.
+  // During our own write or delete, a changed stored version is not a conflict.
   const isNoted = theirs === undefined && isOld && (isEdited || stored === null) && !put.isPending && remove.isIdle;
   const problem = problemOf(text);
   const save = async (over: number) => {
     if (problem !== undefined || put.isPending) return;
     const headers = { 'if-match': String(over), 'content-type': 'application/json' };
-    // The text itself: what it says is not to go through numbers of this page.
+    // Sends the text unchanged, because parsing it could lose precision of numbers.
     const body = new Blob([text]);
     try {
       const written = await put.mutateAsync({ params, headers, body } as never);
@@ -243,7 +243,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
   );
 }
 
-/** What mine would change in theirs, once mine is JSON. */
+/** Diff from the stored version to the edit, once the edit is valid JSON. */
 function Difference({ theirs, mine }: { readonly theirs: string; readonly mine: string }) {
   const text = useDeferredValue(mine);
   if (problemOf(text) !== undefined) return null;

@@ -19,7 +19,7 @@ import { NewDocument } from './new-document.tsx';
 const route = getRouteApi('/signed-in/$workspace/storage/$namespace');
 const PAGE = 200;
 
-/** The keys of a namespace, in order. */
+/** Keys of a namespace in order. */
 export function NamespacePage() {
   const { id: workspaceId, slug } = useWorkspace();
   const { namespace } = route.useParams();

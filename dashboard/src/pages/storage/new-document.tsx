@@ -6,11 +6,11 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 
-/** As the API has them: letters of a namespace are lower-case. */
+/** The API's rule for namespaces, which are lower-case. */
 const NAMESPACE = /^(?:[a-z0-9-]{1,64}\.[a-z0-9-]{1,64}\.)?[a-z][a-z0-9-]{0,63}$/;
 const KEY = /^[a-zA-Z0-9][a-zA-Z0-9._-]{0,255}$/;
 
-/** Asks for the name of a new document, and leads to its page. It is written when it is saved there. */
+/** Asks for the name of a new document and opens its page, which creates the document on save. */
 export function NewDocument({ namespace: given }: { readonly namespace?: string }) {
   const { slug } = useWorkspace();
   const navigate = useNavigate();

@@ -12,7 +12,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { NewDocument } from './new-document.tsx';
 
-/** The namespaces in which agents and people keep documents. */
+/** Namespaces with documents of agents and people. */
 export function StoragePage() {
   const { id: workspaceId, slug } = useWorkspace();
   const { data, error, refetch } = useQuery({
@@ -21,7 +21,7 @@ export function StoragePage() {
       const response = await sendOperation('listNamespaces', {}, { workspaceId, signal });
       const body = await response.json();
       if (!response.ok) throw new ApiError(response.status, body, response.headers);
-      // The room is told in headers alone.
+      // Storage usage is only in response headers.
       const used = Number(response.headers.get('x-storage-used') ?? 0);
       const limit = response.headers.get('x-storage-limit');
       return { ...(body as AnswerOf<'listNamespaces'>), used, limit: limit === null ? undefined : Number(limit) };

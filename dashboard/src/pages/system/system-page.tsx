@@ -16,7 +16,7 @@ import { Facts, Page, Section } from '../../ui/page.tsx';
 import { Code, CodeBlock } from '../../ui/text/code.tsx';
 
 const ASK_MS = 5_000;
-/** What a header can hold, and all that a key has. */
+/** Characters allowed in a header; keys contain no others. */
 const SENDABLE = /^[\x21-\x7e]+$/;
 
 type System = NonNullable<AnswerOf<'getDetailedHealth'>['system']>;
@@ -28,9 +28,9 @@ const NAMES: Readonly<Record<string, string>> = {
   sandbox: 'Sandbox',
 };
 
-/** Which parts of the platform work; for its operator also what its process knows of itself. */
+/** Status of the platform's components, and process details for the operator. */
 export function SystemPage() {
-  // It is in the memory of this page alone, and is gone when the page is left.
+  // The key is only kept in memory and is discarded when the page is closed.
   const [key, setKey] = useState<string>();
   const { data, error, refetch, isPlaceholderData } = useOperation(
     'getDetailedHealth',
@@ -81,13 +81,13 @@ export function SystemPage() {
   );
 }
 
-/** Asks for the key that shows more. Another one can be tried at once. */
+/** Asks for the operator key. Another one can be tried immediately. */
 function OperatorKey({
   refused,
   isPending,
   onGive,
 }: {
-  /** The last key, if it showed no more. */
+  /** Last rejected key. */
   readonly refused: string | undefined;
   readonly isPending: boolean;
   readonly onGive: (key: string) => void;
@@ -110,7 +110,7 @@ function OperatorKey({
           isMono
           value={text}
           onChange={(next) => setText(next.trim())}
-          // An error does not keep the browser from sending another one.
+          // An error must not prevent the browser from submitting another key.
           validationBehavior="aria"
           error={isWrong ? "This is not the operator's key of this platform." : undefined}
           description="The value of PLATFORM_OPERATOR_KEY, which the platform's own machine does not need. It is used on this page, and forgotten when you leave it."
@@ -126,7 +126,7 @@ function OperatorKey({
 function SystemFacts({ system, needsKey }: { readonly system: System; readonly needsKey: boolean }) {
   const { sandbox, disk, event_loop_delay_ms: delay } = system;
   const box = useRef<HTMLDivElement>(null);
-  // The form that had the focus is gone.
+  // The focused form was removed.
   useEffect(() => {
     if (needsKey) box.current!.focus();
   }, [needsKey]);

@@ -15,7 +15,7 @@ import { STATUS_LABELS, STATUSES, type Task, type TaskStatus } from './task.ts';
 import { Creator, DueDate, PriorityBadge } from './task-parts.tsx';
 
 const FIRST = 50;
-/** The route answers no more at once. */
+/** Maximum page size of the API. */
 const MOST = 200;
 const DRAGGED = 'application/x-task';
 
@@ -25,9 +25,9 @@ interface BoardProps {
   readonly onMove: (task: Pick<Task, 'id' | 'status'>, to: TaskStatus) => Promise<unknown>;
 }
 
-/** Tasks by status. They are moved by dragging, by a menu, or with Shift and an arrow key. */
+/** Tasks by status. Tasks can be moved by drag and drop, a menu, or Shift with an arrow key. */
 export function TaskBoard(props: BoardProps) {
-  /** A task that was moved by keyboard: it gets the focus in its new place. */
+  /** Task moved by keyboard; it gets the focus in its new column. */
   const [moved, setMoved] = useState<string>();
   return (
     <div className="grid grid-cols-[repeat(4,minmax(15rem,1fr))] items-start gap-3 overflow-x-auto pb-2 max-md:grid-cols-1">

@@ -26,7 +26,7 @@ interface DialogProps {
   readonly onDelete: (task: Task) => void;
 }
 
-/** A task to be read and changed, or, without `id`, made. */
+/** Shows and edits a task; without `id`, creates one. */
 export function TaskDialog({ id, ...rest }: DialogProps & { readonly id: string | undefined }) {
   const { data, error } = useOperation('getTask', { params: { task_id: id ?? '' } }, { enabled: id !== undefined });
   if (id === undefined) return <TaskForm {...rest} />;
@@ -39,7 +39,7 @@ export function TaskDialog({ id, ...rest }: DialogProps & { readonly id: string 
 }
 
 function TaskForm({ of, onClose, onDelete }: DialogProps & { readonly of?: Task }) {
-  // What it was when it was opened: only what is changed here is sent, so that nothing of others is undone.
+  // Values at opening. Only changed fields are sent, so that concurrent changes are preserved.
   const [before] = useState<Pick<Task, keyof typeof NEW>>(of ?? NEW);
   const [task, setTask] = useState(before);
   const create = useAction('createTask', { stale: LISTS, silent: true });

@@ -24,7 +24,7 @@ export function DueDate({ task }: { readonly task: Task }) {
   );
 }
 
-/** Who made it: a user by the address, an agent by its name, which leads to its runs. */
+/** Creator of a task: a user's address, or an agent's name with a link to its runs. */
 export function Creator({ name }: { readonly name: string | null }) {
   const { slug } = useWorkspace();
   if (name === null) return null;

@@ -13,7 +13,7 @@ export const STATUS_LABELS: Readonly<Record<TaskStatus, string>> = {
 };
 export const PRIORITIES = ['urgent', 'high', 'normal', 'low'] as const satisfies readonly Priority[];
 
-/** Whether an open task's date has passed, in the zone of the workspace, as the filter `overdue` has it. */
+/** Whether an open task is past its due date in the workspace's time zone, as in the filter `overdue`. */
 export const isOverdue = ({ status, due_date }: Task, timeZone: string): boolean =>
   status === 'open' &&
   due_date !== null &&

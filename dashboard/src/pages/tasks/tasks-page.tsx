@@ -28,7 +28,7 @@ import { Creator, DueDate, PriorityBadge } from './task-parts.tsx';
 const route = getRouteApi('/signed-in/$workspace/tasks');
 const PAGE = 100;
 
-/** What people and agents of the workspace have to do, as a board by status or as a list. */
+/** Tasks of the workspace, as a board by status or a list. */
 export function TasksPage() {
   const { id: workspace_id } = useWorkspace();
   const given = route.useSearch();

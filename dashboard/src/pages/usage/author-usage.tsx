@@ -13,7 +13,7 @@ import { Section } from '../../ui/page.tsx';
 import { Chart } from './chart.ts';
 import { CsvButton } from './csv-button.tsx';
 
-/** What other workspaces called of the workspace's agents: never who they are, nor inputs and outputs. */
+/** Other workspaces' usage of the workspace's agents, without identities, inputs or outputs. */
 export function AuthorUsage({ days }: { readonly days: number }) {
   const query = { days };
   const usage = useOperation('getAuthorUsage', { query });

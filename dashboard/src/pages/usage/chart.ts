@@ -1,6 +1,6 @@
 import { lazy } from 'react';
 
-/** Charts bring a large library, which is loaded when one is shown. */
+/** Charts need a large library, which is loaded on demand. */
 export const Chart = lazy(async () => ({
   default: (await import('../../ui/data/chart.tsx')).Chart,
 })) as unknown as typeof import('../../ui/data/chart.tsx').Chart;

@@ -1,8 +1,8 @@
 export type Cell = string | number;
 
 /**
- * A table as RFC 4180 has it. A text that a spreadsheet would take for a formula gets a quote before it: names of tenants come from
- * callers.
+ * Formats a table as CSV (RFC 4180). Prefixes text that a spreadsheet would evaluate as a formula with a quote, because
+ * tenant names come from callers.
  */
 export function csv(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   const cell = (value: Cell): string => {

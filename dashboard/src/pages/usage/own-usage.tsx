@@ -21,7 +21,7 @@ interface Asked {
 }
 const queryOf = ({ days, tenant }: Asked) => ({ days, ...(tenant !== undefined && { tenant_id: tenant }) });
 
-/** Calls, errors, tokens, cost and times of the workspace, or of one of its tenants. */
+/** Calls, errors, tokens, cost and latency of the workspace, or of one tenant. */
 export function OwnUsage({ days, tenant }: Asked) {
   const { slug } = useWorkspace();
   const query = queryOf({ days, tenant });

@@ -11,7 +11,7 @@ const route = getRouteApi('/signed-in/$workspace/usage');
 
 const RANGES = [1, 7, 30, 90, 365];
 
-/** What the workspace called, or what others called of its agents, over a range of days. */
+/** Usage by the workspace, or by callers of its agents, over a range of days. */
 export function UsagePage() {
   const search = route.useSearch();
   const navigate = route.useNavigate();

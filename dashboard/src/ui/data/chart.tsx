@@ -3,15 +3,15 @@ import { Bar, CartesianGrid, ComposedChart, Line, ResponsiveContainer, Tooltip, 
 export interface Series<Row> {
   readonly key: keyof Row & string;
   readonly label: string;
-  /** A colour of `theme.css`: `--good`. */
+  /** A colour variable of `theme.css`, such as `--good`. */
   readonly colour: `--${string}`;
-  /** Bars stand on each other; lines have gaps where a value is null. */
+  /** Bars are stacked; lines have gaps at null values. */
   readonly kind: 'bar' | 'line';
 }
 
 /**
- * A chart over days. It is for the eye alone: the same values are in the table below it, which opens with a key.
- * Load it by `lazy`: it brings a large library.
+ * A chart over days, hidden from assistive technology: the table below it has the same values and opens by keyboard.
+ * Load it with `lazy`, because it needs a large library.
  */
 export function Chart<Row extends object>({
   label,
@@ -23,11 +23,11 @@ export function Chart<Row extends object>({
 }: {
   readonly label: string;
   readonly rows: readonly Row[];
-  /** The member that has the day. */
+  /** Member that holds the day. */
   readonly at: keyof Row & string;
   readonly series: readonly Series<Row>[];
   readonly format: (value: number) => string;
-  /** Whether the axis may name parts of one. @default false */
+  /** Whether the axis may show fractions. @default false */
   readonly hasParts?: boolean;
 }) {
   const axis = { stroke: 'var(--edge)', tick: { fill: 'var(--soft)', fontSize: 12 }, tickLine: false } as const;

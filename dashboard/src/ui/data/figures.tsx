@@ -1,14 +1,14 @@
 import type { ReactNode } from 'react';
 
-/** A number to see at a glance. */
+/** A key figure. */
 export interface Figure {
   readonly name: string;
   readonly value: ReactNode;
-  /** What it counts, below it. */
+  /** Note below the value. */
   readonly note?: ReactNode;
 }
 
-/** Numbers in boxes beside each other; fewer beside each other where there is less room. */
+/** Key figures in a responsive row of boxes. */
 export function Figures({ label, figures }: { readonly label: string; readonly figures: readonly Figure[] }) {
   return (
     <dl

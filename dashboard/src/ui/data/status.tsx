@@ -23,7 +23,7 @@ const TONES: Readonly<Record<Tone, string>> = {
   plain: 'text-soft bg-hover',
 };
 
-/** What the API says -> what people see. What is not here is shown as it is. */
+/** Maps API values to labels; unknown values are shown unchanged. */
 const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: LucideIcon]>> = {
   queued: ['Queued', 'plain', Clock],
   pending: ['Pending', 'plain', Clock],
@@ -61,7 +61,7 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   deprecated: ['Deprecated', 'warn', CircleAlert],
 };
 
-/** A state as picture, word and colour: none of them alone says it. */
+/** A status as icon, label and colour, so that none of them is the only signal. */
 export function Status({ value }: { readonly value: string }) {
   const [word, tone, Icon] = KNOWN[value] ?? [value.replaceAll('_', ' '), 'plain', CircleDot];
   const turns = Icon === LoaderCircle;
@@ -73,7 +73,7 @@ export function Status({ value }: { readonly value: string }) {
   );
 }
 
-/** A short word with a ground of its own. */
+/** A short label with a background. */
 export function Badge({ tone = 'plain', children }: { readonly tone?: Tone; readonly children: React.ReactNode }) {
   return (
     <span

@@ -8,20 +8,20 @@ export interface Column<Row> {
   readonly cell: (row: Row) => ReactNode;
   /** Right-aligned, for numbers. @default false */
   readonly isNumber?: boolean;
-  /** Left out where the window is narrower. @default - always there */
+  /** Breakpoint below which the column is hidden. @default - always visible */
   readonly from?: 'sm' | 'md' | 'lg';
 }
 
 const FROM = { sm: 'max-sm:hidden', md: 'max-md:hidden', lg: 'max-lg:hidden' };
 
-/** Of so many rows each is in the page. */
+/** Renders all rows up to this many; virtualises above. */
 const MAX_RENDERED_ROWS = 150;
-/** About as high as one is, in pixels. */
+/** Approximate row height in pixels. */
 const ROW_HEIGHT = 37;
 
 /**
- * A table of as many rows as there are: of many, those in sight are in the page. With `linkOf` each row is a link: the first cell has it, a press anywhere in the row
- * follows it, `j` and `k` go from row to row (the frame of pages does that, by `data-row`).
+ * A table of any length, virtualised when long. With `linkOf` each row is a link: the first cell has the link, and a
+ * click anywhere in the row follows it. `j` and `k` move between rows (the page frame handles them through `data-row`).
  */
 export function Table<Row>({
   label,
@@ -31,14 +31,14 @@ export function Table<Row>({
   linkOf,
   empty,
 }: {
-  /** What the table lists, read aloud. */
+  /** Accessible name of the table. */
   readonly label: string;
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  /** Where a row leads: the options of a link of the router. */
+  /** Link options of the router for a row. */
   readonly linkOf?: (row: Row) => { readonly to: string; readonly params?: object; readonly search?: object };
-  /** Shown in place of a table without rows. */
+  /** Shown instead of an empty table. */
   readonly empty?: ReactNode;
 }) {
   const isLong = rows.length > MAX_RENDERED_ROWS;

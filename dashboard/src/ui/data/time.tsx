@@ -12,20 +12,20 @@ const UNITS: readonly (readonly [unit: Intl.RelativeTimeFormatUnit, ms: number])
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' });
 const LOCAL = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
-/** "3 min. ago", "in 2 hr.". */
+/** Formats a relative time: "3 min. ago", "in 2 hr.". */
 export function relativeTime(at: number, now = Date.now()): string {
   const difference = at - now;
   const [unit, ms] = UNITS.find(([, size]) => Math.abs(difference) >= size) ?? UNITS.at(-1)!;
   return RELATIVE.format(Math.trunc(difference / ms), unit);
 }
 
-/** "23 Nov 2026, 04:08:18 (Europe/Berlin) · 2026-11-23 03:08:18 UTC". */
+/** Formats a time in local time and UTC: "23 Nov 2026, 04:08:18 (Europe/Berlin) · 2026-11-23 03:08:18 UTC". */
 export function absoluteTime(at: number): string {
   const utc = new Date(at).toISOString().replace('T', ' ').slice(0, 19);
   return `${LOCAL.format(at)} (${Intl.DateTimeFormat().resolvedOptions().timeZone}) · ${utc} UTC`;
 }
 
-/** Renders again every so often, for what shows the time that passes. @param everyMs 0: never */
+/** Returns the current time and rerenders periodically. @param everyMs 0 for never */
 export function useNow(everyMs: number): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -36,7 +36,7 @@ export function useNow(everyMs: number): number {
   return now;
 }
 
-/** A moment, relative; at hover and focus in local time and UTC. `undefined` and null are a dash. */
+/** A relative time, with local time and UTC on hover and focus. `undefined` and null are a dash. */
 export function Time({ at }: { readonly at: string | number | null | undefined }) {
   const moment = at === null || at === undefined ? Number.NaN : typeof at === 'number' ? at : Date.parse(at);
   const isRecent = Math.abs(Date.now() - moment) < 3_600_000;
@@ -49,7 +49,7 @@ export function Time({ at }: { readonly at: string | number | null | undefined }
   );
 }
 
-/** A length of time: "840 ms", "12.3 s", "4 min 05 s". */
+/** Formats a duration: "840 ms", "12.3 s", "4 min 05 s". */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;

@@ -8,7 +8,7 @@ interface Entry {
   readonly created_at: string;
 }
 
-/** What happened to something, newest first. */
+/** Events of an object, newest first. */
 export function Timeline({ entries }: { readonly entries: readonly Entry[] }) {
   return (
     <ol className="flex flex-col rounded-lg border border-line bg-raised">

@@ -1,10 +1,10 @@
 import { useWindowVirtualizer } from '@tanstack/react-virtual';
 import { useLayoutEffect, useRef, useState } from 'react';
 
-/** Rows that are ready above and below those in sight. */
+/** Rows rendered above and below the visible ones. */
 const READY = 8;
 
-/** The rows of a long table that are in sight as the window scrolls, and the room of the others. */
+/** Returns the visible rows of a long table as the window scrolls, and the height of the others. */
 export function useVirtualRows({
   count,
   keyOf,
@@ -13,14 +13,14 @@ export function useVirtualRows({
 }: {
   readonly count: number;
   readonly keyOf: (index: number) => string;
-  /** Pixels of a row: of each, or about as many where `measure` is its `ref`. */
+  /** Row height in pixels: exact, or approximate if `measure` is the row's `ref`. */
   readonly height: number;
   /** @default true */
   readonly isOn?: boolean;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [offset, setOffset] = useState(0);
-  // What stands above the table grows and shrinks.
+  // The content above the table can change its height.
   useLayoutEffect(() => {
     if (!isOn) return;
     const top = (body.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
@@ -45,7 +45,7 @@ export function useVirtualRows({
   };
 }
 
-/** Room of the rows that are out of sight. */
+/** Spacer for the rows out of view. */
 export const Gap = ({ height }: { readonly height: number }) =>
   height > 0 && (
     <tr aria-hidden>

@@ -2,7 +2,7 @@ import { useMemo } from 'react';
 import { piecesOf } from './ansi.ts';
 import { escapeText } from './viewer.tsx';
 
-/** Untrusted text with the colours that a terminal would show. It stands in an element that keeps white space. */
+/** Untrusted text with terminal colours. Its parent element must preserve white space. */
 export function AnsiText({ text }: { readonly text: string }) {
   const pieces = useMemo(() => piecesOf(text), [text]);
   return pieces.map(({ text: part, look }, index) =>

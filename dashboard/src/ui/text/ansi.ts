@@ -1,21 +1,21 @@
 import Anser from 'anser';
 import { classes } from '../classes.ts';
 
-/** A part of a text in one colour. */
+/** A section of text in one style. */
 export interface Piece {
   readonly text: string;
-  /** Names of classes; empty for plain text. */
+  /** Class names; empty for plain text. */
   readonly look: string;
 }
 
-/** What comes after so many sequences is plain: each may be an element of the page. */
+/** Text after this many sequences is plain, because each may become an element. */
 const MAX_SEQUENCES = 2_000;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the beginning of an ANSI sequence.
 const SEQUENCES = /(?=\x1b\[)/;
 
 /**
- * A text with the colours that a terminal would show (ECMA-48, SGR). Colours become those of the theme by their hue, so that every
- * text can be read in both themes; text that was to be hidden is shown. Other sequences, such as those that move the cursor, are left out.
+ * Parses text with terminal colours (ECMA-48, SGR). Maps colours to theme colours by hue, so that text is legible in
+ * both themes, and shows hidden text. Removes other sequences, such as cursor movements.
  */
 export function piecesOf(text: string): Piece[] {
   const parser = new Anser();
@@ -27,7 +27,7 @@ export function piecesOf(text: string): Piece[] {
     if (last?.look === look) last.text += part;
     else pieces.push({ text: part, look });
   };
-  // Parsed one by one: the parser's pieces share the list of their decorations.
+  // Parsed one by one, because the parser's pieces share their list of decorations.
   for (const chunk of chunks.slice(0, MAX_SEQUENCES)) {
     for (const entry of parser.ansiToJson(chunk)) put(entry.content, lookOf(entry));
   }
@@ -47,7 +47,7 @@ const TEXT: Readonly<Record<Hue, string>> = {
   grey: 'text-soft',
   none: '',
 };
-/** On any of them plain text can be read, and no other. */
+/** Only the default text colour is legible on these backgrounds. */
 const GROUND: Readonly<Record<Hue, string>> = {
   red: 'bg-bad-ground',
   yellow: 'bg-warn-ground',
@@ -76,7 +76,7 @@ function hueOf(colour: string): Hue {
   const [red = 0, green = 0, blue = 0] = colour.split(',').map(Number);
   const most = Math.max(red, green, blue);
   const range = most - Math.min(red, green, blue);
-  // Black and white are what text is anyway.
+  // Black and white map to the default text colour.
   if (range < 30 || Number.isNaN(range)) return most < 40 || most > 180 || Number.isNaN(range) ? 'none' : 'grey';
   const turn =
     most === red ? (green - blue) / range : most === green ? 2 + (blue - red) / range : 4 + (red - green) / range;

@@ -1,11 +1,11 @@
 import { CopyIcon } from '../copy.tsx';
 
-/** A command or a piece of code to copy. */
+/** A command or code snippet with a copy button. */
 export function CodeBlock({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
   return (
     <div className="relative rounded-md border border-line bg-panel">
       <pre
-        // A scrolled area must be reachable by keyboard.
+        // A scrollable area must be reachable by keyboard.
         // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
         tabIndex={0}
         className="max-h-96 overflow-auto p-3 pr-12 font-mono text-xs whitespace-pre"
@@ -19,7 +19,7 @@ export function CodeBlock({ text, label = 'Copy' }: { readonly text: string; rea
   );
 }
 
-/** A name or value in text. */
+/** Inline code. */
 export function Code({ children }: { readonly children: string }) {
   return <code className="rounded bg-panel px-1 py-0.5 font-mono text-xs text-text">{children}</code>;
 }

@@ -5,14 +5,14 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** Added and removed lines up to which the shortest difference is looked for: the work grows with their square. */
+/** Maximum number of changed lines for the shortest diff, whose cost is quadratic. */
 const MAX_EDITS = 1_500;
-/** The page does not answer while two texts are compared. */
+/** Time limit, because comparing blocks the page. */
 const MAX_MS = 1_000;
 
 /**
- * The lines of two texts, removed lines before added ones. Where the texts differ too much, all lines between the first and the
- * last change count as changed.
+ * Diffs two texts by line, with removed lines before added ones. If the texts differ too much, all lines between the
+ * first and the last change count as changed.
  */
 export function diffLines(before: string, after: string): DiffLine[] {
   const [a, b] = [before.split('\n'), after.split('\n')];

@@ -3,13 +3,13 @@ import { classes } from '../classes.ts';
 import { type DiffLine, diffLines } from './diff-lines.ts';
 import { cutLine, escapeText } from './viewer.tsx';
 
-/** Equal lines that are shown around a change. */
+/** Number of context lines around a change. */
 const AROUND = 3;
 const MAX_LINES = 2_000;
 
 type Row = (DiffLine & { readonly skipped?: undefined }) | { readonly skipped: number };
 
-/** Changes with what is around them; what is left out is counted. */
+/** Returns changes with context lines, and counts of the omitted lines. */
 function rowsOf(lines: readonly DiffLine[]): Row[] {
   const rows: Row[] = [];
   const isNear = lines.map(() => false);
@@ -36,7 +36,7 @@ const MARKS = { same: ' ', added: '+', removed: '−' };
 const GROUNDS = { same: '', added: 'bg-good-ground text-good', removed: 'bg-bad-ground text-bad' };
 const SPOKEN = { same: undefined, added: 'added: ', removed: 'removed: ' };
 
-/** What differs between two texts, line by line. Both are shown as text, whatever is in them. */
+/** Line diff of two texts, always shown as plain text. */
 export function DiffView({
   label,
   before,
@@ -52,7 +52,7 @@ export function DiffView({
     <section
       aria-label={label}
       dir="ltr"
-      // A scrolled area must be reachable by keyboard.
+      // A scrollable area must be reachable by keyboard.
       // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
       tabIndex={0}
       className="max-h-[32rem] overflow-auto rounded-md border border-line bg-panel py-1 font-mono text-xs"

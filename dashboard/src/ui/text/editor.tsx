@@ -24,20 +24,23 @@ const THEME = EditorView.theme({
   '.cm-content span': { color: 'inherit' },
 });
 
-/** The page runs its input with this one. */
+/** The page uses Mod-Enter to run the input. */
 const KEYS = defaultKeymap.filter(({ key }) => key !== 'Mod-Enter');
 
 export interface EditorProps {
   /** Read aloud. */
   readonly label: string;
   readonly value: string;
-  /** Without it the text can be read and copied only. */
+  /** Read-only if omitted. */
   readonly onChange?: (value: string) => void;
   /** @default "json" */
   readonly language?: 'json' | 'text';
 }
 
-/** A text with lines, folds and undo. Tab indents; Esc, then Tab leaves it. Loaded by `lazy`. */
+/**
+ * A code editor with line numbers, folding and undo. Tab indents; Esc, then Tab moves the focus out. Load it with
+ * `lazy`.
+ */
 export default function Editor({ label, value, onChange, language = 'json' }: EditorProps) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
@@ -53,7 +56,7 @@ export default function Editor({ label, value, onChange, language = 'json' }: Ed
         extensions: [
           lineNumbers(),
           foldGutter(),
-          // Signs that hide or reorder what stands beside them.
+          // Makes characters visible that hide or reorder adjacent text.
           highlightSpecialChars(),
           history(),
           indentOnInput(),

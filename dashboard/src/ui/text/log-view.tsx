@@ -12,16 +12,16 @@ export interface LogLine {
   readonly key: string | number;
   /** ISO 8601. */
   readonly at?: string | null;
-  /** Such as `WARNING`. */
+  /** Log level, such as `WARNING`. */
   readonly level?: string;
   readonly stream?: 'stdout' | 'stderr';
-  /** Who wrote it, such as `platform`: the text cannot tell. */
+  /** Author of the line, such as `platform`, which the text cannot prove. */
   readonly source?: string | undefined;
   readonly text: string;
 }
 
 const LINE_HEIGHT = 20;
-/** So near to the end, what comes is followed. */
+/** Maximum distance from the end at which new lines scroll into view. */
 const END_PX = 40;
 const CLOCK = new Intl.DateTimeFormat('en-GB', {
   ...({ hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 } as const),
@@ -33,7 +33,7 @@ const COLOURS: Readonly<Record<string, string>> = {
   CRITICAL: 'text-bad font-bold',
 };
 
-/** An untrusted log, with a filter by text, and buttons for what is shown. */
+/** An untrusted log with a text filter and buttons. */
 export function LogView({
   lines,
   find,
@@ -44,21 +44,21 @@ export function LogView({
   empty,
   ...list
 }: {
-  /** What it is the log of, read aloud. */
+  /** Accessible name of the log. */
   readonly label: string;
   readonly lines: readonly LogLine[];
-  /** Part of the lines that are shown, in whichever case. */
+  /** Case-insensitive text filter. */
   readonly find: string;
   readonly onFind: (text: string) => void;
-  /** A further filter, which the caller applies. */
+  /** Additional filter, applied by the caller. */
   readonly choice: ReactNode;
-  /** Of the file that it is downloaded as. */
+  /** Name of the downloaded file. */
   readonly name: string;
-  /** All of it as it came. @default - each line with its time and level */
+  /** Returns the raw log. @default - each line with its time and level */
   readonly whole?: () => string;
-  /** Whether more is to come: then its end is followed, or else it is shown from its beginning. */
+  /** Whether more lines may arrive; if so, the view follows the end, otherwise it starts at the beginning. */
   readonly isLive: boolean;
-  /** Shown in place of no lines. */
+  /** Shown if there are no lines. */
   readonly empty: ReactNode;
 }) {
   const shown = useMemo(() => {
@@ -98,7 +98,7 @@ const textOf = (lines: readonly LogLine[]): string =>
     .map(({ at, level, source, text }) => `${[at, level, source, text].filter((part) => part != null).join(' ')}\n`)
     .join('');
 
-/** Only the lines in sight are in the page. The end is followed until somebody scrolls up. */
+/** Virtualised lines. The view follows the end until the user scrolls up. */
 function Lines({
   label,
   lines,
@@ -134,7 +134,7 @@ function Lines({
         role="log"
         aria-live="off"
         aria-label={label}
-        // A scrolled area must be reachable by keyboard.
+        // A scrollable area must be reachable by keyboard.
         // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
         tabIndex={0}
         dir="ltr"

@@ -6,25 +6,25 @@ import { CopyButton } from '../copy.tsx';
 import { bytes } from '../data/numbers.tsx';
 
 /**
- * Values that agents made: always text, never HTML. Of more than this many characters the head is shown; all of it can be copied and
- * downloaded.
+ * Maximum number of characters of an agent's value shown directly. A longer value is cut, and can be copied or
+ * downloaded. Values are always rendered as text, never HTML.
  */
 export const SHOWN = 256 * 1024;
-/** A line of a megabyte is laid out as one: it is cut where it is shown. */
+/** Maximum length of a displayed line, since a line of a megabyte is laid out at once. */
 const LONGEST_LINE = 4_000;
-/** Each line is a box to lay out. */
+/** Maximum number of displayed lines, since each is an element. */
 const MAX_LINES = 5_000;
-/** Members of one object or array that are shown at once. */
+/** Number of members of an object or array shown at once. */
 const STEP = 100;
 
-/** Signs that reorder or hide what stands beside them; they are shown by their numbers. */
+/** Characters that reorder or hide adjacent text; displayed as code points. */
 const TRICKS = /(?![\n\r\t])[\p{C}\p{Zl}\p{Zp}]/gu;
 
-/** Text of others as it can be shown: nothing in it hides or reorders anything. */
+/** Escapes untrusted text so that nothing in it hides or reorders text. */
 export const escapeText = (text: string): string =>
   text.replaceAll(TRICKS, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`);
 
-/** A line as it can be laid out, with its length if it is cut. */
+/** Shortens a line for display and appends its length if it was cut. */
 export const cutLine = (line: string): string =>
   line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)} … (${line.length} characters)` : line;
 
@@ -45,11 +45,11 @@ export function download(name: string, content: string | Blob, type = 'text/plai
 }
 
 interface Named {
-  /** Of the file that it is downloaded as. */
+  /** Name of the downloaded file. */
   readonly name: string;
 }
 
-/** Untrusted text: the head of it, its size, and buttons for all of it. */
+/** Untrusted text: its beginning, its size, and buttons for the full text. */
 export function TextView({ text, name }: Named & { readonly text: string }) {
   if (text.length > SHOWN) return <CutText head={text.slice(0, SHOWN)} whole={text} name={`${name}.txt`} />;
   return (
@@ -60,7 +60,10 @@ export function TextView({ text, name }: Named & { readonly text: string }) {
   );
 }
 
-/** The head of a text that is too large to show, its size, and buttons for all of it. @param name of the file, with its extension */
+/**
+ * Beginning of a text that is too large to show, its size, and buttons for the full text. @param name of the file, with
+ * its extension
+ */
 export function CutText({ head, whole, name }: Named & { readonly head: string; readonly whole: string | Blob }) {
   const isText = typeof whole === 'string';
   return (
@@ -79,7 +82,7 @@ function Lines({ text }: { readonly text: string }) {
   return (
     <pre
       dir="ltr"
-      // A scrolled area must be reachable by keyboard.
+      // A scrollable area must be reachable by keyboard.
       // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
       tabIndex={0}
       className="max-h-[32rem] overflow-auto rounded-md border border-line bg-panel p-3 font-mono text-xs [unicode-bidi:plaintext] whitespace-pre-wrap"
@@ -89,7 +92,7 @@ function Lines({ text }: { readonly text: string }) {
   );
 }
 
-/** Copies and downloads all of a value. @param file what is downloaded, if that is there already */
+/** Copy and download buttons of a value. @param file to download, if it already exists */
 export function WholeValue({
   text,
   file,
@@ -105,7 +108,7 @@ export function WholeValue({
   );
 }
 
-/** An untrusted JSON value as a tree that opens. A value too large for one is shown as the head of its text. */
+/** An untrusted JSON value as a collapsible tree. A value that is too large is shown as truncated text. */
 export function JsonView({ value, name }: Named & { readonly value: unknown }) {
   const text = useMemo(() => JSON.stringify(value, null, 2) ?? 'null', [value]);
   if (typeof value === 'string') return <TextView text={value} name={name} />;
@@ -114,7 +117,7 @@ export function JsonView({ value, name }: Named & { readonly value: unknown }) {
     <div className="flex min-w-0 flex-col gap-2">
       <div
         dir="ltr"
-        // A scrolled area must be reachable by keyboard.
+        // A scrollable area must be reachable by keyboard.
         // biome-ignore lint/a11y/noNoninteractiveTabindex: see above.
         tabIndex={0}
         className="max-h-[32rem] overflow-auto rounded-md border border-line bg-panel p-3 font-mono text-xs"
