@@ -16,7 +16,7 @@ import { Creator, DueDate, PriorityBadge } from './task-parts.tsx';
 
 const FIRST = 50;
 /** Maximum page size of the API. */
-const MOST = 200;
+const MAX_LIMIT = 200;
 const DRAGGED = 'application/x-task';
 
 interface BoardProps {
@@ -102,12 +102,12 @@ function BoardColumn({
           />
         ))}
       </ul>
-      {total > limit && limit < MOST && (
-        <Button variant="quiet" onPress={() => setLimit(MOST)}>
+      {total > limit && limit < MAX_LIMIT && (
+        <Button variant="quiet" onPress={() => setLimit(MAX_LIMIT)}>
           Show more of {count(total)}
         </Button>
       )}
-      {total > MOST && limit === MOST && <p className="px-1 text-soft">The list has the others.</p>}
+      {total > MAX_LIMIT && limit === MAX_LIMIT && <p className="px-1 text-soft">The list has the others.</p>}
     </section>
   );
 }
