@@ -19,7 +19,7 @@ import {
 import type { Load } from './load.ts';
 import { median } from './statistics.ts';
 
-/** Publishing and finding agents, calling programs, and starting a platform with many agents. */
+/** Measures publishing and finding agents, calling programs, and starting a platform with many agents. */
 export async function benchAgents({ platform, client, folder }: Bench): Promise<Row[]> {
   await publishProgram(client, 'bench-trivial', TRIVIAL_AGENT);
   const found = await benchGetAgent(platform, client);
@@ -67,8 +67,8 @@ const promptAgent = (name: string) => ({
 });
 
 /**
- * The interpreter that the sandbox uses, without the packages of this machine, as there: a version manager's wrapper, and
- * packages that are loaded at each start, would slow the other side.
+ * The sandbox's interpreter without this machine's packages, as in the sandbox: a version manager's wrapper, or
+ * packages loaded at each start, would slow the baseline.
  */
 function barePython(folder: string): string {
   execFileSync('python3', ['-m', 'venv', '--without-pip', folder]);

@@ -1,8 +1,9 @@
 import { Agent, createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 
 /**
- * The baseline: `node:http` that only calls the LLM and returns its text: `node bare-proxy.ts LLM_URL MODEL`. A request that
- * accepts `text/event-stream` gets the LLM's stream passed on. A model of OpenAI is asked in its format.
+ * Baseline: a `node:http` server that only calls the LLM and returns its text: `node bare-proxy.ts LLM_URL MODEL`. A
+ * request
+ * that accepts `text/event-stream` gets the LLM's stream. OpenAI models are called in OpenAI's format.
  */
 const [llmUrl, model = ''] = process.argv.slice(2);
 const isOpenai = model.startsWith('gpt-');

@@ -1,7 +1,9 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** The baseline: `node:http` that answers every request with the same bytes. `node bench/bare-server.ts BODY`; prints its port. */
+/**
+ * Baseline: a `node:http` server that always answers the same bytes. `node bench/bare-server.ts BODY`; prints its port.
+ */
 const body = process.argv[2]!;
 const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
 const server = createServer((_request, response) => response.writeHead(200, headers).end(body));

@@ -8,13 +8,13 @@ import type { Row } from './harness.ts';
 import { slope } from './statistics.ts';
 
 const RUNS_A_MINUTE = 100;
-/** As often as somebody lets the list show what is new. */
+/** Refreshes of the list per minute. */
 const SHOWN_A_MINUTE = 4;
-/** Caches and code are there from then on. */
+/** Share of the time that is warm-up, which loads caches and code. */
 const WARM_UP = 1 / 5;
 const MB_A_MINUTE = 0.15;
 
-/** The list of runs, open in a browser while runs begin and end: does it keep what it no longer shows? */
+/** Keeps the list of runs open in a browser while runs begin and end: does it leak rows that it no longer shows? */
 export async function benchDashboardSoak(minutes = 30): Promise<Row[]> {
   const target = await startLocalTarget();
   await new Dashboard({ log: target.deps.log, url: `${target.url}/dashboard` }).prepare();

@@ -9,10 +9,10 @@ const SCROLLED_STEPS = 10_000;
 const INTERACTIVE_MS = 1_000;
 const FRAME_MS = 50;
 const OUTPUT_BYTES = 50_000_000;
-/** Pixels that a frame scrolls by, and frames. */
+/** Pixels per scrolled frame, and number of frames. */
 const SCROLL = { by: 120, frames: 240 };
 
-/** The page of a run with as much as there may be, in a Chromium on this machine. */
+/** Measures the page of a run of maximum size in a local Chromium. */
 export async function benchDashboard(): Promise<Row[]> {
   const target = await startLocalTarget();
   const browser = await launchChromium();
@@ -36,7 +36,7 @@ export async function benchDashboard(): Promise<Row[]> {
   }
 }
 
-/** From the press on the run in the list until the page has its lines and has answered a key. */
+/** Returns the time from a click on the run until the page shows its lines and responds to a key. */
 async function benchOpening(page: Page, target: LocalTarget, id: string): Promise<Row> {
   const took: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
@@ -63,7 +63,7 @@ async function benchOpening(page: Page, target: LocalTarget, id: string): Promis
   };
 }
 
-/** Scrolls as a wheel does, and looks how long each frame takes. */
+/** Scrolls as a wheel does, and measures the duration of each frame. */
 async function benchScrolling(page: Page, target: LocalTarget, id: string): Promise<Row> {
   await page.goto(`${target.url}/dashboard/acme/runs/${id}`);
   await page.getByRole('treegrid').waitFor();
@@ -91,7 +91,7 @@ async function benchScrolling(page: Page, target: LocalTarget, id: string): Prom
   };
 }
 
-/** How long the page stands still while a large output is opened. */
+/** Returns how long the page is blocked while a large output opens. */
 async function benchOutput(page: Page, target: LocalTarget, id: string): Promise<Row> {
   await page.goto(`${target.url}/dashboard/acme/runs/${id}`);
   await page.getByRole('treegrid').waitFor();

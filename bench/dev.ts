@@ -9,12 +9,12 @@ import { median } from './statistics.ts';
 
 const SAVES = 15;
 const AT_MOST_MS = 300;
-/** `platform dev` waits as long for further changes. */
+/** Debounce interval of `platform dev`. */
 const DEBOUNCE_MS = 100;
 
 /**
- * From a save to the answer of the new code: `platform dev` and a call of `dev`, beside a bare watcher that waits as long and
- * starts the program itself, without a platform and a sandbox. Alternating.
+ * Measures the time from a save to the answer of the new code: `platform dev` with a call of `dev`, alternating with a
+ * bare watcher of the same debounce interval that starts the program without a platform or sandbox.
  */
 export async function benchDev({ platform, client, folder }: Bench): Promise<Row[]> {
   const agent = join(folder, 'saved');
@@ -68,9 +68,9 @@ export async function benchDev({ platform, client, folder }: Bench): Promise<Row
         const { stdout } = await promisify(execFile)('sh', ['run.sh'], { cwd: agent });
         check(JSON.parse(stdout).said, `bare${round}`);
       });
-      // The command has seen this save, too.
+      // `platform dev` has also noticed this save.
       await isPublished;
-      // The first rounds warm up.
+      // The first rounds are warm-up.
       if (round >= 0) {
         times.dev.push(ours);
         times.bare.push(bare);

@@ -14,15 +14,15 @@ const MEASURED = {
 } as const satisfies { readonly [fn in FunctionName]?: string };
 const FUNCTIONS = Object.keys(MEASURED) as (keyof typeof MEASURED)[];
 
-/** Processor time of a function's first request and of its second, in milliseconds. */
+/** CPU time of a function's first and second request, in milliseconds. */
 interface FirstTwo {
   readonly first: number;
   readonly second: number;
 }
 
 /**
- * Processor time of a function's first request and of its second, in Lambda's runtime client with DynamoDB Local, with its compile cache
- * as on AWS and without. Its start is over by then: that is the section `lambda`.
+ * Measures the CPU time of a function's first and second request, in Lambda's runtime client with DynamoDB Local, with
+ * its compile cache as on AWS and without. It excludes initialization, which the section `lambda` measures.
  */
 export async function benchFirstRequests(): Promise<Row[]> {
   await buildFunctions();

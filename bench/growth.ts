@@ -5,18 +5,18 @@ import { ask, ms, type Platform, type Row, startPlatform, timed } from './harnes
 import { type MakeOne, prepareData } from './prepared-data.ts';
 import { median } from './statistics.ts';
 
-/** Measured requests of each path, after one of warm-up. */
+/** Measured requests of each path, after one warm-up request. */
 const TIMES = 40;
 
 interface Growth {
-  /** The resource whose count differs: `tasks`. */
+  /** Resource whose count differs: `tasks`. */
   readonly what: string;
   readonly few: number;
   readonly many: number;
   readonly makeOne: MakeOne;
   /** Paths. */
   readonly queries: readonly string[];
-  /** Maximum ratio of the times, many to few. */
+  /** Maximum ratio of the times with many and with few items. */
   readonly maxRatio: number;
 }
 

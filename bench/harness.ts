@@ -17,13 +17,13 @@ export interface Row {
   readonly result: string;
   readonly bound: string;
   readonly isMet: boolean;
-  /** By which part a later run may be worse before `--check` tells. @default by the kind of figure, see `regressions.ts` */
+  /** Relative tolerance before `--check` reports a worse run. @default by the kind of figure, see `regressions.ts` */
   readonly tolerance?: number;
 }
 
 export const ROUNDS = 5;
 export const ROOT = join(import.meta.dirname, '..');
-/** Where `npm run bench:peers` installs the peers. */
+/** Folder into which `npm run bench:peers` installs the peers. */
 export const PEERS = join(ROOT, '.cache/bench-peers');
 
 export const ms = (value: number): string => `${value.toFixed(1)} ms`;
@@ -39,7 +39,7 @@ const START = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   .scripts.start.split(' ')
   .slice(1);
 
-/** A platform in a process of its own, started as users start it. */
+/** Platform in its own process, started as users start it. */
 export interface Platform {
   readonly url: string;
   readonly process: ChildProcess;
@@ -82,7 +82,7 @@ export async function startPlatform(dataFolder: string, settings: Record<string,
   };
 }
 
-/** The answer of a platform to a GET. Throws unless it succeeds. */
+/** Returns the platform's answer to a GET. Throws unless it succeeds. */
 export async function ask({ url, key }: Pick<Platform, 'url' | 'key'>, path: string): Promise<unknown> {
   const response = await fetch(url + path, { headers: { authorization: `Bearer ${key}` } });
   if (!response.ok) throw new Error(`GET ${path}: ${response.status}`);
@@ -96,7 +96,7 @@ interface LoadOptions {
   readonly seconds?: number;
   /** Requests per second over all connections. @default unlimited */
   readonly rate?: number;
-  /** With a body the request is a POST. */
+  /** Body of a POST; without it the request is a GET. */
   readonly body?: string;
 }
 
@@ -112,7 +112,7 @@ export async function load(
   return JSON.parse(stdout);
 }
 
-/** A program of the bench that prints its port. */
+/** Starts a program of the bench that prints its port. */
 export async function startProgram(
   file: string,
   args: readonly string[] = [],
@@ -122,7 +122,7 @@ export async function startProgram(
   return { port: Number(String(line).trim()), process: child };
 }
 
-/** A platform with its own data and a provider key, and its model, `bench/llm-server.ts`. */
+/** Platform with its own data and a provider key, and its model, `bench/llm-server.ts`. */
 export interface Bench {
   readonly platform: Platform;
   readonly client: Client;
@@ -192,7 +192,7 @@ export function processorMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-/** CPU time of a process so far, in all threads that it still has, by the scheduler's own count. */
+/** Returns the CPU time of a process in all its living threads, as the scheduler counts it. */
 export function exactProcessorMs(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`);
   const times = threads.map((id) => Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]));

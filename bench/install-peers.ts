@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { PEERS, ROOT } from './harness.ts';
 
 /**
- * `npm run bench:peers`: installs what the bench measures us beside into a cache folder, with this Node and from the exact
- * pins of `bench/peers/package.json`; outside our lockfile, as none of it is a part of the platform.
+ * `npm run bench:peers`: installs the systems that the bench compares with into a cache folder, with this Node and the
+ * exact versions of `bench/peers/package.json`. They are not in our lockfile, because the platform does not use them.
  */
 mkdirSync(PEERS, { recursive: true });
 cpSync(join(ROOT, 'bench/peers'), PEERS, { recursive: true });

@@ -14,15 +14,18 @@ export interface LambdaEntry {
   readonly name: string;
   /** Minified size of `index.mjs` and its static imports. */
   readonly bytes: number;
-  /** Duration of the import in a fresh process, with its compile cache as on AWS: the code's part of a cold start. */
+  /** Duration of the import in a fresh process with its compile cache as on AWS: the code's share of a cold start. */
   readonly importMs: number;
-  /** The same without a cache. */
+  /** Duration of the import without a cache. */
   readonly bareMs: number;
 }
 
 const ROUNDS = 5;
 const CACHE = '/opt/compile-cache';
-/** Imports as Lambda's runtime does. Timed inside the process: Node's own start is the same for every function. */
+/**
+ * Imports as Lambda's runtime does. The process measures itself, because Node's own start is the same for every
+ * function.
+ */
 const IMPORT = `
 globalThis.awslambda = { streamifyResponse: (handler) => handler, HttpResponseStream: {} };
 const started = performance.now();
@@ -31,7 +34,10 @@ console.log(performance.now() - started);
 process.exit();
 `;
 
-/** Builds the bundles and imports each in fresh processes, with its compile cache and without, in turn with a handler that does nothing. */
+/**
+ * Builds the bundles and imports each in fresh processes, with and without its compile cache, alternating with an empty
+ * handler.
+ */
 export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entries: LambdaEntry[] }> {
   const metafile = await buildFunctions();
   const folder = mkdtempSync(join(tmpdir(), 'platform-entries-'));
@@ -65,7 +71,7 @@ export async function measureLambdaEntries(): Promise<{ empty: LambdaEntry; entr
 const tell = (message: string, fields?: object) => console.error(message, fields);
 const LOG = { debug: () => {}, info: () => {}, warn: tell, error: tell };
 
-/** What an entry must find when it is imported. Nothing of it is reached. */
+/** Settings that an entry requires on import. None of their addresses is contacted. */
 const ENVIRONMENT = {
   AWS_REGION: 'us-east-1',
   PLATFORM_SERVICES: JSON.stringify({

@@ -1,12 +1,13 @@
 import { createServer, type ServerResponse } from 'node:http';
 
 /**
- * A language model that costs next to nothing, in Anthropic's wire format, for both sides of a measurement:
- * `node llm-server.ts`; prints its port. At a path of OpenAI's Responses API it answers at once in that format, without tools
- * or streams. `claude-bench` answers at once, `claude-bench-500` after 500 ms. Offered tools,
- * it uses one called `echo` in each of its first two turns, and `claude-bench-turns-12` in its first twelve. Asked for a
- * stream, its text begins with the nanosecond of the machine's clock at which it did so, `t=NUMBER;`.
- * A GET answers when it was asked since the last GET: a list of epoch milliseconds.
+ * A language model with minimal cost in Anthropic's wire format, for both sides of a measurement: `node llm-server.ts`;
+ * prints
+ * its port. At the path of OpenAI's Responses API it answers at once in that format, without tools or streams.
+ * `claude-bench` answers at once, `claude-bench-500` after 500 ms. If tools are offered, it calls one named `echo` in
+ * each of its first two turns, and `claude-bench-turns-12` in its first twelve. A streamed text begins with the
+ * machine's clock in nanoseconds, `t=NUMBER;`. A GET returns the times of the requests since the last GET, as a list of
+ * epoch milliseconds.
  */
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
 const toolUse = (turn: number) => ({
@@ -67,10 +68,10 @@ const textDelta = (text: string): string => delta({ type: 'text_delta', text });
 const BEGIN = begin({ type: 'text', text: '' });
 const WORDS = Array.from({ length: 20 }, (_, index) => textDelta(`word ${index}, `));
 const END = end('end_turn');
-/** What a loop ends with: the peers do not ask for streams. */
+/** Final turn of a loop, unstreamed because the peers do not request streams. */
 const WHOLE = BEGIN + textDelta(TEXT.text) + END;
 
-/** A piece a turn of the event loop, as if each had been thought about. */
+/** Each chunk is sent in its own turn of the event loop, as if generated one by one. */
 function streamWords(response: ServerResponse): void {
   response.write(BEGIN);
   let word = 0;
@@ -129,7 +130,7 @@ const server = createServer((request, response) => {
   });
 });
 server.keepAliveTimeout = 60_000;
-// A burst of connections must not overflow its queue: what does waits for a second.
+// A burst of connections must not overflow the backlog, because overflowing connections wait for a second.
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => {
   const address = server.address();
   if (address !== null && typeof address === 'object') process.stdout.write(`${address.port}\n`);

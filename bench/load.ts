@@ -2,11 +2,12 @@ import { connect, type Socket } from 'node:net';
 import { median, percentile } from './statistics.ts';
 
 /**
- * A small load generator: `connections` keep-alive sockets, each sending the same request again as soon as its answer is
- * complete. Bare sockets, so that the client takes little of the processor from the server under test.
+ * A small load generator: each of `connections` keep-alive sockets repeats the same request as soon as its answer is
+ * complete. It uses bare sockets, so that the client takes little CPU time from the server under test.
  *
- * Run as a program: `node bench/load.ts URL SECONDS CONNECTIONS RATE BODY [HEADER: VALUE]...`; at most RATE requests a
- * second, 0 for as many as there can be; GETs without a body (''), POSTs with one; prints one JSON line.
+ * Run as a program: `node bench/load.ts URL SECONDS CONNECTIONS RATE BODY [HEADER: VALUE]...`; sends at most RATE
+ * requests per
+ * second (0: unlimited), as GET for an empty body (''), otherwise as POST; prints one JSON line.
  */
 export interface Load {
   readonly requestsPerSecond: number;
@@ -14,8 +15,8 @@ export interface Load {
   readonly p99Ms: number;
   readonly failed: number;
   /**
-   * From the moment that the LLM wrote its first piece of a stream, `t=NANOSECONDS;`, to its arrival here. Absent if it wrote
-   * none.
+   * Time from when the LLM wrote the first chunk of a stream, `t=NANOSECONDS;`, until it arrived here. Absent if there
+   * was no such chunk.
    */
   readonly firstPieceMs?: number;
 }
@@ -23,7 +24,7 @@ export interface Load {
 const HEADER_END = Buffer.from('\r\n\r\n');
 const LAST_CHUNK = Buffer.from('0\r\n\r\n');
 
-/** End of the answer in `bytes`, undefined while it is incomplete. */
+/** End of the answer in `bytes`, or undefined while it is incomplete. */
 function endOfAnswer(bytes: Buffer): number | undefined {
   const bodyAt = bytes.indexOf(HEADER_END) + HEADER_END.length;
   if (bodyAt < HEADER_END.length) return undefined;

@@ -10,7 +10,7 @@ const BODY = '{"name":"Ada"}';
 const [FEW_TURNS, MANY_TURNS] = [2, 12];
 const CALLS = 20;
 
-/** The platform's overhead in a tool loop whose tool does nothing. */
+/** Measures the platform's overhead in a tool loop whose tool does nothing. */
 export async function benchLoops({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
   const publish = async (name: string, model: string): Promise<Side> => {
     await publishLoop(client, name, model);
@@ -73,7 +73,7 @@ const publishLoop = (client: Client, name: string, model: string) =>
     },
   });
 
-/** Difference between two calls with different numbers of turns: work done once per call cancels out. */
+/** Returns the difference between two calls with different numbers of turns, in which the work per call cancels out. */
 async function benchTurn(few: () => Promise<void>, many: () => Promise<void>, llmUrl: string): Promise<Row> {
   const bare = async (): Promise<void> => {
     await once(spawn('/bin/true', { stdio: 'ignore' }), 'close');

@@ -31,7 +31,7 @@ async def main():
 asyncio.run(main())
 `;
 
-/** An agent with four concurrent sub-calls, two prompts and two programs, beside the slowest of them alone. */
+/** Compares an agent with four concurrent sub-calls (two prompts, two programs) with the slowest sub-call alone. */
 export async function benchOrchestrator({ platform, client }: Bench): Promise<Row[]> {
   await publishPrompt(client, PROMPT, 'claude-bench-500');
   await publishProgram(client, PROGRAM, SLOW);

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { PEERS, startProgram } from './harness.ts';
 
-/** A system that is measured in turn with the others. */
+/** System whose measurement alternates with the others. */
 export interface Side {
   readonly name: string;
   readonly url: string;
@@ -11,14 +11,14 @@ export interface Side {
 }
 
 export interface Peers {
-  /** Restate and Mastra, each making one call of the LLM. */
+  /** Restate and Mastra, each with one LLM call. */
   readonly sides: readonly Side[];
   /** Mastra's agent with a tool. */
   readonly mastraTools?: Side;
   stop(): void;
 }
 
-/** The peers that `npm run bench:peers` installed, running; empty if it never ran. */
+/** Starts the peers that `npm run bench:peers` installed; returns none if it never ran. */
 export async function startPeers(llmUrl: string, folder: string): Promise<Peers> {
   if (!existsSync(join(PEERS, 'node_modules'))) {
     process.stderr.write('the peers are not installed: npm run bench:peers\n');
@@ -29,7 +29,7 @@ export async function startPeers(llmUrl: string, folder: string): Promise<Peers>
   const server = spawn(
     join(PEERS, 'node_modules/.bin/restate-server'),
     ['--base-dir', join(folder, 'restate'), '--log-filter', 'error'],
-    // What npm installs is a script that starts the server: its group ends both.
+    // The npm package is a script that starts the server, so the process group ends both.
     { stdio: 'ignore', detached: true },
   );
   await untilOk('http://127.0.0.1:9070/deployments', { uri: 'http://127.0.0.1:9480' });

@@ -8,7 +8,7 @@ import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { ask, startPlatform } from './harness.ts';
 
-/** Dependencies of stores over the data of a stopped platform, and its first workspace. */
+/** Dependencies for stores over the data of a stopped platform, and its first workspace. */
 export interface DataStore {
   readonly workspaceId: string;
   readonly config: Config;
@@ -27,8 +27,8 @@ const LANES = 500;
 const TOLD_EACH = 100_000;
 
 /**
- * Data of a platform with `count` of something in it: requests would take too long. `setUp` makes by requests what that
- * needs. Answers the key of its owner.
+ * Creates the data of a platform with `count` items directly, because requests would take too long. `setUp` sends the
+ * requests that the items need. Returns the owner's key.
  */
 export async function prepareData(
   dataFolder: string,

@@ -17,7 +17,7 @@ import { median } from './statistics.ts';
 
 const BODY = '{"name":"Ada"}';
 
-/** A prompt agent with a schema that greets the given name. */
+/** Prompt agent with a schema that greets the given name. */
 export const publishPrompt = (client: Client, name: string, model: string, more: object = {}, headers = {}) =>
   client.createAgent({
     headers,
@@ -33,16 +33,16 @@ export const publishPrompt = (client: Client, name: string, model: string, more:
     },
   });
 
-/** A load, and the processor time of the system under it. */
+/** Result of a load test with the CPU time of the system under test. */
 interface Measured extends Load {
-  /** Absent where the system is not one process. */
+  /** Absent if the system is not a single process. */
   readonly processorMs?: number;
 }
 
-/** A side with its process. */
+/** One side of the comparison, with its process. */
 interface Watched extends Side {
   readonly pid?: number;
-  /** Each of these gets an equal part of the connections. @default - `url` with `headers` */
+  /** Targets that share the connections equally. @default - `url` with `headers` */
   readonly parts?: readonly Pick<Side, 'url' | 'headers'>[];
 }
 
@@ -80,10 +80,10 @@ async function loadParts({ url, headers, parts = [{ url, headers }] }: Watched, 
 
 const BARE = 'bare proxy';
 const WORKSPACES = 4;
-/** Of those that are asked without the SDK. */
+/** Model for the calls without the SDK. */
 const OPENAI_MODEL = 'gpt-9-bench';
 
-/** The agent in several workspaces: none may have as many calls at once as are needed. */
+/** The agent in several workspaces, because the load exceeds the concurrency limit of one. */
 async function inWorkspaces(client: Client, side: Watched): Promise<Watched> {
   const parts: Side[] = [];
   for (let count = 0; count < WORKSPACES; count++) {
@@ -101,7 +101,7 @@ async function inWorkspaces(client: Client, side: Watched): Promise<Watched> {
 }
 
 /**
- * Prompt calls, the LLM being a program that costs next to nothing. Ours includes authentication, the schema check,
+ * Measures prompt calls with an LLM of minimal cost. The platform's side includes authentication, schema validation,
  * limits, metering and a durable run record.
  */
 export async function benchPrompts({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
@@ -127,7 +127,7 @@ export async function benchPrompts({ platform, client, llmUrl, folder }: Bench):
   });
   const peers = await startPeers(llmUrl, folder);
   try {
-    // Warm-up of all systems.
+    // The first load warms up all systems.
     for (const side of [ours, proxy(bare), ...peers.sides]) {
       await load(side.url, side.headers, { connections: 10, body: BODY });
     }
@@ -205,10 +205,10 @@ async function slowRow(sides: readonly Watched[], connections: number, reach: nu
   };
 }
 
-/** Loaded by as many processes as the other side. */
+/** The number of load processes equals the other side's. */
 const inParts = (side: Watched): Watched => ({ ...side, parts: Array.from({ length: WORKSPACES }, () => side) });
 
-/** The bare proxy passes the LLM's stream on as it is. */
+/** The bare proxy forwards the LLM's stream unchanged. */
 async function streamRows(sides: readonly Watched[]): Promise<Row[]> {
   const streamed = sides.map((side) => ({ ...side, headers: [...side.headers, STREAM] }));
   const alone = await inTurn(streamed, 1);

@@ -1,29 +1,29 @@
 import type { Row } from './harness.ts';
 
-/** The result of a row in numbers. */
+/** Numeric result of a row. */
 export interface Figure {
   readonly what: string;
   readonly figure: number;
-  /** What follows the number: `x`, `of it`, `ms`. */
+  /** Unit after the number: `x`, `of it`, `ms`. */
   readonly unit: string;
   readonly better: 'more' | 'less';
-  /** By which part of the figure a new run may be worse: noise. */
+  /** Relative tolerance within which a worse run counts as noise. */
   readonly tolerance: number;
 }
 
-/** A figure that is worse than the committed one by more than its tolerance. */
+/** Figure that is worse than the committed one by more than its tolerance. */
 export interface Regression {
   readonly now: Figure;
   readonly before: Figure;
 }
 
 /**
- * Counts and sizes are the same on every machine. Ratios are of two sides that ran in turn: a busy machine slows both. Times
- * and shares of a processor are of one machine, and of how busy it was.
+ * Tolerances by kind. Counts and sizes are the same on every machine. Ratios compare two alternating sides, which a
+ * busy machine slows alike. Times and CPU shares depend on the machine and its load.
  */
 const TOLERANCES = { count: 0, size: 0.05, ratio: 0.25, memory: 0.25, time: 1 };
 
-/** By what follows the number; everything else is a time. */
+/** Tolerance by the unit after the number; without a unit here, the figure is a time. */
 const KINDS: readonly [RegExp, keyof typeof TOLERANCES][] = [
   [/^(?:x\b|of )/, 'ratio'],
   [/^KB/, 'size'],
@@ -32,15 +32,15 @@ const KINDS: readonly [RegExp, keyof typeof TOLERANCES][] = [
 ];
 
 /**
- * The figure of a row is the number that its result begins with; its bound says whether more is better. `undefined` if the
- * result is no number, as without an installed peer.
+ * Returns the number at the start of a row's result; its bound says whether more is better. Returns `undefined` if the
+ * result has no number, as for a peer that is not installed.
  */
 export function figureOf({ what, result, bound, tolerance }: Row): Figure | undefined {
   const [, number, unit = ''] = /^(-?[\d.]+) ?(.*)$/s.exec(result) ?? [];
   if (number === undefined) return undefined;
   const kind = KINDS.find(([pattern]) => pattern.test(unit))?.[1] ?? 'time';
   return {
-    // The size of a bundle is a row of its own.
+    // The size of a bundle has its own row.
     what: what.replace(/ \(\d+ KB\)$/, ''),
     figure: Number(number),
     unit,
@@ -52,7 +52,7 @@ export function figureOf({ what, result, bound, tolerance }: Row): Figure | unde
 export const figuresOf = (rows: readonly Row[]): Figure[] =>
   rows.map(figureOf).filter((figure) => figure !== undefined);
 
-/** Figures that got worse than the committed ones by more than noise. New rows have nothing to be compared with. */
+/** Returns the figures that are worse than the committed ones by more than noise. New rows are skipped. */
 export function regressionsOf(rows: readonly Figure[], committed: readonly Figure[]): Regression[] {
   return rows.flatMap((now) => {
     const before = committed.find(({ what }) => what === now.what);

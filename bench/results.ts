@@ -3,13 +3,13 @@ import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
 import { basename, join } from 'node:path';
 import { ROOT, type Row } from './harness.ts';
 
-/** What one section measured, in a file of its own: a section can be measured again without the others. */
+/** Result of one section in its own file, so that a section can be measured again alone. */
 export interface Results {
   /** ISO 8601. */
   readonly measuredAt: string;
   readonly version: string;
   readonly machine: string;
-  /** Load average of the machine at the start; null if it was not noted. */
+  /** Load average of the machine at the start, or null if unknown. */
   readonly load: number | null;
   readonly rows: readonly Row[];
 }
@@ -18,7 +18,7 @@ const FOLDER = join(ROOT, 'bench/results');
 export const PAGE = join(FOLDER, 'README.md');
 const fileOf = (section: string): string => join(FOLDER, `${section}.json`);
 
-/** Who measures, and when. Ask before the measurement: the load is that of others. */
+/** Returns machine, load and date. Call it before the measurement, so that the load is that of other processes. */
 export function conditions(): Omit<Results, 'rows'> {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   const memory = Math.round(totalmem() / 1024 ** 3);
@@ -36,14 +36,14 @@ export function committedResults(section: string): Results | undefined {
   return JSON.parse(readFileSync(fileOf(section), 'utf8')) as Results;
 }
 
-/** Writes the results of a section, and the page of all. */
+/** Writes the results of a section and the page of all results. */
 export function keepResults(section: string, results: Results): void {
   mkdirSync(FOLDER, { recursive: true });
   writeFileSync(fileOf(section), `${JSON.stringify(results, null, 2)}\n`);
   writeFileSync(PAGE, pageOfResults());
 }
 
-/** The rows as a table of Markdown. */
+/** Formats the rows as a Markdown table. */
 export function tableOf(rows: readonly Row[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   return [

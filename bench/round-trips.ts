@@ -6,7 +6,10 @@ import { localDeps } from '#local/deps.ts';
 import { countPromptCall } from '#test/helpers/round-trips.ts';
 import { ROOT, type Row, startProgram } from './harness.ts';
 
-/** Table operations of a prompt call, network requests on AWS; `test/round-trips.test.ts` bounds them. */
+/**
+ * Counts the table operations of a prompt call, which are network requests on AWS; `test/round-trips.test.ts` bounds
+ * them.
+ */
 export async function benchRoundTrips(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-'));
   const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));

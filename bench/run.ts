@@ -21,8 +21,9 @@ import { benchUsage } from './usage.ts';
 import { benchWebhooks } from './webhooks.ts';
 
 /**
- * `npm run bench`: each figure beside something else that runs in turn with it, medians, a table on stdout and, by section,
- * in `bench/results/`. The ratios count; the figures themselves depend on the machine.
+ * `npm run bench`: alternates each measurement with its baseline, and writes medians as a table to stdout and, by
+ * section, to
+ * `bench/results/`. The ratios matter; the figures themselves depend on the machine.
  */
 const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> } = {
   agents: () => withPlatform(benchAgents),
@@ -44,10 +45,10 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   'first-requests': benchFirstRequests,
 };
 
-/** These take minutes, and are left out unless they are asked for. */
+/** Sections that take minutes and run only on request. */
 const LONG: readonly string[] = ['soak', 'dashboard-soak'];
 
-/** A figure that is worse once may be noise; one that is worse each time is not. */
+/** Number of repetitions: a figure that is worse once may be noise, a figure that is always worse is not. */
 const TRIES = 3;
 
 const HELP = `Usage: npm run bench [-- OPTIONS]
@@ -93,7 +94,7 @@ async function measureSection(name: string, minutes?: number): Promise<Row[]> {
   return rows;
 }
 
-/** Measures a section until no committed figure is worse than noise explains; returns those that always were. */
+/** Repeats a section until no figure is worse than noise explains; returns the figures that were worse every time. */
 async function checkSection(name: string, committed: Results): Promise<Regression[]> {
   const before = figuresOf(committed.rows);
   let worse: Regression[] = [];

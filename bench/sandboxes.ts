@@ -14,7 +14,7 @@ const SPEC: SandboxSpec = {
   limits: { memoryBytes: 512 * MB, cpuSeconds: 60, processes: 64, fileBytes: 64 * MB, diskBytes: 96 * MB },
 };
 
-/** Prints the processor seconds that so many busy processes of four seconds got, each in a session of its own. */
+/** Prints the CPU seconds of a number of busy processes over four seconds, each in its own session. */
 const burn = (processes: number): string => `import os, time
 def burn():
     end = time.monotonic() + 4
@@ -28,7 +28,7 @@ for _ in range(${processes}): os.wait()
 t = os.times()
 print(t.children_user + t.children_system)`;
 
-/** Their memory together is over the limit unless what they share is counted once, which takes the watcher longest. */
+/** Their total memory exceeds the limit unless shared pages count once, which is the watcher's slowest path. */
 const SHARE = `import mmap, os, time
 shared = mmap.mmap(-1, 48 << 20)
 for page in range(0, len(shared), 4096): shared[page] = 1
@@ -39,7 +39,7 @@ for _ in range(20):
         os._exit(0)
 for _ in range(20): os.wait()`;
 
-/** What sandboxes take from each other, and what watching them takes. */
+/** Measures the fairness between sandboxes, and the cost of watching them. */
 export async function benchSandboxes(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-sandboxes-'));
   const blobs = new FolderBlobs(join(folder, 'blobs'));
@@ -61,7 +61,7 @@ async function benchShares(sandbox: Sandbox): Promise<Row> {
     ours: `${many.toFixed(1)} s`,
     beside: `a run with 2, at the same time: ${few.toFixed(1)} s`,
     result: `${ratio.toFixed(1)} x`,
-    // By processes it would be 20. Two that find a processor each get as much as they can use.
+    // A share by processes would be 20. Two sessions with a CPU each get all they can use.
     bound: 'at most 10 x',
     isMet: ratio <= 10,
   };
@@ -80,7 +80,7 @@ async function benchWatching(sandbox: Sandbox): Promise<Row> {
   };
 }
 
-/** Runs a program in a session of its own. Throws unless it ends well. */
+/** Runs a program in its own session. Throws unless it succeeds. */
 async function runPython(sandbox: Sandbox, program: string) {
   const session = await sandbox.open(SPEC);
   try {
@@ -97,7 +97,7 @@ async function runPython(sandbox: Sandbox, program: string) {
   }
 }
 
-/** Process -> processor time so far, of the launchers of this process and their watchers. */
+/** CPU time so far by process, for the launchers of this process and their watchers. */
 function watchingMs(): Map<number, number> {
   const times = new Map<number, number>();
   const add = (parent: number, title: string) => {
@@ -106,7 +106,7 @@ function watchingMs(): Map<number, number> {
         if (!readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(title)) continue;
         times.set(pid, processorMs(pid));
       } catch {
-        // It has ended.
+        // The process has ended.
       }
     }
   };

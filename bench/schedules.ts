@@ -27,15 +27,15 @@ import { median } from './statistics.ts';
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
-/** Pause after a start, while the platform still works through its first tasks. */
+/** Pause after a start, during which the platform runs its initial tasks. */
 const SETTLING_MS = 10_000;
-/** Minutes that are measured, after one of warm-up. */
+/** Number of measured minutes, after one warm-up minute. */
 const ROUNDS = 3;
 /** Concurrent calls of one workspace in the default plan. */
 const AT_ONCE = 200;
 const seconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(2)} s`;
 
-/** Many schedules due in the same minute, and many that are not due. */
+/** Measures many schedules due in the same minute, and many that are not due. */
 export async function benchSchedules(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-schedules-'));
   const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
@@ -57,7 +57,7 @@ interface Scene {
 const startWith = (dataFolder: string, llmUrl: string): Promise<Platform> =>
   startPlatform(dataFolder, { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1` });
 
-/** Baseline: timers of a library, set for the middle of the minute, that only call the LLM. */
+/** Baseline: a library's timers, set for the middle of the minute, that only call the LLM. */
 async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const count = 1_000;
   const prepared = { count, workspaces: count / AT_ONCE, model: 'claude-bench-500' };
@@ -82,7 +82,7 @@ async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   }
   const last = median(ours.map(({ lastMs }) => lastMs));
   const health = median(ours.map(({ healthMs }) => healthMs));
-  // Croner's alone is no bound without croner.
+  // Without croner there is no ratio.
   const ratio = croner ? median(ours.map(({ lastMs }, i) => lastMs / beside[i]!)) : undefined;
   const published = 'n8n, which cannot be installed here, is published with 4.5 s';
   return {
@@ -97,10 +97,10 @@ async function benchThousand({ folder, llmUrl }: Scene): Promise<Row> {
   };
 }
 
-/** Baseline: as many sequential writes to a table. */
+/** Baseline: the same number of sequential writes to a table. */
 async function benchTenThousand({ folder, llmUrl }: Scene): Promise<Row> {
   const count = 10_000;
-  // On a busy machine their runs may go on for longer than a minute.
+  // On a busy machine the runs may last longer than a minute.
   const every = 3;
   const prepared = { count, workspaces: count / AT_ONCE, cron: `*/${every} * * * *` };
   const platform = await startWith(await prepareSchedules(folder, prepared), llmUrl);
@@ -130,7 +130,7 @@ async function benchTenThousand({ folder, llmUrl }: Scene): Promise<Row> {
   };
 }
 
-/** The cost of 100,000 schedules due on other days and one due each minute, beside no schedules. */
+/** Measures the cost of 100,000 schedules due on other days and one due each minute, compared with no schedules. */
 async function benchIdle({ folder, llmUrl }: Scene): Promise<Row[]> {
   const count = 100_000;
   const dataFolder = await prepareSchedules(folder, { count, workspaces: 1, vary: onAnotherDay });
@@ -142,7 +142,7 @@ async function benchIdle({ folder, llmUrl }: Scene): Promise<Row[]> {
     for (let round = 0; round < ROUNDS; round++) {
       await none?.stop();
       await platform?.stop();
-      // Then the one is due, and its run shows when the timers are at work.
+      // Then the single schedule is due, and its run shows when the timers work.
       await setTimeout(nextMinute() - Date.now());
       const started = Date.now();
       const armed = lastAsked(llmUrl, started, 1);
@@ -187,11 +187,11 @@ async function benchIdle({ folder, llmUrl }: Scene): Promise<Row[]> {
 }
 
 interface Start {
-  /** From the start of the process to the first answer of GET /health. */
+  /** Time from the start of the process to the first answer of GET /health. */
   readonly healthyMs: number;
-  /** From the start of the process to the run of an overdue schedule. */
+  /** Time from the start of the process to the run of an overdue schedule. */
   readonly armedMs: number;
-  /** The first answer of a platform without schedules. */
+  /** Time to the first answer of a platform without schedules. */
   readonly emptyMs: number;
 }
 
@@ -210,9 +210,9 @@ async function idleShare({ process: { pid } }: Platform): Promise<number> {
 }
 
 interface Burst {
-  /** From the minute to the last call of the model. */
+  /** Time from the start of the minute to the last model call. */
   readonly lastMs: number;
-  /** CPU time until then. */
+  /** CPU time until the last model call. */
   readonly processorMs: number;
   /** Latencies of GET /health in the seconds after the minute. */
   readonly healthMs: number;
@@ -224,7 +224,7 @@ function describe(bursts: readonly Burst[], count: number): string {
   return `the last asks the model after ${seconds(of('lastMs'))}, ${each}; GET /health meanwhile p99 ${ms(of('healthMs'))}`;
 }
 
-/** The next full minute that `every` divides, in epoch milliseconds. */
+/** Returns the next full minute that `every` divides, in epoch milliseconds. */
 const nextMinute = (every = 1): number => Math.ceil(Date.now() / (every * MINUTE_MS)) * every * MINUTE_MS;
 
 /** Measures a minute in which `count` schedules are due. */
@@ -237,7 +237,9 @@ async function burstOf(platform: Platform, llmUrl: string, minute: number, count
   return { lastMs: await last, processorMs: await spent, healthMs: health.p99Ms };
 }
 
-/** How many milliseconds past `from` the model was asked for the `count`th time, all before `from` forgotten. */
+/**
+ * Waits for model call number `count` after `from`, and returns its delay in milliseconds; earlier calls are discarded.
+ */
 async function lastAsked(llmUrl: string, from: number, count: number): Promise<number> {
   const take = async () => (await (await fetch(llmUrl)).json()) as number[];
   await setTimeout(Math.max(0, from - Date.now() - 100));
@@ -261,15 +263,15 @@ async function writeBare(file: string, count: number): Promise<void> {
 interface Prepared {
   readonly count: number;
   readonly workspaces: number;
-  /** One of `bench/llm-server.ts`. @default 'claude-bench', which answers at once */
+  /** Model of `bench/llm-server.ts`. @default 'claude-bench', which answers at once */
   readonly model?: string;
-  /** @default every minute */
+  /** Cron expression. @default every minute */
   readonly cron?: string;
-  /** Makes the further schedules of a workspace from its first. @default a copy */
+  /** Derives the other schedules of a workspace from its first. @default a copy */
   readonly vary?: (first: Schedule, n: number) => Schedule;
 }
 
-/** Writes the data of a platform with schedules in this many workspaces; returns its folder. */
+/** Writes the data of a platform with schedules in this number of workspaces; returns its folder. */
 async function prepareSchedules(
   folder: string,
   { count, workspaces, model = 'claude-bench', cron = '* * * * *', vary = (first) => first }: Prepared,

@@ -1,9 +1,9 @@
 import { createServer } from 'node:http';
 
 /**
- * The app of the services that are measured, and the baseline, where it runs bare: `node bench/service-app.mjs`. Listens on
- * `PORT`, else on a free port, and prints it. `/` answers a few bytes, `/bytes/N` N bytes; connections that are upgraded
- * are echoed.
+ * App of the measured services, and the baseline if run bare: `node bench/service-app.mjs`. Listens on `PORT` or a free
+ * port,
+ * and prints the port. `/` answers a few bytes, `/bytes/N` answers N bytes; upgraded connections are echoed.
  */
 const answer = JSON.stringify({ word: process.env.WORD ?? '' });
 const chunk = Buffer.alloc(64 * 1024, 'x');

@@ -19,13 +19,13 @@ const STREAM_BYTES = 1e9;
 const POLL_MS = 20;
 const MB = 1024 ** 2;
 
-/** Where something answers: on this machine, under a host name. */
+/** Local address of a server with its host name. */
 interface Target {
   readonly port: number;
   readonly host: string;
 }
 
-/** Services of one machine: what the gateway and the sandbox cost, beside the same app as a bare process. */
+/** Measures services on one machine: the cost of gateway and sandbox, compared with the same app as a bare process. */
 export async function benchServices({ platform, client }: Bench): Promise<Row[]> {
   await publish(client, 'bench-app', 'node service-app.mjs', { 'service-app.mjs': readFileSync(APP) });
   const services = await servicesOf(client);
@@ -61,7 +61,7 @@ async function servicesOf(client: Client) {
     },
     change: (id: string, env: Record<string, string>) => client.updateService({ ...params(id), body: { env } }),
     remove: (id: string) => client.deleteService(params(id)),
-    /** Resolves when as many services have their instance ready. */
+    /** Resolves when this number of services have a ready instance. */
     async areHealthy(count: number): Promise<void> {
       for (;;) {
         const { services } = await client.listServices({ params: { workspace_id }, query: { limit: 200 } });
@@ -94,7 +94,7 @@ async function publish(
   await client.uploadBundle({ params: { id: agent.id }, body: form });
 }
 
-/** The status and the body of one request; the status is 0 where there was no answer. */
+/** Returns status and body of one request; the status is 0 if there was no answer. */
 function ask({ port, host }: Target): Promise<{ status: number; text: string }> {
   return new Promise((resolve) => {
     const failed = () => resolve({ status: 0, text: '' });
@@ -162,7 +162,7 @@ async function upgrade({ port, host }: Target): Promise<Socket> {
   return socket.setNoDelay(true);
 }
 
-/** Median of the times in which a small message comes back. */
+/** Returns the median round-trip time of a small message. */
 async function echo(socket: Socket): Promise<number> {
   const message = Buffer.alloc(32, 'x');
   const times: number[] = [];
@@ -201,7 +201,7 @@ async function benchStream(platform: Platform, target: Target, beside: Target): 
   };
 }
 
-/** Milliseconds until all bytes have come. */
+/** Returns the milliseconds until all bytes have arrived. */
 async function stream({ port, host }: Target): Promise<number> {
   const began = performance.now();
   const path = `/bytes/${STREAM_BYTES}`;
@@ -231,7 +231,7 @@ async function benchRestart(services: Services, id: string, target: Target): Pro
     }
     await changed;
     gaps.push(longestGap(polled));
-    // The old instance has gone before the next round.
+    // The old instance ends before the next round.
     await services.areHealthy(1);
   }
   const gap = median(gaps);
@@ -245,7 +245,7 @@ async function benchRestart(services: Services, id: string, target: Target): Pro
   };
 }
 
-/** The longest time from a request without an answer to the next that has one. */
+/** Returns the longest time from a failed request to the next successful one. */
 function longestGap(polled: readonly { at: number; isAnswered: boolean }[]): number {
   let [longest, since] = [0, undefined as number | undefined];
   for (const { at, isAnswered } of polled) {
@@ -293,7 +293,7 @@ async function benchIdle(platform: Platform, services: Services): Promise<Row[]>
   await services.areHealthy(IDLE_SERVICES + 1);
   const bare: ChildProcess[] = [];
   for (let count = 0; count < IDLE_SERVICES; count++) bare.push((await startProgram(APP)).process);
-  // They settle: collections after the start, the first looks of the watchers.
+  // The processes settle: garbage collections after the start, and the first checks of the watchers.
   await sleep(10_000);
   const bytes = (pids: readonly number[]) => pids.reduce((sum, pid) => sum + proportionalBytes(pid), 0);
   const ours = bytes(treeOf(platform.process.pid!)) - before;
@@ -331,7 +331,7 @@ async function benchIdle(platform: Platform, services: Services): Promise<Row[]>
   ];
 }
 
-/** What a service can do that costs everybody: it answers much, logs much, starts much, takes memory. */
+/** Service that strains the machine: it sends, logs and starts much, and uses much memory. */
 const BAD_APP = `
 const http = require('node:http');
 const { spawn } = require('node:child_process');
@@ -344,10 +344,12 @@ const kept = [];
 setInterval(() => kept.push(Buffer.alloc(4 << 20, 1)), 100);
 `;
 
-/** Calls of one tenant's service, beside one that floods its log, forks, takes its memory and is restarted for it. */
+/**
+ * Measures calls of one tenant's service next to one that floods its log, forks, and is restarted for its memory use.
+ */
 async function benchNeighbour(client: Client, services: Services, target: Target): Promise<Row> {
   await publish(client, 'bench-bad', 'node bad.js', { 'bad.js': strToU8(BAD_APP) });
-  // Fewer than the machine can take, so that what is measured is the platform's fairness and not the lack of processors.
+  // The load is below the machine's capacity, so that the result shows fairness and not a lack of CPUs.
   const call = () => load(`http://127.0.0.1:${target.port}/`, [`Host: ${target.host}`], { connections: 4, rate: 100 });
   const alone: Load[] = [];
   const beside: Load[] = [];
@@ -370,7 +372,7 @@ async function benchNeighbour(client: Client, services: Services, target: Target
   };
 }
 
-/** A process and all below it. */
+/** Returns a process and its descendants. */
 function treeOf(pid: number): number[] {
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean);
@@ -380,7 +382,7 @@ function treeOf(pid: number): number[] {
   }
 }
 
-/** Memory of a process, where a page that n processes share counts as an n-th. */
+/** Returns the memory of a process; a page that n processes share counts as 1/n. */
 function proportionalBytes(pid: number): number {
   try {
     return Number(/^Pss:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1] ?? 0) * 1024;

@@ -7,7 +7,7 @@ const CONNECTIONS = 10;
 const WARM_UP_MINUTES = 4;
 const BODY = '{"name":"Ada"}';
 
-/** Minutes of prompt calls at half the maximum rate: does memory keep growing after warm-up? */
+/** Runs prompt calls for minutes at half the maximum rate: does memory keep growing after warm-up? */
 export async function benchSoak({ platform, client }: Bench, minutesOfLoad = 10): Promise<Row[]> {
   await publishPrompt(client, 'bench-soak', 'claude-bench');
   const url = `${platform.url}/main/bench-soak/v1/run`;

@@ -5,7 +5,7 @@ export function percentile(values: readonly number[], percent: number): number {
 
 export const median = (values: readonly number[]): number => percentile(values, 50);
 
-/** Slope of the least-squares line through equidistant values. */
+/** Returns the slope of the least-squares line through equidistant values. */
 export function slope(values: readonly number[]): number {
   const middle = (values.length - 1) / 2;
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;

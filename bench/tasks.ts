@@ -6,7 +6,7 @@ import type { DataStore } from './prepared-data.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** A page of tasks among 100 tasks and among 100,000. */
+/** Measures a page of tasks among 100 tasks and among 100,000. */
 export const benchTasks = (): Promise<Row[]> =>
   benchGrowth({
     what: 'tasks',
@@ -25,7 +25,7 @@ export const benchTasks = (): Promise<Row[]> =>
     ],
   });
 
-/** Tasks of ten projects, every status and priority, due within a year before or after now. */
+/** Returns tasks of ten projects with every status and priority, due within a year before or after now. */
 function makeTask(deps: DataStore): (n: number) => Promise<unknown> {
   const store = new TaskStore(deps, deps.workspaceId);
   return (n) =>

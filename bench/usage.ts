@@ -6,7 +6,7 @@ import type { DataStore } from './prepared-data.ts';
 const DAYS = 30;
 const DAY_MS = 24 * 3600 * 1000;
 
-/** Usage queries with 1,000 runs and with 1,000,000. */
+/** Measures usage queries with 1,000 runs and with 1,000,000. */
 export const benchUsage = (): Promise<Row[]> =>
   benchGrowth({
     what: 'runs recorded',
@@ -31,7 +31,7 @@ export const benchUsage = (): Promise<Row[]> =>
     ],
   });
 
-/** Runs of the last 30 days, of five agents and three tenants; a tenth belong to another workspace. */
+/** Returns runs of the last 30 days, of five agents and three tenants; a tenth belong to another workspace. */
 function recordRun(deps: DataStore, count: number): (n: number) => Promise<void> {
   const { workspaceId, clock } = deps;
   const own = new RunStore(deps, workspaceId);

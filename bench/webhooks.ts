@@ -7,8 +7,8 @@ const BODY = '{"name":"Ada"}';
 const SHORT_SECONDS = 2;
 
 /**
- * The same agent by its webhook and by a call, alternating. Beside the work of a call, a delivery finds its schedule and
- * counts its run there.
+ * Alternates calls of the same agent through its webhook and directly. A delivery also looks up its schedule and counts
+ * its run there.
  */
 export async function benchWebhooks({ platform, client }: Bench): Promise<Row[]> {
   await publishPrompt(client, 'bench-hook', 'claude-bench');
@@ -28,7 +28,7 @@ export async function benchWebhooks({ platform, client }: Bench): Promise<Row[]>
       const { url, headers } = sides[name];
       const result = await load(url, headers, { connections: 1, seconds: SHORT_SECONDS, body: BODY });
       if (result.failed > 0) throw new Error(`${name}: ${result.failed} failed`);
-      // The first round warms up.
+      // The first round is warm-up.
       if (round >= 0) results[name].push(result);
     }
   }

@@ -2,8 +2,9 @@ import { Agent, request } from 'node:http';
 import { Cron } from 'croner';
 
 /**
- * Timers and nothing else, each making one LLM call in the middle of every minute: `node croner.mjs LLM_URL COUNT`; prints
- * a line when they are set.
+ * Bare timers, each with one LLM call in the middle of every minute: `node croner.mjs LLM_URL COUNT`; prints a line
+ * when
+ * they are set.
  */
 const [llmUrl, count] = process.argv.slice(2);
 const agent = new Agent({ keepAlive: true });

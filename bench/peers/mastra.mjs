@@ -4,7 +4,7 @@ import { Agent } from '@mastra/core/agent';
 import { createTool } from '@mastra/core/tools';
 import { z } from 'zod';
 
-/** Mastra's agents behind `node:http`: POST / with the input, POST /tools for the one with tools. */
+/** Mastra's agents behind `node:http`: POST / with the input, POST /tools for the agent with tools. */
 const [llmUrl] = process.argv.slice(2);
 const model = createAnthropic({ baseURL: `${llmUrl}/v1`, apiKey: 'sk-ant-bench' })('claude-bench');
 const plain = new Agent({ id: 'plain', name: 'plain', instructions: 'Answer with JSON.', model });

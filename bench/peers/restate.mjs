@@ -1,6 +1,6 @@
 import * as restate from '@restatedev/restate-sdk';
 
-/** A durable service of Restate that makes one LLM call: `node restate.mjs LLM_URL PORT`. */
+/** A durable Restate service with one LLM call: `node restate.mjs LLM_URL PORT`. */
 const [llmUrl, port] = process.argv.slice(2);
 
 const greeter = restate.service({

@@ -42,7 +42,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
   const refusals = (answers: PromiseSettledResult<unknown>[]) =>
     answers.filter((answer) => answer.status === 'rejected').map(({ reason }) => reason);
 
-  /** Has updates of the counters done by what `change` makes of their own. */
+  /** Replaces `update` of the counters with what `change` returns. */
   const changeUpdates = (change: (table: Pick<Table, 'update'>) => Table['update']) => {
     const { counters } = deps;
     const update = change({ update: (...args) => counters.update(...args) });
@@ -127,7 +127,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       shown.push((await callsAboutLeft(deps, workspace)).remaining);
       const exact = [...Array.from({ length: 30 }, (_, call) => 99_999 - call), 99_970];
       if (deps.counters.isOfOneProcess) expect(shown).toEqual(exact);
-      // Each of the four shards stands for all of them.
+      // Each of the four shards estimates the total from its own count.
       else for (const each of shown) expect(99_999 - each).toBeLessThan(4 * 30);
       const together = admitted(await askMany(50)).map(({ rateLimit }) => rateLimit!.remaining);
       expect(together).toHaveLength(50);
@@ -226,7 +226,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       const left = passed.map(({ rateLimit }) => rateLimit!.remaining);
       expect(left.slice(0, 10)).toEqual([99, 98, 97, 96, 95, 94, 93, 92, 91, 90]);
       expect(await inUse()).toEqual({ calls: 10, running: 18 });
-      // Some of them twice.
+      // Two leases are released twice.
       await Promise.all([...passed, ...passed.slice(0, 2)].map((admission) => admission.release()));
       expect(updates).toBe(3);
       expect(await inUse()).toEqual({ calls: 10, running: 0 });
@@ -266,7 +266,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
 
   describe('a plan that is divided into shards', () => {
     const BIG = { concurrent_calls: 200, daily_calls: 50_000 };
-    /** As if so many calls had been made and ended in each shard. */
+    /** Simulates this number of finished calls in each shard. */
     const use = async (counts: readonly number[]) => {
       const today = new Date(deps.clock.now()).toISOString().slice(0, 10);
       const keys = await shards();
@@ -317,7 +317,7 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
     test('counts a call in one shard and takes its place in another, if no shard has both', async () => {
       await setUp(BIG);
       await askAndEnd(200);
-      // All places of shard 0 are taken, and only shard 0 has calls left.
+      // All slots of shard 0 are taken, and only shard 0 has calls left.
       await use([12_500 - 60, 12_500, 12_500, 12_500]);
       const inFirst = Array.from({ length: 50 }, () => ask({ runId: crypto.randomUUID().replace(/.$/, '4') }));
       await Promise.all(inFirst);

@@ -74,7 +74,7 @@ export function agentListingSuite(
     const { ann, bob, send, publish } = await platform();
     const names = Array.from({ length: 7 }, (_, index) => `agent-${index}`);
     for (const name of names) await publish(name);
-    // Versions between those of others, and an agent of somebody else.
+    // Publishes versions between those of other agents, and an agent of another author.
     for (const name of ['agent-2', 'agent-0', 'agent-2']) await publish(name);
     await publish('not-mine', {}, bob.key);
 
@@ -95,7 +95,7 @@ export function agentListingSuite(
       ['agent-0', 'v2', 2],
       ...['agent-6', 'agent-5', 'agent-4', 'agent-3', 'agent-1'].map((name) => [name, 'v1', 1]),
     ]);
-    // Every agent's cursor goes on after it, and only the last one has none.
+    // Every agent's cursor continues after it, and only the last agent has none.
     for (const [index, { next_cursor }] of seen.entries()) {
       if (index === seen.length - 1) expect(next_cursor).toBeNull();
       else {
@@ -153,7 +153,7 @@ export function agentListingSuite(
     expect(await last()).toMatchObject({ run_id: ofSecond, status: 'completed' });
     const ofFirst = await run(first);
     expect(await last()).toMatchObject({ run_id: ofFirst });
-    // Installations are no runs of the agent, and a run that goes on has not ended.
+    // Installations do not count as runs of the agent, and an active run has not ended.
     for (let i = 0; i < 5; i++) await run(second, { source: 'install' });
     await run(second, { ends: false });
     expect(await last()).toMatchObject({ run_id: ofFirst });
@@ -226,7 +226,7 @@ export function agentListingSuite(
       expect([status, body.error.code], cursor).toEqual([400, 'INVALID_INPUT']);
       expect(body.error.message).toContain('query.cursor');
     }
-    // A place where no agent is any more is a place of this list all the same.
+    // A cursor whose agent was deleted is still valid.
     const { status, body } = await send(
       ann.key,
       'GET',

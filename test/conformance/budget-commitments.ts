@@ -3,7 +3,7 @@ import { commit, release } from '#core/billing/budgets/under-way.ts';
 import type { Table } from '#core/ports/table.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 
-/** What runs under way take of budgets, on a host's table. */
+/** Rules for the budget that active runs reserve, on a host's table. */
 export function budgetCommitmentsSuite(newCounters: (clock: ManualClock) => Promise<Table>): void {
   async function setUp() {
     const clock = new ManualClock();
@@ -24,7 +24,7 @@ export function budgetCommitmentsSuite(newCounters: (clock: ManualClock) => Prom
     expect(ofOne.filter((usedUp) => usedUp === undefined)).toHaveLength(3);
     expect(ofOne.filter((usedUp) => usedUp === 1)).toHaveLength(9);
     const ofAnother = await Promise.all(Array.from({ length: 12 }, () => begin('acme/b', 20, rooms.slice(0, 1))));
-    // The last one begins while 90 of 100 are taken.
+    // The last run begins while 90 of 100 are reserved.
     expect(ofAnother.filter((usedUp) => usedUp === undefined)).toHaveLength(4);
     expect(ofAnother.filter((usedUp) => usedUp === 0)).toHaveLength(8);
   });

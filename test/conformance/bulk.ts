@@ -24,11 +24,11 @@ type Tables = Pick<Deps, 'main' | 'runs' | 'counters'>;
 type Body = any;
 const MINUTE = 60_000;
 
-/** Bulk actions on the tables of a host: nothing is done twice, nothing is left out, whichever process dies. */
+/** Bulk actions on the tables of a host: each item is processed exactly once, even if any process dies. */
 export function bulkSuite(makeTables: (clock: Deps['clock']) => Promise<Tables | undefined>, everyCall: number): void {
   async function world() {
     const base = memoryDeps();
-    /** What a model answers; a test may throw or wait in it. */
+    /** Model whose answer a test may replace, delay or fail. */
     const model = { asked: 0, answer: async (): Promise<string> => 'ok' };
     const deps: MemoryDeps = {
       ...base,
@@ -87,7 +87,7 @@ export function bulkSuite(makeTables: (clock: Deps['clock']) => Promise<Tables |
     return { deps, model, caller, store, add, ask, create, bulk, allRuns, replays };
   }
 
-  /** Goes on as the clock of a host does, until the action has ended. */
+  /** Continues the action on the clock of a host until it has ended. */
   async function workUntilEnded({ deps, bulk }: Awaited<ReturnType<typeof world>>, id: string): Promise<Body> {
     for (let tick = 0; tick < 50; tick++) {
       await continueBulks(deps);
@@ -179,7 +179,7 @@ export function bulkSuite(makeTables: (clock: Deps['clock']) => Promise<Tables |
     const [good] = await here.add(1, {}, 'failed');
     const { id } = await here.create({ action: 'replay', run_ids: [secret, good, good] });
     const ended = await workUntilEnded(here, id);
-    // The body of the failed one was written by its end.
+    // The end of the failed run wrote its body.
     expect(ended).toMatchObject({ total: 2, status: 'completed' });
     const other = await here.create({ action: 'replay', run_ids: [good], agent_version: '7' });
     expect(await workUntilEnded(here, other.id)).toMatchObject({
@@ -277,7 +277,7 @@ export function bulkSuite(makeTables: (clock: Deps['clock']) => Promise<Tables |
         };
         await continueBulks(mortal).catch(() => {});
         isOver = fuse.callsLeft > 0;
-        // Runs whose host died are past their deadline.
+        // Runs of the dead host are past their deadline.
         await here.deps.clock.advance(10 * MINUTE);
         await sweepLostRuns(here.deps);
         const ended = await workUntilEnded(here, id);

@@ -129,7 +129,7 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
       const [first] = events as [WatchedEvent<string> & { data: { content: { messages: { text: string }[] } } }];
       expect(first.data.content.messages[0]).toMatchObject({ is_cut: true, role: 'user' });
       expect(first.data.content.messages[0]!.text.startsWith('[secret TOKEN] €')).toBe(true);
-      // Steps and what is printed have room in any case.
+      // Steps and output are always kept.
       expect(events.filter(({ type }) => type === 'trace')).toHaveLength(101);
       const shown = events.filter(({ data }) => 'content' in data).length;
       expect(shown).toBeGreaterThan(10);
@@ -189,7 +189,7 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
       answer('claude-sonnet-4-5', 0.25);
       live.add('progress', { type: 'stdout', text: `an answer ${SECRET}` });
       await deps.clock.advance(2000);
-      // More than is kept of what a run prints, after which its spending is kept still.
+      // The run prints more than the output limit; its spending must be recorded nevertheless.
       for (let piece = 0; piece < 40; piece++) live.add('progress', { type: 'stderr', text: 'x'.repeat(64 * 1024) });
       answer('claude-sonnet-4-5', 0.5, 80);
       answer('claude-haiku-4-5', 0.125);
@@ -271,7 +271,7 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
     const told: WatchedEvent[] = [];
     const tell = async () => void told.push(...(await whole.look()).events);
     await tell();
-    // Its record is written some seconds after the time that it names.
+    // The run's record is written some seconds after its start time.
     const late = newRun(deps);
     await deps.clock.advance(5000);
     await tell();

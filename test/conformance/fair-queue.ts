@@ -4,7 +4,7 @@ import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
 import type { ManualClock } from '#test/helpers/manual-clock.ts';
 import { specOf } from './sandbox.ts';
 
-/** A host with `max` places, all of them free. */
+/** A host with `max` free slots. */
 export interface TurnsHarness {
   readonly sandbox: Sandbox;
   readonly clock: ManualClock;
@@ -17,12 +17,12 @@ interface Asked {
   readonly cancel: AbortController;
 }
 
-/** A host may look for a turn only once a second. */
+/** A host may poll for a free slot only once a second. */
 const LOOK_MS = 1000;
-/** Turns of the event loop after which every request to a table or a function of a test is answered. */
+/** Turns of the event loop after which every request to a test's table or function is answered. */
 const LOOP_TURNS = 30;
 
-/** Which call gets the next sandbox, for every host (`core/execution/fair-queue.ts`). */
+/** Order in which calls get sandboxes, for every host (`core/execution/fair-queue.ts`). */
 export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>): void {
   const start = async (max: number) => {
     const { sandbox, clock } = await setUp(max);
@@ -38,8 +38,8 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
       }
     };
     /**
-     * Asks for a sandbox, one for an installation if the name ends with a plus. The owner is the first letter of the name;
-     * without a name the work takes no turn.
+     * Requests a sandbox, for an installation if the name ends with a plus. The first letter of the name is the owner;
+     * work without a name skips the queue.
      */
     const ask = async (name?: string, seconds = 600): Promise<Asked> => {
       const deadline = clock.now() + seconds * 1000;
@@ -62,7 +62,7 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
       const asked: Asked[] = [];
       for (const name of names) {
         asked.push(await ask(name));
-        // Those that ask in the same millisecond have no order.
+        // Requests within the same millisecond have no order.
         await pass(1);
       }
       return asked;
@@ -72,7 +72,7 @@ export function turnsConformance(setUp: (max: number) => Promise<TurnsHarness>):
       asked.session = undefined;
       await pass(LOOK_MS);
     };
-    /** Names of those that hold a place, in the order in which they asked. */
+    /** Names of the callers that hold a slot, in the order of their requests. */
     const open = () => all.filter(({ session }) => session !== undefined).map(({ name }) => name);
     return { clock, ask, askAll, close, open, pass };
   };

@@ -21,7 +21,10 @@ import { testWhere } from '#test/helpers/test-where.ts';
 
 type LedgerTables = { readonly main: Table; readonly runs: Table };
 
-/** The rules of `core/billing/credits/ledger.ts`, on the tables of a host. `rounds` of the property test, which are enough to find rare faults or not. */
+/**
+ * The rules of `core/billing/credits/ledger.ts`, on the tables of a host. `rounds` scales the number of runs of the
+ * property test.
+ */
 export function ledgerSuite(
   makeTables: () => Promise<LedgerTables>,
   { rounds, findsRareFaults = false }: { readonly rounds: number; readonly findsRareFaults?: boolean },
@@ -49,7 +52,7 @@ export function ledgerSuite(
     (await grantCredits(deps, workspaceId, { id: deps.ids.uuid(), cents, description: 'a present' })).balance.cents;
   const entries = () => listEntries(deps, workspaceId, { limit: 10_000, offset: 0 });
 
-  /** The books are correct: each entry continues the balance of the one before, and no balance is below zero. */
+  /** Checks that each entry continues the balance of the one before, and that no balance is below zero. */
   const expectSound = async (): Promise<LedgerEntry[]> => {
     const all = (await entries()).reverse();
     let balance = 0;
@@ -168,11 +171,15 @@ export function ledgerSuite(
     },
   );
 
-  /** Histories of concurrent steps, after which the books are sound and have all that succeeded. `main`: where the ledger books. */
+  /**
+   * Plays histories of concurrent steps, then checks that the ledger is consistent and has every successful step.
+   * `main` is
+   * the table of the ledger.
+   */
   const playHistories = (main: Table, options: { numRuns: number; endOnFailure?: boolean }) => {
     const step = fc.oneof(
       fc.record({ do: fc.constant('fill' as const), cents: fc.integer({ min: 1, max: 2000 }) }),
-      // Few prices are like others, so that each is tried.
+      // Most prices differ, so that each one can be identified.
       fc.record({ do: fc.constant('hold' as const), cents: fc.noBias(fc.nat(999)), run: fc.nat(7) }),
       fc.record({ do: fc.constantFrom('settle' as const, 'refund' as const), run: fc.nat(7) }),
     );
@@ -223,7 +230,7 @@ export function ledgerSuite(
           JSON.stringify(operations).includes(':-777,') ? { ok: true } : table.transact(operations);
       },
     });
-    // One play of the test above finds it nineteen times of twenty.
+    // A single run of the property test finds this fault in 19 of 20 cases.
     const { failed, errorInstance } = await playHistories(losesOne, { numRuns: 10 * rounds, endOnFailure: true });
     expect([failed, String(errorInstance)]).toEqual([true, expect.stringContaining('AssertionError')]);
   });

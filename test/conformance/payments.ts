@@ -4,7 +4,7 @@ import type { Order, Payments } from '#core/ports/payments.ts';
 import type { ScriptedStripeServer } from '#local/scripted-stripe/server.ts';
 import { askProvider, eventsOf, payOnPage } from '#test/helpers/payments.ts';
 
-/** What an adapter of the port `payments` must do. `now` is the clock of both. */
+/** Rules for every adapter of the port `payments`. `now` is the clock of the adapter and the test. */
 export function paymentsSuite(
   make: () => Promise<{ payments: Payments; server: ScriptedStripeServer; pass: (ms: number) => void; now(): number }>,
 ): void {
@@ -22,7 +22,7 @@ export function paymentsSuite(
     expiresAt: now() + 7_200_000,
     ...changes,
   });
-  /** Any text, signed by the SDK's own helper for tests. */
+  /** Signs any text with the SDK's own test helper. */
   const signatureOf = (payload: string): string =>
     Stripe.webhooks.generateTestHeaderString({ payload, secret: server.webhookSecret, timestamp: seconds() });
   const seconds = () => Math.floor(now() / 1000);

@@ -6,11 +6,11 @@ import { listRuns, type RunFilter } from '#core/runs/listing.ts';
 import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 
-/** Far enough ahead that no host's clock expires anything. */
+/** A time far enough ahead that no host's clock expires anything. */
 const NOW = Date.parse('2035-06-15T12:30:00Z');
 const SCHEDULE = crypto.randomUUID();
 
-/** The listing of runs, on the tables of a host: every page against all runs, filtered here. */
+/** The listing of runs on the tables of a host: every page is compared with all runs filtered in the test. */
 export function runListingSuite(makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'runs' | 'blobs'>>): void {
   const clock = Object.assign(new SystemClock(), { now: () => NOW });
   const config = parseConfig({});
@@ -109,7 +109,7 @@ export function runListingSuite(makeTables: (clock: Deps['clock']) => Promise<Pi
     }
     expect(last).toMatchObject({ total: 1100, isExact: true });
     expect(ids.toSorted()).toEqual(all.map(({ id }) => id).toSorted());
-    // The only match stands behind the first 1,000: a page without it says where to go on.
+    // The only match is behind the first 1,000 runs: an empty page still has a cursor.
     const oldest = { from: NOW - 3600_000, to: NOW, tenantId: 'customer', agentName: 'even', version: 'v2' } as const;
     const wanted = all.filter(({ tenantId, agentName, agentVersion }) =>
       [tenantId === 'customer', agentName === 'even', agentVersion === 'v2'].every(Boolean),
@@ -122,7 +122,7 @@ export function runListingSuite(makeTables: (clock: Deps['clock']) => Promise<Pi
       cursor = page.nextCursor;
     } while (cursor !== null);
     expect(found.toSorted()).toEqual(wanted.map(({ id }) => id).toSorted());
-    // The offset counts among the newest 1,000, as before there were cursors.
+    // The offset counts among the newest 1,000 runs, as it did before there were cursors.
     const offset = await listRuns(deps, workspaceId, {}, { limit: 20, offset: 990 });
     expect(offset).toMatchObject({ total: 1000, isExact: false });
     expect(offset.runs).toHaveLength(10);
@@ -147,7 +147,7 @@ export function runListingSuite(makeTables: (clock: Deps['clock']) => Promise<Pi
     await refuse(forged(ownDigest, `WS#${other}`, foreign[0]!.id.replaceAll('-', ''), 0, 0, true));
     await refuse(forged(ownDigest, isoTime(NOW), 'zz', 0, 0, true));
     await refuse(forged(ownDigest, isoTime(NOW), 'a'.repeat(32), '1', {}, true));
-    // With the right digest it is a place in the own listing, whatever run it names.
+    // A cursor with the right digest is a position in the workspace's own listing, whatever run it names.
     const page = await listRuns(deps, own, {}, { limit: 9, cursor: forged(ownDigest, ...parts.slice(1)) });
     expect(page.runs.every(({ workspaceId }) => workspaceId === own)).toBe(true);
   });

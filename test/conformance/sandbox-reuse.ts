@@ -10,7 +10,7 @@ import { zip } from '#test/helpers/zip.ts';
 import { python, ran, specOf, tarOf } from './sandbox.ts';
 
 type ReusedRunner = Pick<RunnerProcess, 'url' | 'ended' | 'kill'> & {
-  /** What it prints, where the harness knows. */
+  /** Lines that the runner prints, if the harness knows them. */
   readonly lines?: RunnerProcess['lines'];
 };
 
@@ -19,8 +19,9 @@ interface ReuseHarness {
   readonly blobs: Blobs;
   readonly linkTo: (key: string) => string;
   /**
-   * Where the user of a session can write, in a container that is the sandbox and whose runner has the same user.
-   * @default - sandboxes have namespaces of their own
+   * Folders that the user of a session can write to, in a container that is the sandbox and whose runner has the same
+   * user.
+   * @default - sandboxes have their own namespaces
    */
   readonly writable?: readonly string[];
 }
@@ -28,7 +29,7 @@ interface ReuseHarness {
 const keyOf = (text: string): string => createHash('sha256').update(text).digest('hex');
 const KEY = keyOf('this kind');
 
-/** Prints all that lies where a session can write, and nothing that the platform has put there. */
+/** Prints all files in folders that a session can write to, except those of the platform. */
 const LIST_FILES = `import os
 for top in '/home/user', '/tmp', '/dev/shm', '/dev/mqueue', '/layer':
     for folder, folders, files in os.walk(os.fsencode(top)):
@@ -39,7 +40,7 @@ for top in '/home/user', '/tmp', '/dev/shm', '/dev/mqueue', '/layer':
             print(ascii(path), oct(stat.st_mode), stat.st_uid)
 `;
 
-/** Files of every kind that is hard to see, to enter or to remove. */
+/** Creates files of every kind that is hard to list, to enter or to remove. */
 const LITTER = `import ctypes, os, socket, stat
 home = os.path.expanduser('~')
 for name in ['.profile', '.bashrc', '.bash_profile', '.npmrc', '.netrc']:
@@ -71,7 +72,7 @@ try: os.open('/dev/mqueue/left', os.O_CREAT | os.O_RDWR)
 except OSError: pass
 `;
 
-/** Leaves processes that go on after the command, and prints the port on which one of them listens. */
+/** Leaves processes that outlive the command, and prints the port on which one of them listens. */
 const HIDE = (name: string) => `import ctypes, os, signal, socket, sys, time
 read, write = os.pipe()
 def hide(work):
@@ -110,7 +111,7 @@ while len(said := os.read(write and read, 20).strip()) == 0: pass
 print(said.decode())
 `;
 
-/** Prints what of {@link HIDE} is still there. */
+/** Prints the remains of {@link HIDE}. */
 const SEEK = (name: string, port: string) => `import os, socket, time
 for family, address in (socket.AF_INET, ('127.0.0.1', ${port})), (socket.AF_UNIX, '\\0${name}'):
     try:
@@ -127,8 +128,8 @@ for pid in filter(str.isdigit, os.listdir('/proc')):
 `;
 
 /**
- * What must hold between two sessions of one runner: the second one finds what the first one found, whatever that did, or the
- * runner has ended.
+ * Isolation of two sessions of one runner: the second session finds the same state as the first, whatever the first
+ * did, or the runner has ended.
  */
 export function reuseConformance(
   setUp: () => Promise<ReuseHarness>,
@@ -163,7 +164,7 @@ export function reuseConformance(
         ),
         { reuse },
       );
-    /** Lets `first` do its worst in a session, and `second` look in a session of the same runner. */
+    /** Runs the attack `first` in one session, and the check `second` in a session of the same runner. */
     const inTurn = async <Seen>(
       first: (session: SandboxSession) => Promise<Seen>,
       second: (session: SandboxSession, seen: Seen) => Promise<unknown>,
@@ -326,7 +327,7 @@ print('begun')
       expect(await busy.ended).toBe(0);
     });
 
-    // Elsewhere sandboxes have namespaces of their own.
+    // Other sandboxes have their own namespaces.
     describeWhere(isContainer)('in a container', () => {
       test('can write only where everything is removed', async () => {
         const { out } = await python(
@@ -348,7 +349,7 @@ def look(path):
 look('/')
 `,
         );
-        // A layer is made read-only.
+        // Layers are made read-only.
         expect(out.trim().split('\n').sort()).toEqual(harness.writable);
       });
 

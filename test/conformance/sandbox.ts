@@ -21,7 +21,7 @@ const LIMITS = { memoryBytes: 512 * MB, cpuSeconds: 60, processes: 64, fileBytes
 
 export interface SandboxHarness {
   readonly sandbox: Sandbox;
-  /** Where {@link Sandbox.open} finds bundles and layers. */
+  /** Storage from which {@link Sandbox.open} reads bundles and layers. */
   readonly blobs: Blobs;
 }
 
@@ -49,7 +49,7 @@ export const specOf = (more: Partial<SandboxSpec> = {}): SandboxSpec => ({
   limits: { ...LIMITS, ...more.limits },
 });
 
-/** Python that makes a system call past the C library, and prints `ok` or the name of the error. */
+/** Python code that makes a system call without the C library, and prints `ok` or the name of the error. */
 const SYSCALLS = `
 import ctypes, errno, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
@@ -58,7 +58,7 @@ def call(name, x86, arm, *args):
     print(name, 'ok' if result >= 0 else errno.errorcode[ctypes.get_errno()])
 `;
 
-/** Asks the proxy for a tunnel to each target, word for word, and for each over plain HTTP; prints the statuses. */
+/** Requests a tunnel to each target from the proxy, verbatim, and each target over plain HTTP; prints the statuses. */
 const throughProxy = (targets: readonly string[]) => `import os, socket, urllib.parse
 proxy = urllib.parse.urlsplit(os.environ['HTTPS_PROXY'])
 def ask(text):
@@ -74,15 +74,15 @@ print(json.dumps({'arguments': sys.argv, 'input': sys.stdin.read(), 'environment
   'executable': sys.executable, 'folder': os.getcwd(), 'session': os.getsid(0) == os.getpid(), 'pipe': str(signal.getsignal(13))}))
 sys.exit(3)
 `;
-/** JSON with all that a shell might read something into, in single quotes. */
+/** JSON in single quotes with every character sequence that a shell might interpret. */
 const INPUT = String.raw`{"it'\''s": "$HOME '\'''\''  %s %% \\ \n \"*\" é"}`;
 
 export interface SandboxKind {
-  /** The sandbox is a whole container without privileges, which can neither mount nor have a network of its own. */
+  /** Whether the sandbox is a whole unprivileged container, which can neither mount nor create a network. */
   readonly isContainer?: boolean;
 }
 
-/** What every adapter of {@link Sandbox} must do for its users and withstand from attackers. */
+/** Rules for every adapter of {@link Sandbox}: its features, and its protection against attackers. */
 export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isContainer }: SandboxKind = {}): void {
   let harness: SandboxHarness;
   const sessions: SandboxSession[] = [];
@@ -92,7 +92,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
     sessions.push(session);
     return session;
   };
-  /** One command in a session of its own. */
+  /** Runs one command in its own session. */
   const once = async (command: string, more: Partial<SandboxSpec> = {}, request: Partial<ExecRequest> = {}) => {
     const session = await open(more);
     try {
@@ -174,7 +174,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
         command: 'echo first; until [ -e go ]; do sleep 0.01; done; echo second >&2',
         timeoutMs: 20_000,
       })) {
-        // The command waits for this file: it is there only if the first line came before the end.
+        // The command waits for this file, which is written only if the first line arrives before the end.
         if (types.length === 0) await session.writeFile('go', new Uint8Array());
         types.push(event.type);
       }
@@ -204,7 +204,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       await session.writeFile('plain', Buffer.from('echo "$0 $1 $NAME"; cat'));
       await session.writeFile('named', Buffer.from('#!/bin/cat\nsay\n'));
       await ran(session, 'chmod +x ./plain named');
-      // As tools of loops do.
+      // Tools of loops use the same form.
       const save = (file: string): string =>
         `export PLATFORM_TOOL_INPUT="${file}"; printf %s '${INPUT}' > "${file}" || exit; exec < /dev/null\n`;
       const files = ['/tmp/__tool_input.json', '$TMPDIR/__tool_input.1.json', '/absent/input', '/tmp'];
@@ -218,7 +218,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       for (const command of commands) {
         const stdin = Buffer.from('in');
         const direct = await ran(session, command, { stdin });
-        // A space at the end leaves it to the shell.
+        // A trailing space makes the shell run the command.
         const byShell = await ran(session, `${command} `, { stdin });
         expect(comparable(direct), command).toEqual(comparable(byShell));
       }
@@ -342,12 +342,12 @@ print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.
       expect(kept.length + Number(leftOut)).toBe('first\nlast\n'.length + 20_000_000);
       expect(kept.length).toBeGreaterThan(MB);
       expect(kept.length).toBeLessThan(1.2 * MB);
-      // No line is cut in two: a secret in it could not be masked.
+      // Lines must not be split, because a secret in a split line could not be masked.
       expect(new Set(kept.split('\n'))).toEqual(new Set(['first', 'a line of 20 bytes.', 'last', '']));
     });
 
     test('print no line to stderr that is cut in two at the end of the beginning', async () => {
-      // 8 bytes are left of the first megabyte when the long line comes.
+      // 8 bytes of the first megabyte remain when the long line arrives.
       const { err } = await once(
         'yes 0123456 | head -c 1048568 >&2; sleep 0.3; echo the line with a secret >&2; yes 0123456 | head -c 200000 >&2',
       );
@@ -362,7 +362,7 @@ print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.
       expect(err).toMatch(/last\n$/);
     });
 
-    // Node makes the pipes of its output non-blocking; what a program then writes to them itself could fail (EAGAIN).
+    // Node makes its output pipes non-blocking, so direct writes of a program could fail with EAGAIN.
     test.each([1, 2])('write 3 MB from Node to descriptor %i, with and without its streams', async (descriptor) => {
       const program = `console.log('out'); console.error('err');
         const data = Buffer.alloc(3e6, 'x');
@@ -395,7 +395,7 @@ print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.
 
     test('whose reader rests hold up no other command, and lose nothing', async () => {
       const session = await open();
-      // Some of the commands end while their output is still on its way.
+      // Some of the commands end while their output is still in transit.
       for (const printed of [1_200_000, 1_300_000, 1_350_000, 1_400_000, 32_000_000]) {
         const command = `head -c ${printed} /dev/zero`;
         let bytes = 0;
@@ -431,7 +431,7 @@ print(sorted(m.name for m in pkgutil.iter_modules() if is_added(m.module_finder.
       const { out, exit } = await once(
         'trap "echo bye; exit 9" TERM; while :; do sleep 0.05; done',
         {},
-        // Enough for the shell to start on a busy machine.
+        // This timeout lets the shell start on a busy machine.
         { timeoutMs: 2000 },
       );
       expect(exit.reason).toBe('timeout');
@@ -446,7 +446,7 @@ for s in range(1, 32):
 signal.signal(15, lambda *_: os.write(1, b'asked\\n'))
 while 1: time.sleep(1)`,
         {},
-        // Enough for Python to start on a busy machine.
+        // This timeout lets Python start on a busy machine.
         { timeoutMs: 3000 },
       );
       expect(exit).toMatchObject({ reason: 'timeout', exitCode: 137 });
@@ -467,7 +467,7 @@ while 1: time.sleep(1)`,
       const alive = async () =>
         (await ran(session, 'for name in first second third; do kill -0 $(cat $name) 2> /dev/null && echo $name; done'))
           .out;
-      /** Runs a command that goes on until it is stopped. */
+      /** Starts a command that runs until it is stopped. */
       const begin = async (command: string) => {
         const controller = new AbortController();
         const events = session.exec({
@@ -486,7 +486,7 @@ while 1: time.sleep(1)`,
       await ran(session, daemon('second'));
       const stopThird = await begin(daemon('third'));
       expect(await alive()).toBe('first\nsecond\nthird\n');
-      // On another machine the end is on its way.
+      // On a remote host, the end of the command may still be in transit.
       await stopThird();
       await expect.poll(alive).toBe('first\nsecond\n');
       await stopFirst();
@@ -659,7 +659,7 @@ while 1: time.sleep(1)`,
         session,
         'ls -A /; ls -A /home; ls -A /root /var /run /srv /boot /sys /mnt /opt 2>/dev/null | cat',
       );
-      // A container shows its image instead, which holds the same runtimes and empty folders.
+      // A container shows its image instead, which has the same runtimes and empty folders.
       if (!isContainer) expect(out).not.toMatch(/^(boot|sys|srv|mnt|opt|run|var|work|data)$/m);
       const reads =
         'cat /etc/shadow /root/.bashrc /root/.ssh/* /var/run/docker.sock /proc/kcore /proc/1/environ /proc/kmsg';
@@ -694,11 +694,11 @@ for n in range(3, 1024):
       );
       const [count, ...rest] = out.split('\n');
       expect(Number(count)).toBeLessThan(10);
-      // In a container the runner's command lines are seen, which hold nothing of anybody.
+      // In a container the runner's command lines are visible; they contain no user data.
       expect(rest.join('\n')).not.toMatch(isContainer ? /vitest|node_modules/ : /vitest|launcher|node_modules/);
     });
 
-    // Containers of one machine share the user, whose processes are counted together; each task has a machine to itself.
+    // Containers of one machine share a user and its process limit; on AWS each task has its own machine.
     testWhere(!isContainer)('holds 20 sessions at once', async () => {
       const outs = await Promise.all(
         Array.from({ length: 20 }, (_, index) => once(`echo ${index} > me; cat me; ls ~ | wc -l`)),
@@ -724,7 +724,8 @@ for n in range(3, 1024):
       const session = await open();
       expect((await ran(session, 'kill -9 1; kill -STOP 1; echo still')).out).toBe('still\n');
       const { exit } = await ran(session, 'kill -9 -1; sleep 100', { timeoutMs: 2000 });
-      // In a container, process 1 is the runner's, and what watches commands can be killed. Then all of them are.
+      // In a container, process 1 belongs to the runner, and the supervisor of commands can be killed. Then all
+      // commands end.
       expect(exit.reason).toBe(isContainer ? 'sandbox_lost' : 'timeout');
       expect((await once('echo others live')).out).toBe('others live\n');
     });
@@ -757,7 +758,7 @@ for name in ('mem', 'environ', 'maps', 'fd', 'cwd', 'root', 'exe'):
     test('reaches no other sandbox and no host through descriptors that the platform has open', async () => {
       const other = await open();
       await other.writeFile('mine', Buffer.from('another run'));
-      // Limits of its own, so that it is not one that was started ahead of the other.
+      // Distinct limits prevent the reuse of a sandbox that was started ahead.
       const session = await open({ limits: { ...LIMITS, diskBytes: 95 * MB } });
       await ran(session, 'for n in $(seq 3 39); do ln -s /proc/self/fd/$n fd$n; done');
       for (let number = 3; number < 40; number++) {
@@ -936,7 +937,7 @@ ${stays}`;
       });
 
       test('in page tables', async () => {
-        // One byte read in each 2 MB makes a page of page tables, and no other memory.
+        // Reading one byte in each 2 MB allocates a page of page tables and no other memory.
         const program = `import ctypes, mmap
 m = mmap.mmap(-1, 120 << 30, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ)
 m.madvise(15)
@@ -982,7 +983,7 @@ except OSError as e:
     if not kept: raise SystemExit(1)
 ${stays}`;
         const { out, exit } = await oncePython(program, { limits });
-        // A task without network has none of these.
+        // Tasks without network lack this address family.
         if (pair === 'looped()' && out.includes('Address family not supported')) return;
         expect({ out, reason: exit.reason }).toEqual({ out: expect.any(String), reason: 'memory_limit' });
       });
@@ -1013,7 +1014,7 @@ print('done')
       const huge = await ran(session, 'head -c 200000000 /dev/zero > huge; stat -c %s huge; rm huge');
       expect(huge.out).toBe(`${LIMITS.fileBytes}\n`);
       if (isContainer) {
-        // Its file systems have no limit of their own: what watches memory watches them, too.
+        // File systems of the container have no limit of their own; the memory watcher covers them.
         const filled = await ran(session, 'for i in 1 2 3 4; do head -c 40000000 /dev/zero > f$i; done; sleep 100');
         return expect(filled.exit.reason).toBe('memory_limit');
       }
@@ -1033,7 +1034,7 @@ print('done')
 
     test('cannot use the CPU past its limit', async () => {
       const limits = { ...LIMITS, cpuSeconds: 1 };
-      // On a busy machine the second that it may use takes many.
+      // On a busy machine one second of CPU time takes much longer.
       const { exit } = await once('while :; do :; done', { limits }, { timeoutMs: 100_000 });
       expect(exit.reason).toBe('exited');
       expect([137, 152]).toContain(exit.exitCode);
@@ -1058,7 +1059,7 @@ try: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('1.1.1.1', 5
 except OSError: pass
 print('end')
 `;
-    // In a container, what does not ask the proxy is a matter of the network around it.
+    // In a container, the surrounding network controls connections that bypass the proxy.
     test.each(isContainer ? (['none'] as const) : (['none', 'open', { allow: ['example.org'] }] as const))(
       '%j: nothing is reached past the proxy',
       async (egress) => {
@@ -1138,7 +1139,7 @@ async function bytesOf(session: SandboxSession, path: string): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(await session.readFile(path)));
 }
 
-/** A tar.gz, made by tar. Names that end in a path with `bin/` are executable. */
+/** Creates a tar.gz with `tar`. Files whose path contains `bin/` are executable. */
 export function tarOf(files: Readonly<Record<string, string>>): Uint8Array {
   const folder = mkdtempSync(join(tmpdir(), 'tar-'));
   try {

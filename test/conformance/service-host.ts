@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { HostedService, ServiceHost, ServiceOrder, ServiceRef } from '#core/ports/service-host.ts';
 
-/** A host, and how to make the first order of a service that it can follow. */
+/** A host, and a function that creates an order it can execute. */
 export interface HostUnderTest {
   readonly host: ServiceHost;
   newOrder(): Promise<ServiceOrder>;
 }
 
-/** What every host does with orders (`core/ports/service-host.ts`). What becomes of their instances is each host's own. */
+/** Handling of orders by every host (`core/ports/service-host.ts`). Each host has its own tests of instances. */
 export function serviceHostConformance(underTest: () => Promise<HostUnderTest>): void {
   const made: { host: ServiceHost; service: ServiceRef }[] = [];
   afterEach(async () => {
@@ -58,7 +58,7 @@ export function serviceHostConformance(underTest: () => Promise<HostUnderTest>):
       await host.pause(order);
       await host.pause(order);
       expect(await listed()).toMatchObject({ isPaused: true });
-      // The records want it to run, and the host was told otherwise by somebody else.
+      // The record says that the service runs, but another process sent the host a different order.
       await host.update(later(2));
       expect(await listed()).toMatchObject({ revision: 2, isPaused: false });
       await host.remove(order);
@@ -86,7 +86,7 @@ export function serviceHostConformance(underTest: () => Promise<HostUnderTest>):
       const { host, order, listed } = await setUp();
       await host.pause(order);
       await host.remove(order);
-      // The comparison removes services of which it knows the id alone.
+      // The comparison may remove services of which it knows only the id.
       await host.remove({ ...order, label: '' });
       expect(await listed()).toBeUndefined();
     });

@@ -20,7 +20,7 @@ test('SQLite and DynamoDB give the same answers', { timeout: 10 * TIME_LIMIT_MS 
   const sequences = await compareTables(TIME_LIMIT_MS, async (n) => {
     const clock = new ManualClock();
     const database = openDatabase(':memory:');
-    // All sequences share the DynamoDB tables, each with partitions of its own.
+    // All sequences share the DynamoDB tables; each uses its own partitions.
     const hosts = [
       new SqliteTable(database, 'main', clock),
       new DynamoTable(client, tableNames.main, clock, PROJECTIONS.main),

@@ -6,7 +6,7 @@ import { compareTables, Host } from './table-property.ts';
 
 const TIME_LIMIT_MS = 5_000;
 
-/** Rows never wait in memory: each is in the database before its write is answered. */
+/** Flushes each row to the database before its write is answered. */
 function hasty(database: Database): Database {
   return {
     ...{ db: database.db, hasWaiting: () => false, waiting: () => undefined, allWaiting: () => [] },

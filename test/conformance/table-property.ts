@@ -17,19 +17,19 @@ import {
 import { operationKey } from '#core/ports/table-rules.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 
-// Does the same random things to several tables and compares every answer. When two differ, fast-check prints the shortest
-// sequence it found, and the seed and path that repeat it: set them beside `interruptAfterTimeLimit`.
+// Applies the same random steps to several tables and compares every answer. On a difference fast-check prints the
+// shortest sequence with its seed and path; add them beside `interruptAfterTimeLimit` to replay it.
 
 export interface Compared {
-  /** Equal from the outside, and empty. */
+  /** Empty tables that must behave alike. */
   readonly hosts: readonly Host[];
   readonly clock: ManualClock;
-  /** Writes whatever waits in memory. */
+  /** Flushes pending writes. */
   settle(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Returns how many sequences gave the same answers. `start` is asked for the tables of the n-th sequence. */
+/** Returns the number of sequences with equal answers. `start` creates the tables of the n-th sequence. */
 export async function compareTables(timeLimitMs: number, start: (n: number) => Promise<Compared>): Promise<number> {
   let sequences = 0;
   await fc.assert(
@@ -64,16 +64,16 @@ type Step =
   | { do: 'transact'; operations: TransactOperation[] }
   /** All pages. */
   | { do: 'query'; query: Query }
-  /** A first page, kept in mind for `resume`. */
+  /** Reads a first page, whose cursor `resume` uses later. */
   | { do: 'begin'; query: Query }
   | { do: 'resume' }
   | { do: 'wait'; seconds: number }
-  /** Whatever waits in memory is written. */
+  /** Flushes pending writes. */
   | { do: 'settle' };
 
 type HostStep = Exclude<Step, { do: 'wait' | 'settle' }>;
 
-/** A table, and what a caller of it remembers. */
+/** A table with the state of one caller. */
 export class Host {
   readonly #table: Table;
   readonly #prefix: string;
@@ -84,7 +84,7 @@ export class Host {
     this.#prefix = prefix;
   }
 
-  /** The answer to a step, or the code of the error that it throws. */
+  /** Returns the answer to a step, or the code of its error. */
   async does(each: HostStep): Promise<unknown> {
     try {
       return await this.#perform(each);
@@ -150,7 +150,7 @@ export class Host {
   }
 }
 
-/** Items with the same sort key in an index come in any order, and so fall on one page or the next. */
+/** Items with the same sort key in an index have no order, so they may be on different pages. */
 function withoutOrderOfEquals(pages: Page[], sortKey: string) {
   const items = pages.flatMap((page) => page.items);
   const id = (item: Item) => JSON.stringify([item.pk, item.sk]);
@@ -206,12 +206,12 @@ const ttl = fc.oneof(
   often(100, fc.integer({ min: nowSeconds - 5, max: nowSeconds + 30 })),
   often(1, oneOf(0, -1, 1.5, 'soon' as never, 2 ** 53)),
 );
-/** Names that are words, operators or placeholders of DynamoDB's expressions among them. */
+/** Names include words, operators and placeholders of DynamoDB's expressions. */
 const freeName = fc.oneof(
   often(200, oneOf('a', 'b', 'size', '#0', ':0', 'x.y[0]', 'é')),
   often(1, oneOf('', '(none)', 'n'.repeat(255), 'n'.repeat(256), '\ud800')),
 );
-/** Only these are added to, so that they hold what both hosts add alike. */
+/** Only these attributes are added to, so that both hosts hold the same kinds of values. */
 const sumName = oneOf('n', 'm');
 const summand = fc.oneof(
   often(20, fc.integer({ min: -1000, max: 1000 })),
@@ -233,7 +233,7 @@ const attributes = fc
     fc.record({ ...special, n: sum, m: sum }, { requiredKeys: [] }),
   )
   .map(([free, known]) => ({ ...free, ...known }) as Partial<Item>);
-/** How many bytes below the largest item a text of `x` is that stands in for it, for the sake of short reports. */
+/** Attribute that stands for a text of `x`: the number of bytes below the item size limit. It keeps reports short. */
 const FILLER = 'filler';
 const large: Arbitrary<Partial<Item>> = fc.record({ [FILLER]: fc.integer({ min: 0, max: 60 }) });
 const item: Arbitrary<Item> = fc
@@ -296,9 +296,9 @@ const changes: Arbitrary<Changes> = fc
     asDrawn: fc.nat(30).map((n) => n === 0),
   })
   .map(({ asDrawn, ...all }): Changes => {
-    // DynamoDB Local counts a byte more for a sum that ends in 0 than for the same number that was put.
+    // DynamoDB Local counts one byte more for a sum that ends in 0 than for the same number when put.
     const drawn = all.set && FILLER in all.set ? { ...all, add: undefined } : all;
-    // Mostly apart, for an attribute in two of them is refused and shows nothing else.
+    // An attribute in two changes is refused, which hides every other effect, so most draws keep them apart.
     if (asDrawn) return drawn as Changes;
     const taken = new Set([...Object.keys(drawn.add ?? {}), ...(drawn.remove ?? [])]);
     const set = drawn.set && Object.fromEntries(Object.entries(drawn.set).filter(([name]) => !taken.has(name)));

@@ -104,7 +104,7 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
 
     test('takes 400 KB, and not a byte more', async () => {
       const base: Item = { ...key('a'), number: -12.5, flag: true, list: [1], text: '' };
-      // Names and values; the list as a map of one member `json` that holds its text.
+      // Names and values; the list is a map with one member `json` that holds its text.
       const overhead =
         pk.length + 'pksk'.length + 1 + 'number'.length + 4 + 'flag'.length + 1 + 'list'.length + 8 + 3 + 4;
       const room = MAX_ITEM_BYTES - overhead;
@@ -548,7 +548,7 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
 
     test('refuses misuse and changes nothing', async () => {
       await table.put({ ...key('text'), n: 'x' });
-      // Read, so that a host that remembers items has it.
+      // The read lets a caching host cache the item.
       await table.update(key('number'), { set: { n: 1, m: 1 } });
       const refused = (operations: TransactOperation[]) =>
         expect(table.transact(operations)).rejects.toMatchObject(misuse);
@@ -574,7 +574,7 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
         { op: 'put', item: key('a') },
         { op: 'update', key: key('text'), changes: { add: { n: 1 } } },
       ]);
-      // Also when a condition of another operation fails; and of what could be done before, nothing is.
+      // This also holds when another operation's condition fails; the transaction has no effect at all.
       await refused([
         { op: 'update', key: key('number'), changes: { set: { n: 2 }, remove: ['m'] } },
         { op: 'update', key: key('text'), changes: { add: { n: 1 } } },

@@ -23,7 +23,10 @@ import { askProvider, eventsOf, payOnPage, scriptedPayments } from '#test/helper
 
 const HOUR_MS = 3_600_000;
 
-/** The rules of `core/billing/top-ups`, on the tables of a host. `rounds` of the property test. */
+/**
+ * The rules of `core/billing/top-ups`, on the tables of a host. `rounds` scales the number of runs of the property
+ * test.
+ */
 export function topUpsSuite(
   makeTables: () => Promise<{ main: Table; runs: Table }>,
   { rounds }: { rounds: number },
@@ -95,7 +98,7 @@ export function topUpsSuite(
     return { sessionId, payment: await paymentOf(sessionId) };
   };
 
-  /** Each entry continues the balance of the one before it, and the last one has the balance of now. */
+  /** Checks that each entry continues the balance of the one before, and that the last one has the current balance. */
   const expectSound = async (): Promise<LedgerEntry[]> => {
     const all = (await entries()).reverse();
     let sum = 0;
@@ -284,7 +287,7 @@ export function topUpsSuite(
   });
 
   test(`whatever happens at the same time, and whoever dies, no cent is lost or counted twice (${rounds} histories)`, async () => {
-    /** What was played, for the reader of the test's output. */
+    /** Number of steps played, for the test's output. */
     const played: Record<string, number> = {};
     const count = (what: string, more = 1) => {
       played[what] = (played[what] ?? 0) + more;
@@ -300,7 +303,7 @@ export function topUpsSuite(
         const pages: { checkout_url: string; session_id: string }[] = [];
         const pick = <T>(all: readonly T[], n: number): T | undefined => all[n % all.length];
         const settled = async () => (await eventsOf(server)).flatMap(({ data }) => paymentIn(data.object) ?? []);
-        /** The provider refuses what makes no sense, such as a refund of what was refunded. */
+        /** The provider refuses invalid requests, such as a second refund. */
         const ask = (path: string, form = {}) => askProvider(server, path, form).catch(() => {});
 
         const act = async ({
@@ -363,7 +366,7 @@ export function topUpsSuite(
           }
           await expectSound();
         }
-        // Every process that died is replaced, and the clocks of the platform come round.
+        // Every dead process is replaced, and every clock of the platform ticks.
         offset += 3 * HOUR_MS;
         await reconcilePayments(deps).catch((error) => expect(error).toBeInstanceOf(PaymentsDiffered));
         await reconcilePayments(deps);

@@ -68,14 +68,14 @@ export function uploadFormsConformance(make: () => Promise<UploadFormsHost> | Up
       const { key, form } = await newForm();
       const other = (await newForm({ maxBytes: 200 })).form;
       for (const [name, value] of Object.entries(form.fields)) {
-        // S3 takes the bucket from the address.
+        // S3 takes the bucket from the URL.
         if (name === 'bucket') continue;
         const changed = value.slice(0, -2) + (value.endsWith('AA') ? 'BB' : 'AA');
         const { [name]: _, ...without } = form.fields;
         for (const fields of [{ ...form.fields, [name]: changed }, without]) {
           expect(await send({ ...form, fields }, 'forged'), name).toBeOneOf([400, 403]);
         }
-        // A field that both forms share is not a forgery.
+        // A field with the same value in both forms is not a forgery.
         if (other.fields[name] === value) continue;
         const fields = { ...form.fields, [name]: other.fields[name]! };
         expect(await send({ ...form, fields }, 'forged'), name).toBeOneOf([400, 403]);

@@ -17,7 +17,7 @@ import { costPercentile, readCosts } from '#core/runs/usage/costs.ts';
 
 const HOUR_MS = 3600 * 1000;
 const DAY_MS = 24 * HOUR_MS;
-/** Far enough ahead that no host's clock expires anything. */
+/** A time far enough ahead that no host's clock expires anything. */
 const NOW = Date.parse('2035-06-15T12:30:00Z');
 const RETENTION_DAYS = 30;
 
@@ -25,7 +25,7 @@ type Operation = (typeof usageRoutes)[number]['operationId'];
 // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
 type Body = any;
 
-/** The rules of `core/billing/usage`, on the tables of a host: every number follows from the runs. */
+/** The rules of `core/billing/usage`, on the tables of a host: every number is recomputed from the runs. */
 export function usageSuite(
   makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs'>>,
 ) {
@@ -51,7 +51,7 @@ export function usageSuite(
     rival = workspace('rival');
   };
 
-  /** Calls as the pipeline does: with the row's defaults, and only the row's fields in the answer. */
+  /** Calls the operation as the pipeline does, with the route's defaults and only the route's fields in the answer. */
   async function ask(operationId: Operation, query: Record<string, string> = {}, workspace = acme): Promise<Body> {
     const row = usageRoutes.find((route) => route.operationId === operationId)!;
     const handle = usageHandlers(deps)[operationId] as (incoming: unknown) => Promise<{ body: unknown }>;
@@ -223,7 +223,7 @@ export function usageSuite(
       }
     });
 
-    /** Of the run that a part of the runs do not exceed; a percentile is at most half a bin away. */
+    /** Checks a percentile against the exact value from the runs; it may differ by half a bin. */
     const expectPercentile = (found: number | null, runs: Run[], share: number) => {
       const durations = runs.map(({ durationMs }) => durationMs!).sort((a, b) => a - b);
       const exact = durations[Math.max(1, Math.ceil(share * durations.length)) - 1]!;
@@ -332,7 +332,7 @@ export function usageSuite(
       expect(await ask('getUsage', days, rival)).toMatchObject({ total_calls: others.filter(isCall).length });
     });
 
-    /** All pages, seven at a time. */
+    /** Returns all pages with a page size of seven. */
     async function pages(operation: 'listUsageLogs' | 'listAuthorUsageLogs', filter: Record<string, string> = {}) {
       const logs: Body[] = [];
       for (let offset = 0; ; offset += 7) {
@@ -476,7 +476,7 @@ export function usageSuite(
       const parts = await Promise.all([acme, rival].map(({ id }) => new UsageStore(deps, id).rollups(PERIOD, 'eu')));
       for (const part of parts)
         expect(sumOf(part, 'model_microusd')).toBeLessThan(micro(costsOf([...own, ...others]).flat()));
-      // The callers' own sums have no more than that.
+      // The callers' own sums have no details.
       expect(detailsOf(ofRival)).toEqual([]);
       expect(detailsOf(parts.flat())).toEqual([]);
     });
@@ -553,7 +553,7 @@ export function usageSuite(
           costs: [{ provider: 'anthropic', model, costUsd }],
           costUsd,
         });
-        // One shard: the first digit of the id.
+        // The first digit of the id selects the shard, so all runs share one.
         const id = `0${crypto.randomUUID().slice(1)}`;
         const startedAt = Date.parse('2035-06-14T00:10:00Z') + hour * HOUR_MS;
         await run(

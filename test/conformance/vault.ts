@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'vitest';
 import type { Vault } from '#core/ports/vault.ts';
 
 /**
- * What every adapter of {@link Vault} must do. `open` gives a maker of vaults over one store: each call stands for
+ * Rules for every adapter of {@link Vault}. `open` returns a factory of vaults over one store: each vault stands for
  * another process, where the host may have more than one.
  */
 export function vaultConformance(open: () => Promise<() => Vault>): void {

@@ -30,7 +30,7 @@ describe('a burst of programs', async () => {
     for (let i = 0; i < 3; i++) expectOk(await call(b));
     const ranBefore = ran;
     const answers = await burst;
-    // They waited for some that ran, and not for all that waited.
+    // Each call waited for the running ones, but not for all waiting ones.
     expect(ranBefore).toBeLessThan(ran);
     for (const answer of answers) if (answer.status !== 200) expectWait(answer);
     expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThan(10);
@@ -56,7 +56,7 @@ print("{}")
     };
     await publishCode(client, 'top', { 'main.py': program }, { manifest, timeout_seconds: 20 });
     const call = () => request(target, 'POST', '/nested/top/v1/run', { key: user.key, json: {} });
-    // Three of them fill the workspace's share of sandboxes, and each waits for a sub-call.
+    // Three calls fill the workspace's share of sandboxes, and each waits for a sub-call.
     for (const answer of await Promise.all(Array.from({ length: 6 }, call))) expectOk(answer);
   });
 });

@@ -3,7 +3,7 @@ import { createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { type LocalTarget, request, startLocalTarget } from '#test/helpers/platform.ts';
 import { expectError, expectOk } from './expect.ts';
 
-/** No disk has so much. */
+/** A minimum that no disk satisfies. */
 const NEVER_ENOUGH = { PLATFORM_MIN_FREE_MB: String(2 ** 40) };
 
 describe('a platform whose disk is nearly full', () => {
@@ -30,7 +30,7 @@ describe('a platform whose disk is nearly full', () => {
       expect(answer.body.error.message).toMatch(/operator .*PLATFORM_DATA.*PLATFORM_MIN_FREE_MB/);
       expect(answer.headers.get('retry-after')).toBe('60');
     }
-    // Strangers learn nothing about it.
+    // Unauthenticated callers get no information about the disk.
     expectError(await request(target, 'POST', '/tasks', { json: {} }), 401, 'UNAUTHORIZED');
   });
 

@@ -6,19 +6,19 @@ import { fullest, madeUp } from './made-up.ts';
 
 interface Exchange {
   readonly status: number;
-  /** A body without a shape is `data`, as `fullest` reads it. */
+  /** A body without a schema is `data`, as `fullest` reads it. */
   readonly request?: { readonly data: unknown } | { readonly body: unknown };
   readonly response?: unknown;
 }
 
 const RECORDED = new URL('../../core/api/examples.json', import.meta.url);
-/** Words that only the scripted model of the tests understands or says. */
+/** Words that only the tests' scripted model understands or says. */
 const SCRIPTED = /\[\[llm|[Ss]cripted|PLATFORM_/;
-/** Its answer is the document with the examples. */
+/** Operations whose answer is the document with the examples. */
 const NOT_RECORDED = ['getOpenApi', 'getEditorSchema'];
 
 /**
- * Watches the requests that this process sends to a platform from now on. What it returns chooses an example for each operation and
+ * Records the requests of this process to a platform. The returned function chooses an example for each operation and
  * writes them for the OpenAPI document (`core/api/examples.ts`).
  */
 export function watchExamples(url: string): () => Promise<void> {
@@ -57,7 +57,7 @@ export function watchExamples(url: string): () => Promise<void> {
   };
 }
 
-/** The JSON body of a request to an operation that takes one. */
+/** Returns the JSON body of a request to an operation that takes one. */
 function sentBy({ request }: Route, body: unknown): Exchange['request'] {
   if (request?.body === undefined || typeof body !== 'string') return undefined;
   try {
@@ -68,7 +68,10 @@ function sentBy({ request }: Route, body: unknown): Exchange['request'] {
   }
 }
 
-/** For each status the exchange with most members, if possible without scripted words. The request is of the fullest of these that has one. */
+/**
+ * Chooses for each status the answer with the most fields, preferably without scripted words, and the request with the
+ * most fields.
+ */
 function exampleOf(exchanges: readonly Exchange[]): object {
   const byStatus = Map.groupBy(exchanges, ({ status }) => status);
   const best = [...byStatus]

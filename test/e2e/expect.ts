@@ -15,7 +15,7 @@ export function expectError(answer: Answer, status: number, code: string, messag
   return answer.body.error;
 }
 
-/** Returns the body of an answer. Throws unless it is a success. */
+/** Returns the body of an answer. Throws unless the answer is a success. */
 export function expectOk(answer: Answer, status = 200) {
   expect(answer, JSON.stringify(answer.body)).toMatchObject({ status });
   return answer.body;

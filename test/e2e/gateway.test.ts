@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createClient } from '#core/api/client.ts';
 import { publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
 
-/** Calls a dependency from `bash` alone: no interpreter is needed. */
+/** Calls a dependency with `bash` alone, so that no interpreter is needed. */
 const CALLER = `exec 3<>"/dev/tcp/$HOST/$PORT"
 printf 'POST /acme/leaf/v1/run HTTP/1.1\\r\\nHost: x\\r\\nAuthorization: Bearer %s\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n' "$PLATFORM_SERVICE_KEY" >&3
 grep -o '{"data.*}}' <&3

@@ -4,7 +4,7 @@ import type { Client } from '#core/api/client.ts';
 import { type Answer, clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk } from './expect.ts';
 
-/** Says which attempt it is, and in the attempts named first waits for its end. The marker makes its process known. */
+/** Prints its attempt number, and hangs in the named attempts. The marker identifies its process. */
 const program = (attempts: string, marker: string) => `case "${attempts}" in *"\${PLATFORM_ATTEMPT:-1}"*)
   sleep 60${marker};;
 esac
@@ -19,7 +19,7 @@ const statusOf = (pid: string): string => {
   }
 };
 
-/** The process 1 of the sandbox in which a command waits, for the program above. */
+/** Finds process 1 of the sandbox in which a hanging command with this marker runs. */
 function sandboxOf(marker: string): number | undefined {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     try {
@@ -35,7 +35,7 @@ function sandboxOf(marker: string): number | undefined {
   return undefined;
 }
 
-/** Ends sandboxes of this machine from outside, as their host may. */
+/** Kills sandboxes on this machine from outside, as their host may. */
 export function interruptionsSuite(target: () => Target): void {
   describe('a run whose sandbox goes away', () => {
     let client: Client;

@@ -30,10 +30,10 @@ test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exact
   /** The first due minute of each schedule, by id. */
   const firsts = new Map<string, number>();
   const create = async (): Promise<void> => {
-    // Long enough that the runs of a minute end at different times.
+    // The delay makes the runs of one minute end at different times.
     const json = { agent: 'main/greet', cron_expression: '* * * * *', input_data: { text: '[[llm {"delayMs":500}]]' } };
     const { schedule } = expectOk(await request(platform, 'POST', schedules, { key, json }), 201);
-    // Not `next_run_at`: an answer sent as the minute began names the following one.
+    // `next_run_at` is unsuitable: an answer sent as the minute began names the following one.
     firsts.set(schedule.id, (Math.floor(Date.parse(schedule.created_at) / MINUTE_MS) + 1) * MINUTE_MS);
   };
   for (let made = 0; made < COUNT; made += AT_ONCE) await Promise.all(Array.from({ length: AT_ONCE }, create));
@@ -46,7 +46,7 @@ test('after kill -9 in two consecutive minutes each of 1,000 schedules ran exact
     }
     return pages;
   };
-  /** Deviations from one run per schedule and minute, each of them counted. All zero when everything is correct. */
+  /** Counts the deviations from one run per schedule and minute; all counts must be zero. */
   const lacking = async () => {
     const all = await shown();
     const runs = all.reduce((sum, { run_count }) => sum + run_count, 0);

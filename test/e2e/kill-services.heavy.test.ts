@@ -8,9 +8,9 @@ import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { dataFolder, kill, startProcess } from '#test/helpers/platform-process.ts';
 import { expectOk } from './expect.ts';
 
-/* The platform is killed with a service in each of its states, and started again: the service is as its record wants it. */
+/* The platform is killed with a service in each state and restarted; the service must then match its record. */
 
-/** Says which process of which start it is; listens late, ends late, or never listens, as its variables say. */
+/** App that reports its process and start; variables make it listen late, end late, or never listen. */
 const APP = `
 const { LATE_MS, WORD, PORT, STUBBORN } = process.env;
 if (STUBBORN) process.on('SIGTERM', () => {});
@@ -32,7 +32,7 @@ const processesWith = (mark: string): string[] =>
 
 const until = <T>(look: () => T) => expect.poll(look, { timeout: 60_000, interval: 100 });
 
-/** A platform with a published app, and what a test does with its services before and after it is killed. */
+/** Starts a platform with a published app, and returns helpers for its services before and after a kill. */
 async function setUp() {
   const folder = dataFolder();
   const settings = { PLATFORM_SANDBOX_PRESTART: '0' };
@@ -68,13 +68,13 @@ async function setUp() {
       const content = await text(answer);
       return { status: answer.statusCode, ...(content.startsWith('{') && JSON.parse(content)) };
     },
-    /** Kills the platform, sees that its apps end with it, and starts it again. */
+    /** Kills the platform, checks that its apps end with it, and starts it again. */
     async killAndStart() {
       await kill(child);
       await until(() => processesWith(mark)).toEqual([]);
       ({ child, url } = await startProcess(folder, settings));
     },
-    /** Runtime of all instances that the workspace is told of, in milliseconds. */
+    /** Returns the total instance runtime reported to the workspace, in milliseconds. */
     async metered(): Promise<number> {
       const usage = await request({ url }, 'GET', '/usage/compute', {
         key: owner,
@@ -110,12 +110,12 @@ describe.skipIf(!canRun)('after kill -9 of the platform', { timeout: 180_000 }, 
     }
     expect((await ask(id)).pid).not.toBe(pid);
     expect(processesWith(mark)).toHaveLength(1);
-    // The platform's end is no crash of the app.
+    // The end of the platform does not count as a crash of the app.
     expect(await read(id)).toMatchObject({ desired_state: 'running', consecutive_restart_failures: 0 });
     expectOk(await api('PATCH', `/services/${id}`, { desired_state: 'stopped' }));
     await until(() => processesWith(mark)).toEqual([]);
     await until(metered).toBeGreaterThan(0);
-    // One instance at a time: however often it was metered, no more than the time that went by, but for rounding.
+    // Only one instance runs at a time, so the metered time may not exceed the elapsed time, apart from rounding.
     expect(await metered()).toBeLessThanOrEqual(Date.now() - begun + 1000);
   });
 
@@ -136,7 +136,7 @@ describe.skipIf(!canRun)('after kill -9 of the platform', { timeout: 180_000 }, 
     const { deploy, read, ask, killAndStart, mark, api } = await setUp();
     const id = await deploy({ STUBBORN: '1' });
     await until(() => ask(id)).toMatchObject({ status: 200 });
-    // Its app does not end at SIGTERM, so the deletion is under way.
+    // The app ignores SIGTERM, so the deletion stays in progress.
     api('DELETE', `/services/${id}`).catch(() => {});
     await until(async () => (await read(id)).current_state).toBe('deleting');
     await killAndStart();
@@ -149,7 +149,7 @@ describe.skipIf(!canRun)('after kill -9 of the platform', { timeout: 180_000 }, 
     const { deploy, read, ask, killAndStart, mark, api } = await setUp();
     const id = await deploy({ WORD: 'old' });
     await until(() => ask(id)).toMatchObject({ status: 200, word: 'old' });
-    // The new instance is not ready yet, and the old one serves.
+    // The new instance is not ready yet, and the old one still serves.
     expectOk(await api('PATCH', `/services/${id}`, { env: { WORD: 'new', LATE_MS: '3000' } }));
     await until(() => processesWith(mark).length).toBe(2);
     expect(await ask(id)).toMatchObject({ status: 200, word: 'old' });

@@ -25,7 +25,7 @@ test('after kill -9 usage equals the records of runs, and a call with an Idempot
   ];
   for (const each of lost) each.catch(() => {});
   await expect.poll(asked).toBe(6);
-  // Some of these are between their run and its record when the process dies.
+  // Some of these calls have run but are not recorded yet when the process dies.
   const racing = Array.from({ length: 20 }, () => call(first.url, { text: 'racing' }));
   for (const each of racing) each.catch(() => {});
   await racing[3];

@@ -1,4 +1,4 @@
-/** The interpreters that the sandbox of a platform under test has. */
+/** Interpreters in the sandbox of a platform under test. */
 export interface Languages {
   readonly python: boolean;
   readonly node: boolean;

@@ -90,7 +90,7 @@ echo "{\\"statuses\\": \\"$statuses\\"}"
 test('refused calls use up the time of their workspace for checks, and of no other', async () => {
   const target = await startLocalTarget({
     PLATFORM_SANDBOX_PRESTART: '0',
-    // 100 ms at once: ten refused calls.
+    // The limit allows 100 ms at once, enough for ten refused calls.
     PLATFORM_PLANS: '{"free": {"validation_ms_per_minute": 600}}',
     PLATFORM_DEFAULT_PLAN: 'free',
   });

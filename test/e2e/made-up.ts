@@ -1,4 +1,4 @@
-/** Longer texts of examples are cut. */
+/** Maximum length of a text in an example. */
 const MAX_TEXT = 300;
 
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g;
@@ -6,7 +6,7 @@ const FIRST_TIME = Date.UTC(2026, 0, 15, 9, 30);
 const SECOND = 1000;
 const DAY = 86_400 * SECOND;
 
-/** Ids: each other one gets the next number. */
+/** Patterns of ids; each distinct id gets the next number. */
 const IDS: readonly (readonly [pattern: RegExp, numbered: (n: number) => string])[] = [
   [
     /[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}/g,
@@ -17,7 +17,7 @@ const IDS: readonly (readonly [pattern: RegExp, numbered: (n: number) => string]
   [/\b[0-9a-f]{16}\b/g, (n) => String(n).padStart(16, '0')],
 ];
 
-/** In place of what is secret, random or of this machine. */
+/** Replacements for secret, random or machine-specific texts. */
 const MADE_UP: readonly (readonly [pattern: RegExp, text: string])[] = [
   [/sk_(live|agent)_[0-9A-Za-z]+/g, 'sk_$1_example'],
   [/whsec_[\w+/=-]+/g, 'whsec_example'],
@@ -31,7 +31,7 @@ const MADE_UP: readonly (readonly [pattern: RegExp, text: string])[] = [
   [/\b1[789]\d{11}\b/g, String(FIRST_TIME)],
 ];
 
-/** Measurements, dates and addresses of this machine, by the name of their member. */
+/** Replacements for measurements, dates and addresses of this machine, by field name. */
 const BY_NAME: Readonly<Record<string, unknown>> = {
   address: '203.0.113.7',
   created: FIRST_TIME / SECOND,
@@ -49,12 +49,12 @@ const BY_NAME: Readonly<Record<string, unknown>> = {
 };
 const MEASURED = /^(?!timeout_).*_ms$/;
 const IN_BYTES = /_bytes$/;
-/** Smaller sizes are of files that tests made. */
+/** Minimum size that counts as a measurement; smaller sizes belong to files of the tests. */
 const MIN_MEASURED_BYTES = 50_000_000;
 
 /**
- * A body for the reference: ids, times, keys, addresses and measurements are made up, long texts are cut, and of a list of objects the
- * fullest stays. What was equal stays equal, and times keep their order.
+ * Returns a body for the reference with made-up ids, times, keys, addresses and measurements. Long texts are cut, and a
+ * list of objects keeps only the one with the most fields. Equal values stay equal, and times keep their order.
  */
 export function madeUp(body: unknown): unknown {
   const text = JSON.stringify(body);
@@ -81,13 +81,13 @@ export function madeUp(body: unknown): unknown {
   return visit(body, '');
 }
 
-/** Of objects one is enough. */
+/** One object of a list is enough. */
 const fewest = (list: readonly unknown[]): readonly unknown[] =>
   list.length > 1 && list.every((each) => typeof each === 'object' && each !== null)
     ? [fullest(list)]
     : list.slice(0, 3);
 
-/** Time -> made-up time. Short gaps become a second each, long ones keep their size in whole minutes, hours or days. */
+/** Maps times to made-up times. Short gaps become one second each; long gaps are rounded to minutes, hours or days. */
 function timesOf(text: string): Map<number, string> {
   const times = [...new Set((text.match(TIME) ?? []).map((time) => Date.parse(time)))].sort((a, b) => a - b);
   let at = FIRST_TIME;
@@ -104,16 +104,19 @@ function gapOf(gap: number): number {
   return unit === undefined ? SECOND : Math.round(gap / unit) * unit;
 }
 
-/** Members whose shape is the author's: how many members they have says nothing. */
+/** Fields whose content the author defines, so the number of their members is irrelevant. */
 const OPEN = ['data', 'input', 'input_data', 'output', 'output_data', 'payload', 'target', 'value'];
 
-/** The value with most members; of several the shortest, and of these the first in order, so that the choice does not depend on luck. */
+/**
+ * Returns the value with the most fields; ties go to the shortest, then to the first in sort order, for a deterministic
+ * choice.
+ */
 export const fullest = <T>(values: readonly T[]): T =>
   values
     .map((value) => ({ value, members: membersOf(value, '', '').size, text: JSON.stringify(value) }))
     .sort((a, b) => b.members - a.members || a.text.length - b.text.length || (a.text < b.text ? -1 : 1))[0]!.value;
 
-/** Paths of the members that say something. */
+/** Returns the paths of the fields that count. */
 function membersOf(value: unknown, path: string, name: string): Set<string> {
   if (value === null || value === '' || value === undefined) return new Set();
   const inner = (): string[] => {

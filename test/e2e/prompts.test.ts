@@ -18,7 +18,7 @@ afterAll(() => server.close());
 const VAULT_KEY = 'sk-ant-vault-5f2a9c';
 const CALLER_KEY = 'caller-key-77d1e0';
 
-// Not in the suite for every host: it reads logs and records directly.
+// These tests read logs and records directly, so they are not in the suite for every host.
 describe('calls of prompt agents', () => {
   let deps: MemoryDeps;
   let app: (request: Request) => Promise<Response>;
@@ -45,7 +45,7 @@ describe('calls of prompt agents', () => {
       openaiUrl: `${server.url}/openai/v1`,
       geminiUrl: `${server.url}/gemini/v1beta`,
     });
-    // Waits before retries take a tenth of their time.
+    // Retry delays pass ten times as fast.
     const hurry = setInterval(() => void deps.clock.advance(50), 5);
     onTestFinished(() => clearInterval(hurry));
     app = createWebApp(deps, routes, allHandlers(deps));

@@ -1,7 +1,7 @@
 import { type RunnerTask, TestRunner } from 'vitest';
 import { NOT_HERE } from './remote-target.ts';
 
-/** A test runner that skips, with the reason, tests that need an operation the remote platform does not offer. */
+/** Test runner that skips tests of operations that the remote platform does not offer, with the reason. */
 export default class RemoteRunner extends TestRunner {
   onTaskFinished(test: RunnerTask): void {
     skipWhatIsNotHere(test);
@@ -9,7 +9,7 @@ export default class RemoteRunner extends TestRunner {
 
   override async onAfterRunSuite(suite: Parameters<TestRunner['onAfterRunSuite']>[0]): Promise<void> {
     await super.onAfterRunSuite(suite);
-    // A failed `beforeAll`: skip its suite, but never a whole file, which would test nothing.
+    // A failed `beforeAll` skips its suite, but never a whole file, which would then test nothing.
     if (!('filepath' in suite)) skipWhatIsNotHere(suite);
   }
 }

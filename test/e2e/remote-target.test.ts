@@ -30,6 +30,6 @@ test('a user becomes a member of the workspace of another, and of the first one'
 
 test('operations that need this machine or an operator are refused with the reason', async () => {
   expect(() => target.llm).toThrow(NOT_HERE);
-  // Immediately, also for a case that awaits something else first.
+  // It throws synchronously, even if a test awaits something else first.
   expect(() => target.setPlan('any', 'free')).toThrow(NOT_HERE);
 });

@@ -11,9 +11,9 @@ const notHere = (what: string): never => {
 };
 
 /**
- * A platform that is running, known by its address and a key of the owner of its workspace `acme` only. Users are made
- * as anybody makes them, by invitations. `modelPort` is where on this machine the platform finds all providers of
- * models; without it, tests that script a model are skipped.
+ * Connects to a running platform by its address and a key of the owner of its workspace `acme`. Users are created
+ * through invitations. `modelPort` is the port on this machine where the platform finds all model providers; without
+ * it, tests that script a model are skipped.
  */
 export async function remoteTarget(address: string, key: string, modelPort?: number): Promise<Target> {
   const url = address.replace(/\/+$/, '');

@@ -7,7 +7,7 @@ import { createWebApp } from '#test/helpers/web-app.ts';
 
 const DAY = 24 * 3600 * 1000;
 
-// Not in the suite for every host: it needs a manual clock.
+// This test needs a manual clock, so it is not in the suite for every host.
 test('a superseded version answers for 60 days, then its address is gone', async () => {
   const deps = memoryDeps();
   const app = createWebApp(deps, routes, allHandlers(deps));
@@ -29,7 +29,7 @@ test('a superseded version answers for 60 days, then its address is gone', async
   await publish();
 
   await deps.clock.advance(60 * DAY - 1000);
-  // No model runs here: reaching it is enough.
+  // No model runs here, so reaching the version is enough.
   expect((await call('v1')).body.error.code).not.toBe('NOT_FOUND');
   expect((await call('v1')).headers.get('sunset')).toBe(new Date(deps.clock.now() + 1000).toUTCString());
 

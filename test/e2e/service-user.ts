@@ -5,12 +5,12 @@ import { expect, vi } from 'vitest';
 import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectOk } from './expect.ts';
 
-/** Instances start as processes of a busy machine, or as tasks of a cloud. */
+/** Limit for the start of an instance, which may be a process on a busy machine or a task in a cloud. */
 const START_LIMIT_MS = 90_000;
 
 /**
- * Answers with what it is; at `/events` with an event stream whose second event waits for a request to `/next`; echoes
- * WebSocket messages of less than 126 bytes; ends at `/end`.
+ * App that describes itself; at `/events` it sends an event stream whose second event waits for a request to `/next`;
+ * it echoes WebSocket messages of less than 126 bytes and exits at `/end`.
  */
 export const app = (version: number): string => `
 const { createHash } = require('node:crypto');
@@ -48,18 +48,18 @@ server.on('upgrade', (request, socket) => {
 });
 server.listen(process.env.PORT);`;
 
-/** Until nothing is thrown. */
+/** Retries until nothing is thrown. */
 export const until = (look: () => Promise<unknown>) => vi.waitFor(look, { timeout: START_LIMIT_MS, interval: 200 });
-/** Until what is looked at has these members. */
+/** Polls until the result has these fields. */
 export const shows = (look: () => Promise<unknown>, members: object) =>
   until(async () => expect(await look()).toMatchObject(members));
 
 let users = 0;
 
-/** A user with a workspace of its own, and what it does with services. */
+/** Creates a user with a personal workspace and helpers for its services. */
 export async function serviceUser(target: Target, name: string) {
   users += 1;
-  // Another one for a second try.
+  // A retried test needs a new user.
   const user = await target.addUser(`${name}-${users}`);
   const { slug } = user;
   const api = (method: string, path: string, json?: unknown, key = user.key) =>
@@ -89,14 +89,14 @@ export async function serviceUser(target: Target, name: string) {
   return { user, slug, api, setSecret, publish, deploy, read, addressOf, logs, messagesOf, remove };
 }
 
-/** As a client in the internet: the name of the host leads to the load balancer of the platform. */
+/** Connects as an internet client does: the host name resolves to the platform's load balancer. */
 export function open(target: Target, address: string, path: string, { headers, ...options }: RequestOptions = {}) {
   const url = new URL(path, address);
   const { host, port } = target.services!.connection(url);
   const all = { ...headers, host: url.host };
   return httpRequest({ host, port, path, agent: false, ...options, headers: all });
 }
-/** The answer of {@link app}, or of what is there in its place. */
+/** Returns the answer of {@link app}, or of the server in its place. */
 export async function ask(
   target: Target,
   address: string,

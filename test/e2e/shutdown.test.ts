@@ -21,7 +21,7 @@ const isRunning = (commandLine: string): boolean =>
     }
   });
 
-/** Starts a server and a call of so many seconds, and disconnects once the program runs. */
+/** Starts a server and a call that lasts this number of seconds, and disconnects once the program runs. */
 async function startWithRun(wholeSeconds: number) {
   const dataFolder = mkdtempSync(join(tmpdir(), 'platform-shutdown-'));
   const config = { ...parseLocalConfig({ PLATFORM_LOG_LEVEL: 'error' }), port: 0, dataFolder, sandboxPrestart: 0 };
@@ -42,7 +42,7 @@ async function startWithRun(wholeSeconds: number) {
   await expect.poll(() => isRunning(`sleep\0${seconds}\0`), { interval: 20 }).toBe(true);
   call.destroy();
 
-  /** Statuses of the runs after the next start. */
+  /** Returns the statuses of the runs after the next start. */
   const statusesAfter = async () => {
     const deps = await localDeps(config, config);
     const found = await listAgentRuns(deps, agent.id, { limit: 10 });

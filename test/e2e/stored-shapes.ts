@@ -3,19 +3,19 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { Journal } from '#local/database/journal.ts';
 import type { Row } from '#local/database/rows.ts';
 
-/** Attributes and their types by layout of the keys, such as `main WS#*#LEDGER / BALANCE` -> `cents number`. */
+/** Attributes and their types by key layout, such as `main WS#*#LEDGER / BALANCE` -> `cents number`. */
 type Shapes = Readonly<Record<string, readonly string[]>>;
 
 const RECORDED = new URL('stored-shapes.json', import.meta.url);
 
-/** The shapes that are known to be stored, of the newest version of the data. */
+/** Returns the recorded shapes of the newest data version. */
 export const recordedShapes = (): Shapes => JSON.parse(readFileSync(RECORDED, 'utf8'));
 
-/** `shapes` of a version of the data (`core/base/data-versions.ts`). */
+/** Returns the field `shapes` of a data version (`core/base/data-versions.ts`). */
 export const fingerprintOf = (shapes: Shapes): string =>
   createHash('sha256').update(JSON.stringify(shapes)).digest('hex').slice(0, 16);
 
-/** Watches what this process stores from now on, and answers the shapes of all that it wrote. */
+/** Watches all writes of this process; the returned function returns their shapes. */
 export function watchStoredShapes(): () => Shapes {
   const shapes = new Map<string, Set<string>>();
   const note = ({ table, pk, sk }: Row, text: string) => {
@@ -34,7 +34,7 @@ export function watchStoredShapes(): () => Shapes {
   return () => sorted([...shapes].map(([layout, attributes]) => [layout, [...attributes]]));
 }
 
-/** What of these shapes is not recorded yet. */
+/** Returns the shapes that are not recorded yet. */
 export const unrecorded = (shapes: Shapes, recorded: Shapes): string[] =>
   Object.entries(shapes).flatMap(([layout, attributes]) => {
     const known = recorded[layout];
@@ -42,7 +42,7 @@ export const unrecorded = (shapes: Shapes, recorded: Shapes): string[] =>
     return attributes.filter((each) => !known.includes(each)).map((each) => `${layout}: ${each}`);
   });
 
-/** Records these shapes beside those that are. */
+/** Adds these shapes to the recorded ones. */
 export function record(shapes: Shapes): void {
   const recorded = recordedShapes();
   const all = { ...recorded, ...shapes };
@@ -55,13 +55,13 @@ export function record(shapes: Shapes): void {
 const sorted = (entries: [layout: string, attributes: string[]][]): Shapes =>
   Object.fromEntries(entries.map(([layout, all]) => [layout, [...new Set(all)].sort()] as const).sort());
 
-/** Words of the platform stay; ids, times and names of users are `*`. */
+/** Keeps the platform's own words, and replaces ids, times and names of users with `*`. */
 function layoutOf(key: string): string {
   const parts = key.split('#').map((part) => (/^[A-Z][A-Z_]+$/.test(part) ? part : '*'));
   return parts[0] === 'SECRET' ? 'SECRET#*' : parts.join('#');
 }
 
-/** Some attributes are named by what they count: leases, runs, days and hours, models, tasks by priority. */
+/** Some attributes have a dynamic name: leases, runs, days and hours, models, tasks by priority. */
 const attributeOf = (pk: string, name: string): string =>
   name
     .replace(pk.startsWith('CALLS#') ? /^[rx][\w-]{10}$/ : /^run_[\da-f]{12}$/, 'run_*')

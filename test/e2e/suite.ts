@@ -19,8 +19,8 @@ const suites = await Promise.all(
 );
 
 /**
- * The platform as its users see it, over HTTP only: every file of `suites/`, which every host must pass. Tests that need an
- * interpreter that `has` lacks are skipped by name. The target's workspace must be called `acme`.
+ * Tests the platform over HTTP only, with every file of `suites/`, which every host must pass. Tests that need an
+ * interpreter missing from `has` are skipped by name. The target's workspace must be called `acme`.
  */
 export function platformSuite(target: () => Target, has: Languages): void {
   for (const { name, run } of suites) describe(name, () => run(target, has));

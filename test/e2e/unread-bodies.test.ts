@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 
-/** Larger than a management route accepts. */
+/** Length above the limit of a management route. */
 const LENGTH = 3_000_000;
 
 let target: LocalTarget;
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => target.close());
 
-/** A connection that has sent the head of a request, and nothing of its body. */
+/** Opens a connection that has sent the head of a request but nothing of its body. */
 async function openRequest(length: number): Promise<Socket> {
   const { hostname, port } = new URL(target.url);
   const socket = connect(Number(port), hostname);
@@ -58,7 +58,7 @@ test('a body without a declared length that is too large does not delay its answ
   socket.write(`${LENGTH.toString(16)}\r\n`);
   socket.write(Buffer.alloc(LENGTH, 'x'));
   socket.write('\r\n0\r\n\r\n');
-  // The connection is kept, so all of the body was read.
+  // The connection stays open, so the whole body was read.
   expect(await nextText(socket)).toMatch(/^HTTP\/1\.1 413 (?![\s\S]*\r\nconnection: close\r\n)/i);
   socket.destroy();
 });

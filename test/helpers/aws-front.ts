@@ -14,8 +14,7 @@ export const refusal = (__type: string, message: string): FrontAnswer => ({ stat
 
 /**
  * Starts a proxy before an emulator that answers the actions in `actions` itself: those the emulator does not support,
- * or
- * those a test overrides. `actions` may change at any time; an action that answers `undefined` is passed on.
+ * or those a test overrides. `actions` may change at any time; an action that answers `undefined` is passed on.
  */
 export async function startAwsFront(emulator: string) {
   const actions: Record<string, FrontAction> = {};

@@ -21,8 +21,7 @@ export const secretsManagerClient = (): SecretsManagerClient =>
 
 /**
  * Creates the three tables, under new names where `nameOf` gives none, and returns the names. TTL is off because
- * DynamoDB
- * Local expires items by real time, not by the clock of the test.
+ * DynamoDB Local expires items by real time, not by the clock of the test.
  */
 export async function createTables(
   client: DynamoDBClient,

@@ -5,10 +5,8 @@ interface Capacity {
 
 /**
  * Converts the `ReturnConsumedCapacity: INDEXES` answer of DynamoDB Local to the units that DynamoDB bills. A
- * transaction
- * costs twice on the table and once on its indexes, where DynamoDB Local counts four times. A write whose condition
- * fails
- * costs a unit although its answer has no capacity (`undefined`).
+ * transaction costs twice on the table and once on its indexes, where DynamoDB Local counts four times. A write whose
+ * condition fails costs a unit although its answer has no capacity (`undefined`).
  */
 export function consumedUnits(action: string, capacity: unknown): { readUnits: number; writeUnits: number } {
   const [ofTable, ofIndexes] = action === 'TransactWriteItems' ? [1 / 2, 1 / 4] : [1, 1];

@@ -117,8 +117,7 @@ const expression = fc
 
 /**
  * Compares random Unix expressions in random zones with the EventBridge expressions made from them, minute by minute
- * over
- * four years. Returns the number of matching minutes. Throws at the first difference.
+ * over four years. Returns the number of matching minutes. Throws at the first difference.
  */
 export function compareMinutes(numRuns: number): number {
   const tables = new Map<string, Int32Array>();

@@ -107,8 +107,7 @@ class Refusal extends Error {
 /**
  * Fakes Lambda MicroVMs on the SDK's wire protocol (restJson1). VMs are local processes with the real runner, called
  * through its hooks as Lambda does and reached through a proxy that requires a token. The fake refuses requests that
- * are
- * invalid by the service's model. `now` is the time for tokens and `startedAt`.
+ * are invalid by the service's model. `now` is the time for tokens and `startedAt`.
  */
 export async function startFakeMicrovms(now: () => number = Date.now): Promise<FakeMicrovms> {
   const vms: Vm[] = [];

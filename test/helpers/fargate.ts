@@ -50,8 +50,7 @@ export interface Fargate {
 
 /**
  * Starts sandboxes on Fargate in one process: the adapter, the two functions behind a fake Lambda, a pool in SQLite,
- * and a
- * fake ECS whose tasks are real runners.
+ * and a fake ECS whose tasks are real runners.
  */
 export async function startFargate({
   folder,

@@ -51,8 +51,7 @@ export class ManualClock implements Clock {
 
   /**
    * Advances time. Sleepers wake in order of their times, each at its own time. Each gets a turn of the event loop, so
-   * a
-   * sleeper that sleeps again within the span wakes again.
+   * a sleeper that sleeps again within the span wakes again.
    */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;

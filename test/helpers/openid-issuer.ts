@@ -33,8 +33,7 @@ const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 });
 
 /**
  * Starts a real OpenID provider with `people` by subject. By default it returns claims only from its UserInfo endpoint,
- * and
- * takes the client's secret by HTTP Basic.
+ * and takes the client's secret by HTTP Basic.
  */
 export async function startOpenIdIssuer(
   people: { readonly [subject: string]: Person },

@@ -44,8 +44,7 @@ export async function startProcess(folder: string, settings: Record<string, stri
 
 /**
  * Starts a platform for the first time with the default `PLATFORM_WORKSPACE`. Returns its key and workspace, with a
- * prompt
- * agent `main/greet` that has a provider key.
+ * prompt agent `main/greet` that has a provider key.
  */
 export async function startWithGreeter(
   folder: string,

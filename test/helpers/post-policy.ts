@@ -12,8 +12,7 @@ interface FormPost {
 
 /**
  * Validates a form against its policy as S3 does, because moto does not: the signature, the expiry, a condition for
- * every
- * field and a field for every condition, and the size
+ * every field and a field for every condition, and the size
  * (docs.aws.amazon.com/AmazonS3/latest/API/sigv4-HTTPPOSTConstructPolicy.html).
  */
 export async function judgeFormPost(bucket: string, contentType: string, body: Uint8Array): Promise<FormPost> {

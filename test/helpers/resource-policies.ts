@@ -18,10 +18,8 @@ type Any = any;
 
 /**
  * Returns, as sentences, the access that AWS services need to the template's resources and that policies do not allow.
- * SNS,
- * SQS and S3 have resource policies; Lambda has one policy per permission. A topic without a policy has SNS's default,
- * which
- * lets alarms of the account publish; an explicit policy replaces it.
+ * SNS, SQS and S3 have resource policies; Lambda has one policy per permission. A topic without a policy has SNS's
+ * default, which lets alarms of the account publish; an explicit policy replaces it.
  */
 export function unreachable(template: Template): string[] {
   return needsOf(template)

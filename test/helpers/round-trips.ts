@@ -21,8 +21,7 @@ export interface RoundTrips {
 
 /**
  * Creates a workspace with a prompt agent. Returns a function that calls the agent by its exact version on `target`,
- * and
- * waits until the work after the answer is done.
+ * and waits until the work after the answer is done.
  */
 export async function newPromptCaller(deps: AllDeps, target = deps): Promise<() => Promise<void>> {
   const { key, slug, workspaceId } = await addUser(deps, 'counted');

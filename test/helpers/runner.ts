@@ -66,8 +66,7 @@ export const WRITABLE = ['/dev/mqueue', '/dev/shm', '/home/user', '/layer', '/tm
 
 /**
  * Builds a bubblewrap command for a container like Fargate's: process 1, one unprivileged user, no namespaces. It
- * shares
- * the machine's network and the egress proxy has a fixed port, so only one container can run at a time.
+ * shares the machine's network and the egress proxy has a fixed port, so only one container can run at a time.
  */
 async function containerCommand(env: Readonly<Record<string, string>>, program: readonly string[]): Promise<string[]> {
   // Otherwise the user inside would be root, who may read every file.

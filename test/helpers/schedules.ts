@@ -4,8 +4,7 @@ import type { Deps } from '#core/ports/deps.ts';
 
 /**
  * Rewinds the clock of one schedule instead of waiting for its next minute: the current minute becomes the first
- * pending
- * one. Returns it in epoch milliseconds.
+ * pending one. Returns it in epoch milliseconds.
  */
 export async function makeDue(
   deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>,

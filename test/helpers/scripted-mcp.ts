@@ -16,26 +16,26 @@ export interface ScriptedTool {
   readonly result?: Record<string, unknown> | ((args: Record<string, Json>) => Record<string, unknown>);
 }
 
-/** What the server does instead of answering. */
+/** Behavior of the server instead of an answer. */
 export type McpFault =
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string | Uint8Array }
   /** Reads the request and never answers. */
   | { readonly hang: true }
-  /** Answers the head and `events` of a stream, then nothing. */
+  /** Sends the head and `events` of a stream, then hangs. */
   | { readonly hangAfter: readonly unknown[] }
-  /** Answers the head and part of a stream, and ends it, or resets the connection. */
+  /** Sends the head and part of a stream, then ends it or resets the connection. */
   | { readonly breakOff: 'end' | 'reset' }
-  /** An answer of as many bytes. */
+  /** Sends an answer of this many bytes. */
   | { readonly huge: number }
   | { readonly error: { readonly code: number; readonly message: string } }
-  /** Asks the client before it answers; the revision decides how. */
+  /** Sends a request to the client before the answer; the form depends on the revision. */
   | { readonly ask: 'sampling/createMessage' | 'elicitation/create' };
 
 export interface McpRequest {
   /** Of HTTP. */
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
-  /** Of JSON-RPC; the method of HTTP for requests without a body. */
+  /** JSON-RPC method; HTTP method for requests without a body. */
   readonly rpc: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies of every shape.
   readonly body: any;
@@ -49,11 +49,11 @@ export interface ScriptedMcp {
   readonly methods: readonly string[];
   /** Replaces the list of tools. */
   setTools(tools: readonly ScriptedTool[]): void;
-  /** The next `times` requests of this method meet the fault. @default - all */
+  /** Applies the fault to the next `times` requests of this method. @default - all */
   fault(rpc: string, fault: McpFault, times?: number): void;
-  /** Ends with the next request of this method. */
+  /** Resolves with the next request of this method. */
   asked(rpc: string): Promise<McpRequest>;
-  /** How many connections are open. */
+  /** Returns the number of open connections. */
   connections(): Promise<number>;
   close(): void;
 }
@@ -64,13 +64,13 @@ export interface ScriptedMcpOptions {
   /** @default 'json' */
   readonly answers?: 'json' | 'sse';
   readonly tools?: readonly ScriptedTool[];
-  /** Tools on one page of the list. */
+  /** Number of tools on each page of the list. */
   readonly pageSize?: number;
-  /** The value that `authorization` must have. */
+  /** Required value of `authorization`. */
   readonly authorization?: string;
 }
 
-/** A scripted server of the Model Context Protocol. It refuses what its revision refuses. */
+/** Starts a scripted Model Context Protocol server, which refuses requests that are invalid in its revision. */
 export async function startScriptedMcp(options: ScriptedMcpOptions = {}): Promise<ScriptedMcp> {
   const server = new Script(options);
   const http = createServer((request, response) => void server.serve(request, response));
@@ -139,7 +139,7 @@ class Script {
     this.#answer(response, this.#reply(body, response));
   }
 
-  /** The status for what this revision does not accept. */
+  /** Returns the status for a request that this revision does not accept. */
   #refusal({ method, headers, rpc, body }: McpRequest): number | undefined {
     const { authorization } = this.#options;
     if (authorization !== undefined && headers.authorization !== authorization) return 401;

@@ -1,6 +1,6 @@
 /**
- * The seed of all random values of a run of tests: `FC_SEED`, or another one each time. It is printed, so that a failure can be played again; a
- * second try of a test draws the same values.
+ * Sets the seed of all random values of a test run: `FC_SEED`, or a new one each time. It is printed for replays; a
+ * retried test draws the same values.
  */
 export default function chooseSeed(): void {
   process.env.FC_SEED ??= String(Date.now() % 2 ** 31);

@@ -6,20 +6,20 @@ import { json } from 'node:stream/consumers';
 import type { BootDocument, InstanceReport } from '#core/ports/service-host.ts';
 
 export const INSTANCE_TOKEN = 'made-up-token-of-a-revision-0123456789abcdef';
-/** Id of the task, as the metadata of ECS has it. */
+/** Id of the task in the metadata of ECS. */
 export const TASK_ID = '0123456789abcdef0123456789abcdef';
 export const UNAUTHORIZED: Answer = {
   status: 401,
   body: { error: { code: 'UNAUTHORIZED', message: 'no', is_retryable: false } },
 };
 
-/** What the platform answers with, in place of taking the request. */
+/** Answer that the platform sends instead of accepting the request. */
 export interface Answer {
   readonly status: number;
   readonly body?: object;
 }
 
-/** Where an app listens in a container that has this machine's network. */
+/** Finds a port for an app in a container that shares this machine's network. */
 async function freePort(): Promise<number> {
   const server = createSocketServer().listen(0);
   await once(server, 'listening');
@@ -29,7 +29,7 @@ async function freePort(): Promise<number> {
 }
 
 /**
- * A small HTTP server that plays the platform for one instance of a service, and the task metadata of ECS.
+ * Starts a small HTTP server that acts as the platform for one service instance, and as the task metadata of ECS.
  *
  * @param bundle Node's `app.js`, which listens on the port in `PORT`
  * @param host its address
@@ -80,12 +80,12 @@ export async function startServicePlatform(
     reports: [] as InstanceReport[],
     /** Paths. */
     requests: [] as string[],
-    /** Answers of the next requests for the document. */
+    /** Answers to the next requests for the boot document. */
     boots: [] as (Answer | Partial<BootDocument>)[],
-    /** Answer to reports, while there is one. */
+    /** Answer to all reports while it is set. */
     refusal: undefined as Answer | undefined,
     last: () => platform.reports.at(-1),
-    /** Of the runner. */
+    /** Environment of the runner. */
     env: {
       PLATFORM_RUNNER_SERVICE: serviceId,
       PLATFORM_RUNNER_SERVICE_TOKEN: INSTANCE_TOKEN,

@@ -14,7 +14,7 @@ import { MemoryServiceHost } from './memory-service-host.ts';
 import { bundleForm, type LocalTarget, zipOf } from './platform.ts';
 import { addMember, addUser } from './users.ts';
 
-/** The record of a service that was just deployed. */
+/** Returns the record of a newly deployed service. */
 export const newServiceRecord = (change: Partial<Service> = {}): Service => ({
   id: '3f2504e0-4f89-41d3-9a0c-0305e82c3301',
   workspaceId: '9a0c504e-4f89-41d3-9a0c-0305e82c3302',
@@ -48,17 +48,17 @@ export const newServiceRecord = (change: Partial<Service> = {}): Service => ({
 
 const APP = 'export {};';
 
-/** Lets a platform under test keep its services in memory: suites made from the route table start no processes. */
+/** Makes the platform under test keep services in memory, so that route table suites start no processes. */
 export function keepInMemory({ deps }: LocalTarget): void {
   const host = new MemoryServiceHost({ clock: deps.clock, listener: (reports) => takeReports(deps, reports) });
   Object.assign(deps, { serviceHost: host, serviceLogs: host });
 }
 
-/** A platform whose host keeps services in memory, with an owner, a member, and requests of both. */
+/** Starts a platform with in-memory services, an owner and a member, and helpers for their requests. */
 export const serviceWorld = (settings: Partial<Config> = {}, clock = new ManualClock()) =>
   serviceWorldOn(memoryDeps({ outboundHosts: ['127.0.0.1'], ...settings }, clock));
 
-/** {@link serviceWorld} with all else of `plain`, such as its tables. */
+/** Starts {@link serviceWorld} on existing dependencies, such as their tables. */
 export async function serviceWorldOn(plain: MemoryDeps) {
   const host = new MemoryServiceHost({
     clock: plain.clock,
@@ -94,7 +94,7 @@ export async function serviceWorldOn(plain: MemoryDeps) {
     owner,
     member,
     send,
-    /** Publishes a version of a program with a bundle. Returns its id, and the answer to the upload. */
+    /** Publishes a version of a program with a bundle. Returns its id and the answer to the upload. */
     async publish(manifest: object = {}, key = owner.key) {
       const { agent, ...rest } = await send(
         'POST',
@@ -116,10 +116,10 @@ export async function serviceWorldOn(plain: MemoryDeps) {
       return { id: agent.id as string, upload };
     },
     deploy: (body: object, key?: string) => send('POST', SERVICES, body, key),
-    /** A request about one service: `service('PATCH', id, {...})`, `service('POST', id + '/restart')`. */
+    /** Sends a request about one service: `service('PATCH', id, {...})`, `service('POST', id + '/restart')`. */
     service: (method: string, path: string, json?: object, key?: string) =>
       send(method, SERVICES + (path === '' || path.startsWith('?') ? path : `/${path}`), json, key),
-    /** The comparison that a clock starts each minute. */
+    /** Runs the comparison that a clock starts each minute. */
     sweep: () => keepServices(deps),
   };
 }

@@ -37,7 +37,7 @@ export interface Template {
 export interface SynthesisedStack {
   readonly name: string;
   readonly template: Template;
-  /** Names of the stacks that are deployed before it. */
+  /** Names of the stacks that must be deployed first. */
   readonly after: readonly string[];
   readonly terminationProtection: boolean;
 }
@@ -48,11 +48,11 @@ export interface Synthesis {
   readonly schedules: Template;
   readonly api: Template;
   readonly observability: Template;
-  /** Only where programs run on Fargate or in MicroVMs. */
+  /** Set only if programs run on Fargate or in MicroVMs. */
   readonly compute?: Template;
-  /** Only where services run. */
+  /** Set only if services run. */
   readonly services?: Template;
-  /** Only with CloudFront. */
+  /** Set only with CloudFront. */
   readonly web?: Template;
   /** Folder of the assembly with its assets. */
   readonly folder: string;
@@ -61,7 +61,9 @@ export interface Synthesis {
 
 const syntheses = new WeakMap<StageFile, Synthesis>();
 
-/** The app of a stage and what it synthesises with empty bundles: building the real ones is another test's. Tests share it. */
+/**
+ * Synthesizes the app of a stage with empty bundles, because another test builds the real ones. Tests share the result.
+ */
 export function synthesise(stage: StageFile): Synthesis {
   const synthesis = syntheses.get(stage) ?? synthesiseAnew(stage);
   syntheses.set(stage, synthesis);
@@ -69,8 +71,8 @@ export function synthesise(stage: StageFile): Synthesis {
 }
 
 /**
- * The CDK's own checks, which take half of the time of a synthesis: a template that passed is not checked again. Most stages
- * have most of their stacks in common, except for the name of the stage.
+ * Runs the CDK's own checks, which take half of the time of a synthesis, once per distinct template. Most stages share
+ * most stacks except for the name of the stage.
  */
 class TemplateChecks extends CloudFormationValidatePlugin {
   readonly #passed = new Set<string>();
@@ -122,7 +124,7 @@ export function synthesiseAnew(stage: StageFile, bundles = emptyBundles()): Synt
   };
 }
 
-/** What stacks deploy, without content. */
+/** Empty folders in place of what the stacks deploy. */
 export const emptyFolders = () => ({
   bundles: emptyBundles(),
   runnerContext: emptyRunner(),
@@ -179,7 +181,7 @@ const PSEUDO: Record<string, string> = {
   'AWS::StackId': `arn:aws:cloudformation:${TEST_REGION}:${TEST_ACCOUNT}:stack/a-stack/51af3dc0-da77-11e4-872e-1234567db123`,
 };
 
-/** The text that CloudFormation would make of a value; `<Id>` or `<Id.Attribute>` where only the deployment knows. */
+/** Renders a value as CloudFormation would; values known only after deployment become `<Id>` or `<Id.Attribute>`. */
 export function rendered(value: unknown, region = TEST_REGION): string {
   if (typeof value !== 'object' || value === null) return String(value);
   const [[intrinsic, argument] = []] = Object.entries(value);
@@ -214,7 +216,7 @@ export const functionIdOf = (template: Template, fn: string): string =>
     Properties.FunctionName?.endsWith(`-${fn}`),
   )![0];
 
-/** Environment variables of a function. */
+/** Returns the environment variables of a function. */
 export function environmentOf(template: Template, fn: string): Record<string, string> {
   const { Variables } = template.Resources[functionIdOf(template, fn)]!.Properties.Environment;
   return Object.fromEntries(
@@ -222,7 +224,7 @@ export function environmentOf(template: Template, fn: string): Record<string, st
   );
 }
 
-/** What a function may do: actions by resource, both sorted out of the policies of its role. */
+/** Returns the actions that a function's role allows, by resource, both sorted. */
 export function policyOf(
   template: Template,
   fn: string,

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 const VARIABLE = 'PLATFORM_TESTS_FOLDER';
 
 /**
- * Makes the folder of a run of tests, and removes it at its end. Processes of the run keep compiled modules in it, because the
- * tests start hundreds of them from the same files.
+ * Creates the folder of a test run and removes it at the end. Processes of the run share a compile cache in it, because
+ * the tests start hundreds of them from the same files.
  */
 export default function setUp(): () => void {
   const folder = mkdtempSync(join(tmpdir(), 'platform-tests-'));
@@ -15,11 +15,11 @@ export default function setUp(): () => void {
   return () => rmSync(folder, { recursive: true, force: true });
 }
 
-/** For the environment of a process that does not inherit that of the tests. */
+/** Returns the variable for the environment of a process that does not inherit the environment of the tests. */
 export const compileCacheVariable = (): Record<string, string> => {
   const folder = process.env.NODE_COMPILE_CACHE;
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
 };
 
-/** A new folder that goes with the run of tests; outside of one, that stays. */
+/** Creates a folder that is removed after the test run; outside of a test run, it stays. */
 export const temporaryFolder = (prefix: string): string => mkdtempSync(join(process.env[VARIABLE] ?? tmpdir(), prefix));

@@ -1,9 +1,12 @@
 import { describe, test } from 'vitest';
 
-/** A test that is there only where it has something to say. A skipped one lacks something of its machine, and CI has none. */
+/**
+ * Returns `test` only if the test applies here. A skipped test, in contrast, lacks something of its machine; CI skips
+ * none.
+ */
 export const testWhere = (isMeant: boolean): typeof test => (isMeant ? test : (nothing as unknown as typeof test));
 
-/** The same for several. */
+/** Returns `describe` under the same condition. */
 export const describeWhere = (isMeant: boolean): typeof describe =>
   isMeant ? describe : (nothing as unknown as typeof describe);
 

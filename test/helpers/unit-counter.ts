@@ -11,32 +11,32 @@ import {
 const WRITE_BYTES = 1024;
 const READ_BYTES = 4096;
 
-/** What units are taken from: an item, or an entry or the whole of a partition of an index. */
+/** Consumer of units: an item, an index entry, or a whole partition of an index. */
 export interface Place {
   readonly table: TableName;
   /** @default - the table itself */
   readonly index?: IndexName;
   readonly pk: string;
-  /** Absent for a query, which reads a part of a partition. */
+  /** Absent for a query, which reads part of a partition. */
   readonly sk?: string;
 }
 
 /**
  * Counts capacity units as DynamoDB bills them, on the tables of any host, for one writer at a time:
  *
- * - a write takes a unit for each started KB of the larger of the item before and after it, also if its condition fails;
- *   in a transaction twice as many;
- * - an index takes units of its own for each entry that is added, removed or changed; a changed key removes and adds one;
- * - a read takes a unit for each started 4 KB, of an index half of one.
+ * - a write costs a unit per started KB of the larger of the item before and after it, even if its condition fails;
+ *   a transaction costs twice as much;
+ * - an index costs its own units for each added, removed or changed entry; a changed key removes one and adds one;
+ * - a read costs a unit per started 4 KB, or half a unit on an index.
  */
 export class UnitCounter {
   readUnits = 0;
   writeUnits = 0;
-  /** Write units by item, such as `counters WS#1 / A`; those of indexes are not in them. */
+  /** Write units by item, such as `counters WS#1 / A`, excluding those of indexes. */
   readonly byItem = new Map<string, number>();
   readonly #onUnits: (place: Place, kind: 'read' | 'write', units: number) => void;
 
-  /** `onUnits` is told of all units, where they were taken. */
+  /** Calls `onUnits` for all units with their place. */
   constructor(onUnits: (place: Place, kind: 'read' | 'write', units: number) => void = () => {}) {
     this.#onUnits = onUnits;
   }
@@ -138,5 +138,5 @@ function indexUnits(
   });
 }
 
-/** An entry of an index that copies keys only; its other keys are about as long as its own. */
+/** Returns the entry of a keys-only index; its other keys are about as long as its own. */
 const keysOf = ({ pk, sk, gsi1pk, gsi1sk, gsi2pk, gsi2sk }: Item): Item => ({ pk, sk, gsi1pk, gsi1sk, gsi2pk, gsi2sk });

@@ -1,7 +1,7 @@
 import type { Client } from '#core/api/client.ts';
 import type { UploadForm } from '#core/ports/upload-forms.ts';
 
-/** The form of an upload, filled in. */
+/** Returns a completed upload form. */
 export function filledForm({ fields }: UploadForm, content: string | Uint8Array): FormData {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.set(name, value);
@@ -16,7 +16,7 @@ export async function postForm(url: string, body: RequestInit['body']): Promise<
   return response.status;
 }
 
-/** Uploads `content`, and answers its id. */
+/** Uploads `content` and returns its id. */
 export async function upload(
   client: Client,
   content: string | Uint8Array,

@@ -5,7 +5,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 
-/** A user with an API key and the workspace `slug`, which is his own. */
+/** User with an API key and the personal workspace `slug`. */
 export interface TestUser {
   readonly userId: string;
   readonly workspaceId: string;
@@ -14,7 +14,7 @@ export interface TestUser {
   readonly keyId: string;
 }
 
-/** Makes a user as the first start makes the owner. */
+/** Creates a user as the first start creates the owner. */
 export async function addUser(deps: Pick<Deps, 'main' | 'clock' | 'ids'>, slug: string): Promise<TestUser> {
   const userId = deps.ids.uuid();
   const workspaceId = deps.ids.uuid();

@@ -1,7 +1,7 @@
 import { createApp } from '#core/api/app.ts';
 import type { HttpResponse } from '#core/http/message.ts';
 
-/** {@link createApp} in the web's own types, as tests like to send and read. */
+/** Wraps {@link createApp} in web types, for convenience in tests. */
 export function createWebApp(...parts: Parameters<typeof createApp>) {
   const app = createApp(...parts);
   return async (request: Request, address?: string): Promise<Response> => webResponse(await app(request, address));

@@ -1,6 +1,6 @@
 import { crc32, deflateRawSync } from 'node:zlib';
 
-/** One entry of {@link zip}. What is left out is as it should be; what is given is written as it is, right or wrong. */
+/** Entry of {@link zip}. Omitted fields are correct; given fields are written verbatim, valid or not. */
 export interface ZipEntry {
   readonly name: string | Uint8Array;
   readonly content?: string | Uint8Array;
@@ -8,30 +8,30 @@ export interface ZipEntry {
   readonly method?: number;
   /** General purpose flags. */
   readonly flags?: number;
-  /** Unix mode with file type; 0 as DOS tools leave it. @default 0o100644 */
+  /** Unix mode with file type; DOS tools write 0. @default 0o100644 */
   readonly mode?: number;
-  /** What both headers declare. */
+  /** Values that both headers declare. */
   readonly crc?: number;
   readonly size?: number;
   readonly compressedSize?: number;
-  /** What stands in the archive in place of the compressed content. */
+  /** Bytes to write instead of the compressed content. */
   readonly raw?: Uint8Array;
   /** Name in the local header. @default name */
   readonly localName?: string;
-  /** Where the local header is said to lie. */
+  /** Declared offset of the local header. */
   readonly offset?: number;
   readonly extra?: Uint8Array;
 }
 
 export interface ZipOptions {
-  /** What the end record declares. */
+  /** Values that the end record declares. */
   readonly entryCount?: number;
   readonly prefix?: Uint8Array;
   readonly comment?: string;
   readonly zip64?: { readonly entryCount: bigint; readonly directoryOffset?: bigint };
 }
 
-/** A zip archive, also one that no tool would write. */
+/** Creates a zip archive, even one that no tool would write. */
 export function zip(entries: readonly ZipEntry[], options: ZipOptions = {}): Buffer {
   const parts: Buffer[] = [Buffer.from(options.prefix ?? [])];
   const directory: Buffer[] = [];

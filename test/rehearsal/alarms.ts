@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Assembly, Deployed } from './assembly.ts';
 import type { WireRequest } from './wire.ts';
 
-/** What metrics of a stage are counted from. */
+/** Sources of the metrics of a stage. */
 export interface Observed {
   /** Lines of the access log of the API. */
   readonly accessLog: readonly Readonly<Record<string, string>>[];
@@ -11,8 +11,8 @@ export interface Observed {
 }
 
 /**
- * CloudWatch, for the alarms of a template on metrics that its filters find in the access log, and on `Errors` of versions of
- * functions. All that came since an alarm was last set to `OK` is one period.
+ * Fakes CloudWatch for the template's alarms on metrics from access log filters and on `Errors` of function versions.
+ * All data since an alarm was last set to `OK` counts as one period.
  */
 export class Alarms {
   readonly #observed: Observed;
@@ -24,7 +24,7 @@ export class Alarms {
     this.#observed = observed;
   }
 
-  /** The alarms of another deployment from now on. */
+  /** Replaces the alarms with those of another deployment. */
   update(assembly: Assembly): void {
     this.#assembly = assembly;
   }
@@ -90,7 +90,7 @@ export class Alarms {
   }
 }
 
-/** Patterns of metric filters, as far as ours go: texts that are equal or not, with `*` at the end, all of which must fit. */
+/** Matches the metric filter patterns that we use: all texts must be equal or unequal, with `*` allowed at the end. */
 function fits(pattern: string, line: Readonly<Record<string, string>>): boolean {
   const terms = pattern.replace(/^\{ | \}$/g, '').split(' && ');
   return terms.every((term) => {

@@ -5,13 +5,13 @@ import { creationOrder } from '#test/helpers/creation-order.ts';
 import { gatewayArnOf } from '#test/helpers/fake-ecs/gateways.ts';
 import type { Resource, Template } from '#test/helpers/templates.ts';
 
-/** A resource of a synthesised stack, its references resolved. */
+/** Resource of a synthesized stack with its references resolved. */
 export interface Deployed {
   readonly id: string;
   readonly type: string;
   // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
   readonly properties: any;
-  /** The ARN or name that policies and targets use. */
+  /** ARN or name that policies and targets use. */
   readonly arn: string;
   readonly stack: string;
 }
@@ -19,15 +19,15 @@ export interface Deployed {
 /** The output of `cdk synth`: every resource of every stack, in an order in which a deployment may create them. */
 export interface Assembly {
   readonly resources: readonly Deployed[];
-  /** The resources of one CloudFormation type. */
+  /** Returns the resources of one CloudFormation type. */
   of(type: string): Deployed[];
-  /** Versions of functions by their resource, numbered as Lambda does. */
+  /** Version numbers by version resource, assigned as Lambda does. */
   readonly versions: ReadonlyMap<string, number>;
-  /** The folder of an asset by its key in the bootstrap bucket. */
+  /** Returns the folder of an asset by its key in the bootstrap bucket. */
   assetFolder(s3Key: string): string;
 }
 
-/** Reads the stacks synthesised into `folder`, which are deployed after those of `before`. */
+/** Reads the stacks synthesized into `folder`, which are deployed after those of `before`. */
 export function readAssembly(
   folder: string,
   stacks: readonly { name: string; template: Template }[],
@@ -70,7 +70,7 @@ export function readAssembly(
   };
 }
 
-/** A version that was there keeps its number; a new one of a function gets the next. */
+/** Existing versions keep their number; a new one gets the function's next number. */
 function versionsOf({ Resources }: Template, before: Assembly | undefined): [id: string, number: number][] {
   const ids = Object.keys(Resources).filter((id) => Resources[id]!.Type === 'AWS::Lambda::Version');
   const functionOf = (id: string): string => id.split('CurrentVersion')[0]!;
@@ -98,7 +98,7 @@ const PSEUDO: Readonly<Record<string, string>> = {
   'AWS::NoValue': '',
 };
 
-/** Types whose `Ref` is their name in the template, with the ARN for a name. */
+/** Types whose `Ref` is their name in the template, and the ARN for each name. */
 const NAMED: Readonly<Record<string, readonly [property: string, arn: (name: string) => string]>> = {
   'AWS::Lambda::Function': ['FunctionName', (name) => regional('lambda', `function:${name}`)],
   'AWS::DynamoDB::GlobalTable': ['TableName', (name) => regional('dynamodb', `table/${name}`)],
@@ -120,8 +120,8 @@ const regional = (service: string, rest: string): string => `arn:aws:${service}:
 const REF_IS_ARN = new Set(['AWS::SNS::Topic', 'AWS::ECS::TaskDefinition']);
 
 /**
- * Puts in for every intrinsic function what CloudFormation would, as far as the template decides it: what only a
- * deployment knows becomes its logical id, or `<id>.<attribute>`.
+ * Resolves intrinsic functions as CloudFormation does, as far as the template allows: a value known only after
+ * deployment becomes its logical id, or `<id>.<attribute>`.
  */
 function resolverWith(
   template: Template,

@@ -11,7 +11,7 @@ import { type Reader, WIRE, type WireRequest } from './wire.ts';
 /** The backend of a service: an emulator's address, or code of the rehearsal. */
 export type Service = string | ((request: WireRequest, response: ServerResponse) => Promise<void>);
 
-/** A backend that checks signatures itself: requests reach it as they came, with the name of the host that was signed. */
+/** Marks a backend that checks signatures itself: its requests keep the signed host name. */
 export const withSignature =
   (upstream: string): Service =>
   async ({ method, url, headers, body }, response) => {
@@ -49,12 +49,12 @@ export interface AwsGate {
 }
 
 /**
- * The endpoint of AWS for all that runs in a rehearsal. Each request says by its signature who asks which service, as on
- * AWS (`Credential=<access key>/<date>/<region>/<service>/aws4_request`, also in presigned addresses and forms); what the
- * policies of the one whose access key it is do not allow is refused, the rest goes to the emulator of the service.
+ * Starts the AWS endpoint of a rehearsal. The signature of each request names its principal and service, as on AWS
+ * (`Credential=<access key>/<date>/<region>/<service>/aws4_request`, also in presigned URLs and forms). The gate
+ * refuses requests that the principal's policies do not allow, and forwards the rest to the emulator of the service.
  *
  * @param policies by principal, whose access key is {@link accessKeyOf}
- * @param keys that encrypt resources: who uses these needs rights on them
+ * @param keys that encrypt resources; access to these resources requires rights on the keys
  */
 export async function startAwsGate(
   services: Readonly<Record<string, Service>>,
@@ -138,14 +138,14 @@ export async function startAwsGate(
   };
 }
 
-/** Principal and service, from the signature. Only S3 has presigned forms. */
+/** Reads access key and service from the signature. Only S3 has presigned forms. */
 function signerOf({ url, headers, body }: WireRequest): { accessKey: string; service: string } {
   const inForm = () =>
     /name="x-amz-credential"\r\n\r\n([^\r]+)/i.exec(body.subarray(0, 16_384).toString('latin1'))?.[1];
   const inHeader = /Credential=([^,\s]+)/.exec(String(headers.authorization))?.[1];
   const [accessKey = 'anonymous', , , service = 's3'] =
     (inHeader ?? url.searchParams.get('X-Amz-Credential') ?? inForm())?.split('/') ?? [];
-  // They are an API of their own, which Lambda's name signs.
+  // MicroVMs have their own API, signed with Lambda's service name.
   const isMicrovms = service === 'lambda' && url.pathname.startsWith('/2025-09-09/microvms');
   return { accessKey, service: isMicrovms ? 'microvms' : service };
 }
@@ -185,10 +185,10 @@ async function forward(
     return { readUnits: 0, writeUnits: 0 };
   }
   const bytes = Buffer.from(await answer.arrayBuffer());
-  // `fetch` has undone the encoding; the length of an answer to HEAD is that of what it leaves out.
+  // `fetch` has decoded the body. The length of a HEAD answer describes the omitted body.
   const kept = [...answer.headers].filter(([name]) => !['content-encoding', 'transfer-encoding'].includes(name));
   if (isDynamoDb) {
-    // DynamoDB Local's checksum is right for the same bytes.
+    // DynamoDB Local's checksum is valid for the unchanged bytes.
     const action = String(headers['x-amz-target']).split('.').at(-1)!;
     const units = consumedUnits(action, answer.ok ? JSON.parse(bytes.toString()).ConsumedCapacity : undefined);
     response.writeHead(answer.status, Object.fromEntries(kept)).end(bytes);

@@ -8,13 +8,13 @@ import type { Lambda } from './lambda.ts';
 import type { RestApi } from './rest-api.ts';
 
 export interface Deployment {
-  /** What made CloudFormation roll back, if it did. */
+  /** Reason for the rollback, if CloudFormation rolled back. */
   readonly failure?: string;
-  /** `<create, update or delete> <type>`, in order, also of the way back. */
+  /** `<create, update or delete> <type>` in order, including the rollback. */
   readonly steps: readonly string[];
 }
 
-/** What a deployment changes, and properties of custom resources that are others here. */
+/** Targets that a deployment changes, and properties of custom resources that differ in the rehearsal. */
 export interface Changed {
   readonly lambda: Lambda;
   readonly api: RestApi;
@@ -22,14 +22,14 @@ export interface Changed {
   readonly overrides: Readonly<Record<string, unknown>>;
 }
 
-/** Types whose changes nothing in the rehearsal sees. */
+/** Types whose changes have no effect in the rehearsal. */
 const UNSEEN = /^AWS::(CDK::Metadata|CloudFormation::|CodeBuild::|ECR::|Lambda::LayerVersion|S3::|Logs::MetricFilter)/;
 
 /**
- * Does what CloudFormation does from one deployment to the next, stack after stack in the order of their dependencies: creates and
- * updates what differs, and calls custom resources. When one fails, it brings back the properties of the stack's resources that it
- * had updated, and deletes those that it had created; stacks after that one stay as they are. What is gone from the templates
- * stays, as versions of functions do.
+ * Applies a deployment over another as CloudFormation does, stack by stack in dependency order: creates and updates
+ * resources that differ, and calls custom resources. On a failure it restores the updated resources of that stack and
+ * deletes the created ones; later stacks stay unchanged. Resources that the templates no longer have stay, as versions
+ * of functions do.
  */
 export async function applyChanges(before: Assembly, after: Assembly, changed: Changed): Promise<Deployment> {
   const steps: string[] = [];
@@ -57,7 +57,7 @@ export async function applyChanges(before: Assembly, after: Assembly, changed: C
 
 const keyOf = ({ stack, id }: Deployed): string => `${stack} ${id}`;
 
-/** Resolves with what a custom resource says failed. */
+/** Applies a change; resolves with the reason if a custom resource failed. */
 async function apply(
   resource: Deployed,
   assembly: Assembly,
@@ -80,7 +80,7 @@ async function apply(
     case 'AWS::CloudWatch::Alarm':
       alarms.update(assembly);
       return undefined;
-    // Its document is seen once it is deployed.
+    // The API's document takes effect once it is deployed.
     case 'AWS::ApiGateway::RestApi':
       return undefined;
   }
@@ -99,7 +99,7 @@ async function apply(
   });
 }
 
-/** A version goes with the deployment that made it; what else is left of that, nothing refers to. */
+/** Removes a version with the deployment that created it; other removed resources are unreferenced. */
 function remove(resource: Deployed, assembly: Assembly, { lambda }: Changed): void {
   if (resource.type === 'AWS::Lambda::Version') lambda.unpublish(resource, assembly);
 }

@@ -5,16 +5,16 @@ import { streamCall } from '#test/helpers/events.ts';
 import { type Answer, clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { POOL, type Rehearsal } from './platform.ts';
 
-/** Prints that it has begun, and returns its input. */
+/** Prints that it has started, then its input. */
 const ECHO = `read -r input
 echo begun >&2
 case "$input" in *wait*) sleep 60 ;; esac
 echo "$input"
 `;
-/** More RunTask calls than the keeper makes in a test. */
+/** A count larger than the number of RunTask calls in a test. */
 const REFUSALS = 1000;
 
-/** Tasks die, ECS refuses, events are lost: results of the calls, and nothing left behind. */
+/** When tasks die, ECS refuses or events are lost, calls still get results and nothing leaks. */
 export function chaosSuite(target: () => Rehearsal): void {
   describe('chaos in the sandboxes', () => {
     let workspaceId: string;
@@ -144,7 +144,7 @@ export function chaosSuite(target: () => Rehearsal): void {
       for (const deliver of late) await deliver();
       await untilIdle();
       const idle = (await pool.read()).slots.filter(({ state }) => state === 'idle').map(({ address }) => address);
-      // No used task has come back for calls of other kinds.
+      // No used task was reused for calls of another kind.
       expect(commands.filter((address) => idle.includes(address))).toEqual([]);
     });
 

@@ -8,13 +8,13 @@ import { POOL, type Rehearsal } from './platform.ts';
 /** The AWS usage of one client request, including work after its answer. */
 export interface Counted {
   readonly what: string;
-  /** What waits for models. */
+  /** Processes that wait for models. */
   readonly waits: Waits;
   /** Requests to API Gateway, including those of agents. */
   readonly gatewayRequests: number;
   /** Tasks that this request uses. */
   readonly tasks: number;
-  /** Whether these have served requests of the same kind before, and wait for further ones. */
+  /** Whether these tasks have served requests of the same kind before, and stay for further ones. */
   readonly isWarm: boolean;
   readonly invocations: Rehearsal['lambda']['invocations'];
   readonly readUnits: number;
@@ -23,11 +23,11 @@ export interface Counted {
   readonly tableRequests: number;
   readonly s3Gets: number;
   readonly s3Puts: number;
-  /** Everything else, such as `secretsmanager:GetSecretValue`. */
+  /** All other AWS requests, such as `secretsmanager:GetSecretValue`. */
   readonly others: readonly string[];
 }
 
-/** What is the same on every machine, and in every play, of a request. */
+/** Figures of a request that do not vary between machines or repetitions. */
 export type Figures = Readonly<Record<keyof ReturnType<typeof figuresOf>, number>>;
 export const figuresOf = (counted: Counted) => ({
   functions: counted.invocations.length,
@@ -41,20 +41,20 @@ export const figuresOf = (counted: Counted) => ({
   others: counted.others.length,
 });
 
-/** Of all workspaces: it grows with what other tests publish. */
+/** Excluded, because it covers all workspaces and grows with what other tests publish. */
 const CATALOG = '`GET` of the public catalog';
-/** Those whose figures are compared. While a task is waited for, tables are asked again and again. */
+/** Returns the requests with stable figures. While a request waits for a task, it polls tables repeatedly. */
 export const comparable = (counted: readonly Counted[]): Counted[] =>
   counted.filter(({ what, tasks }) => tasks === 0 && what !== CATALOG);
 const FILE = join(import.meta.dirname, 'costs.json');
-/** The committed figures, by kind of request. `npm run costs` writes them. */
+/** Reads the committed figures by kind of request; `npm run costs` writes them. */
 export const readFigures = (): Readonly<Record<string, Figures>> => JSON.parse(readFileSync(FILE, 'utf8'));
 export function writeFigures(counted: readonly Counted[]): void {
   const kinds = comparable(counted).map((each) => [each.what, figuresOf(each)]);
   writeFileSync(FILE, `${JSON.stringify(Object.fromEntries(kinds), undefined, 2)}\n`);
 }
 
-/** Model turns that are waited for. Two functions that wait for the same turn both count. */
+/** Number of awaited model turns. Two functions that wait for the same turn both count. */
 export interface Waits {
   /** Sequential turns: the caller's wait. */
   readonly turns: number;
@@ -80,12 +80,12 @@ import('agent-platform-sdk').then(async ({ AgentClient }) => {
 
 const MODEL_KEY = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
 
-/** Warm-up requests: while V8 compiles, requests take several times the CPU time of later ones. */
+/** Number of warm-up requests: while V8 compiles, requests take several times the CPU time of later ones. */
 const WARM_UP = 10;
 
 /**
- * Makes each kind of request several times and counts the last one: the function is warm and its caches are filled. Those that use
- * tasks take two minutes, because each waits until its tasks are replaced.
+ * Sends each kind of request several times and counts the last one, when the function is warm and its caches are
+ * filled. Requests that use tasks take two minutes, because each waits until its tasks are replaced.
  */
 export async function countRequests(
   target: Rehearsal,
@@ -144,10 +144,10 @@ export async function countRequests(
 
   const counted: Counted[] = [];
   const pool = new SandboxPool(target.deps, { max: POOL.max, startMs: POOL.startSeconds * 1000 });
-  /** Makes a call one of a kind of its own: no task has been used for it before. */
+  /** A new tenant makes each call a new kind, so that no used task fits it. */
   let tenants = 0;
   const alone = () => ({ headers: { 'x-platform-tenant': `costs-${tenants++}` } });
-  /** Waits until used tasks are replaced or wait for their next use, and all work has ended. */
+  /** Waits until used tasks are replaced or idle, and all work has ended. */
   const settled = async (): Promise<void> => {
     do {
       await lambda.settled();
@@ -166,7 +166,7 @@ export async function countRequests(
     act: () => Promise<unknown>,
     { warmUp = WARM_UP, isWarm = false } = {},
   ): Promise<void> => {
-    // What earlier tests left takes longer than functions keep secrets.
+    // Work of earlier tests takes longer than functions cache secrets.
     await settled();
     for (let i = 0; i < warmUp; i++) await act();
     await settled();
@@ -220,7 +220,7 @@ export async function countRequests(
     send('POST', '/agents', { json: { name: 'other', type: 'prompt', description: 'Says', prompt: 'Say it.' } }),
   );
   if (withTasks) {
-    // Each of these requests but the second uses a task of its own, which is then replaced.
+    // Each of these requests except the second uses its own task, which is then replaced.
     const few = { warmUp: 2 };
     const add = (options: object = {}) => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 }, ...options });
     await count('code run (warm pool)', NO_WAIT, () => add(alone()), few);

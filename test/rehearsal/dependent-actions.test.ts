@@ -30,7 +30,7 @@ const ecs = ecsReader([]);
 const LISTENER = arn('elasticloadbalancing', 'listener/app/b/1/2');
 const form = (fields: Record<string, string>) => request({}, { body: Buffer.from(`${new URLSearchParams(fields)}`) });
 
-/** What a request needs beside the right of its own action, by AWS's documentation. */
+/** Rights that a request needs besides its own action, by AWS's documentation. */
 const cases: [what: string, Ask[], needed: string[]][] = [
   ['a task with tags', ecs(json('RunTask', { taskDefinition: 'd', tags: [{ key: 'a' }] })), ['ecs:TagResource']],
   [

@@ -8,20 +8,20 @@ type Input = any;
 const regional = (service: string, rest: string): string => `arn:aws:${service}:${TEST_REGION}:${TEST_ACCOUNT}:${rest}`;
 const hasTags = ({ tags, Tags }: Input): boolean => Object.keys(tags ?? Tags ?? {}).length > 0;
 
-/** Giving a role to a service is a right of its own. */
+/** Returns the separate right to pass a role to a service. */
 export const passing = (roleArn: string | undefined, service: string): Ask[] =>
   roleArn === undefined
     ? []
     : [{ action: 'iam:PassRole', resource: roleArn, context: { 'iam:PassedToService': [service] } }];
 
-/** What is tagged as it is created needs the right to tag, which may hold for this creation only. */
+/** Returns the right to tag a resource on creation, which a policy may limit to this creation. */
 const tagging = (action: string, resource: string, createAction: string, tags: Input = []): Ask => ({
   action,
   resource,
   context: { [`${action.split(':')[0]}:CreateAction`]: [createAction], ...requestTags(tags) },
 });
 
-/** Condition keys of a request that gives tags. */
+/** Returns the condition keys of a request with tags. */
 export const requestTags = (tags: Input = []): Record<string, string[]> => ({
   'aws:TagKeys': tags.map(({ key, Key = key }: Input) => Key),
   ...Object.fromEntries(
@@ -34,9 +34,9 @@ const withKey = (key: string | undefined, actions: readonly string[]): Ask[] =>
 const fullKey = (key: string): string => (key.startsWith('arn:') ? key : regional('kms', `key/${key}`));
 
 /**
- * Rights that AWS demands beside that of the request itself, by what the request contains: the column "Dependent actions"
- * of the Service Authorization Reference, and the pages on tags and on encryption of each service. Who lacks one of them is
- * refused. An action that the platform begins to use, with tags, roles or keys, gets a row here.
+ * Rights that AWS requires besides the request's own, depending on its content: from the column "Dependent actions" of
+ * the Service Authorization Reference, and each service's pages on tags and encryption. A caller that lacks one is
+ * refused. Add a row for every new action with tags, roles or keys.
  *
  * @param resource of the request itself
  */
@@ -62,7 +62,7 @@ const DEPENDENT: Readonly<Record<string, (input: Input, resource: string) => Ask
     const rule = resource.replace(':listener/', ':listener-rule/').concat('/*');
     return hasTags({ tags }) ? [tagging('elasticloadbalancing:AddTags', rule, 'CreateRule', tags)] : [];
   },
-  // Target tracking makes its alarms with the rights of the caller.
+  // Target tracking creates its alarms with the caller's rights.
   'application-autoscaling:PutScalingPolicy': ({ ResourceId }) => [
     { action: 'cloudwatch:PutMetricAlarm', resource: regional('cloudwatch', `alarm:TargetTracking-${ResourceId}-x`) },
     { action: 'cloudwatch:DescribeAlarms', resource: regional('cloudwatch', `alarm:TargetTracking-${ResourceId}-x`) },
@@ -90,7 +90,7 @@ const DEPENDENT: Readonly<Record<string, (input: Input, resource: string) => Ask
   ],
 };
 
-/** The names of tasks are not known before they run. */
+/** Names of tasks are unknown before they run. */
 function taggingOfTask({ cluster = 'default' }: Input): Ask {
   const task = regional('ecs', `task/${cluster.split('/').at(-1)}/*`);
   return tagging('ecs:TagResource', task, 'RunTask');
@@ -103,7 +103,7 @@ function scheduleNeeds({ Target, KmsKeyArn }: Input): Ask[] {
   ];
 }
 
-/** Actions that read and that write what a customer's key encrypts, by service. */
+/** Actions that read or write data encrypted with a customer's key, by service. */
 const ENCRYPTED_ACTIONS: readonly (readonly [RegExp, readonly string[]])[] = [
   [/^dynamodb:/, ['Decrypt']],
   [/^s3:(GetObject|AbortMultipartUpload)$/, ['Decrypt']],
@@ -114,14 +114,14 @@ const ENCRYPTED_ACTIONS: readonly (readonly [RegExp, readonly string[]])[] = [
   [/^secretsmanager:PutSecretValue$/, ['GenerateDataKey', 'Decrypt']],
 ];
 
-/** The request's own rights, and those that depend on what it contains. */
+/** Returns the request's own rights and those that its content requires. */
 export const withDependent = (asks: readonly Ask[], input: Input): Ask[] =>
   asks.flatMap((ask) => [ask, ...(DEPENDENT[ask.action]?.(input, ask.resource) ?? [])]);
 
-/** ARN of a table, bucket, queue or secret -> the customer's key that encrypts it. */
+/** Customer keys by the ARN of the table, bucket, queue or secret that they encrypt. */
 export type KeysOfResources = ReadonlyMap<string, string>;
 
-/** The rights, and those on the keys of what they are about. */
+/** Returns the rights, with those on the keys of their resources. */
 export const withKeys = (asks: readonly Ask[], keys: KeysOfResources): Ask[] =>
   asks.flatMap((ask) => {
     const encrypted = ask.resource.replace(/(^arn:aws:s3:::[^/]+)\/.*/, '$1').replace(/\/index\/.*/, '');
@@ -129,7 +129,7 @@ export const withKeys = (asks: readonly Ask[], keys: KeysOfResources): Ask[] =>
     return [ask, ...withKey(keys.get(encrypted), actions)];
   });
 
-/** The customer's keys of an assembly. Keys that AWS owns or manages need no rights. */
+/** Returns the customer keys of an assembly. Keys that AWS owns or manages need no rights. */
 export function keysOf(assembly: Assembly): KeysOfResources {
   const keyOf: Readonly<Record<string, (properties: Input) => string | undefined>> = {
     'AWS::DynamoDB::GlobalTable': ({ Replicas }) => Replicas?.[0]?.SSESpecification?.KMSMasterKeyId,

@@ -7,8 +7,8 @@ import { fullArn, type Reader, regional } from './wire.ts';
 type Input = any;
 
 /**
- * What requests to ECS ask for. Who runs a task passes on the roles that its definition names, and gives the task the tags
- * of the definition if the request says so.
+ * Returns the rights that a request to ECS needs. Running a task passes the roles of its definition, and copies the
+ * tags of the definition if the request says so.
  */
 export const ecsReader =
   (definitions: readonly Deployed[]): Reader =>
@@ -43,7 +43,7 @@ function ecsAsks(action: string, input: Input): Ask[] {
     case 'StopTask':
       return [{ action, resource: of('task', input.task), context }];
     case 'ListTasks':
-      // Without a container instance it knows no resource, only the condition.
+      // Without a container instance only the condition applies, not the resource.
       return [{ action, resource: regional('ecs', `container-instance/${clusterName}/*`), context }];
     case 'DescribeServices':
       return input.services.map((service: string) => ({ action, resource: of('service', service), context }));

@@ -18,7 +18,7 @@ export interface EventBridge {
   tick(functionName: string): Promise<void>;
 }
 
-/** The rules of an assembly. Their targets are functions, which must let EventBridge call them on behalf of the rule. */
+/** Applies the rules of an assembly. Their target functions must permit EventBridge to call them for the rule. */
 export function startEventBridge(assembly: Assembly, lambda: Lambda): EventBridge {
   const rules = assembly.of('AWS::Events::Rule').filter(({ properties }) => properties.State !== 'DISABLED');
 
@@ -59,7 +59,9 @@ export function startEventBridge(assembly: Assembly, lambda: Lambda): EventBridg
   };
 }
 
-/** EventBridge's patterns, as far as rules use them: values, `prefix`, `anything-but`, `exists`, in any depth. */
+/**
+ * Matches EventBridge's patterns, as far as rules use them: values, `prefix`, `anything-but`, `exists`, at any depth.
+ */
 function fits(pattern: object, event: object | undefined): boolean {
   return Object.entries(pattern).every(([name, wanted]) => {
     const given = (event as Record<string, unknown> | undefined)?.[name];

@@ -8,15 +8,18 @@ import type { Lambda } from './lambda.ts';
 import { fullArn, regional } from './wire.ts';
 
 export interface EventSources {
-  /** Delivers the visible messages of all queues that are read to their functions until they are empty. Returns the failures. */
+  /**
+   * Delivers all visible messages to the functions that read the queues, until the queues are empty. Returns the
+   * failures.
+   */
   deliver(): Promise<SQSRecord[]>;
   readonly readers: readonly QueueReader[];
 }
 
 /**
- * Lambda's readers of SQS queues, for an assembly's event source mappings: batches, whose failed messages stay.
+ * Starts Lambda's SQS event source mappings of an assembly; failed messages of a batch stay in the queue.
  *
- * @param clientOf with the rights of the function of this name, by which its reader reads
+ * @param clientOf returns a client with the rights of this function
  */
 export function startEventSources(
   assembly: Assembly,
@@ -32,7 +35,7 @@ export function startEventSources(
     },
   }));
 
-  /** The failures of the batch, `undefined` if the queue is empty. */
+  /** Delivers one batch; returns its failures, or `undefined` if the queue is empty. */
   async function deliverBatch({ FunctionName, EventSourceArn, BatchSize = 10, FunctionResponseTypes = [] }: Source) {
     const sqs = clientOf(FunctionName.split(':').at(-1)!);
     const [account, queue] = EventSourceArn.split(':').slice(-2);
@@ -87,7 +90,7 @@ export function startEventSources(
   };
 }
 
-/** As CloudFormation knows it. */
+/** Event source mapping in CloudFormation's form. */
 interface Source {
   readonly FunctionName: string;
   readonly EventSourceArn: string;

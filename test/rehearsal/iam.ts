@@ -9,7 +9,7 @@ export interface Statement {
   readonly condition: Readonly<Record<string, Readonly<Record<string, string | readonly string[]>>>>;
 }
 
-/** A statement that allows nothing yet. */
+/** Empty statement that allows nothing. */
 export const NOTHING: Statement = {
   effect: 'Allow',
   actions: [],
@@ -22,20 +22,20 @@ export const NOTHING: Statement = {
 /** A request in IAM's terms. */
 export interface Ask {
   readonly action: string;
-  /** `*` for an action without resources. */
+  /** Resource ARN; `*` for an action without resources. */
   readonly resource: string;
   /** Condition keys of the request and their values. @default {} */
   readonly context?: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The statements of all policies of a role. */
+/** Returns the statements of all policies of a role. */
 export function policiesOf(assembly: Assembly, roleArn: string): Statement[] {
   const role = assembly.of('AWS::IAM::Role').find(({ arn }) => arn === roleArn);
   if (role === undefined) throw new Error(`the assembly has no role ${roleArn}`);
   const attached = ['AWS::IAM::Policy', 'AWS::IAM::RolePolicy', 'AWS::IAM::ManagedPolicy']
     .flatMap((type) => assembly.of(type))
     .filter(({ stack, properties: { Roles, RoleName } }) => {
-      // A `Ref` to a role without a name of its own is known in its stack only.
+      // A `Ref` to an unnamed role is known only in its own stack.
       return stack === role.stack && [...(Roles ?? []), RoleName].includes(role.arn.split('/').at(-1));
     });
   return [...attached, ...(role.properties.Policies ?? []).map((properties: unknown) => ({ properties }))].flatMap(
@@ -56,13 +56,13 @@ export function statementOf({ Effect, Action, NotAction, Resource, NotResource, 
   };
 }
 
-/** The entry of a policy that allows a request. */
+/** Policy entry that allows a request. */
 export interface Grant {
   readonly action: string;
   readonly resource: string;
 }
 
-/** The entry that allows a request by IAM's rules: an explicit deny wins. */
+/** Returns the entry that allows a request by IAM's rules: an explicit deny wins. */
 export function allowing(statements: readonly Statement[], ask: Ask): Grant | undefined {
   const matching = statements.filter((statement) => matches(statement, ask));
   const [first] = matching;
@@ -105,8 +105,8 @@ const OPERATORS: Readonly<Record<string, Comparison>> = {
 };
 
 /**
- * Whether a condition holds for what the request says of its key. Throws for an operator that is not known here: a
- * condition that is not understood must not pass for one that holds.
+ * Returns whether a condition holds for the values in the request. Throws for an unknown operator, because an
+ * unsupported condition must not count as met.
  */
 function holds(operator: string, wanted: readonly string[], given: readonly string[] | undefined): boolean {
   if (operator === 'Null') return (given === undefined) === (wanted[0] === 'true');
@@ -120,7 +120,7 @@ function holds(operator: string, wanted: readonly string[], given: readonly stri
   return quantifier === 'ForAnyValue' ? given.some(fits) : given.every(fits);
 }
 
-/** Whether a resource is one of those that an ARN with wildcards means; a wildcard may reach past a colon. */
+/** Returns whether an ARN matches a pattern; a wildcard may span a colon. */
 export function arnMatches(pattern: string, arn: string): boolean {
   return wildcard(pattern, arn);
 }

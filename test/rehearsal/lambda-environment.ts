@@ -7,7 +7,7 @@ import { PassThrough } from 'node:stream';
 
 /** Start settings of a function's process. */
 export interface EnvironmentSpec {
-  /** The file of the runtime client. */
+  /** File of the runtime client. */
   readonly runtime: string;
   readonly folder: string;
   readonly variables: Readonly<Record<string, string>>;
@@ -28,19 +28,19 @@ export interface Invocation {
   readonly payload: AsyncIterable<Uint8Array>;
 }
 
-/** A function threw, timed out or died before it began to answer. */
+/** Error of a function that threw, timed out or died before it began to answer. */
 export class FunctionError extends Error {
   readonly code = 'FUNCTION_ERROR';
 }
 
-/** Lambda allows 10 s for initialisation, on an otherwise idle machine. */
+/** Limit for initialization; Lambda allows 10 s on an otherwise idle machine. */
 const INIT_LIMIT_MS = 60_000;
 const OUTPUT_KEPT = 20_000;
 
 /**
- * One execution environment of a Lambda function: a process of the real runtime client, and the Runtime API that it asks
- * for events. As in Lambda it takes one event at a time, is frozen (SIGSTOP) while it waits for the next one, and is
- * killed when an event takes too long.
+ * Execution environment of a Lambda function: a process of the real runtime client, and its Runtime API. As in Lambda,
+ * it handles one event at a time, is frozen (SIGSTOP) while it waits for the next one, and is killed at the event's
+ * timeout.
  */
 export class LambdaEnvironment {
   readonly #server: Server;
@@ -56,7 +56,7 @@ export class LambdaEnvironment {
 
   /** Starts the process. Resolves when it requests its first event. */
   static async start(spec: EnvironmentSpec): Promise<LambdaEnvironment> {
-    // A call may take minutes; and a frozen process keeps its connection, as the Runtime API does.
+    // A call may take minutes, and a frozen process keeps its connection to the Runtime API.
     const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }).listen(0, '127.0.0.1');
     await once(server, 'listening');
     const environment = new LambdaEnvironment(spec, server);
@@ -75,7 +75,7 @@ export class LambdaEnvironment {
       this.#serve(request, response).catch((error) => response.destroy(error));
     });
     const runtimeApi = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-    // A frozen process cannot react: the kernel ends it with its parent.
+    // A frozen process cannot react to signals, so the kernel ends it with its parent.
     this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, runtime], {
       cwd: folder,
       env: { ...variables, AWS_LAMBDA_RUNTIME_API: runtimeApi },
@@ -104,7 +104,7 @@ export class LambdaEnvironment {
     return this.#output;
   }
 
-  /** CPU time of all threads and peak memory. Only of a frozen environment. */
+  /** CPU time of all threads and peak memory; readable only while the environment is frozen. */
   get used(): { readonly cpuMs: number; readonly peakMb: number } {
     if (this.#isDead) return { cpuMs: 0, peakMb: 0 };
     const of = (path: string) => readFileSync(`/proc/${this.#process.pid}/${path}`, 'utf8');

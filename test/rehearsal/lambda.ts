@@ -12,54 +12,58 @@ import { FunctionError, type Invocation, LambdaEnvironment } from './lambda-envi
 /** Lambda's limits on an event and on a buffered answer, synchronous and asynchronous. */
 const MAX_PAYLOAD_BYTES = 6_291_556;
 const MAX_ASYNC_BYTES = 1_048_576;
-/** Lambda tries an asynchronous event again twice, after 1 and 2 minutes, unless the function says otherwise. */
+/** Number of retries of an asynchronous event, after 1 and 2 minutes; a function may set another. */
 const ASYNC_RETRIES = 2;
-/** Maximum of processes that start concurrently: more would all be slow on a small machine. */
+/** Maximum number of concurrent process starts: more would all be slow on a small machine. */
 const STARTS_AT_ONCE = 2;
-/** Past so many of a function, one more is started only when none has become free for a while: calls may wait for one another. */
+/**
+ * Above this number of a function's processes, another starts only after a wait, because calls may wait for one
+ * another.
+ */
 const MANY = 12;
 const STUCK_MS = 2000;
-/** How often the queue of asynchronous events tries a function that is throttled. */
+/** Interval at which the asynchronous queue retries a throttled function. */
 const THROTTLED_MS = 100;
 
 export interface Lambda {
   /**
-   * Calls a function, in an environment that is idle or in a new one, and `onBegin` when it has one. Throws what Lambda would answer: `.code`
+   * Invokes a function in an idle or new environment, and calls `onBegin` once it has one. Throws Lambda's errors by
+   * `.code`:
    * `RequestTooLargeException`, `ResourceNotFoundException`, `TooManyRequestsException`, or `FUNCTION_ERROR`.
    */
   invoke(functionName: string, event: unknown, onBegin?: () => void): Promise<Invocation>;
-  /** Invokes as `InvocationType: Event`: returns at once, retries failures, and keeps what is throttled until it is not. */
+  /** Invokes with `InvocationType: Event`: returns at once, retries failures, and queues throttled events. */
   invokeLater(functionName: string, event: unknown): void;
   /** Provisioned concurrency: starts this many environments of a function ahead. */
   warm(functionName: string, environments: number): Promise<void>;
-  /** What `$LATEST` of a function is from now on, with the code that its assembly has. */
+  /** Replaces `$LATEST` of a function with the code of its assembly. */
   update(fn: Deployed, assembly: Assembly): void;
-  /** Makes a version of what `$LATEST` of its function is. */
+  /** Publishes `$LATEST` of a function as a version. */
   publish(version: Deployed, assembly: Assembly): void;
   unpublish(version: Deployed, assembly: Assembly): void;
-  /** Whether a permission of the template lets a service call a function on behalf of a resource. */
+  /** Returns whether the template permits a service to call a function on behalf of a resource. */
   allows(functionName: string, principal: string, sourceArn: string): boolean;
-  /** Reserved concurrency by function; only 0 has an effect: the function is throttled. */
+  /** Reserved concurrency by function; only 0 has an effect, which throttles the function. */
   readonly reserved: Map<string, number>;
   readonly invocations: readonly Invoked[];
-  /** `<function>:<version>` of every invocation of a version that ended with an error. */
+  /** `<function>:<version>` of every failed invocation of a version. */
   readonly errors: readonly string[];
   /** Maximum CPU time of initialisation and maximum memory over a function's processes. */
   readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
   /** Resolves when all functions are idle. */
   settled(): Promise<void>;
-  /** Ends the processes that are idle: the next event of each function starts a new one. */
+  /** Ends the idle processes, so that the next event of each function has a cold start. */
   endIdle(): Promise<void>;
   close(): Promise<void>;
 }
 
 export interface Invoked {
   readonly fn: string;
-  /** Number of the version that was called, if one was. */
+  /** Version number, if a version was called. */
   readonly version?: string | undefined;
-  /** From the event to the end of all work for it. */
+  /** Time from the event to the end of all its work. */
   readonly ms: number;
-  /** CPU time within it. */
+  /** CPU time during {@link ms}. */
   readonly cpuMs: number;
   readonly memoryMb: number;
 }
@@ -67,7 +71,7 @@ export interface Invoked {
 interface Pool {
   readonly idle: LambdaEnvironment[];
   readonly waiting: PromiseWithResolvers<LambdaEnvironment>[];
-  /** The part of {@link size} that is still starting. */
+  /** Processes of {@link size} that are still starting. */
   starting: number;
   size: number;
   releasedAt: number;
@@ -81,17 +85,17 @@ class LambdaError extends Error {
   }
 }
 
-/** Where the processes of a function find its code, and its compile cache; none is `''`. */
+/** Locations of a function's code and compile cache; `''` means no cache. */
 interface Place {
   readonly folder: string;
   readonly cache: string;
 }
 
 /**
- * The functions of an assembly.
+ * Starts the functions of an assembly.
  *
- * @param variables Those that Lambda adds to a template's own, such as credentials.
- * @param hasCache Whether a function finds the compile cache of its layer. To make one takes seconds.
+ * @param variables Variables that Lambda adds to the template's own, such as credentials.
+ * @param hasCache Whether a function gets the compile cache of its layer, which takes seconds to make.
  */
 export function startLambda(
   assembly: Assembly,
@@ -133,7 +137,7 @@ export function startLambda(
 
   const errors: string[] = [];
 
-  /** `<function>` or `<function>:<version>`, also as the end of an ARN. */
+  /** Returns `<function>` or `<function>:<version>` from a name or an ARN. */
   const shortNameOf = (name: string): string => name.split(':function:').at(-1)!;
   const versionIn = (name: string): string | undefined => shortNameOf(name).split(':')[1];
   const functionOf = (name: string): Deployed => {
@@ -141,7 +145,7 @@ export function startLambda(
     if (fn === undefined) throw new LambdaError('ResourceNotFoundException', `there is no function ${name}`);
     return fn;
   };
-  /** Without a layer Node would make the folder of its cache. */
+  /** Without a layer, Node would create the cache folder. */
   const placeOf = async (fn: Deployed): Promise<Place> => {
     const folder = folders.get(fn)!;
     const { NODE_COMPILE_CACHE: cache } = fn.properties.Environment?.Variables ?? {};
@@ -181,8 +185,8 @@ export function startLambda(
   };
 
   /**
-   * An idle environment, or a new one. A burst does not start all the processes at once that it would in Lambda, which has
-   * more processors: an event takes the first free one, and no event waits for one that does not end.
+   * Returns an idle environment, or starts one. A burst starts fewer processes at once than in Lambda, because this
+   * machine has fewer processors: an event takes the first free one, and never waits for an event that does not end.
    */
   function environmentFor(fn: Deployed): Promise<LambdaEnvironment> {
     const pool = poolOf(fn);

@@ -4,28 +4,28 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 
 export interface LoadBalancerOptions {
-  /** What a host name leads to, as {@link targets} knows it. */
+  /** Returns the route of a host name, for use with {@link targets}. */
   route(host: string): Promise<string | undefined>;
-  /** The healthy ones. */
+  /** Returns the healthy targets of a route. */
   targets(route: string): readonly { readonly address: string }[];
 }
 
 export interface LoadBalancer {
   readonly port: number;
-  /** Resolves when requests to an address that gets no further ones have ended, or have had their time. */
+  /** Resolves when the requests to a deregistered address have ended or timed out. */
   drained(address: string): Promise<void>;
   close(): Promise<void>;
 }
 
-/** The deregistration delay. AWS's is minutes. */
+/** Deregistration delay; on AWS it is minutes. */
 const DRAIN_MS = 1000;
 /** A connection's own headers, which are not passed on (RFC 9110, section 7.6.1). */
 const HOP_BY_HOP = /^(connection|keep-alive|proxy-connection|te|transfer-encoding|upgrade)$/i;
 
 /**
- * AWS's application load balancers, in front of the tasks of services: routes by the name of the host, takes turns among
- * healthy targets, carries WebSockets, and answers for itself with HTML. TLS has ended before it: requests come as HTTP,
- * and are passed on as having come by HTTPS.
+ * Fakes AWS's application load balancers for tasks of services: routes by host name, round-robins over healthy targets,
+ * forwards WebSockets, and answers errors with HTML. Requests arrive as HTTP and are marked as HTTPS, because TLS ends
+ * before it.
  */
 export async function startLoadBalancer(options: LoadBalancerOptions): Promise<LoadBalancer> {
   const underWay = new Map<string, number>();
@@ -108,12 +108,12 @@ function answer(response: ServerResponse, status: number, reason: string): void 
   response.writeHead(status, reason, { server: 'awselb/2.0', 'content-type': 'text/html' }).end(page);
 }
 
-/** Names and values in turn, with what a load balancer adds. */
+/** Returns alternating header names and values, including those that a load balancer adds. */
 function headersOf({ rawHeaders, headers, socket }: IncomingMessage): string[] {
   const forwarded = [headers['x-forwarded-for'], socket.remoteAddress].filter((each) => each !== undefined);
   const kept = pairsOf(rawHeaders).filter(([name]) => {
     const isOwn = /^x-forwarded-(for|proto|port)$/i.test(name);
-    // Node makes the body's own framing anew.
+    // Node sets the transfer encoding itself.
     return !isOwn && (!HOP_BY_HOP.test(name) || /^transfer-encoding$/i.test(name));
   });
   return [

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { Service } from './aws-gate.ts';
 
-/** Long enough for several lines, short enough for tests that wait for one. */
+/** Interval that collects several lines but keeps tests that wait for one fast. */
 const FLUSH_MS = 200;
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of any action.
@@ -15,11 +15,11 @@ interface LogEvent {
 
 export interface LogStream {
   write(line: string): void;
-  /** Resolves when everything that was written is kept. */
+  /** Resolves when all lines are stored. */
   end(): Promise<void>;
 }
 
-/** CloudWatch Logs, as moto keeps them. */
+/** Fakes CloudWatch Logs on top of moto. */
 export class Logs {
   readonly #moto: string;
 
@@ -27,7 +27,7 @@ export class Logs {
     this.#moto = moto;
   }
 
-  /** What `awslogs` does for a container: a stream of its own in a group that must exist. */
+  /** Opens a log stream for a container as `awslogs` does; the group must exist. */
   async stream(logGroupName: string, logStreamName: string): Promise<LogStream> {
     await this.#call('CreateLogStream', { logGroupName, logStreamName });
     let waiting: LogEvent[] = [];
@@ -36,7 +36,7 @@ export class Logs {
       if (waiting.length === 0) return;
       const logEvents = waiting;
       waiting = [];
-      // The group may be gone by then.
+      // The group may have been deleted by then.
       const put = () => this.#call('PutLogEvents', { logGroupName, logStreamName, logEvents }).catch(() => {});
       flushing = flushing.then(put);
     };
@@ -57,8 +57,8 @@ export class Logs {
   }
 
   /**
-   * Moto knows neither patterns of JSON nor reading backwards: here are both, and the empty first page with which AWS may
-   * answer while it searches.
+   * Adds JSON filter patterns and backward reading, which moto lacks, and the empty first page that AWS may return
+   * while it searches.
    */
   readonly service: Service = async ({ headers, body }, response) => {
     const action = String(headers['x-amz-target']).split('.').at(-1)!;
@@ -112,7 +112,9 @@ function send(response: ServerResponse, status: number, value: object): void {
   response.writeHead(status, { 'content-type': 'application/x-amz-json-1.1' }).end(JSON.stringify(value));
 }
 
-/** Patterns such as `{ $.severity = "ERROR" || $.severity = "CRITICAL" }`. Lines that are no JSON fit none. */
+/**
+ * Matches patterns such as `{ $.severity = "ERROR" || $.severity = "CRITICAL" }`. Lines that are not JSON never match.
+ */
 function fits(pattern: string | undefined, line: string): boolean {
   if (pattern === undefined) return true;
   const [, terms] = /^\{ (.*) \}$/.exec(pattern) ?? [];

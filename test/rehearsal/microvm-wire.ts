@@ -3,7 +3,7 @@ import { withDependent } from './dependent-actions.ts';
 import type { Ask } from './iam.ts';
 import type { WireRequest } from './wire.ts';
 
-/** What requests to the API of Lambda MicroVMs ask for: what is done to a VM is a right on the image that it runs. */
+/** Returns the rights that a request to the MicroVMs API needs: an action on a VM requires the right on its image. */
 export const microvmReader =
   (microvms: FakeMicrovms) =>
   ({ method, url, body }: WireRequest): Ask[] => {

@@ -5,10 +5,7 @@ import { streamingSuite } from '#test/e2e/suites/streaming.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startRehearsal } from './platform.ts';
 
-/**
- * A stage whose sandboxes are MicroVMs and whose Claude is that of Amazon Bedrock; platform.rehearsal.ts covers everything
- * else.
- */
+/** Rehearses a stage with MicroVM sandboxes and Claude on Amazon Bedrock; platform.rehearsal.ts covers the rest. */
 const target = await startRehearsal(inject('awsEndpoints'), { sandbox: 'microvm' });
 const has = { python: target.interpreters.python !== undefined, node: target.interpreters.node !== undefined };
 

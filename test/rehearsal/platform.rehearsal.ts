@@ -157,7 +157,7 @@ describe('the clock', () => {
     stripe.holdEvents();
     onTestFinished(() => stripe.deliverTo(`${target.url}/webhooks/stripe`));
     await payOnPage(url);
-    // That there was one raises the alarm of a function that failed.
+    // A lost event makes the function fail, which raises its alarm.
     await expect(target.tick('reconciler')).rejects.toThrow();
     expect(expectOk(await request(target, 'GET', '/billing/balance', { key }))).toMatchObject({ balance_cents: 700 });
     await target.tick('reconciler');
@@ -243,7 +243,7 @@ describe('the clock', () => {
     expect(await timers()).toEqual([]);
     await target.tick('timer-sweeper');
     expect(await timers()).toEqual([name]);
-    // One whose timer could not be removed.
+    // The timer of this schedule could not be removed.
     await store.change(schedule.id, () => ({ set: { enabled: false, next_run_at: null } }));
     await target.tick('timer-sweeper');
     expect(await timers()).toEqual([]);
@@ -268,12 +268,12 @@ test('what a deleted agent leaves is removed for good, and its workspace recount
   expect((await main.get(use))!.versions).toBe((versions as number) - 1);
 });
 
-// Once: a workspace of this name is there then.
+// This test cannot be retried, because its workspace would already exist.
 test('no kind of request costs a tenth more than what is committed', { retry: 0 }, async () => {
   const committed = readFigures();
   const counted = comparable(await countRequests(target, { withTasks: false }));
   expect(counted.map(({ what }) => what)).toEqual(Object.keys(committed));
-  // What grew on purpose, or shrank: `npm run costs` writes the file and the page anew.
+  // After an intended change of costs, `npm run costs` rewrites the file and the page.
   const grown = counted.flatMap((each) =>
     Object.entries(figuresOf(each)).flatMap(([name, figure]) => {
       const before = committed[each.what]![name as keyof Figures];
@@ -286,9 +286,9 @@ test('no kind of request costs a tenth more than what is committed', { retry: 0 
   expect(writeUnits).toBeGreaterThan(0);
   expect(writeUnits).toBeLessThanOrEqual(9);
   expect(readUnits).toBeGreaterThan(0);
-  // The key, the version, and the stamp of the secrets that are kept in memory.
+  // Reads are the key, the version, and the stamp of the cached secrets.
   expect(readUnits).toBeLessThanOrEqual(3);
-  // Secrets are kept in memory for a minute.
+  // Secrets are cached for a minute.
   expect(others).toEqual([]);
 });
 
@@ -300,63 +300,63 @@ test('no function needed what its policy does not allow', () => {
 });
 
 test('no function may do what it never needs', () => {
-  /** Rights that no test here exercises, with the reason for each. */
+  /** Rights that no test here uses, each with its reason. */
   const rare = [
-    // What deployments call when a stage is removed: aws/release/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
+    // Used when a stage is removed; aws/release/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
     /^(pool-)?cleaner /,
-    // CloudFormation has the layers of older code deleted at the end of a deployment: aws/compile-cache.ts has tests.
+    // CloudFormation deletes the layers of older code at the end of a deployment; aws/compile-cache.ts has tests.
     /^compile-cache lambda:DeleteLayerVersion /,
-    // Listing is never asked for: it makes S3 say that an object is not there.
+    // Objects are never listed; the right makes S3 report missing objects as such.
     / s3:ListBucket /,
-    // The time of a key's last use, which another function noted shortly before.
+    // A key's last use, which another function recorded shortly before.
     /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
-    // Estimates of agents that cannot run yet, or whose definitions are large.
+    // Estimates for agents that cannot run yet or have large definitions.
     /^usage (dynamodb:Query .*-main|s3:GetObject .*\/definitions\/\*)$/,
-    // Credits that a lost run held, given back when the balance is read.
+    // Credits held by a lost run, which are released when the balance is read.
     /^billing dynamodb:GetItem .*-runs$/,
-    // What agents may do with the key of their run: those of the suite call these functions with keys of users.
+    // Access of agents with the key of their run; the suite calls these functions with user keys.
     /^(catalog|downloads|uploads) dynamodb:GetItem .*-runs$/,
-    // A run of a schedule is a call, whose every need the function `calls` has shown; here it is of two kinds of agents,
-    // and may find a task that has the bundle.
+    // A scheduled run is a call, whose rights are all covered by the function `calls`; here it covers only two kinds of
+    // agents and may find a task that already has the bundle.
     /^schedule-(fired|sweeper) dynamodb:(Query .*-main(\/index\/gsi1)?|UpdateItem .*-main|GetItem .*-(runs|counters))$/,
     /^schedule-(fired|sweeper) s3:GetObject .*\/(bundles|layers|runs)\/\*$/,
-    // What does not fit into one call of `sandbox-dispatch`, such as a large file for a program.
+    // Payloads too large for one call of `sandbox-dispatch`, such as a large file for a program.
     /^(calls|install|schedule-fired|schedule-sweeper) s3:(Get|Put)Object .*\/transfers\/\*$/,
-    // Runs of schedules in workspaces that have budgets; and budgets that pause services: core/billing/budgets has tests.
+    // Scheduled runs in workspaces with budgets, and budgets that pause services; core/billing/budgets has tests.
     /^schedule-(fired|sweeper) dynamodb:Query .*-runs$/,
     /^sweeper (dynamodb:Query .*-main(\/index\/gsi1)?|lambda:InvokeFunction .*-service-keeper)$/,
-    // The large definition of an agent that gets a budget.
+    // Large definition of an agent that gets a budget.
     /^billing s3:GetObject .*\/definitions\/\*$/,
-    // Sub-calls of a run that is watched, and runs that began long before the watcher looked: core/events has tests.
+    // Sub-calls of a watched run, and runs that began long before; core/events has tests.
     /^events dynamodb:BatchGetItem .*-runs$/,
-    // Services of a range of instances, which moto has no alarms for: aws/services/ecs-service-host.aws.test.ts has them.
+    // Services with autoscaling, whose alarms moto lacks; aws/services/ecs-service-host.aws.test.ts has tests.
     /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|iam:CreateServiceLinkedRole) /,
     /^service-keeper cloudwatch:(DescribeAlarms|PutMetricAlarm) /,
     /^services-cleaner (application-autoscaling:DeregisterScalableTarget|cloudwatch:(DeleteAlarms|DescribeAlarms)) /,
-    // Which of the resources that a request names or finds AWS looks at is not documented.
+    // AWS does not document which resource these actions check.
     /^(service-keeper|services-cleaner) ecs:(ListGatewayRoutes|DescribeGatewayRoute) /,
-    // A call of the keeper that failed three times: Lambda sends it there, as the keeper.
+    // Lambda sends a keeper call that failed three times to this queue with the keeper's rights.
     /^service-keeper sqs:SendMessage .*-services-dead$/,
-    // An app whose dependencies were installed.
+    // An app with installed dependencies.
     /^service-instances s3:GetObject .*\/layers\/\*$/,
-    // What is kept of runs and definitions in the bucket, as it is large: of these functions' it is not.
+    // Large parts of runs and definitions in the bucket; these functions meet only small ones here.
     /^(agents|events) s3:GetObject .*\/runs\/\*$/,
     /^install s3:(GetObject .*\/(definitions|layers)|(Get|Put)Object .*\/runs)\/\*$/,
-    // Deleted agents had no dependencies here.
+    // The agents deleted here had no dependencies.
     /^collector s3:DeleteObject .*\/layers\/\*$/,
-    // Services that follow a version once it is installed.
+    // Services that switch to a version after its installation.
     /^install lambda:InvokeFunction .*-service-keeper$/,
-    // A call that finds no task waiting.
+    // A call that finds no idle task.
     /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
-    // What RunTask did when its answer was lost.
+    // Looks up the result of RunTask when its answer was lost.
     /^pool-keeper ecs:ListTasks /,
-    // What Lambda's reader of a queue does beside reading, and the function when a message failed.
+    // Used by the event source mapping, and by the function after a failed message.
     /^schedule-fired sqs:(ChangeMessageVisibility|GetQueueAttributes|GetQueueUrl) /,
-    // What EventBridge Scheduler could not deliver.
+    // Messages that EventBridge Scheduler could not deliver.
     /^timers sqs:SendMessage .*-fires-dead$/,
-    // Either the address or its domain is verified.
+    // SES checks either the verified address or its domain.
     /^workspaces ses:SendEmail .*\/sender\.example\.com$/,
-    // Who signs in with an OpenID provider: this stage has none.
+    // Sign-in with an OpenID provider, which this stage lacks.
     /^keys dynamodb:Query .*-main\/index\/gsi1$/,
   ];
   expect(target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)))).toEqual([]);

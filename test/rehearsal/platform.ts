@@ -60,31 +60,31 @@ import { WIRE } from './wire.ts';
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
   readonly lambda: Lambda;
-  /** As its stacks begin. */
+  /** Name prefix of the stacks. */
   readonly platform: string;
-  /** Address of Lambda for who administers functions. */
+  /** Address of Lambda's administrative API. */
   readonly lambdaAdmin: string;
   readonly events: EventBridge;
   readonly sources: EventSources;
   readonly scheduler: Scheduler;
-  /** Of the schedules that the platform sets. */
+  /** Group of the schedules that the platform creates. */
   readonly timerGroup: string;
-  /** Rights that nothing has used yet: `<principal> <action> <resource>`. */
+  /** Rights without any use so far: `<principal> <action> <resource>`. */
   unused(): string[];
-  /** Has the rights of an operator. */
+  /** Dependencies with the rights of an operator. */
   readonly deps: Deps;
-  /** Invokes the function of a timed event. */
+  /** Invokes the function of a scheduled event. */
   tick(name: BackgroundFunctionName | PoolFunctionName | keyof typeof MICROVM_FUNCTIONS): Promise<void>;
-  /** Lets a minute of the keeper of services pass. */
+  /** Runs the keeper of services for one of its minutes. */
   tickServices(): Promise<void>;
-  /** Deploys the same stage with other bundles of its functions, over what is deployed. */
+  /** Deploys the same stage over the current deployment with other function bundles. */
   deploy(bundles: string): Promise<Deployment>;
   readonly api: Pick<RestApi, 'canary' | 'accessLog'>;
-  /** Does what CloudFormation does when it deletes a custom resource of this type; its answer goes to the address. */
+  /** Deletes a custom resource of this type as CloudFormation does; its answer goes to `answerTo`. */
   deleteResource(type: string, answerTo: string): Promise<void>;
   readonly ecs: FakeEcs;
   readonly logs: Logs;
-  /** Where programs run in MicroVMs. */
+  /** Set where programs run in MicroVMs. */
   readonly microvms?: FakeMicrovms;
   /** Faults that a test injects. */
   readonly chaos: Chaos;
@@ -92,9 +92,9 @@ export interface Rehearsal extends Target {
 
 interface RehearsalOptions {
   readonly sandbox?: 'fargate' | 'microvm';
-  /** Of the stage. */
+  /** Name of the stage. */
   readonly name?: string;
-  /** Functions that find their compile caches. @default - none: to make them takes long */
+  /** Functions with compile caches. @default - none, because making them is slow */
   readonly cached?: readonly FunctionName[];
 }
 
@@ -102,23 +102,23 @@ interface Chaos {
   /** Called before a function invokes another one. @default - nothing */
   // biome-ignore lint/suspicious/noExplicitAny: an event of any function.
   onCall?: (functionName: string, event: any) => void;
-  /** Handles an event of ECS. @default - it is delivered once */
+  /** Handles an event of ECS. @default - delivers it once */
   onTaskEvent?: (deliver: () => Promise<void>, event: FakeEvent) => unknown;
-  /** Whether the minutes of the keeper of services pass only as a test says. */
+  /** Whether the clock of the service keeper advances only on request of a test. */
   holdsServiceClock?: boolean;
 }
 
 /** SES refuses this sender until a test verifies it. */
 export const SENDER = 'platform@sender.example.com';
-/** Tasks are processes of this machine, and start in a second or two. */
+/** Pool size; tasks are local processes that start in a second or two. */
 export const POOL = { idle: 3, max: 20, startSeconds: 1 };
-/** How long a release is tried, instead of minutes. */
+/** Canary period of a release, instead of minutes. */
 const CANARY_SECONDS = 12;
-/** How long the address of a service takes to come. */
+/** Delay until the address of a service exists. */
 const ROUTE_MS = 500;
-/** A minute of the keeper of services, while there are any. */
+/** Length of a service keeper's minute while services exist. */
 const SERVICES_MINUTE_MS = 2000;
-/** Where Claude is asked in the stage with MicroVMs, in another Region than that of the stage. */
+/** Bedrock settings of the stage with MicroVMs, in another Region than the stage. */
 const BEDROCK = {
   via: 'bedrock',
   region: 'eu-central-1',
@@ -128,10 +128,9 @@ const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
 /**
- * The platform as the stacks describe it, on this machine: what `cdk synth` writes is read and served. Tables and bucket
- * are made in the emulators; the API of the template calls its functions, each in Lambda's own runtime client with the
- * environment that the template gives it; what they ask of AWS goes through a gate that holds it against the policies of
- * their roles. The bundles of the functions have been built.
+ * Runs the platform on this machine as `cdk synth` describes it. Tables and bucket are created in the emulators. The
+ * template's API calls its functions, each in Lambda's own runtime client with the template's environment. A gate
+ * checks their requests to AWS against the policies of their roles. The bundles of the functions must exist.
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
@@ -154,15 +153,15 @@ export async function startRehearsal(
     runRetentionDays: 7,
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
     baseUrl: api.url,
-    // CloudFront is not rehearsed.
+    // The rehearsal does not cover CloudFront.
     web: { kind: 'off' },
     mailFrom: SENDER,
     stripe: { secretName: stripeSecret },
     operator: { secretName: operatorSecret },
     settings: {
-      // All tests are one address that sends many requests without a key.
+      // All tests share one address that sends many requests without a key.
       PLATFORM_ADDRESS_LIMIT: '100000',
-      // Receivers of tests listen on this machine.
+      // Receivers of the tests listen on this machine.
       PLATFORM_OUTBOUND_HOSTS: '127.0.0.1',
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       PLATFORM_STRIPE_URL: stripe.url,
@@ -170,7 +169,7 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
-    // So that few requests meet both versions.
+    // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },
   });
   const assemble = (bundles: string, before?: Assembly): Assembly => {
@@ -182,7 +181,7 @@ export async function startRehearsal(
   const functions = functionsOf(assembly);
   const policies = policiesByPrincipal(assembly);
   const chaos: Chaos = {};
-  // Two at a time: if all that are wanted started at once, none would be ready for long.
+  // Only two tasks start at a time: if all started at once, none would be ready for long.
   const starting: Promise<unknown>[] = [Promise.resolve(), Promise.resolve()];
   let started = 0;
   const lambdaApi = await startFakeLambda(async (name, event, how) => {
@@ -212,7 +211,7 @@ export async function startRehearsal(
     onEvent(event) {
       const deliver = () => events.put(event);
       const delivered = Promise.resolve(chaos.onTaskEvent ? chaos.onTaskEvent(deliver, event) : deliver());
-      // EventBridge does not wait for one before it delivers the next.
+      // EventBridge does not wait for one delivery before the next.
       delivered.catch((error) => process.stderr.write(`event not delivered: ${error}\n`));
     },
   });
@@ -295,7 +294,7 @@ export async function startRehearsal(
       await Array.fromAsync(payload);
     }
   };
-  // CloudFormation makes functions only when it is told that they take the data.
+  // CloudFormation creates functions only after a custom resource confirms that they accept the stored data.
   const answered = Promise.withResolvers<{ Status: string; Reason?: string }>();
   const cloudFormation = createServer(async (request, response) => {
     answered.resolve(JSON.parse(Buffer.concat(await request.toArray()).toString()));
@@ -308,7 +307,7 @@ export async function startRehearsal(
   cloudFormation.close();
   if (Status !== 'SUCCESS') throw new Error(`the deployment was refused: ${Reason}`);
 
-  // What an operator does, with rights of his own.
+  // Operators act with their own rights.
   Object.assign(process.env, accountOf(gate, OPERATOR));
   const calls = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'calls'))!;
   const deps = awsDeps(parseAwsConfig({ ...calls.properties.Environment.Variables, PLATFORM_WORKSPACE: 'acme' }));
@@ -321,7 +320,7 @@ export async function startRehearsal(
     await secrets.send(new CreateSecretCommand({ Name, SecretString }));
   }
   stripe.deliverTo(`${api.url}/webhooks/stripe`);
-  // An upload waits ten seconds for its installation, which includes a process that starts.
+  // An upload waits ten seconds for its installation, including a cold start.
   await lambda.warm(functionNameOf(stage, 'install'), 1);
   if (sandbox === 'fargate') await events.tick(functionNameOf(stage, 'pool-keeper'));
   const hasServices = await createGateways(assembly, ecs);
@@ -359,7 +358,7 @@ export async function startRehearsal(
       return deployment;
     },
     api,
-    // No keeper is under way here that would have to be waited for.
+    // No keeper is in flight here, so there is nothing to wait for.
     deleteResource: (type, answerTo) => changeResource('Delete', type, answerTo, { SettleSeconds: '0' }),
     operatorKey,
     addUser: (slug) => addUser(deps, slug),
@@ -369,7 +368,7 @@ export async function startRehearsal(
     async fire(workspaceId, scheduleId) {
       const minute = await makeDue(deps, workspaceId, scheduleId);
       const [timer] = await scheduler.names(timerGroup, scheduleId);
-      // Twice, as it may be.
+      // EventBridge Scheduler may deliver twice.
       for (let i = 0; i < 2; i++) await scheduler.fire(timerGroup, timer!, new Date(minute));
       const failed = await sources.deliver();
       if (failed.length > 0) throw new Error(`the function gave messages back: ${failed.map(({ body }) => body)}`);
@@ -385,7 +384,7 @@ export async function startRehearsal(
       await minutes;
       await api.close();
       await loadBalancer.close();
-      // Tasks that end now need no successors.
+      // Tasks that end now must not be replaced.
       chaos.onTaskEvent = () => {};
       await ecs.close();
       await serviceTasks.close();
@@ -400,7 +399,7 @@ export async function startRehearsal(
   };
 }
 
-/** What a runner finds on this machine. */
+/** Returns the interpreters that a runner finds on this machine. */
 async function interpretersHere(): Promise<Target['interpreters']> {
   const runner = await startRunner();
   const { interpreters } = await runnerHealth({ baseUrl: runner.url }, 30_000);
@@ -408,15 +407,15 @@ async function interpretersHere(): Promise<Target['interpreters']> {
   return interpreters;
 }
 
-/** Ours. CDK's own, which deployments call, have no names. */
+/** Returns the platform's functions. CDK's own functions for deployments have no names. */
 const functionsOf = (assembly: Assembly): Deployed[] =>
   assembly.of('AWS::Lambda::Function').filter(({ properties }) => properties.FunctionName !== undefined);
 
-/** Without the names of the platform, the stage and the Region. */
+/** Strips the names of the platform, the stage and the Region. */
 const shortName = (physicalName: string): string =>
   physicalName.split('-').slice(2).join('-').replace(`-${TEST_REGION}`, '');
 
-/** Who may do what: functions, and the roles that EventBridge Scheduler takes. */
+/** Returns the policies of the functions, and of the roles that EventBridge Scheduler assumes. */
 function policiesByPrincipal(assembly: Assembly): Record<string, Statement[]> {
   const functions = functionsOf(assembly).map(({ properties: { FunctionName, Role } }) => {
     return [shortName(FunctionName), policiesOf(assembly, Role)];
@@ -433,7 +432,7 @@ const isTakenBy = (service: string, { properties }: Deployed): boolean =>
 const roleOf = (assembly: Assembly, roleArn: string): Deployed =>
   assembly.of('AWS::IAM::Role').find(({ arn }) => arn === roleArn)!;
 
-/** Credentials by which the gate knows who asks. */
+/** Returns credentials by which the gate identifies the principal. */
 const accountOf = (gate: AwsGate, principal: string): Record<string, string> => ({
   AWS_REGION: TEST_REGION,
   AWS_ACCESS_KEY_ID: accessKeyOf(principal),
@@ -441,7 +440,7 @@ const accountOf = (gate: AwsGate, principal: string): Record<string, string> => 
   AWS_ENDPOINT_URL: gate.url,
 });
 
-/** The functions' own logs and traces are not rehearsed. */
+/** Actions for the functions' own logs and traces, which the rehearsal omits. */
 const NOT_REHEARSED = /^(logs:(CreateLogStream|PutLogEvents)|xray:|ec2:)/;
 
 const grantsOf = (policies: Readonly<Record<string, readonly Statement[]>>): string[] =>
@@ -455,7 +454,7 @@ const grantsOf = (policies: Readonly<Record<string, readonly Statement[]>>): str
       ),
   );
 
-/** Creates the gateways of the templates, which lead to services. Returns whether there are any. */
+/** Creates the templates' gateways to services. Returns whether there are any. */
 async function createGateways(assembly: Assembly, { url }: FakeEcs): Promise<boolean> {
   const client = new ECSClient({ ...accountFor('deployment'), endpoint: url });
   const gateways = assembly.of('AWS::ECS::Gateway');
@@ -473,7 +472,7 @@ async function createGateways(assembly: Assembly, { url }: FakeEcs): Promise<boo
   return gateways.length > 0;
 }
 
-/** The clock of the keeper of services, which is busy only while there are some. */
+/** Runs the clock of the service keeper while there are services. */
 async function passServiceMinutes(isNeeded: () => boolean, tick: () => Promise<void>, signal: AbortSignal) {
   while (!signal.aborted) {
     await setTimeout(SERVICES_MINUTE_MS, undefined, { signal }).catch(() => {});
@@ -483,7 +482,7 @@ async function passServiceMinutes(isNeeded: () => boolean, tick: () => Promise<v
   }
 }
 
-/** Creates what the emulators hold, in the order of the templates' dependencies. */
+/** Creates the emulators' resources in the order of the templates' dependencies. */
 async function createData({ resources }: Assembly, { dynamoDb, moto }: AwsEndpoints): Promise<void> {
   const account = accountFor('deployment');
   const tables = new DynamoDBClient({ ...account, endpoint: dynamoDb });

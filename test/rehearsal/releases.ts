@@ -8,7 +8,7 @@ import { BUNDLES } from '../../scripts/build-functions.ts';
 import type { Deployment } from './change-set.ts';
 import type { Rehearsal } from './platform.ts';
 
-/** Bundles in which some functions begin with other code; the rest of them follows, if that does not throw. */
+/** Creates bundles in which some functions start with other code; the original code follows unless that throws. */
 function bundlesWith(first: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
   cpSync(BUNDLES, folder, { recursive: true });
@@ -27,16 +27,16 @@ const BROKEN_STREAM = `export const handler = awslambda.streamifyResponse(async 
   throw new Error('a mistake');
 });`;
 
-/** Deployments over a platform that is in use: the new versions of all functions take over together, or none does. */
+/** Deployments of a platform in use: all functions switch to the new version together, or none does. */
 export function releaseSuite(getTarget: () => Rehearsal): void {
   const target = () => getTarget();
-  /** The status of an answer, and 599 if it breaks off. */
+  /** Returns the status of an answer, or 599 if it breaks off. */
   const ask = async (path: string): Promise<number> =>
     request(target(), 'GET', path, { key: target().key }).then(
       ({ status }) => status,
       () => 599,
     );
-  /** Deploys while callers ask; resolves with their answers, too. */
+  /** Deploys under load and returns the answers that callers got. */
   async function deployUnder(load: () => Promise<number>, first: Readonly<Record<string, string>>) {
     const statuses: number[] = [];
     let deployment: Deployment | undefined;
@@ -52,7 +52,7 @@ export function releaseSuite(getTarget: () => Rehearsal): void {
     await deploying;
     return { ...(deployment as Deployment), statuses };
   }
-  /** The versions that served the next requests. */
+  /** Returns the versions that served the next requests. */
   async function serving(path: string, fn: string): Promise<(string | undefined)[]> {
     const from = target().lambda.invocations.length;
     for (let i = 0; i < 12; i++) expect(await ask(path)).toBe(200);
@@ -74,12 +74,12 @@ export function releaseSuite(getTarget: () => Rehearsal): void {
       const changed = { ...broken, runs: SAME, collector: BROKEN };
       const { failure, steps, statuses } = await deployUnder(() => ask(path), changed);
       expect(failure).toContain(`taken back by platform-e2e-release-${alarm}`);
-      // Callers met both versions while it was tried.
+      // Callers met both versions during the canary.
       expect(new Set(statuses.map((status) => status < 500))).toEqual(new Set([true, false]));
-      // The stage never moved, and what serves no requests never changed.
+      // The stage never moved, and functions without requests never changed.
       expect(steps).not.toContain('update AWS::ApiGateway::Stage');
       const tried = steps.slice(0, steps.indexOf('update Custom::Release'));
-      // And the one that makes the compile caches of both.
+      // The function that makes the compile caches was updated as well.
       expect(tried.filter((step) => step === 'update AWS::Lambda::Function')).toHaveLength(3);
       expect(target().api.canary).toBeUndefined();
       expect(await serving('/tasks', 'tasks')).toEqual(before);
@@ -101,7 +101,7 @@ export function releaseSuite(getTarget: () => Rehearsal): void {
       const [after, ...others] = await serving('/tasks', 'tasks');
       expect(others).toEqual([]);
       expect(Number(after)).toBeGreaterThan(Number(before));
-      // Both served while it was tried.
+      // Both versions served requests during the canary.
       const seen = target().lambda.invocations.filter(({ fn }) => fn.endsWith('-tasks'));
       expect(new Set(seen.map(({ version }) => version))).toEqual(new Set([before, after]));
       await target().tick('collector');

@@ -6,7 +6,7 @@ import { stage as dev } from '../../stages/dev.ts';
 import { readAssembly } from './assembly.ts';
 import { startRestApi } from './rest-api.ts';
 
-/** What Lambda does with an event, by the path that it came by. */
+/** Lambda's reaction to an event, by request path. */
 const LAMBDA: Readonly<Record<string, () => never>> = {
   '/agents': () => {
     throw Object.assign(new Error('Rate Exceeded.'), { code: 'TooManyRequestsException' });

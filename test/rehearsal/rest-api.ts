@@ -10,15 +10,15 @@ import { type HttpAnswer, splitPrelude } from '#test/helpers/lambda-runtime.ts';
 import type { Assembly, Deployed } from './assembly.ts';
 import type { WireRequest } from './wire.ts';
 
-/** API Gateway's limits on a request's body, and on its headers together. */
+/** API Gateway's limits for a request body and for all headers together. */
 const MAX_BODY_BYTES = 10 * 1024 * 1024;
 const MAX_HEADER_BYTES = 10_240;
-/** It ends a stream in which nothing comes for as long. */
+/** API Gateway ends a stream that is idle for this long. */
 const IDLE_LIMIT_MS = 300_000;
 
 /**
- * What a method's function is called by: its name with the version, the event, with which role, and what to call when the
- * function begins. Throws as Lambda does.
+ * Invokes a method's function: its name with the version, the event, the role, and a callback for when the function
+ * begins. Throws Lambda's errors.
  */
 type Invoke = (
   functionArn: string,
@@ -30,17 +30,17 @@ type Invoke = (
 export interface RestApi {
   /** Without a slash at the end. */
   readonly url: string;
-  /** Begins to answer: what the API is may depend on its address. */
+  /** Starts to serve the assembly, which may depend on the API's address. */
   serve(assembly: Assembly, invoke: Invoke): void;
-  /** Makes a deployment of the document of an assembly. */
+  /** Creates a deployment from the API document of an assembly. */
   deploy(assembly: Assembly): void;
-  /** What the stage of an assembly serves from now on. */
+  /** Points the stage to another deployment. */
   move(stage: Deployed): void;
-  /** Requests about the stage, as API Gateway itself answers them. */
+  /** Answers API Gateway's own control requests about the stage. */
   readonly control: (request: WireRequest, response: ServerResponse) => Promise<void>;
-  /** The part of its requests that the stage sends elsewhere, while it does. */
+  /** Canary settings of the stage while a canary is active. */
   readonly canary: CanarySettings | undefined;
-  /** Lines in the format of the stage, as far as the format names what the rehearsal knows. */
+  /** Access log lines in the stage's format, limited to fields that the rehearsal knows. */
   readonly accessLog: readonly Readonly<Record<string, string>>[];
   close(): Promise<void>;
 }
@@ -72,20 +72,20 @@ interface GatewayResponse {
 interface Integration {
   readonly type: string;
   readonly uri: string;
-  /** Role that it is called with. */
+  /** Role used to call the function. */
   readonly credentials: string;
   readonly timeoutInMillis: number;
 }
 
 /**
- * A port of this machine for the REST API of an assembly, at its root as behind a custom domain: paths and methods,
- * integrations with their modes and time limits, throttling, media types and gateway responses are the template's.
+ * Serves the REST API of an assembly at the root of a local port, as behind a custom domain. Paths, methods,
+ * integrations with their modes and timeouts, throttling, media types and gateway responses come from the template.
  *
- * Paths are matched segment by segment, a fixed one before a parameter, and never tried again from further up: API Gateway
- * does not say whether it does, so the API must not need it.
+ * Paths match segment by segment, a fixed one before a parameter, without backtracking: API Gateway does not document
+ * whether it backtracks, so the API must not need it.
  */
 export async function startRestApi(): Promise<RestApi> {
-  // Whoever synthesises templates in this process keeps it from noticing a closed connection.
+  // Synthesis of templates blocks this process, which then notices closed connections late.
   const server = createServer({ maxHeaderSize: 64 * 1024, keepAliveTimeout: 0 });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -105,7 +105,7 @@ export async function startRestApi(): Promise<RestApi> {
       api = new Api(assembly, invoke);
       server.on('request', (request, response) => {
         api.serve(request, response).catch((error) => {
-          // Clients that leave are no fault.
+          // A client that disconnects is not an error.
           if (!['ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_UNABLE_TO_PIPE'].includes(error?.code))
             process.stderr.write(`rest api: ${error?.stack ?? error}\n`);
           response.destroy();
@@ -119,7 +119,7 @@ export async function startRestApi(): Promise<RestApi> {
   };
 }
 
-/** What a deployment of the API froze. */
+/** Snapshot of the API at a deployment. */
 interface Frozen {
   readonly root: Node;
   readonly binaryMediaTypes: readonly string[];
@@ -192,7 +192,7 @@ class Api {
     answer(200, { stageName: name, deploymentId, variables, canarySettings: this.canary });
   }
 
-  /** What serves a request: API Gateway draws lots for each. */
+  /** Picks the deployment that serves a request, at random as API Gateway does. */
   #draw() {
     const { canary } = this;
     const { deploymentId, variables } = this.#stage;
@@ -240,7 +240,7 @@ class Api {
     });
     const uri = integration.uri.replaceAll(/\$\{stageVariables\.(\w+)\}/g, (_, name: string) => variables[name] ?? '');
     const [, functionArn, mode] = /functions\/([^/]+)\/(invocations|response-streaming-invocations)$/.exec(uri) ?? [];
-    // From when the function has the event: that this machine has no process for it yet is not AWS's time.
+    // The timeout starts when the function has the event, because a cold start here is slower than on AWS.
     const late = new AbortController();
     let timer: NodeJS.Timeout | undefined;
     const onBegin = () => {
@@ -260,7 +260,7 @@ class Api {
       if (late.signal.aborted) return refuse('INTEGRATION_TIMEOUT', 504);
       // Lambda did not start the function.
       if ((error as { code?: string }).code === 'TooManyRequestsException') return refuse('INTEGRATION_FAILURE', 504);
-      // What Lambda does not take is larger than it looked to API Gateway.
+      // The event exceeds Lambda's limit although the request was within API Gateway's.
       if ((error as { code?: string }).code === 'RequestTooLargeException') return refuse('REQUEST_TOO_LARGE', 413);
       process.stderr.write(
         `rest api: ${request.method} ${resource}: ${error instanceof Error ? error.stack : error}\n`,
@@ -268,7 +268,7 @@ class Api {
       return refuse('DEFAULT_5XX', 502);
     }
     response.writeHead(answer.statusCode, { 'x-amzn-requestid': requestId, ...remapped(answer.headers) });
-    // The head goes out at once, as the gateway sends it.
+    // The gateway sends the head at once.
     response.flushHeaders();
     response.setTimeout(IDLE_LIMIT_MS, () => response.destroy());
     await pipeline(Readable.from(answer.body), response, { signal: late.signal });
@@ -305,7 +305,7 @@ class Api {
     return found && { integration: found, resource: node.path, pathParameters };
   }
 
-  /** What the gateway answers by itself, in the words that the template has for it. */
+  /** Sends a gateway response with the template's text. */
   #refuse({ responses }: Frozen, response: ServerResponse, type: string, status: number, requestId: string): void {
     const answer = responses[type] ?? responses[status < 500 ? 'DEFAULT_4XX' : 'DEFAULT_5XX'];
     const headers = Object.entries(answer?.responseParameters ?? {}).map(
@@ -326,7 +326,7 @@ class Api {
   }
 }
 
-/** The tree of an API's paths, from the document that API Gateway imports. */
+/** Builds the tree of paths from the document that API Gateway imports. */
 function rootOf(paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>): Node {
   const root: Node = { path: '/', children: new Map(), methods: new Map() };
   for (const [path, operations] of Object.entries(paths)) {
@@ -355,7 +355,7 @@ const unquoted = (value: string): string => value.replace(/^'(.*)'$/s, '$1');
 async function buffered(payload: AsyncIterable<Uint8Array>): Promise<HttpAnswer> {
   const text = Buffer.concat(await Array.fromAsync(payload)).toString();
   const { statusCode, headers, body, isBase64Encoded }: APIGatewayProxyResult = JSON.parse(text);
-  // The gateway decodes base64 only for clients that accept one of its binary media types; none of ours does.
+  // The gateway decodes base64 only for clients that accept one of its binary media types; our clients accept none.
   if (isBase64Encoded) throw new Error('a buffered answer must be text');
   return { statusCode, headers: headers as Record<string, string>, body: [Buffer.from(body)] };
 }
@@ -371,7 +371,7 @@ const remapped = (headers: Readonly<Record<string, string>>): Record<string, str
     ]),
   );
 
-/** A promise's outcome, or the rejection with the signal's reason, whichever is first. */
+/** Settles as the promise does, or rejects with the signal's reason if it aborts first. */
 async function within<Result>(signal: AbortSignal, promise: Promise<Result>): Promise<Result> {
   promise.catch(() => {});
   const { promise: late, reject } = Promise.withResolvers<never>();

@@ -15,7 +15,7 @@ import { accountFor } from './accounts.ts';
 import { startRehearsal } from './platform.ts';
 import { itemsOf, restoreTable } from './table-copies.ts';
 
-/** docs/deploy.md, "Backup and restore", on a platform that works. */
+/** Rehearses "Backup and restore" of docs/deploy.md on a running platform. */
 const emulators = inject('awsEndpoints');
 const target = await startRehearsal(emulators, { name: 'restored' });
 afterAll(() => target.close());
@@ -48,7 +48,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   const runs = async () => (await get(`/workspaces/${owner.workspaceId}/runs`)).total;
   const calls = async () => (await get('/usage')).total_calls;
 
-  // What there is at the moment that is restored: runs, a schedule, and a run that ends only later.
+  // State at the restored moment: runs, a schedule, and a run that ends later.
   await publish('kept');
   const { agent: later } = await publish('deleted-later');
   for (const name of ['a', 'b', 'c']) expectOk(await run('kept', name));
@@ -72,7 +72,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   const moment = await data();
   expect(await runs()).toBe((await calls()) + 1);
 
-  // What is written later.
+  // These writes happen after the restored moment.
   await store.finish(open, emptyResult(LOST, {}));
   await admission.release();
   await publish('forgotten');
@@ -83,7 +83,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   expect(await agents()).toEqual(expect.arrayContaining(['kept', 'forgotten']));
   expect([await runs(), await calls()]).toEqual([6, 6]);
 
-  // Whatever was under way when the writers were stopped still ends, and writes.
+  // Work in flight when the writers were stopped still ends and writes.
   const slow = run('kept', 'slow [[llm {"delayMs": 3000}]]');
   await expect.poll(() => target.llm.requests.some(({ text }) => text.includes('slow'))).toBe(true);
   const stopped = await stopWriters(lambda, target.platform, Date.now);
@@ -97,7 +97,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   const before = await data();
   expect(before).not.toEqual(moment);
 
-  // Requests, a schedule that is due, with its message in the queue, an event, and every clock.
+  // Every writer is triggered: requests, a due schedule with its queued message, an event, and every clock.
   await makeDue(target.deps, owner.workspaceId, schedule.id);
   const due = await data();
   const [timer] = await target.scheduler.names(target.timerGroup, schedule.id);
@@ -118,7 +118,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   }
   target.lambda.invokeLater(`${target.platform}-schedule-sweeper`, { source: 'aws.events' });
   expect(await data()).toEqual(due);
-  // Stopped again, nothing changes.
+  // A second stop changes nothing.
   expect(await stopWriters(lambda, target.platform, Date.now)).toEqual(await writersOf(lambda, target.platform));
 
   for (const name of TABLE_NAMES) await restoreTable(tables, `${target.platform}-${name}`, moment[name]!);
@@ -129,7 +129,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
   expect(await startWriters(lambda, target.platform)).toEqual(stopped.map(({ name }) => name));
   expect(await startWriters(lambda, target.platform)).toEqual([]);
 
-  // The message and the event that waited find nothing that is due.
+  // The queued message and event find nothing due.
   expect(await target.sources.deliver()).toEqual([]);
   await target.lambda.settled();
   for (const fn of clocks) await target.tick(fn);
@@ -137,7 +137,7 @@ test('a restore brings a moment back, and nothing writes meanwhile', { retry: 0 
     [],
   );
   expect((await agents()).sort()).toEqual(['deleted-later', 'kept']);
-  // The run that was open is finished as one whose host died.
+  // The open run is finished as a lost run.
   expect(await get(`/workspaces/${owner.workspaceId}/runs/${open.id}`)).toMatchObject({ status: 'failed' });
   expect([await runs(), await calls()]).toEqual([4, 4]);
   expectOk(await run('kept', 'f'));

@@ -3,16 +3,16 @@ import { SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
 
 export interface Scheduler {
-  /** Names of the schedules of a group that begin so. */
+  /** Returns the names with this prefix of the schedules of a group. */
   names(group: string, prefix: string): Promise<string[]>;
-  /** Sends what a schedule sends when its time has come. Throws when there is no such schedule. */
+  /** Fires a schedule. Throws if it does not exist. */
   fire(group: string, name: string, at: Date): Promise<void>;
 }
 
 /**
- * EventBridge Scheduler, of which moto keeps the schedules and fires none.
+ * Fakes EventBridge Scheduler: moto stores the schedules but fires none.
  *
- * @param sqsOf with the rights of the role by which a schedule sends
+ * @param sqsOf returns a client with the rights of the role that a schedule assumes
  */
 export function startScheduler(client: SchedulerClient, sqsOf: (roleArn: string) => SQSClient): Scheduler {
   return {

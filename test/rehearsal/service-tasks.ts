@@ -13,8 +13,8 @@ export interface ServiceTasks {
 }
 
 /**
- * What Fargate does for tasks of services: the container of their definition, the log driver, and the address at which a
- * task learns its own name.
+ * Fakes Fargate for tasks of services: the container of their definition, the log driver, and the metadata endpoint
+ * with the task's name.
  */
 export async function startServiceTasks(logs: Logs): Promise<ServiceTasks> {
   const tasks = new Map<string, FakeTask>();

@@ -18,7 +18,7 @@ import type { Rehearsal } from './platform.ts';
 
 const TEST_LIMIT_MS = 240_000;
 
-/** Tasks of services die, events are lost, orders cross each other: what is recorded and what runs become the same again. */
+/** When tasks of services die, events are lost or orders race, records and reality converge again. */
 export function servicesChaosSuite(target: () => Rehearsal, ecsClient: () => ECSClient): void {
   const limit = { timeout: TEST_LIMIT_MS, skip: target().services === undefined };
   const ask = (address: string) => askAt(target(), address);
@@ -48,7 +48,7 @@ export function servicesChaosSuite(target: () => Rehearsal, ecsClient: () => ECS
     test('a task dies: another takes its place, and one alert tells of it', limit, async ({ onTestFinished }) => {
       const receiver = await startReceiver();
       onTestFinished(() => receiver.close());
-      // The first failure of two is one to warn of.
+      // The limit is two failures, so the first one is worth a warning.
       const alerts = { max_restart_failures: 2, alert_webhook_url: `${receiver.url}/death` };
       const { id, address, read, remove } = await deployed('chaos-death', alerts);
       const [dead] = running(id);
@@ -95,7 +95,7 @@ export function servicesChaosSuite(target: () => Rehearsal, ecsClient: () => ECS
       const { id, address, read, addressOf, remove } = await deployed('chaos-lost');
       await ecsClient().send(new DeleteServiceCommand({ cluster: clusterOf(id), service: id, force: true }));
       await until(async () => expect((await ecsServiceOf(id)).status).toBe('ACTIVE'));
-      // A route of a gateway belongs to the ECS service: the new one has a new address.
+      // A gateway's route belongs to the ECS service, so the new service has a new address.
       await until(async () => expect(await addressOf(id)).not.toBe(address));
       await shows(async () => ask(await addressOf(id)), { status: 200 });
       await shows(() => read(id), { current_state: 'running', health_status: 'healthy' });
@@ -161,7 +161,7 @@ export function servicesChaosSuite(target: () => Rehearsal, ecsClient: () => ECS
   });
 }
 
-/** The stack of services is deleted while some run. Nothing of them may be left, and nothing of the stack may be in use. */
+/** Deletes the stack of services while some run: no service may remain, and nothing of the stack may be in use. */
 export function servicesDestroySuite(target: () => Rehearsal, ecsClient: () => ECSClient): void {
   test('a stack is deleted while services run, and nothing is left', {
     timeout: TEST_LIMIT_MS,

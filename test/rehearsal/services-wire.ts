@@ -7,7 +7,7 @@ type Input = any;
 
 const logGroup = (name: string) => regional('logs', `log-group:${name}`);
 
-/** What requests ask for that the keeper of services makes of others than ECS. */
+/** Rights that the service keeper's requests to services other than ECS need. */
 export const SERVICES_WIRE: Readonly<Record<string, Reader>> = {
   logs: jsonService('logs', (action, { logGroupName }) => [
     { action, resource: logGroupName === undefined ? '*' : logGroup(logGroupName) },

@@ -10,7 +10,7 @@ import {
 
 type StoredItem = Record<string, AttributeValue>;
 
-/** What a table holds, in the order of its keys. */
+/** Returns the items of a table in the order of their keys. */
 export async function itemsOf(client: DynamoDBClient, TableName: string): Promise<StoredItem[]> {
   const items: StoredItem[] = [];
   for await (const page of paginateScan({ client }, { TableName, ConsistentRead: true })) {
@@ -21,8 +21,8 @@ export async function itemsOf(client: DynamoDBClient, TableName: string): Promis
 }
 
 /**
- * Puts a table in the place of the one with its name, as the runbook does: the one that is there is deleted, and one of the same form gets
- * the items of the earlier moment. DynamoDB Local has no point-in-time recovery, so the items were copied at that moment.
+ * Replaces a table as the runbook does: deletes it, and creates one of the same schema with the items of the earlier
+ * moment. DynamoDB Local has no point-in-time recovery, so the test copied the items at that moment.
  */
 export async function restoreTable(client: DynamoDBClient, TableName: string, items: StoredItem[]): Promise<void> {
   const { Table } = await client.send(new DescribeTableCommand({ TableName }));

@@ -2,7 +2,7 @@ import { TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import { withDependent } from './dependent-actions.ts';
 import type { Ask } from './iam.ts';
 
-/** A request as it came over the wire. */
+/** Request as received over the wire. */
 export interface WireRequest {
   readonly method: string;
   readonly url: URL;
@@ -19,7 +19,7 @@ export const fullArn = (text: string, arn: (name: string) => string): string =>
 type Input = any;
 export type Reader = (request: WireRequest) => Ask[];
 
-/** A service whose requests name their action in `X-Amz-Target`, with a JSON body. */
+/** Reads requests that name their action in `X-Amz-Target` and have a JSON body. */
 export const jsonService =
   (service: string, asksOf: (action: string, input: Input) => Ask[]): Reader =>
   ({ headers, body }) => {
@@ -32,8 +32,8 @@ export const jsonService =
   };
 
 /**
- * What a request asks for, as IAM names it, by the signing name of its service. A service that the platform begins to use
- * gets a row here, from the page of the Service Authorization Reference that says which resource each of its actions takes.
+ * Readers that return the IAM rights a request needs, by the service's signing name. Add a row for each new service,
+ * from its page in the Service Authorization Reference, which lists the resource of each action.
  */
 export const WIRE: Readonly<Record<string, Reader>> = {
   dynamodb: jsonService('dynamodb', (action, input) => {
@@ -43,7 +43,7 @@ export const WIRE: Readonly<Record<string, Reader>> = {
       return Object.keys(input.RequestItems).map((name) => ({ action, resource: table(name) }));
     }
     if (!action.startsWith('Transact')) return [{ action, resource: table(input.TableName, input.IndexName) }];
-    // A transaction needs the rights of its parts.
+    // A transaction requires the rights of its parts.
     return input.TransactItems.map((item: Input) => {
       const [[operation, { TableName }]] = Object.entries<Input>(item) as [[string, Input]];
       const part = operation === 'ConditionCheck' ? 'ConditionCheckItem' : `${operation}Item`;
@@ -92,7 +92,7 @@ export const WIRE: Readonly<Record<string, Reader>> = {
       const resource = regional('scheduler', `schedule-group/${name}`);
       return withDependent([{ action: `scheduler:${verb}ScheduleGroup`, resource }], input);
     }
-    // Knows no resource.
+    // ListSchedules has no resource.
     if (name === undefined) return [{ action: 'scheduler:ListSchedules', resource: '*' }];
     const action = `scheduler:${verb}Schedule`;
     const resource = regional('scheduler', `schedule/${group}/${name}`);
@@ -103,7 +103,7 @@ export const WIRE: Readonly<Record<string, Reader>> = {
     const { model, stream } = JSON.parse(body.toString());
     const action = `bedrock:InvokeModel${stream ? 'WithResponseStream' : ''}`;
     const [, region] = /Credential=[^/]+\/\d+\/([^/]+)/.exec(String(headers.authorization))!;
-    // An inference profile needs rights on its model, too, in every Region that it may send the request to.
+    // An inference profile also requires rights on its model in every Region that it may route to.
     const destinations = [region, 'eu-north-1', 'eu-west-3'];
     return [
       { action, resource: `arn:aws:bedrock:${region}:${TEST_ACCOUNT}:inference-profile/${model}` },
@@ -137,6 +137,6 @@ export const WIRE: Readonly<Record<string, Reader>> = {
   },
 };
 
-/** Secrets Manager puts six characters of its own behind the name. */
+/** Secrets Manager appends six characters to the name. */
 const secretArn = (name: string): string =>
   fullArn(name, (plain) => regional('secretsmanager', `secret:${plain}-a1B2c3`));

@@ -19,14 +19,14 @@ test.each(STYLES)('%s: a table that loses a write is detected', async (style) =>
     const faulty = (main: Table): Table => ({
       ...main,
       async transact(operations) {
-        // A transaction that only removes the note of a run may be lost: the sweep finds the note again.
+        // A transaction that only removes a run's marker may be lost, because the sweep finds the marker again.
         const isPut = operations.some(({ op }) => op === 'put');
         return isPut && ++writes === 10 ? { ok: true } : main.transact(operations);
       },
     });
     await simulate(style, seed, { faulty }).catch((error: Error) => found.push(error.message));
   }
-  // In the other seeds the write did not matter, or there were fewer writes.
+  // With the other seeds the lost write had no effect, or there were fewer writes.
   expect(found.length).toBeGreaterThan(3);
   expect(found[0]).toMatch(new RegExp(`^${style} seed \\d+: `));
 });

@@ -3,18 +3,18 @@ import { operationKey, PROJECTIONS, TABLE_SCHEMA } from '#core/ports/table-rules
 
 interface Lag {
   readonly name: 'main' | 'runs';
-  /** An empty table that holds what the indexes show. */
+  /** Empty table for the visible content of the indexes. */
   readonly copy: Table;
-  /** How long a write takes to show. */
+  /** Returns the delay until a write becomes visible. */
   readonly lagMs: () => number;
-  /** Milliseconds of a monotonic clock. */
+  /** Returns milliseconds of a monotonic clock. */
   readonly elapsed: () => number;
 }
 
-/** A table like DynamoDB's: each written item shows in the indexes after a delay of its own. */
+/** Imitates DynamoDB's eventually consistent indexes: each written item becomes visible after its own delay. */
 export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag): Table {
   let coming: { readonly at: number; readonly key: Key }[] = [];
-  /** Queries of empty partitions are skipped: they would take most of a simulation's time. */
+  /** Queries of empty partitions are skipped, because they would take most of a simulation's time. */
   const partitions = new Set<string>();
   const wrote = (key: Key): void => void coming.push({ at: elapsed() + lagMs(), key });
 
@@ -26,7 +26,7 @@ export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag):
       const item = await table.get(key);
       const shown = [item?.gsi1pk, item?.gsi2pk].filter((pk) => pk !== undefined);
       for (const pk of shown) partitions.add(pk);
-      // Not awaited: it happens at once, and time must not pass.
+      // The write takes effect at once, so it is not awaited and no time passes.
       void (item && shown.length > 0 ? copy.put(item) : copy.delete(key));
     }
   }
@@ -36,7 +36,7 @@ export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag):
     if (!partitions.has(query.pk)) return { items: [] };
     const page = await copy.query(query);
     if (PROJECTIONS[name] === 'ALL') return page;
-    // Such an index has keys only: the items are current, at the places that the index shows.
+    // The index has keys only, so the items are current even if their positions lag.
     const items = await Promise.all(page.items.map((shown) => table.get(shown)));
     const { partitionKey, sortKey } = TABLE_SCHEMA.indexes[query.index];
     const placed = items.flatMap((item, i) =>

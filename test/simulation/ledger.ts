@@ -13,7 +13,7 @@ interface RecordedRun {
   readonly errorCode?: string | undefined;
 }
 
-/** What a transaction did to one schedule. */
+/** Effect of a transaction on one schedule. */
 interface Commit {
   readonly before: Schedule | undefined;
   readonly after: Schedule;
@@ -22,29 +22,29 @@ interface Commit {
   readonly counted: string | undefined;
   readonly alerts: number;
   readonly events: readonly { readonly event_type: string; readonly message: string }[];
-  /** When it was requested. */
+  /** Time of the request. */
   readonly at: number;
 }
 
 /**
- * Sees every write, and checks it against the promises of schedules: each minute of the timetable is handled once, in order
- * and according to its lateness; each run is begun once, and counted once after its end, with its outcome.
+ * Checks every write against the guarantees of schedules: each scheduled minute is handled once, in order and according
+ * to its lateness; each run starts once, and is counted once after its end, with its outcome.
  */
 export class Ledger {
   readonly problems: string[] = [];
   readonly schedules = new Map<string, Schedule>();
   /** By id. */
   readonly runs = new Map<string, RecordedRun>();
-  /** Runs that a schedule began, by id. */
+  /** Runs that a schedule started, by id. */
   readonly begun = new Map<string, OpenScheduleRun>();
-  /** Of these, the ones that found no room until it was too late: they have no record. */
+  /** Runs that waited too long for a slot; they have no record. */
   readonly missed = new Set<string>();
   readonly counted = new Set<string>();
   /** Outcome of each minute, by `<schedule> <minute>`. */
   readonly minutes = new Map<string, string>();
-  /** Alerts that became due, and those whose outcome a timeline shows. */
+  /** Number of due alerts, and of those whose outcome is in a timeline. */
   readonly alerts = { due: 0, concluded: 0 };
-  /** Partitions of indexes that ever held something. */
+  /** Index partitions that ever had items. */
   readonly #indexed = new Set<string>();
   readonly #now: () => number;
 
@@ -52,12 +52,12 @@ export class Ledger {
     this.#now = now;
   }
 
-  /** Whether everything that began has ended. */
+  /** Whether every started run has ended. */
   get isQuiet(): boolean {
     return this.counted.size === this.begun.size && this.alerts.concluded === this.alerts.due;
   }
 
-  /** A table that reports its writes to this ledger. */
+  /** Returns a table that reports its writes to this ledger. */
   watched(table: Table): Table {
     const see = (operations: readonly TransactOperation[], at: number) => {
       try {
@@ -69,7 +69,7 @@ export class Ledger {
     return {
       get: (key) => table.get(key),
       batchGet: (keys) => table.batchGet(keys),
-      // Queries of empty partitions are skipped: they would take most of a simulation's time.
+      // Queries of empty partitions are skipped, because they would take most of a simulation's time.
       query: async (query) => (query.index && !this.#indexed.has(query.pk) ? { items: [] } : table.query(query)),
       delete: (key, condition) => table.delete(key, condition),
       put: async (item, condition) => {
@@ -164,9 +164,9 @@ export class Ledger {
     const isSame = before?.enabled && before.cronExpression === expression && before.timezone === timezone;
     if (!isSame || before.nextRunAt === null) {
       const expected = timetable.next(at);
-      // A stalled process read the clock a while ago.
+      // A stalled process may have read the clock earlier.
       const isRight = next === expected || (next <= at && timetable.names(next));
-      // After the clock was set back, a change of the schedule may repeat minutes that were handled.
+      // After the clock was set back, a change of the schedule may repeat handled minutes.
       this.#forget(id, next);
       this.#expect(isRight, `${id}: next run at ${after.nextRunAt}, not ${new Date(expected).toISOString()}`);
       return;
@@ -227,7 +227,7 @@ export class Ledger {
     }
     this.#expect(run?.hasEnded === true, `run ${runId} was counted before its end was recorded`);
     const isFailure = run?.status === 'failed' || run?.status === 'timeout';
-    // Lack of room is nobody's failure.
+    // A missing slot does not count as a failure.
     const isCounted = isFailure && run?.errorCode !== 'RATE_LIMITED';
     const failures = isFailure ? before!.consecutiveFailures + 1 : 0;
     const expected = run?.status === 'cancelled' || isFailure !== isCounted ? before!.consecutiveFailures : failures;
@@ -248,11 +248,11 @@ export class Ledger {
   }
 }
 
-/** Whether a run that ended never began: there was no room for it until it was too late. */
+/** Returns whether an ended run never started, because it waited too long for a slot. */
 const isMissed = (events: Commit['events'], counted: string | undefined): boolean =>
   counted !== undefined && events.some(({ event_type }) => event_type === 'missed');
 
-/** Whether the timeline shows exactly these minutes as missed. */
+/** Returns whether the timeline shows exactly these minutes as missed. */
 function missedBy(texts: readonly string[], missed: readonly number[]): boolean {
   const text = texts.find((each) => each.includes('missed'));
   const [first, last] = [missed[0], missed.at(-1)].map((time) => new Date(time ?? 0).toISOString());

@@ -2,17 +2,17 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Random } from './random.ts';
 
-/** Faults of a port's call, each with a probability. */
+/** Probability of each fault in a call of a port. */
 export interface Weather {
-  /** The process dies, before the call has its effect or after it. */
+  /** The process dies before or after the call takes effect. */
   readonly crash: number;
-  /** The call waits while others go on. */
+  /** The call is delayed while others continue. */
   readonly hold: number;
-  /** The process stalls for a while, like a frozen one. */
+  /** The process freezes for a while. */
   readonly stall: number;
 }
 
-/** Runs the platform's code. Once it is dead, none of its calls is answered. */
+/** Runs the platform's code. Calls of a dead process are never answered. */
 export class Process {
   readonly name: string;
   isDead = false;
@@ -41,7 +41,7 @@ interface Call {
 interface Sleeper {
   readonly process: Process;
   readonly wakeAt: number;
-  /** Polls wake when something else happens, as on a busy machine. */
+  /** Whether it wakes at its exact time; polls wake with other events, as on a busy machine. */
   readonly isExact: boolean;
   readonly wake: () => void;
 }
@@ -51,8 +51,8 @@ const SHORT_MS = 20;
 const LONG_MS = 5_000;
 
 /**
- * Runs processes step by step: their calls of ports wait here and are made in an order that the seed decides. Time passes
- * only when no call waits.
+ * Runs processes step by step: their port calls wait here and run in an order chosen by the seed. Time passes only when
+ * no call waits.
  */
 export class Machine {
   weather: Weather = { crash: 0, hold: 0, stall: 0 };
@@ -69,15 +69,15 @@ export class Machine {
     if (isTraced) this.trace = [];
   }
 
-  /** Milliseconds since the beginning; no jump of the clock changes them. */
+  /** Milliseconds since the start, unaffected by clock jumps. */
   get elapsed(): number {
     return this.#elapsed;
   }
 
-  /** The time that clocks show, in epoch milliseconds. */
+  /** Current clock time in epoch milliseconds. */
   readonly now = (): number => Math.floor(this.#start + this.#elapsed);
 
-  /** Sets the clock. Sleeping processes wake neither earlier nor later. */
+  /** Sets the clock. Sleeping processes still wake on time. */
   jump(ms: number): void {
     this.#start += ms;
     this.note(`clock set by ${ms / 1000} s`);
@@ -118,7 +118,7 @@ export class Machine {
     };
   }
 
-  /** The port of a process. Methods in `direct` are answered at once. */
+  /** Returns the port of a process. Methods in `direct` are answered at once. */
   port<Port extends object>(process: Process, name: string, port: Port, direct: readonly string[] = []): Port {
     return new Proxy(port, {
       get: (target, member) => {
@@ -136,7 +136,7 @@ export class Machine {
     });
   }
 
-  /** Its waiting calls may still take effect, but are not answered. */
+  /** Kills a process. Its waiting calls may still take effect, but are not answered. */
   kill(process: Process): void {
     process.die();
     this.note(`${process.name} DIES`);
@@ -148,7 +148,7 @@ export class Machine {
     }
   }
 
-  /** Makes waiting calls until all processes wait for time to pass. */
+  /** Executes waiting calls until all processes wait for time to pass. */
   async settle(): Promise<void> {
     for (;;) {
       await setImmediate();

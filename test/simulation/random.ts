@@ -1,6 +1,6 @@
 import type { Ids } from '#core/ports/ids.ts';
 
-/** All chance of a simulation comes from its seed. */
+/** Random source of a simulation, determined by its seed. */
 export class Random implements Ids {
   #state: number;
 
@@ -8,7 +8,7 @@ export class Random implements Ids {
     this.#state = seed * 0x9e3779b1;
   }
 
-  /** From 0 to below 1 (splitmix32). */
+  /** Returns a number from 0 to below 1 (splitmix32). */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0;
     let x = this.#state ^ (this.#state >>> 16);
@@ -17,7 +17,7 @@ export class Random implements Ids {
     return ((x ^ (x >>> 15)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number, both ends included. */
+  /** Returns an integer from `min` to `max`, inclusive. */
   between(min: number, max: number): number {
     return min + Math.floor(this.next() * (max - min + 1));
   }
@@ -44,7 +44,7 @@ export class Random implements Ids {
 
   uuid(): string {
     const bytes = this.randomBytes(16);
-    // Three first digits, of sixteen, are enough partitions.
+    // Three of sixteen first digits give enough partitions.
     bytes[0] = this.pick([0x00, 0x70, 0xf0]) | (bytes[0]! & 0x0f);
     bytes[6] = (bytes[6]! & 0x0f) | 0x40;
     bytes[8] = (bytes[8]! & 0x3f) | 0x80;

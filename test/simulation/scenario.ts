@@ -20,7 +20,7 @@ const MINUTE_MS = 60_000;
 const MENDED_MS = 3 * MINUTE_MS;
 const QUIET_MS = 9 * MINUTE_MS;
 
-/** When clocks change, forward and back. */
+/** Daylight saving changes, forward and back. */
 const CHANGES = [
   { zone: 'Europe/Berlin', forward: '2035-03-25T01:00Z', back: '2035-10-28T01:00Z' },
   { zone: 'America/New_York', forward: '2035-03-11T07:00Z', back: '2035-11-04T06:00Z' },
@@ -43,7 +43,7 @@ const CRONS = [
   '*/20 2 1-31/2 * 0',
 ] as const;
 
-/** The sender of one event, which it delivers repeatedly. */
+/** Sender that delivers one event repeatedly. */
 interface Sender {
   readonly scheduleId: string;
   /** Without a key, each delivery counts as a new event. */
@@ -56,8 +56,8 @@ interface Sender {
 export type Style = 'local' | 'queue';
 
 /**
- * What the code under test loads when it first needs it. Loading takes real time, which the machine does not see: on a busy
- * computer the first play of a seed would go on without it, and differ from the second.
+ * Modules that the code under test loads lazily. Loading takes real time, which the machine does not see: on a busy
+ * computer the first run of a seed would continue without it and differ from the second.
  */
 const LOADED_LATE = Promise.all([
   import('#core/manifest/json-schema/schema-validation.ts'),
@@ -68,12 +68,12 @@ const LOADED_LATE = Promise.all([
   import('standardwebhooks'),
 ]);
 
-/** One life of a platform, all of it by its seed. Throws what was wrong, with the seed. */
+/** Simulates one life of a platform from its seed. Throws the problem with the seed. */
 export async function simulate(style: Style, seed: number, props: Partial<WorldProps> = {}): Promise<string[]> {
   await LOADED_LATE;
   const random = new Random(seed);
   const { random: systemRandom } = Math;
-  // The code under test has random pauses, too.
+  // The code under test uses random delays as well.
   Math.random = () => random.next();
   const change = random.pick(CHANGES);
   const at = Date.parse(random.pick([change.forward, change.back]));
@@ -92,7 +92,7 @@ export async function simulate(style: Style, seed: number, props: Partial<WorldP
     throw new Error(`${style} seed ${seed}: ${(error as Error).message}${story}`, { cause: error });
   } finally {
     Math.random = systemRandom;
-    // Queries do not wait for their turn: after a failure, those that have begun go on to their end.
+    // Queries are not scheduled by the machine: after a failure, started ones run to completion.
     await setImmediate();
     world.close();
   }
@@ -109,11 +109,11 @@ class Scenario {
   readonly #hooks = new Map<string, string>();
   #script: { readonly at: number; readonly happen: () => void }[] = [];
   #minute: number;
-  /** The newest version that was published, as far as its publisher knows. */
+  /** Newest published version, as far as its publisher knows. */
   #version = 'v1';
-  /** Schedules whose last change was not answered: its client has to repeat it. */
+  /** Schedules whose last change was not answered, so the client must repeat it. */
   readonly #unanswered = new Set<string>();
-  /** By how much clocks were set back, in milliseconds. */
+  /** Milliseconds by which clocks are set back. */
   #setBack = 0;
 
   constructor(world: World, style: Style, zone: string) {
@@ -143,7 +143,7 @@ class Scenario {
     this.#host.mend();
     // Some clocks stay wrong.
     if (this.#setBack > 0 && random.chance(0.5)) machine.jump(this.#putRight());
-    // Long enough for every sweep; for open runs, until they count as lost.
+    // The period covers every sweep and lets open runs count as lost.
     const end = machine.elapsed + MENDED_MS;
     const last = machine.elapsed + QUIET_MS;
     while (machine.elapsed < end || (machine.elapsed < last && !this.#world.ledger.isQuiet)) await this.#step();
@@ -211,7 +211,7 @@ class Scenario {
     );
   }
 
-  /** Advances to the next event: a minute, a line of the script, or some idle time. */
+  /** Advances to the next event: a minute, a step of the script, or idle time. */
   async #step(): Promise<void> {
     const { machine, ledger } = this.#world;
     const random = this.#random;
@@ -220,7 +220,7 @@ class Scenario {
     const next = Math.min(idle, ...this.#script.map(({ at }) => Math.max(0, at - machine.elapsed)));
     await machine.advance(next);
     const minute = Math.floor(machine.now() / MINUTE_MS);
-    // A jump of the clock does not affect timers outside: the minutes that it skips do not begin.
+    // Clock jumps do not affect external timers: skipped minutes do not begin.
     if (minute !== this.#minute) this.#host.minute(minute * MINUTE_MS);
     this.#minute = minute;
     const due = this.#script.filter(({ at }) => at <= machine.elapsed);
@@ -330,7 +330,7 @@ class Scenario {
     await new ScheduleStore(deps, caller.workspace.id).change(id, ({ enabled, cronExpression }) =>
       enabled && cronExpression !== null ? { set: { nextRunAt: null } } : undefined,
     );
-    // The ledger rightly reports this write.
+    // The ledger's report of this write is expected.
     ledger.problems.length = seen;
   }
 
@@ -348,7 +348,7 @@ class Scenario {
     if (seconds < 0) this.#setBack -= seconds * 1_000;
   }
 
-  /** Repeats unanswered deliveries: they must be answered at once, because all faults are over. */
+  /** Repeats unanswered deliveries, which must be answered at once because all faults are over. */
   async #deliverAgain(): Promise<void> {
     const { ledger } = this.#world;
     for (const sender of this.#senders) {
@@ -390,7 +390,7 @@ class Scenario {
       const { next_run_at: shown } = viewOf(deps, schedule);
       const isTimed = schedule.enabled && schedule.cronExpression !== null;
       const timetable = isTimed ? Timetable.of(schedule.cronExpression, schedule.timezone) : undefined;
-      // Minutes that have passed do not come again while a clock is behind.
+      // Past minutes do not repeat while a clock is behind.
       const since = this.#setBack > 0 ? Date.parse(shown ?? '') - 1 : machine.now();
       const next = timetable && new Date(timetable.next(since)).toISOString();
       expect(shown === (next ?? null), `${id}: next run shown ${shown}, not ${next}`);
@@ -406,7 +406,7 @@ class Scenario {
     expect(ran === ledger.runs.size, `usage has ${ran} runs of ${ledger.runs.size}`);
 
     const { due, concluded } = ledger.alerts;
-    // While a clock is behind, delayed tries are, too.
+    // Delayed retries wait longer while a clock is behind.
     expect(this.#setBack > 0 || due === concluded, `${due} alerts, of which timelines show ${concluded}`);
     expect(posted.size <= due, `${posted.size} alerts posted, ${due} due`);
 

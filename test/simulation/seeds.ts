@@ -1,9 +1,9 @@
 import { type Style, simulate } from './scenario.ts';
 
-/** `SEED=17 npx vitest run test/simulation/local.test.ts` plays that one only, and tells what happened. */
+/** Limits the simulation to one seed and logs its events: `SEED=17 npx vitest run test/simulation/local.test.ts`. */
 const ONLY = process.env.SEED;
 
-/** `npm test` plays the first seeds of each style, `npm run test:heavy` the others. */
+/** Seeds of each style in `npm test`; `npm run test:heavy` runs the others. */
 export const QUICK_SEEDS = { first: 1, last: 50 };
 export const OTHER_SEEDS = { first: QUICK_SEEDS.last + 1, last: 500 };
 

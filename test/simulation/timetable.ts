@@ -1,11 +1,11 @@
 const MINUTE_MS = 60_000;
 const HALF_HOUR_MS = 30 * MINUTE_MS;
-/** Longer than any pause between two minutes of a simulated schedule. */
+/** Upper bound on the pause between two minutes of a simulated schedule. */
 const HORIZON_MS = 15 * 24 * 60 * MINUTE_MS;
 
 /**
- * The minutes of a cron expression, found by looking at every minute of the zone's clocks: shares no code with
- * `core/automation`. Knows numbers, lists, ranges and steps.
+ * Minutes of a cron expression, found by checking every minute of the zone's clock, without code of `core/automation`.
+ * Supports numbers, lists, ranges and steps.
  */
 export class Timetable {
   static readonly #known = new Map<string, Timetable>();
@@ -29,25 +29,25 @@ export class Timetable {
     this.#isEither = !texts[2]!.startsWith('*') && !texts[4]!.startsWith('*');
   }
 
-  /** Whether this instant is one of its minutes: of two that clocks show alike, only the first. */
+  /** Returns whether this instant matches; of two instants with the same local time, only the first does. */
   names(instant: number): boolean {
     const shown = instant + offsetOf(this.#zone, instant);
     if (instant % MINUTE_MS !== 0 || !this.#matches(new Date(shown))) return false;
-    // Clocks are set back by at most an hour.
+    // Clocks are set back by at most one hour.
     for (let back = HALF_HOUR_MS; back <= 2 * HALF_HOUR_MS; back += HALF_HOUR_MS) {
       if (instant - back + offsetOf(this.#zone, instant - back) === shown) return false;
     }
     return true;
   }
 
-  /** The first minute after `after`. */
+  /** Returns the first minute after `after`. */
   next(after: number): number {
     const first = Math.floor(after / MINUTE_MS) * MINUTE_MS + MINUTE_MS;
     for (let minute = first; minute < first + HORIZON_MS; minute += MINUTE_MS) if (this.names(minute)) return minute;
     throw new Error('this expression is too rare for a simulation');
   }
 
-  /** Its minutes from `from` to before `to`. */
+  /** Returns the minutes from `from` to before `to`. */
   between(from: number, to: number): number[] {
     const minutes: number[] = [];
     for (let minute = this.next(from - 1); minute < to; minute = this.next(minute)) minutes.push(minute);
@@ -82,7 +82,7 @@ function valuesOf(part: string, end: number): number[] {
 const offsets = new Map<string, number>();
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** Milliseconds that clocks are ahead of UTC; all zones change their offset on a half hour of UTC. */
+/** Returns the offset from UTC in milliseconds; all zones change it on a half hour of UTC. */
 function offsetOf(zone: string, instant: number): number {
   const half = Math.floor(instant / HALF_HOUR_MS);
   const name = `${zone} ${half}`;

@@ -1,4 +1,4 @@
-// Loaded ahead: signing imports it on first use, and while a module loads the simulated clock would go on.
+// Preloaded because signing imports it on first use, and simulated time would pass while it loads.
 import 'standardwebhooks';
 import { fireFromQueue } from '#aws/timers/timer-queue.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
@@ -34,7 +34,7 @@ import type { Random } from './random.ts';
 import { Timetable } from './timetable.ts';
 
 const MINUTE_MS = 60_000;
-/** The interval of the local timers, and a margin. */
+/** Interval of the local timers with a margin. */
 const TICK_MS = 1_100;
 const SWEEP_MS = 30_000;
 const MAX_RECEIVES = 5;
@@ -56,18 +56,18 @@ export interface WorldProps {
   readonly isLagging?: boolean;
 }
 
-/** One platform's tables and outside world, for any kind of host. */
+/** Tables and external systems of one platform, for any kind of host. */
 export class World {
   readonly random: Random;
   readonly machine: Machine;
   readonly ledger: Ledger;
-  /** Direct access without faults, to set up and to check. */
+  /** Dependencies without faults, for setup and checks. */
   readonly deps: AllDeps;
   /** Requests to the model, by the marker in their text. */
   readonly asked = new Map<string, number>();
   /** `webhook-id`s of posted messages. */
   readonly posted = new Set<string>();
-  /** Models answer at once, and receivers accept everything. */
+  /** Whether models answer at once and receivers accept everything. */
   isKind = false;
   caller!: Caller;
   agent!: AgentVersion;
@@ -148,14 +148,14 @@ export class World {
     });
   }
 
-  /** Starts a process: its ports, and `settled`, which waits for its background work. */
+  /** Starts a process; returns its ports, and `settled`, which waits for its background work. */
   start(name: string, timers: (process: Process, deps: () => AllDeps) => Timers) {
     const { machine } = this;
     const process = new Process(`${name}-${++this.#processes}`);
     const background = new Set<Promise<void>>();
     const clock = machine.clockOf(process);
     const { main, runs, counters } = this.#tables;
-    // A query happens between the calls around it, so it need not wait for its turn.
+    // A query runs between scheduled calls, so the machine need not schedule it.
     const table = (port: string, of: Table) => machine.port(process, port, of, ['query']);
     const deps: AllDeps = {
       ...this.deps,
@@ -191,7 +191,7 @@ export class World {
   #model(clock: AllDeps['clock']): AllDeps['llm'] {
     return {
       generate: async ({ messages, signal, onSign }) => {
-        // It may be silent from now on, as a model that thinks: it is not asked again for that.
+        // The call may then be silent, as with a thinking model, and is not repeated for that.
         onSign?.('sent');
         const text = JSON.stringify(messages);
         const marker = /once-[0-9a-z-]+/.exec(text)?.[0];
@@ -217,26 +217,26 @@ export class World {
   }
 }
 
-/** What a kind of host does by itself, and where requests arrive. */
+/** Behavior of a kind of host, and its request entry. */
 export interface Host {
-  /** The process that takes a request now; `undefined` while none listens. Call `release` after the answer. */
+  /** Returns the process that takes a request, or `undefined` if none listens. Call `release` after the answer. */
   request(): { readonly deps: AllDeps; readonly process: Process; release(): void } | undefined;
-  /** Call it once when a minute begins. */
+  /** Called once at the start of each minute. */
   minute(minute: number): void;
   /** Stops the host for this long. */
   breakDown(ms: number): void;
-  /** Ends all faults, and starts what should run. */
+  /** Ends all faults and starts everything that should run. */
   mend(): void;
   /** Checks the host once the machine has settled; returns the problem, if any. */
   check(): string | undefined;
 }
 
-/** One process, with the timers and sweeps of `local/server.ts`. */
+/** Host with one process that has the timers and sweeps of `local/server.ts`. */
 export class LocalHost implements Host {
   readonly #world: World;
   #running: { process: Process; deps: AllDeps; isUp: boolean } | undefined;
   #downUntil = 0;
-  /** When each due minute of a schedule was first seen. */
+  /** Time at which each due minute of a schedule was first seen. */
   #lateSince = new Map<string, number>();
 
   constructor(world: World) {
@@ -311,10 +311,10 @@ export class LocalHost implements Host {
   }
 }
 
-/** A process for each event: outside timers send to a queue that delivers at least once, and sweepers run by the clock. */
+/** Host with a process for each event: external timers send to an at-least-once queue, and sweepers run on a clock. */
 export class QueueHost implements Host {
   readonly #world: World;
-  /** The timers of EventBridge. */
+  /** Timers set in EventBridge. */
   readonly #set = new Map<string, Timer>();
   #downUntil = 0;
   #problem: string | undefined;
@@ -363,7 +363,7 @@ export class QueueHost implements Host {
     return this.#problem;
   }
 
-  /** Timers that EventBridge lacks, and those that it should not have. */
+  /** Returns missing and superfluous timers in EventBridge. */
   wrongTimers(): string[] {
     const wanted = [...this.#world.ledger.schedules.values()]
       .filter(({ enabled, cronExpression }) => enabled && cronExpression !== null)
@@ -419,7 +419,7 @@ export class QueueHost implements Host {
     };
   }
 
-  /** Returns the result; `undefined` if the process died, or the host is down. */
+  /** Returns the result, or `undefined` if the process died or the host is down. */
   async #invoke<T>(name: string, work: (deps: AllDeps) => Promise<T>): Promise<{ result: T } | undefined> {
     if (this.#isDown) return undefined;
     const { process, deps, settled } = this.#start(name);
@@ -449,7 +449,7 @@ export class QueueHost implements Host {
       Promise.all([fireOverdue(deps), sweepScheduleRuns(deps)]),
     );
     if (done === undefined) return;
-    // Once the ledger has seen all writes.
+    // The check runs once the ledger has seen all writes.
     this.#later(0, () => {
       for (const { id, enabled, nextRunAt } of ledger.schedules.values()) {
         if (!enabled || !before.has(id) || nextRunAt === null || Date.parse(nextRunAt) >= overdue) continue;

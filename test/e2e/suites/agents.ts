@@ -6,7 +6,7 @@ import { sendDeclared } from './calls.ts';
 const PROMPT = { type: 'prompt', description: 'says it', prompt: 'Say {{text}}.', supported_providers: ['any'] };
 const TOOL = { type: 'tool', description: 'does it', required_secrets: [], supported_providers: ['any'] };
 
-/** Publishing, reading, changing, forking and deleting agents; the public catalog. Code that runs is in `calls.ts`. */
+/** Publishing, reading, changing, forking and deleting agents; the public catalog. `calls.ts` tests running code. */
 export function agentsSuite(target: () => Target): void {
   const call = (method: string, path: string, options?: Parameters<typeof request>[3]) =>
     request(target(), method, path, options);

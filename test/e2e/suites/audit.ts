@@ -3,7 +3,7 @@ import { request, type Target } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from '../expect.ts';
 
-/** Who changed what in a workspace. */
+/** Audit log of changes in a workspace. */
 export function auditSuite(target: () => Target): void {
   const call = (user: Pick<TestUser, 'key'>, method: string, path: string, json?: unknown, headers = {}) =>
     request(target(), method, path, { key: user.key, json, headers });
@@ -22,7 +22,7 @@ export function auditSuite(target: () => Target): void {
       expectOk(await call({ key: made.key }, 'GET', `${base}/secrets`));
       const agent = { name: 'noted', type: 'prompt', description: value, prompt: value };
       const { id } = expectOk(await call(user, 'POST', '/agents', agent), 201).agent;
-      // Refused before anything is tried.
+      // Validation refuses the request before any change is attempted.
       expectError(await call(user, 'PUT', `${base}/secrets`, { name: 'lower', value }), 400, 'INVALID_INPUT');
 
       const { entries, next_cursor } = await logOf(user);
@@ -110,7 +110,7 @@ export function auditSuite(target: () => Target): void {
       );
       const key = { name: 'of the team', workspace_id: workspace.id };
       expectOk(await call({ key: joined.api_key }, 'POST', '/api-keys', key), 201);
-      // A workspace that the sender is no member of gets no entry.
+      // A workspace gets no entry for a sender who is not a member.
       const stranger = await target().addUser('audit-stranger');
       expectError(await call(stranger, 'POST', '/api-keys', key), 403, 'FORBIDDEN');
       expectError(await call(other, 'POST', `/invites/${tokens[0]}/accept`), 404, 'NOT_FOUND');

@@ -4,7 +4,7 @@ import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from '../expect.ts';
 
-/** Alerts are sent asynchronously, and another process of the target knows of a budget within a second. */
+/** Alerts are sent asynchronously, and other processes of the target read a budget within a second. */
 const WAIT = { timeout: 90_000, interval: 300 };
 
 /** Budgets of workspaces and agents. The target must allow alerts to 127.0.0.1. */
@@ -48,7 +48,7 @@ export function budgetsSuite(target: () => Target): void {
         201,
       );
       let runId = '';
-      // More calls may be admitted while what is read is a second old.
+      // More calls may be admitted, because the cached spending can be a second old.
       await vi.waitFor(async () => {
         const answer = await call('bg-author/oracle');
         runId = answer.status === 200 ? answer.headers.get('x-run-id')! : runId;
@@ -57,7 +57,7 @@ export function budgetsSuite(target: () => Target): void {
         expect(message).toContain(budget.window_end);
         expect(answer.body.error.is_retryable).toBe(false);
       }, WAIT);
-      // What is shown may be a second older than what calls are refused by.
+      // The shown spending may be a second older than the spending by which calls are refused.
       await vi.waitFor(async () => {
         const spent = expectOk(await api('GET', `/budgets/${budget.id}`)).budget;
         expect(spent).toMatchObject({ breach_status: 'hard_limit', agent: null });

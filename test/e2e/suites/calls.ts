@@ -6,7 +6,7 @@ import { type Answer, clientOf, publishCode, request, type Target } from '#test/
 import { expectError, expectOk, ISO_TIME } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
-/** Test program controlled by its input, so that most cases share one agent. The same in two languages. */
+/** Test program controlled by its input, so that most cases share one agent. It exists in two languages. */
 const PYTHON = `
 import json, os, signal, sys, time
 d = json.load(sys.stdin)
@@ -410,7 +410,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
         }
       });
 
-      // An agent of this test alone: it polls while other tests run.
+      // This test has its own agent, because it polls while other tests run.
       test('a run continues after its client disconnects', async ({ expect }) => {
         const { agent } = await publishCode(client, `${probe}-alone`, files);
         const json = { mode: 'sleep', seconds: 2 };
@@ -722,7 +722,7 @@ export function callsSuite(target: () => Target, has: Languages): void {
   });
 }
 
-/** Retries a call that got no sandbox in time: on some hosts sandboxes start slowly. */
+/** Retries a call that got no sandbox in time, because sandboxes start slowly on some hosts. */
 async function whenThereIsRoom(call: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     const answer = await call();
@@ -731,7 +731,7 @@ async function whenThereIsRoom(call: () => Promise<Answer>): Promise<Answer> {
   }
 }
 
-/** A call whose connection can be closed before its answer. */
+/** Starts a call whose connection can be closed before its answer. */
 function startCall(target: Target, path: string, json: unknown): { connection: ClientRequest; answered(): boolean } {
   let isAnswered = false;
   const headers = { authorization: `Bearer ${target.key}`, 'content-type': 'application/json' };
@@ -742,7 +742,7 @@ function startCall(target: Target, path: string, json: unknown): { connection: C
   return { connection, answered: () => isAnswered };
 }
 
-/** A request that declares a length and sends only its beginning. */
+/** Sends a request that declares a length but sends only its beginning. */
 export function sendDeclared(
   target: Target,
   path: string,

@@ -7,9 +7,9 @@ import { leftOf } from './limits.ts';
 
 const CREDENTIALS = { api_key: 'a-key', provider: 'anthropic' };
 
-/** Paid agents, and the credits that they are paid with. */
+/** Paid agents, and paying for them with credits. */
 export function creditsSuite(target: () => Target): void {
-  /** An author with an agent at 25 cents a call, and a user with this many cents. */
+  /** Creates an author with an agent at 25 cents a call, and a user with this number of cents. */
   async function market(author: string, buyer: string, cents: number) {
     const [seller, user] = await Promise.all([target().addUser(author), target().addUser(buyer)]);
     await clientOf(target(), seller.key).createAgent({
@@ -58,7 +58,7 @@ export function creditsSuite(target: () => Target): void {
       const { seller, user, call, get } = await market('cr-author', 'cr-buyer', 60);
       const answer = await call();
       expectOk(answer);
-      // Paid calls have a daily counter of their own.
+      // Paid calls have a separate daily counter.
       expect(leftOf(answer)).toMatchObject({ limit: 100_000, remaining: 99_999 });
       expectError(await call('[[llm {"status": 500}]]'), 502, 'LLM_ERROR');
       expectError(await call(''), 400, 'MISSING_INPUT_FIELDS');
@@ -104,7 +104,7 @@ export function creditsSuite(target: () => Target): void {
         request(target(), 'POST', `/workspaces/${user.workspaceId}/runs/${runId}/cancel`, { key: user.key });
       const balance = async () => (await get('/billing/balance')).balance_cents;
       const endOf = async (runId: string) => get(`/workspaces/${user.workspaceId}/runs/${runId}`);
-      // The first frames of the model's answer have text, and the rest never comes.
+      // The first frames of the model's answer have text, then the stream hangs.
       const shows = { text: 'All that there is to know.', hangAfter: 6 };
 
       const read = await begin(shows);
@@ -117,7 +117,7 @@ export function creditsSuite(target: () => Target): void {
       expect(await endOf(late.runId)).toMatchObject({ status: 'timeout' });
       await vi.waitFor(async () => expect(await balance()).toBe(150), { timeout: 10_000 });
 
-      // What has shown nothing costs nothing, and neither does what fails by itself.
+      // A call that has shown nothing is free, and so is one that fails by itself.
       const silent = await begin({ text: 'no', hangAfter: 0 });
       expectOk(await cancel(silent.runId));
       await Array.fromAsync(silent.records);

@@ -7,7 +7,7 @@ import type { Languages } from '../languages.ts';
 const PROMPT = { type: 'prompt', description: 'says it', prompt: 'Say {{text}}.', supported_providers: ['any'] };
 const answering = (text: string) => zipOf({ 'run.sh': `echo '{"said": "${text}"}'\n` });
 
-/** The version that each user changes for oneself while writing an agent (`docs/interface/versions.md#dev`). */
+/** The dev version, which each user changes while writing an agent (`docs/interface/versions.md#dev`). */
 export function devSuite(target: () => Target, has: Languages): void {
   const call = (method: string, path: string, options?: Parameters<typeof request>[3]) =>
     request(target(), method, path, options);
@@ -36,7 +36,7 @@ export function devSuite(target: () => Target, has: Languages): void {
 
       await publishDev(key, 'tool', answering('one'));
       expect(await run()).toMatchObject({ data: { said: 'one' }, metadata: { version: 'dev' } });
-      // The one before answers until the next is complete.
+      // The previous dev version answers until the next one is complete.
       const next = expectOk(await call('POST', '/agents?dev=true', { key, json }), 201).agent;
       expect(await run()).toMatchObject({ data: { said: 'one' } });
       expectOk(await call('POST', `/agents/${next.id}/upload`, { key, body: bundleForm(answering('two')) }));
@@ -97,14 +97,14 @@ export function devSuite(target: () => Target, has: Languages): void {
         expectError(await call('POST', `/agents/${agent.id}/fork`, { ...as, json: {} }), 404, 'NOT_FOUND');
       }
       expect(expectOk(await call('GET', '/agents', { key: colleague.key, headers: workspace }))).toEqual([]);
-      // The colleague's own dev of the same agent is another one.
+      // The colleague has a separate dev version of the same agent.
       const theirs = expectOk(
         await call('POST', '/agents?dev=true', { key: colleague.key, headers: workspace, json }),
         201,
       );
       expect(theirs.agent.id).not.toBe(agent.id);
       expect(expectOk(await call('GET', `/agents/${agent.id}`, { key: owner.key }))).toEqual(agent);
-      // What publishes and changes versions knows no dev.
+      // Operations that publish and change versions do not accept dev.
       for (const [method, path, body] of [
         ['PATCH', `/agents/${agent.id}`, { is_public: true }],
         ['POST', `/agents/${agent.id}/keys`, {}],
@@ -164,7 +164,7 @@ export function devSuite(target: () => Target, has: Languages): void {
         },
         { timeout: 20_000 },
       );
-      // Somebody else's dev is nothing to schedule.
+      // Another user's dev version cannot be scheduled.
       const other = await target().addUser('dev-scheduler');
       const theirs = { agent: 'dev-schedule/tool@dev', cron_expression: '0 0 1 1 *' };
       const path = `/workspaces/${other.workspaceId}/schedules`;

@@ -7,7 +7,7 @@ import { expectError, expectOk, ISO_TIME } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
 const LINES = 12;
-/** Prints a line every now and then, with a secret among them, then answers; or waits until it is cancelled. */
+/** Prints a line at intervals, with a secret among them, then answers; or waits until it is cancelled. */
 const TALK = `read -r input
 case "$input" in
   *short*) echo '{"ok": true}'; exit 0 ;;
@@ -29,7 +29,7 @@ export function eventsSuite(target: () => Target, { python, node }: Languages): 
     const eventsOf = (runId: string) => `/workspaces/${workspaceId}/runs/${runId}/events`;
     const page = (runId: string, query = '', key = target().key) =>
       request(target(), 'GET', `${eventsOf(runId)}${query}`, { key });
-    /** Begins a run that nobody waits for. */
+    /** Starts a run without waiting for its answer. */
     async function begin(json: unknown): Promise<string> {
       const headers = { prefer: 'respond-async' };
       const { body } = await request(target(), 'POST', '/acme/talk/v1/run', { key: target().key, json, headers });
@@ -76,7 +76,7 @@ export function eventsSuite(target: () => Target, { python, node }: Languages): 
       expect(steps).toContainEqual(
         expect.objectContaining({ event_type: 'setup_step_succeeded', parent_span_id: opened.span_id }),
       );
-      // The same once more, and from the middle.
+      // The stream can be read again, from the start or from the middle.
       const again = await Array.fromAsync((await follow(target(), eventsOf(runId), { key: target().key })).events);
       expect(again).toEqual(events);
       const { body } = await page(runId, '?after=2');
@@ -170,7 +170,7 @@ export function eventsSuite(target: () => Target, { python, node }: Languages): 
       const second = await stream.events.next();
       expect(second.value).toMatchObject({ type: 'agent.published', data: { agent_name: 'seen', version: 'v1' } });
       stream.leave();
-      // Another connection goes on, and repeats what it may.
+      // Another connection resumes, and may repeat events.
       const headers = { 'last-event-id': first.value!.id };
       const { events } = expectOk(await request(target(), 'GET', path('task,agent'), { key: owner.key, headers }));
       expect(events.map(({ id }: Followed) => id)).toEqual([second.value!.id]);

@@ -9,12 +9,12 @@ import { expectError, expectOk } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
 const MB = 1024 ** 2;
-/** The model answers what it sees. */
+/** Makes the model answer with the files it sees. */
 const LOOK = '[[llm {"look": true}]]';
 
 type NamedFile = readonly [name: string, content: Uint8Array | string, contentType?: string];
 
-/** Files of calls, as models get them (`docs/interface/files.md`). */
+/** Files of calls, in the form models get them (`docs/interface/files.md`). */
 export function filesSuite(target: () => Target, { node: hasNode }: Languages): void {
   describe.concurrent('files', () => {
     let user: TestUser;
@@ -39,7 +39,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
     const call = (name: string, files: readonly NamedFile[], metadata?: unknown) => post(name, formOf(files, metadata));
     const recordOf = async (runId: string | null) =>
       expectOk(await request(target(), 'GET', `/workspaces/${user.workspaceId}/runs/${runId}`, { key: user.key }));
-    /** The last request to a model with this text in it. */
+    /** Returns the last model request with this text. */
     const asked = (text: string) => target().llm.requests.findLast((sent) => sent.text.includes(text))!;
 
     describe('of prompts', () => {
@@ -93,7 +93,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           'INVALID_INPUT',
           '"files"',
         );
-        // Without files, metadata is the input.
+        // Without files, the metadata is the input.
         expect(expectOk(await call('asks', [], { question: 'No file' })).data).toEqual({ result: 'no files' });
         expect(asked('No file').text).not.toContain('"files"');
       });
@@ -118,7 +118,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           ]);
           expect(Object.keys(input).filter((member) => input[member] === `Köln ${name}`)).toEqual(field ? [field] : []);
           expect(input.filename).toBe('filename' in properties ? 'notes.md' : undefined);
-          // It is there once: in the input, or as a block of its own.
+          // The text occurs once, either in the input or in its own block.
           expect(text.split(`Köln ${name}`)).toHaveLength(2);
         }
       });
@@ -239,7 +239,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           );
           return form;
         };
-        // Too large for Anthropic alone.
+        // The file is too large only for Anthropic.
         const answer = await post('sizes', naming(1));
         expect(expectOk(answer).data).toEqual({ result: 'image/png 10x10' });
         expect((await recordOf(answer.headers.get('x-run-id'))).llm_provider).toBe('openai');

@@ -2,15 +2,15 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk } from '../expect.ts';
 
-/** Prints how long the address and the key are that it gets: their values would be masked. */
+/** Prints the lengths of its address and key, because their values would be masked. */
 const LENGTHS = `printf '{"address": %d, "key": %d}' "\${#ANTHROPIC_BASE_URL}" "\${#ANTHROPIC_API_KEY}"`;
 const KEY = 'key-of-the-gateway';
 
-/** Workspaces that ask models by a gateway of their own. */
+/** Workspaces that call models through their own gateway. */
 export function gatewaysSuite(target: () => Target): void {
   beforeAll(() => needsModel(target()));
 
-  /** A user whose workspace has a key, and an address for it. */
+  /** Creates a user whose workspace has a key and a gateway address for it. */
   async function setUp(slug: string, address = `${target().llm!.url}/${slug}`) {
     const user = await target().addUser(slug);
     const client = clientOf(target(), user.key);

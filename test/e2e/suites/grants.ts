@@ -6,8 +6,8 @@ import { expectError, expectOk, ISO_TIME, UUID } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
 /**
- * Makes the requests that its input lists with the run's key, and shows which variables the run has. With `seconds` it
- * first puts its key, reversed against masking, into a document, and waits.
+ * Sends the requests in its input with the run's key, and shows the variables of the run. With `seconds` it first
+ * stores its key in a document, reversed to avoid masking, and waits.
  */
 const PROGRAM = `
 import json, os, sys, time, urllib.error, urllib.request
@@ -45,7 +45,7 @@ const put = (path: string, json: unknown): Sent => ({ method: 'PUT', path, json 
 const codes = (answer: Answer): string[] =>
   expectOk(answer).data.results.map(({ body }: Answer) => body.error?.code ?? 'ok');
 
-/** What agents of other workspaces get of the caller's (`docs/interface/grants.md`). */
+/** Access of other workspaces' agents to the caller's resources (`docs/interface/grants.md`). */
 export function grantsSuite(target: () => Target, { python: hasPython }: Languages): void {
   describe('grants', () => {
     /** The workspace that pays. */
@@ -102,7 +102,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
       };
       expect(expectOk(created)).toEqual({ grant: first, created: true });
       expect(created.headers.get('etag')).toBe(`"${created.body.grant.revision}"`);
-      // The same again changes nothing.
+      // Repeating the request changes nothing.
       expect(expectOk(await grants('PUT', '/grant-author/listed', body))).toEqual({ ...created.body, created: false });
       expect(expectOk(await grants('GET', '/grant-author/listed'))).toEqual({ grant: created.body.grant });
       expect(expectOk(await grants('GET')).grants).toContainEqual(created.body.grant);
@@ -150,7 +150,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         expectError(await grants('PUT', path, good), 404, 'NOT_FOUND', path.slice(1));
       }
       expectError(await grants('PUT', '/grant-author/advice', good), 400, 'INVALID_INPUT', 'is a skill');
-      // Its code could still become anything.
+      // An agent without code cannot be granted, because its code could still become anything.
       expectError(await grants('PUT', '/grant-author/codeless', good), 400, 'INVALID_INPUT', 'body.version');
       await theirs.createAgent(prompt('checked'));
       for (const [body, field] of [
@@ -203,7 +203,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
       for (const _ of [1, 2]) {
         expect(await runNow()).toMatchObject({ status: 'error', error: expect.stringContaining('workspace: TOKEN.') });
       }
-      // Once, not with every run.
+      // The event is written once, not with every run.
       expect(await events()).toMatchObject([{ message: expect.stringContaining('grant-author/reporter@v2') }]);
       expect((await events())[0].message).toContain('TOKEN');
 
@@ -253,7 +253,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         expect(refused.hint).toContain(
           `PUT /workspaces/${payer.workspaceId}/grants/grant-author/taker with {"version":"v1","secrets":["TOKEN"],"scopes":[]}`,
         );
-        // The version before, or none of what it needs, is not enough.
+        // A grant for the previous version, or one without the required rights, is not enough.
         await publish(theirs, 'taker', more);
         await grant('grant-author/taker', { version: 'v2', secrets: ['TOKEN', 'OTHER'] });
         expectError(await run('grant-author/taker'), 400, 'MISSING_SECRETS', 'in workspace: TOKEN.');
@@ -276,7 +276,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         expectOk(await grants('DELETE', '/grant-author/taker'));
         const replay = `/workspaces/${payer.workspaceId}/runs/${answer.headers.get('x-run-id')}/replay`;
         expectError(await api('POST', replay), 400, 'MISSING_SECRETS', 'in workspace: TOKEN.');
-        // A key that the caller sends with the call is the caller's to give.
+        // The caller may send a key of its own with the call.
         await publish(theirs, 'asker', { supported_providers: ['anthropic'] });
         expect(hasOf(await run('grant-author/asker'))).toEqual([]);
         const llm_credentials = { api_key: 'sk-ant-sent-along', provider: 'anthropic' };
@@ -333,7 +333,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         };
         const before = [await used(payer), await used(author)];
         const answer = await run('grant-author/visitor', { calls: [...nowhere, ...documents, ...forged] });
-        // They count for the workspace that keeps them, and not for the agent's.
+        // The documents count for the workspace that stores them, not for the agent's.
         expect([await used(payer), await used(author)]).toEqual([before[0] + '{"from":"visitor"}'.length, before[1]]);
         expect(codes(answer)).toEqual([
           ...nowhere.map(() => 'FORBIDDEN'),
@@ -346,7 +346,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         expect(results[11].body.keys).toEqual(['note']);
         expect(results[12].body.namespaces).toEqual(['box']);
         expect(results[13].body).toEqual({ deleted: true, namespace: 'box', documents_deleted: 1 });
-        // The people of the workspace see them under the agent's name, and their own are untouched.
+        // Members of the workspace see the documents under the agent's name, and their own are unchanged.
         const { namespaces } = await mine.listNamespaces({});
         expect(namespaces).toEqual(expect.arrayContaining(['box', 'grant-author.visitor.box']));
         const seen = { namespace: 'grant-author.visitor.box', key: 'note' };
@@ -416,7 +416,8 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         await grant('grant-author/middle', { version: 'v1', secrets: ['TOKEN'], scopes: ['tasks'] });
         expect((await viaMiddle()).data).toMatchObject({ has: ['TOKEN'], results: [{ status: 200 }] });
 
-        // Below the caller's own agent alone it has everything; below a stranger's, what the stranger was granted.
+        // Called only below the caller's own agent, the tool has full access; below another author's agent, only its
+        // grant.
         const ownTool = {
           path: '/grant-payer/own-tool/v1/run',
           json: { calls: [get('/tasks'), get('/storage/box/plans')] },
@@ -437,7 +438,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
           has: ['TOKEN'],
           results: [{ status: 403 }, { status: 404 }],
         });
-        // Declared while it was public: a stranger cannot reach the caller's private agents.
+        // The dependency was declared while the agent was public, because strangers cannot reach private agents.
         const [{ id } = { id: '' }] = (await mine.listAgents({})).filter(({ name }) => name === 'own-tool');
         await mine.updateAgent({ params: { id }, body: { is_public: false } });
         expect(codes(await viaDeputy())).toEqual(['FORBIDDEN']);
@@ -458,7 +459,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
           calls: [call('grant-payer/know-how'), call('know-how'), call('habits')],
         });
         expect(codes(answer)).toEqual(['INVALID_INPUT', 'INVALID_INPUT', 'ok']);
-        // The caller may give it away.
+        // The caller may pass it on to the agent.
         expectOk(await run('grant-author/reader-below', {}, header('know-how')));
         await publish(mine, 'skilled', { required_secrets: ['TOKEN'] });
         expect(hasOf(await run('grant-payer/skilled', {}, header('grant-author/habits')))).toEqual(['TOKEN']);
@@ -475,7 +476,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         const answer = await run('grant-payer/forkable', { calls: [get('/tasks'), get('/storage/box/plans')] });
         expect(hasOf(answer)).toEqual(['TOKEN', 'ANTHROPIC_API_KEY']);
         expect(codes(answer)).toEqual(['ok', 'ok']);
-        // Its static key acts in its own workspace, and nowhere else.
+        // The static key works only in its own workspace.
         const [{ id } = { id: '' }] = (await theirs.listAgents({})).filter(({ name }) => name === 'forkable');
         const { key } = await theirs.createServiceKey({ params: { id } });
         expectOk(await api('GET', '/tasks', undefined, key));

@@ -3,7 +3,7 @@ import { clientOf, needsModel, request, type Target } from '#test/helpers/platfo
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk, UUID } from '../expect.ts';
 
-/** `Idempotency-Key` on calls: one run, one answer, however often it is sent. */
+/** `Idempotency-Key` on calls: repeated requests produce one run and one answer. */
 export function idempotencySuite(target: () => Target): void {
   describe('calls with an Idempotency-Key', () => {
     let user: TestUser;
@@ -42,7 +42,7 @@ export function idempotencySuite(target: () => Target): void {
       });
     });
 
-    /** The answer as received. */
+    /** Returns the raw answer. */
     async function send(
       key: string,
       input: unknown,

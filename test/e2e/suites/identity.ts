@@ -100,7 +100,7 @@ export function identitySuite(target: () => Target): void {
       const { key } = await limited('keys-run', { scope: 'run' });
       expectOk(await call('PUT', '/storage/notes/today', { key, json: { text: 'sun' } }));
       expectOk(await call('POST', '/tasks', { key, json: { title: 'x', project: 'y' } }), 201);
-      // It may call: the answer is about the agent.
+      // The key may call, so the error is about the agent.
       expectError(await call('POST', '/keys-run/nothing/v1/run', { key, json: {} }), 404, 'NOT_FOUND');
       expectError(await call('POST', '/agents', { key, json: prompt }), 403, 'FORBIDDEN', 'needs "manage"');
       expectError(await call('POST', '/api-keys', { key, json: { name: 'more' } }), 403, 'FORBIDDEN', 'needs "manage"');
@@ -131,11 +131,11 @@ export function identitySuite(target: () => Target): void {
         'one workspace',
       );
 
-      // The agents of the user's own workspace are another workspace's to this key.
+      // To this key, agents of the user's personal workspace belong to another workspace.
       expectOk(await call('POST', '/agents', { key: guest.key, json: prompt }), 201);
       expectError(await call('POST', '/keys-guest/greeter/v1/run', { key, json: {} }), 403, 'FORBIDDEN', 'private');
 
-      // It neither sees nor revokes the others, and what it makes has its limits.
+      // The key neither sees nor revokes others, and keys that it creates inherit its limits.
       expect(expectOk(await call('GET', '/api-keys', { key })).map(({ id }: { id: string }) => id)).toEqual([
         created.id,
       ]);

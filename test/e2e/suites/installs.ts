@@ -15,7 +15,7 @@ const LOCAL_PACKAGE = {
   'greeter/index.js': `module.exports = { greeting: 'hello' }`,
 };
 
-/** A package whose build backend, which pip runs without a network, does `attack` first. */
+/** Returns a package whose build backend, which pip runs without a network, executes `attack` first. */
 const packageWithBackend = (name: string, attack: string) => ({
   [`${name}/pyproject.toml`]: `[build-system]
 requires = []
@@ -40,7 +40,7 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 `,
 });
 
-/** Dependencies of uploaded bundles, without a network. */
+/** Installation of dependencies of uploaded bundles, without a network. */
 export function installsSuite(target: () => Target, has: Languages): void {
   const call = (method: string, path: string, options?: Parameters<typeof request>[3]) =>
     request(target(), method, path, { key: target().key, ...options });
@@ -49,7 +49,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
     const { agent } = await clientOf(target()).createAgent({ body: { ...TOOL, name } });
     return { agent, upload: () => upload(agent.id, files) };
   }
-  /** The answer of an upload, and the version after its installation. */
+  /** Uploads a bundle; returns the answer, and the version after its installation. */
   async function upload(id: string, files: Readonly<Record<string, string>>) {
     const client = clientOf(target());
     const answer = await client.uploadBundle({ params: { id }, body: bundleForm(zipOf(files)) });

@@ -6,7 +6,7 @@ import { expectError, expectOk } from '../expect.ts';
 const CREDENTIALS = { api_key: 'a-key', provider: 'anthropic' };
 const DAY_MS = 24 * 3600 * 1000;
 
-/** The rate-limit headers of an answer. */
+/** Returns the rate-limit headers of an answer. */
 export function leftOf({ headers }: Answer) {
   const [limit, remaining, reset] = ['limit', 'remaining', 'reset'].map((name) => {
     const value = headers.get(`x-ratelimit-${name}`);
@@ -119,7 +119,7 @@ export function limitsSuite(target: () => Target): void {
       expect([limit, remaining]).toEqual([50, 0]);
       expect(Math.abs(reset - Date.now() / 1000 - wait)).toBeLessThan(60);
       expect(refused.body.error.message).toContain(new Date(reset * 1000).toISOString());
-      // Prompt agents have a counter of their own.
+      // Prompt agents have a separate counter.
       expect(leftOf(await request(target(), 'GET', '/org', { key: user.key }))).toMatchObject({ remaining: 1000 });
     });
 

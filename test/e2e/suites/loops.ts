@@ -185,7 +185,7 @@ export function loopsSuite(target: () => Target, has: Languages): void {
     });
 
     test('what cannot succeed is not to be repeated', async () => {
-      // Prompts, which need no sandbox: both engines ask in the same way.
+      // Prompt agents need no sandbox, and both engines call models in the same way.
       await publish('overflows', [{ refusal: 'overflow' }], { type: 'prompt' });
       expect(expectError(await run('overflows'), 422, 'UNPROCESSABLE', 'longer than').is_retryable).toBe(false);
       await publish('locked-out', [{ status: 401 }], { type: 'prompt' });

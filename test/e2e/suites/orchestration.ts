@@ -8,8 +8,8 @@ import { expectError, expectOk, ISO_TIME, UUID } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
 /**
- * Sends the requests that its input lists, with Python's standard library only. In their members `$NAME` stands for a
- * variable of the run. Its answer shows the run's variables in reverse, because masking would hide the run's key.
+ * Sends the requests in its input with Python's standard library only. `$NAME` in their fields stands for a variable of
+ * the run. Its answer has the run's variables reversed, because masking would hide the run's key.
  */
 const PROGRAM = `
 import concurrent.futures, json, os, sys, urllib.error, urllib.request
@@ -59,9 +59,9 @@ print(json.dumps({"results": results, "env": shown}))
 
 interface SubCall {
   readonly path: string;
-  /** Without the chain headers. */
+  /** Whether to omit the chain headers. */
   readonly plain?: boolean;
-  /** Replace the SDK's headers; null omits one. */
+  /** Headers that replace the SDK's; null omits one. */
   readonly headers?: Record<string, string | null>;
   readonly key?: string;
   readonly method?: string;
@@ -72,7 +72,7 @@ interface Output {
   readonly env: Record<string, string>;
 }
 
-/** The answer of the program, its variables reversed back. */
+/** Returns the program's answer with its variables restored. */
 function outputOf({ body, status }: Pick<Answer, 'status' | 'body'>): Output {
   expect(status, JSON.stringify(body)).toBe(200);
   const env = Object.entries(body.data.env as Record<string, string>);
@@ -80,7 +80,7 @@ function outputOf({ body, status }: Pick<Answer, 'status' | 'body'>): Output {
 }
 const codes = ({ results }: Output): string[] => results.map(({ body }) => body.error?.code ?? 'ok');
 
-/** Agents that call agents; most of it needs a sandbox with Python. */
+/** Agents that call agents; most tests need a sandbox with Python. */
 export function orchestrationSuite(target: () => Target, { python: hasPython }: Languages): void {
   test('service keys are made, listed, checked and revoked', async () => {
     const client = clientOf(target());
@@ -140,10 +140,10 @@ export function orchestrationSuite(target: () => Target, { python: hasPython }: 
       });
     const send = (path: string, key: string, json: unknown, headers: Record<string, string> = {}) =>
       request(target(), 'POST', path, { key, json, headers });
-    /** Calls `top`, which makes these calls. */
+    /** Calls `top`, which sends these calls. */
     const top = async (calls: readonly SubCall[], headers: Record<string, string> = {}): Promise<Output> =>
       outputOf(await send('/acme/top/v1/run', target().key, { calls }, headers));
-    /** Calls `top`, which calls `mid`, which makes these calls. */
+    /** Calls `top`, which calls `mid`, which sends these calls. */
     const mid = async (calls: readonly SubCall[], headers: Record<string, string> = {}): Promise<Output> =>
       outputOf((await top([{ path: MID, json: { calls } }], headers)).results[0]!);
 
@@ -333,7 +333,8 @@ AgentClient().call_sync("shows-first/sleeper@v1", {})
         'X-Platform-Billing-Org-Id': '$PLATFORM_BILLING_ORG_ID',
         'X-Platform-Billing-Org-Sig': '$PLATFORM_BILLING_ORG_SIG',
       };
-      // `mid` is given what `top` has: its key with own headers, own key with its headers, and its key alone.
+      // `mid` mixes the credentials of `top` with its own: key of `top` with own headers, own key with headers of
+      // `top`, and the key of `top` alone.
       const { results } = await top([
         {
           path: MID,
@@ -425,7 +426,7 @@ AgentClient().call_sync("shows-first/sleeper@v1", {})
       expectError(await send(hidden, target().key, {}), 403, 'FORBIDDEN');
       const output = outputOf(await send('/orchestra/open/v1/run', target().key, { calls: [{ path: hidden }] }));
       expect(outputOf(output.results[0]!).env.PLATFORM_BILLING_ORG_ID).toBe(workspaceId);
-      // No other workspace may declare it: a run has no user whose membership could count.
+      // Other workspaces cannot declare the agent, because a run has no user whose membership could count.
       await target().addMember(other, workspaceId);
       await expect(publish(theirs, 'reacher', ['acme/leaf'])).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     });

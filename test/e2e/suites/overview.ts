@@ -4,7 +4,7 @@ import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
-/** What is going on in all workspaces of a user. */
+/** Activity in all workspaces of a user. */
 export function overviewSuite(target: () => Target, { python, node }: Languages): void {
   const hasSandbox = python || node;
   describe('the overview of a user', () => {
@@ -59,7 +59,7 @@ export function overviewSuite(target: () => Target, { python, node }: Languages)
       await expect
         .poll(async () => (await overviewOf(team.id)).unread_messages)
         .toMatchObject({ count: 1, is_exact: true });
-      // What was seen stays seen, and what is to come is not seen yet.
+      // Seen events stay seen, and future events are not marked as seen.
       expect(expectOk(await seen('2020-01-01T00:00:00Z'))).toEqual({ seen_until: first.created_at });
       const { seen_until } = expectOk(await seen('2099-01-01T00:00:00Z'));
       expect(seen_until >= second.created_at).toBe(true);

@@ -4,7 +4,7 @@ import { expectError } from '../expect.ts';
 
 const CREDENTIALS = { api_key: 'a-key', provider: 'anthropic' };
 
-/** What strangers learn of another workspace's private agents: no more than that one of that name exists. */
+/** Strangers can learn only that another workspace has a private agent of a given name. */
 export function probingSuite(target: () => Target): void {
   describe.concurrent('probing', () => {
     test('a stranger is told the same of every version of a private agent, whether it exists or not', async () => {
@@ -30,7 +30,7 @@ export function probingSuite(target: () => Target): void {
       expect([...told]).toHaveLength(1);
       expect([...told][0]).not.toMatch(/v\d/);
       expectError(await call('nothing/v1/run'), 404, 'NOT_FOUND');
-      // Its own people learn which versions there are.
+      // Members of the workspace learn which versions exist.
       expectError(await call('vault/v9/run', owner.key), 404, 'NOT_FOUND', 'v9');
     });
 

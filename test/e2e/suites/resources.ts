@@ -4,7 +4,7 @@ import { expectError, expectOk } from '../expect.ts';
 
 const MB = 1024 ** 2;
 
-/** What a workspace keeps, against its plan. */
+/** Stored resources of a workspace, counted against its plan. */
 export function resourcesSuite(target: () => Target): void {
   async function tenant(slug: string) {
     const user = await target().addUser(slug);
@@ -83,7 +83,7 @@ export function resourcesSuite(target: () => Target): void {
       await client.createAgent({ body: tool });
       expect((await used())[0]).toBe(2);
       expectOk(await call('DELETE', `/agents/${agent.id}`));
-      // For thirty days it can be restored.
+      // The agent can be restored for thirty days.
       expect((await used())[0]).toBe(2);
     });
 

@@ -171,7 +171,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
         await target().continueBulks?.();
         return expectOk(await send('GET', `/bulk/${id}`));
       };
-      // A deployed platform looks for bulk actions once a minute.
+      // A deployed platform polls for bulk actions once a minute.
       const untilEnded = { timeout: 150_000, interval: 500 };
 
       beforeAll(async () => {
@@ -308,7 +308,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
         expectError(await api('GET', `/runs/${id}/dag`), 404, 'NOT_FOUND', 'called no other agent');
         expectOk(await api('GET', `/runs/${id}/trace`));
         const { events, next_cursor } = expectOk(await api('GET', `/traces/${id}/events`));
-        // A run waits for its turn where no sandbox is ready.
+        // A run is queued until a sandbox is ready.
         const types = events
           .map(({ event_type }: { event_type: string }) => event_type)
           .filter((type: string) => type !== 'queue_succeeded');

@@ -3,7 +3,7 @@ import { clientOf, needsModel, request, type Target } from '#test/helpers/platfo
 import { startReceiver } from '#test/helpers/receiver.ts';
 import { expectOk } from '../expect.ts';
 
-/** One schedule from its first run over its failure to the next version of its agent. */
+/** Life of one schedule from its first run, through its failure, to the next version of its agent. */
 export function scheduleLifeSuite(target: () => Target): void {
   describe('the life of a schedule', () => {
     test('it runs, fails, alerts, is disabled, repaired, enabled, and follows its agent', async () => {
@@ -19,7 +19,7 @@ export function scheduleLifeSuite(target: () => Target): void {
       };
       await client.putSecret({ params: workspace, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' } });
       await publish('A digest of {{topic}}.');
-      // Far enough away that it never fires by itself during the test.
+      // The hour is far enough away that the schedule never fires by itself during the test.
       const hour = (new Date().getUTCHours() + 12) % 24;
       const { schedule } = await client.createSchedule({
         params: workspace,

@@ -237,7 +237,7 @@ export function schedulesSuite(target: () => Target): void {
         event_type: 'version_updated',
         message: 'Agent updated from v1 to v2',
       });
-      // A schedule that starts to follow takes the current version at once.
+      // A schedule that is set to follow new versions takes the current version at once.
       expectOk(await api('PATCH', `/${off.id}`, { enabled: true }));
       expectOk(await api('PATCH', `/${pinned.id}`, { auto_update: true }));
       const back = expectOk(await api('PATCH', `/${following.id}`, { agent_version: 'v1' })).schedule;
@@ -317,13 +317,13 @@ export function schedulesSuite(target: () => Target): void {
         expect(record.input_data).toEqual({ scheduled_at: 'an input' });
       }
 
-      // Without one, a trigger is for the time of the request.
+      // A trigger without a time uses the time of the request.
       const now = expectOk(await api('POST', `/${program.id}/trigger`, {}));
       const record = await recordOf(now.run_id);
       expect(now.output.moment).toEqual([record.scheduled_at, record.scheduled_local, 'Europe/Berlin']);
       expect(Math.abs(Date.parse(record.scheduled_at) - Date.parse(record.started_at))).toBeLessThan(60_000);
 
-      // A schema that asks for it is satisfied, and the stored input is what was sent.
+      // The input satisfies a schema that requires the time, and is stored as sent.
       const input_schema = {
         type: 'object',
         properties: { scheduled_local: { type: 'string' }, topic: { type: 'string' } },
@@ -365,7 +365,7 @@ export function schedulesSuite(target: () => Target): void {
       const topic = `once ${crypto.randomUUID()} [[llm {"waitFor":"two more triggers"}]]`;
       const trigger = (body: object) => api('POST', `/${id}/trigger`, body);
       const answers = [1, 2, 3].map(() => trigger({ topic }));
-      // Answered after the repeated triggers were sent: they have joined the running one.
+      // These answers come after the repeated triggers, which have joined the running one.
       for (let n = 0; n < 2; n++) expectOk(await trigger({ topic: `other ${n}` }));
       target().llm.release('two more triggers');
       const runs = (await Promise.all(answers)).map((answer) => expectOk(answer));
@@ -440,7 +440,7 @@ export function schedulesSuite(target: () => Target): void {
       expect(runs.at(-1)).toMatchObject({ status: 'completed', trigger_source: 'schedule', agent_version: 'v1' });
       const path = `/workspaces/${owner.workspaceId}/runs/${runs.at(-1).id}`;
       const record = expectOk(await request(target(), 'GET', path, { key: owner.key }));
-      // The minute of the timetable, however late it ran.
+      // The recorded minute is the scheduled one, however late it ran.
       expect(record).toMatchObject({
         scheduled_at: expect.stringMatching(/:00\.000Z$/),
         scheduled_local: record.scheduled_at.replace('.000Z', '+00:00'),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from '../expect.ts';
 
-/** Secrets of a workspace; that runs get them is in `calls.ts`. */
+/** Secrets of a workspace; `calls.ts` tests that runs get them. */
 export function secretsSuite(target: () => Target): void {
   async function setUp(slug: string) {
     const user = await target().addUser(slug);

@@ -10,7 +10,7 @@ import { app, ask as askAt, open, serviceUser, shows, until } from '../service-u
 
 const TEST_LIMIT_MS = 240_000;
 
-/** Calls the agent that its path names, and answers with what came of it. */
+/** Calls the agent in its path and answers with the result. */
 const CALLING_APP = `
 const { PLATFORM_GATEWAY_URL: url, PLATFORM_SERVICE_KEY: key, PORT } = process.env;
 console.log('INFO my key is ' + key);
@@ -20,7 +20,7 @@ require('node:http').createServer(async (request, response) => {
   response.end(JSON.stringify({ called: answer.status, ...(await answer.json()) }));
 }).listen(PORT);`;
 
-/** Services that are kept running. Targets without {@link Target.services} skip what needs one that runs. */
+/** Long-running services. Targets without {@link Target.services} skip tests that need a running one. */
 export function servicesSuite(target: () => Target): void {
   const runs = { skip: target().services === undefined, timeout: TEST_LIMIT_MS };
   let receiver: Receiver;
@@ -42,7 +42,7 @@ export function servicesSuite(target: () => Target): void {
       const id = await deploy({ agent: `${slug}/bot`, env: { WORD: 'one' } });
       const address = await addressOf(id);
       await shows(() => ask(address), { status: 200 });
-      // The app answers a moment before its instance has noticed that.
+      // The app answers shortly before its instance is reported as ready.
       await shows(() => read(id), { current_state: 'running', health_status: 'healthy' });
       const upload = await ask(address, '/a/b?c=%20d', { method: 'POST' }, Buffer.alloc(3_000_000, 'x'));
       expect(upload).toMatchObject({ status: 200, version: 1, word: 'one', key: 15, bytes: 3_000_000 });
@@ -53,7 +53,7 @@ export function servicesSuite(target: () => Target): void {
         ...['PLATFORM_GATEWAY_URL', 'PLATFORM_HEALTH_PORT', 'PLATFORM_HTTP_PORT'],
         ...['PLATFORM_SERVICE_ID', 'PLATFORM_SERVICE_KEY', 'PLATFORM_SERVICE_NAME'],
       ]);
-      // The service has paths of its own, whatever the API calls the same, but for the gateway's.
+      // The service owns all paths, even those that the API uses, except the gateway's own.
       expect(await ask(address, '/org')).toMatchObject({ status: 200, version: 1 });
       expect(await ask(address, '/health')).toMatchObject({ status: 200 });
       expect(await ask(address, '/health', { method: 'POST' })).toMatchObject({
@@ -81,7 +81,7 @@ export function servicesSuite(target: () => Target): void {
       const [accepted, socket] = (await once(upgrade, 'upgrade')) as [IncomingMessage, Socket];
       expect(accepted.headers['sec-websocket-accept']).toBe('s3pPLMBiTxaQ9kYGzzhZRbK+xOo=');
       for (const message of ['hello', 'again']) {
-        // Masked with zeros.
+        // The mask is all zeros.
         socket.write(Buffer.concat([Buffer.from([0x81, 0x80 | message.length, 0, 0, 0, 0]), Buffer.from(message)]));
         const [frame] = (await once(socket, 'data')) as [Buffer];
         expect(`${frame.subarray(2)}`).toBe(message);
@@ -196,7 +196,7 @@ export function servicesSuite(target: () => Target): void {
       const { user, slug, api, setSecret, deploy, addressOf, remove } = await setUp('serve-loops');
       expectOk(await setSecret('ANTHROPIC_API_KEY', 'sk-ant-services-0123456789'));
       const turns = [{ toolCalls: [{ name: 'bash', input: { command: 'echo "word: $WORD"' } }] }, { echo: true }];
-      // Too large for a record: all who read the definition need what is kept beside it.
+      // The definition is too large for a record, so every reader must load it from blob storage.
       const prompt = `Do it. [[llm ${JSON.stringify(turns)}]] ${'p'.repeat(150_000)}`;
       const loop = {
         name: 'loop',
@@ -236,7 +236,7 @@ export function servicesSuite(target: () => Target): void {
       await publish('falling', { 'server.js': 'console.error("ValueError: no such thing"); process.exit(4)' });
       const id = await deploy({
         agent: `${slug}/falling`,
-        // The warning and the pause are seconds apart: a slow host tells of failures some at a time.
+        // The warning and the pause are seconds apart, because a slow host reports failures in batches.
         max_restart_failures: 4,
         alert_webhook_url: `${receiver.url}/${slug}`,
       });
@@ -263,7 +263,7 @@ export function servicesSuite(target: () => Target): void {
       const address = await addressOf(id);
       await shows(() => ask(address), { status: 200, version: 5 });
       expect(await read(id)).toMatchObject({ consecutive_restart_failures: 0, auto_paused_at: null });
-      // One crash is no loop: it runs again by itself.
+      // A single crash is not a crash loop, so the app restarts by itself.
       const { instance } = await ask(address);
       await ask(address, '/end');
       await shows(() => ask(address), { status: 200, instance: expect.not.stringMatching(instance) });

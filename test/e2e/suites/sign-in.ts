@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk } from '../expect.ts';
 
-/** Sessions of browsers and the sign-in of command lines. Attacks on them are in `core/api/sign-in.test.ts`. */
+/** Browser sessions and CLI sign-in. `core/api/sign-in.test.ts` tests attacks on them. */
 export function signInSuite(target: () => Target): void {
   const call = (method: string, path: string, options?: Parameters<typeof request>[3]) =>
     request(target(), method, path, options);
@@ -24,7 +24,7 @@ export function signInSuite(target: () => Target): void {
 
       const headers = { cookie, ...own };
       expect(expectOk(await call('GET', '/auth/session', { headers })).workspace.slug).toBe('sign-in-browser');
-      // Another deployed function knows the session, too.
+      // Other deployed functions accept the session as well.
       expectOk(await call('POST', '/tasks', { headers, json: { title: 'x', project: 'y' } }), 201);
       expectError(await call('GET', '/tasks', { headers: { cookie } }), 401, 'UNAUTHORIZED');
       const { sessions } = expectOk(await call('GET', `/api-keys/${keyId}/sessions`, { key }));

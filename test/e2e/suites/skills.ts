@@ -24,7 +24,7 @@ const SKILL = { type: 'skill', description: 'How we write.', prompt: 'Be brief.'
 const PROMPT = { type: 'prompt', description: 'says it', prompt: 'Say it.' };
 const TOOL = { type: 'tool', description: 'calls others', required_secrets: [] };
 
-/** Returns the files of its skills, read as an author would. */
+/** Returns the files of its skills, read as an agent author would. */
 const READER = `
 import json, os, sys
 folder = os.environ.get("PLATFORM_SKILLS_DIR")
@@ -37,7 +37,7 @@ manifest = json.loads(found.pop("manifest.json", "null"))
 print(json.dumps({"folder": folder, "manifest": manifest, "files": found}))
 `;
 
-/** Publishing skills, naming them, finding them in a sandbox; trees of agents. */
+/** Publishing and naming skills, and reading them in a sandbox; trees of agents. */
 export function skillsSuite(target: () => Target, { python: hasPython }: Languages): void {
   const call = (method: string, path: string, options?: Parameters<typeof request>[3]) =>
     request(target(), method, path, options);

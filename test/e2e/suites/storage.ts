@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, ISO_TIME } from '../expect.ts';
 
-/** Documents; what agents do with them from inside their sandboxes is in `test/sdk`. */
+/** Documents; `test/sdk` tests access from inside sandboxes. */
 export function storageSuite(target: () => Target): void {
   async function setUp(slug: string) {
     const user = await target().addUser(slug);

@@ -18,7 +18,7 @@ esac
 `;
 const TOKEN = 'tok-stream-5f2a';
 
-/** Calls that are answered before their end: `Accept: text/event-stream`, `Prefer: respond-async`. */
+/** Calls that are answered before they end: `Accept: text/event-stream`, `Prefer: respond-async`. */
 export function streamingSuite(target: () => Target, { python, node }: Languages): void {
   const hasSandbox = python || node;
   const skip = !hasSandbox;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { request, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk, ISO_TIME, UUID } from '../expect.ts';
 
-/** Tasks; what agents do with them from inside their sandboxes is in `test/sdk`. */
+/** Tasks; `test/sdk` tests access from inside sandboxes. */
 export function tasksSuite(target: () => Target): void {
   async function setUp(slug: string) {
     const user = await target().addUser(slug);
@@ -38,7 +38,7 @@ export function tasksSuite(target: () => Target): void {
       const changes = { description: '**now**', due_date: null, project: null, priority: 'urgent' };
       expect(expectOk(await call('PATCH', path, changes))).toEqual({ ...created, ...changes });
       expect(expectOk(await call('PATCH', path, {}))).toEqual({ ...created, ...changes });
-      // Some clients send null for members that the user left out.
+      // Some clients send null for fields that the user omitted.
       const cleared = { ...changes, priority: null, status: null };
       expect(expectOk(await call('PATCH', path, cleared))).toEqual({ ...created, ...changes, priority: 'normal' });
       expectError(await call('PATCH', path, { title: null }), 400, 'INVALID_INPUT', 'title');

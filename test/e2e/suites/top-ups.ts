@@ -5,7 +5,7 @@ import { expectError, expectOk } from '../expect.ts';
 
 const WAIT = { timeout: 25_000, interval: 100 };
 
-/** Credits that are bought, refunded and disputed, and what authors earn with them. */
+/** Buying, refunding and disputing credits, and the earnings of authors. */
 export function topUpsSuite(target: () => Target): void {
   describe.concurrent('buying credits', () => {
     const buyer = async (slug: string) => {
@@ -49,7 +49,7 @@ export function topUpsSuite(target: () => Target): void {
       expect(order).toEqual({ checkout_url: expect.any(String), session_id: expect.any(String) });
       const back = await payOnPage(order.checkout_url);
       expect(back.headers.get('location')).toBe(`${target().url}/billing/checkout/${order.session_id}`);
-      // The event brings the credits also if the buyer never returns.
+      // The event adds the credits even if the buyer never returns.
       await until({ balance_cents: 500 });
       const page = await fetch(back.headers.get('location')!, { headers: { accept: 'text/html,*/*' } });
       expect([

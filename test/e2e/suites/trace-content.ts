@@ -13,7 +13,7 @@ interface Said {
   readonly is_cut?: true;
 }
 
-/** What was said in the steps of runs, and the waterfall of a chain (`docs/interface/runs.md#content`). */
+/** Message content of run steps, and the waterfall of a chain (`docs/interface/runs.md#content`). */
 export function traceContentSuite(target: () => Target, has: Languages): void {
   describe('what was said in runs', () => {
     let author: TestUser;
@@ -61,7 +61,7 @@ export function traceContentSuite(target: () => Target, has: Languages): void {
       const long = await contentsOf(await runIdOf('/said/says/v1/run', { text: 'x'.repeat(100_000) }));
       expect(long[0].messages.at(-1)).toMatchObject({ is_cut: true, text: expect.stringContaining('bytes left out') });
       expect(long[0].messages.at(-1).text.length).toBeLessThanOrEqual(32 * 1024);
-      // Asked for, and of one step alone.
+      // Content is returned only on request, and also for a single step.
       expect(await eventsOf(all, '')).not.toContainEqual(expect.objectContaining({ content: expect.anything() }));
       const [{ span_id }] = await eventsOf(all);
       expect(await eventsOf(all, `content=true&span_id=${span_id}`)).toHaveLength(2);
@@ -76,7 +76,7 @@ export function traceContentSuite(target: () => Target, has: Languages): void {
       const elsewhere = `/workspaces/${outsider.workspaceId}/traces/${all}/events?content=true`;
       expectError(await send('GET', elsewhere, undefined, outsider.key), 404, 'NOT_FOUND');
 
-      // What another author tells the model stays with that author.
+      // Messages of another author's agent are visible only to that author.
       expectOk(
         await send(
           'PUT',
@@ -180,7 +180,7 @@ export function traceContentSuite(target: () => Target, has: Languages): void {
       expect(llm).toMatchObject([
         { status: 'succeeded', parent_span_id: called.span_id, token_input: expect.any(Number) },
       ]);
-      // From any run of the chain, and in pages.
+      // Any run of the chain gives the same waterfall, also in pages.
       expect(expectOk(await send('GET', own(`/runs/${called.run_id}/waterfall`)))).toEqual(whole);
       const first = await waterfall('?limit=1');
       expect(first.runs).toEqual([root]);

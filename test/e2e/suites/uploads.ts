@@ -9,7 +9,7 @@ import type { Languages } from '../languages.ts';
 const MB = 1024 ** 2;
 const UPLOADED_JSON = { 'content-type': 'application/vnd.platform.upload+json' };
 
-/** Content too large for a request: uploaded first, then named in the request. */
+/** Content too large for a request: it is uploaded first, then named in the request. */
 export function uploadsSuite(target: () => Target, { python: hasPython }: Languages): void {
   describe.concurrent('uploads', () => {
     let user: TestUser;
@@ -30,7 +30,7 @@ export function uploadsSuite(target: () => Target, { python: hasPython }: Langua
       await client.createAgent({
         body: {
           ...{ ...prompt, name: 'greets', description: 'Greets.', prompt: 'Say {{name}}.' },
-          // The input is longer than models read.
+          // The model's name sets a window for an input longer than real models read.
           default_models: { anthropic: 'reader-window-9000000' },
         },
       });
@@ -198,14 +198,14 @@ export function uploadsSuite(target: () => Target, { python: hasPython }: Langua
         [`upl_1000000000_${hex}`, 'has expired'],
         [await upload(client, 'x', 'bundle'), 'There is no upload'],
         [foreign, 'in this workspace'],
-        // An id lives as long as it says, and saying more makes another id of it.
+        // The id contains its expiry, so a changed expiry makes it a different id.
         [foreign.replace(/_\d+_/, '_9999999999_'), 'There is no upload'],
       ];
       for (const [id, message] of cases) {
         expectError(await call('reads', naming([{ upload_id: id }])), 404, 'NOT_FOUND', message);
         expectError(await call('reads', { upload_id: id }, UPLOADED_JSON), 404, 'NOT_FOUND', message);
       }
-      // Its own workspace has it, whichever agent it calls.
+      // The uploader's own workspace can use it with any agent.
       expectOk(await call('reads', naming([{ upload_id: foreign }]), {}, stranger.key));
     });
 

@@ -39,7 +39,7 @@ export function usageSuite(target: () => Target): void {
           },
         });
       }
-      // Concurrent calls of others change the same items.
+      // Concurrent calls of other users change the same items.
       await Promise.all([
         ...Array.from({ length: 9 }, () => call('greet', 'a caller of a tenant', 'eu')),
         ...Array.from({ length: 4 }, () => call('thank', 'a caller of a tenant', 'us')),
@@ -47,7 +47,7 @@ export function usageSuite(target: () => Target): void {
         ...Array.from({ length: 3 }, () => call('thank', FAILING, 'us')),
         ...Array.from({ length: 2 }, () => call('greet', 'the author', undefined, author)),
       ]);
-      // Refused before a run: counted nowhere.
+      // Calls refused before a run are not counted.
       expectError(await call('greet', 'x', 'not a tenant!'), 400, 'INVALID_INPUT');
     });
 

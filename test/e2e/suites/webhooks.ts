@@ -10,11 +10,11 @@ const fixture = (name: string): string =>
 
 interface Hook {
   readonly id: string;
-  /** The address shown when the schedule was created. */
+  /** URL shown when the schedule was created. */
   readonly url: string;
 }
 
-/** `POST /webhooks/{schedule_id}/{secret}`, as GitHub, Stripe and other holders of the address send to it. */
+/** `POST /webhooks/{schedule_id}/{secret}`, as GitHub, Stripe and other holders of the URL send it. */
 export function webhooksSuite(target: () => Target): void {
   describe('webhooks', () => {
     let user: TestUser;
@@ -22,7 +22,7 @@ export function webhooksSuite(target: () => Target): void {
     const schedules = () => `/workspaces/${user.workspaceId}/schedules`;
     const api = (method: string, path: string, json?: unknown, key = user.key) =>
       request(target(), method, `${schedules()}${path}`, { key, json });
-    /** Texts of the requests to the model. */
+    /** Returns the texts of matching model requests. */
     const asked = (text: string): string[] =>
       target()
         .llm.requests.filter((each) => each.apiKey === llmKey && each.text.includes(text))
@@ -54,7 +54,7 @@ export function webhooksSuite(target: () => Target): void {
       expect(url).toMatch(new RegExp(`/webhooks/${id}/[A-Za-z0-9_-]{43}$`));
       return { id, url };
     }
-    /** Without a body's content type unless told. */
+    /** Sends a request without a content type unless given. */
     const post = (hook: Pick<Hook, 'url'>, body?: string, headers: Record<string, string> = {}, method = 'POST') =>
       request({ url: target().url }, method, new URL(hook.url).pathname.replace(/^.*(?=\/webhooks\/)/, ''), {
         ...(body !== undefined && { body: new TextEncoder().encode(body) }),
@@ -144,7 +144,7 @@ export function webhooksSuite(target: () => Target): void {
       }
       expect([asked('first delivery').length, asked('another body').length]).toEqual([1, 0]);
       expect(await runsOf(hook)).toHaveLength(1);
-      // The key belongs to the webhook.
+      // Idempotency keys are scoped to a webhook.
       const other = await makeHook();
       expect(expectOk(await post(other, '{}', headers)).deduplicated).toBe(false);
     });

@@ -7,7 +7,7 @@ export function workspacesSuite(target: () => Target): void {
   const call = (key: string, method: string, path: string, json?: unknown, headers?: Record<string, string>) =>
     request(target(), method, path, { key, json, headers });
 
-  /** Users, and a workspace of the first of them. */
+  /** Creates users, and a workspace of the first one. */
   async function setUp(...slugs: [string, ...string[]]) {
     const users = await Promise.all(slugs.map((slug) => target().addUser(slug)));
     const owner = users[0]!;
@@ -231,7 +231,7 @@ export function workspacesSuite(target: () => Target): void {
 
     test('start their days in their own time zone', async () => {
       const { key } = await target().addUser('wsp-zone');
-      // At any time two zones of the earth have different dates.
+      // At any time there are two zones with different dates.
       const dateIn = (timeZone: string) => new Intl.DateTimeFormat('en-CA', { timeZone }).format(Date.now());
       const [east, west] = ['Pacific/Kiritimati', 'Pacific/Pago_Pago'];
       expectOk(await call(key, 'POST', '/tasks', { title: 'due', due_date: dateIn(west!) }), 201);

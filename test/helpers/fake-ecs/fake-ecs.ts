@@ -59,9 +59,8 @@ const WITHOUT_CLUSTER = /DescribeClusters|TaskDefinition|Gateway|TagResource|Unt
 
 /**
  * Fakes ECS on the SDK's wire protocol, as far as the platform needs it: tasks start real programs and emit an event
- * for
- * each state, services keep tasks running, and gateways give services an address. The fake refuses requests that AWS
- * refuses, and members that the SDK's own model of an action does not have.
+ * for each state, services keep tasks running, and gateways give services an address. The fake refuses requests that
+ * AWS refuses, and members that the SDK's own model of an action does not have.
  */
 export async function startFakeEcs(options: FakeEcsOptions): Promise<FakeEcs> {
   const definitions = startTaskDefinitions();

@@ -2,7 +2,9 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { type Answer, type Asked, fillIn, type ScriptedTurn, type Usage, type Wire } from './turns.ts';
 
-/** Answers a request with its turn, or with the fault that the turn is. Returns the tokens of an answer of the model. */
+/**
+ * Answers a request with its turn, or with the fault that the turn describes. Returns the tokens of a model's answer.
+ */
 export async function answer(
   wire: Wire,
   turn: ScriptedTurn,
@@ -46,11 +48,13 @@ export async function answer(
   return filled.usage;
 }
 
-/** Resolved when the client has gone. */
+/** Resolves when the client has disconnected. */
 const leaving = (gone: AbortSignal): Promise<void> =>
   new Promise((resolve) => gone.addEventListener('abort', () => resolve()));
 
-/** Of an answer that is none. An error event that begins a stream is a status where there is no stream. */
+/**
+ * Returns the status of an error answer. An error event at the start of a stream is a status for unstreamed answers.
+ */
 export const statusOf = ({ status, refusal, errorFirst }: ScriptedTurn, { stream }: Asked): number | undefined =>
   status ?? (refusal !== undefined ? 400 : errorFirst && !stream ? 529 : undefined);
 
@@ -65,7 +69,7 @@ function waitHeaders({ retryAfter, retryForm = 'seconds' }: ScriptedTurn): Recor
         'retry-after': new Date(retryAfter * 1000).toUTCString(),
       };
     case 'ms':
-      // The other one is for clients that do not know this one, and rounded.
+      // The header in seconds, rounded, is for clients that do not know the one in milliseconds.
       return { 'retry-after-ms': String(retryAfter * 1000), 'retry-after': String(Math.ceil(retryAfter)) };
     case 'body':
       return {};

@@ -39,7 +39,7 @@ export const anthropic: Wire = {
       if (message.role !== 'system') texts.push(textOf(blocks));
       if (message.role !== 'system' && message.role !== (said++ % 2 === 0 ? 'user' : 'assistant'))
         problem ??= 'messages: roles must alternate.';
-      // Within a user turn the results come first.
+      // Tool results come first within a user turn.
       if (message.role === 'user')
         for (const block of blocks) if (block.type === 'tool_result') ledger.result(block.tool_use_id!);
       ledger.settle();
@@ -61,7 +61,7 @@ export const anthropic: Wire = {
     if (headers['anthropic-version'] === undefined) problem ??= 'anthropic-version: header is required';
     if (typeof body.max_tokens !== 'number') problem ??= 'max_tokens: Field required';
     if (messages.length === 0) problem ??= 'messages: at least one message is required';
-    // One of the request itself is that of its last block.
+    // A mark on the request itself applies to its last block.
     if (body.cache_control) parts.push({ cache_control: body.cache_control, ...(parts.pop() as Block) });
     const marks = marksOf(parts).length;
     if (marks > MAX_MARKS)
@@ -84,7 +84,7 @@ export const anthropic: Wire = {
       parts,
       signed,
       ...(hidesThoughts(body) && { hidden: 'empty' }),
-      // What of a request loses its messages only.
+      // A change of these settings invalidates only the cached messages.
       cache: { kind: 'marks', mode: JSON.stringify([body.tool_choice, body.thinking]) },
       problem: problem ?? ledger.problem,
     };
@@ -196,7 +196,7 @@ interface Message {
 const blocksOf = (content: string | Block[] | undefined): Block[] =>
   typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
 
-/** Models that always think show it on request only. */
+/** Models that always think show their thoughts only on request. */
 const hidesThoughts = ({ model, thinking }: { readonly model: string; readonly thinking?: Thinking }): boolean =>
   (models as Record<string, ModelFacts>)[model]?.thoughts === true &&
   thinking?.type !== 'between_tools' &&
@@ -215,7 +215,7 @@ const textOf = (content: string | Block[] | undefined): string =>
     .filter((text) => text !== '')
     .join('\n');
 
-/** Images and documents of a message, with their places; also those in results of tools. */
+/** Returns the images and documents of a message with their paths, including those in tool results. */
 const filesIn = (blocks: readonly Block[]): [place: string, block: Block, isResult: boolean][] =>
   blocks.flatMap((block, index): [string, Block, boolean][] => {
     if (block.type === 'image' || block.type === 'document') return [[String(index), block, false]];
@@ -256,7 +256,7 @@ function addFile(files: FileLedger, { type, source, title }: Block, at: string, 
   });
 }
 
-/** What only the whole request shows. */
+/** Returns a problem that only the request as a whole can have. */
 function tooManyOf(files: readonly SeenFile[]): string | undefined {
   const images = files.filter(({ mediaType }) => mediaType.startsWith('image/'));
   if (files.reduce((sum, { bytes }) => sum + bytes.byteLength, 0) * (4 / 3) > MAX_REQUEST_BYTES) {

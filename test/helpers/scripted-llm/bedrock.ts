@@ -15,10 +15,10 @@ export const bedrock: Wire = {
   error: (_status, message) => ({ message }),
 };
 
-/** The AWS account that Bedrock belongs to. */
+/** AWS account of the Bedrock caller. */
 export interface BedrockAccount {
   readonly region: string;
-  /** The secret key of an access key; `undefined` if there is no such one. */
+  /** Returns the secret key of an access key, or `undefined` if it does not exist. */
   readonly secretOf: (accessKey: string) => string | undefined;
   readonly sessionToken?: string;
 }
@@ -26,12 +26,12 @@ export interface BedrockAccount {
 export const isSigned = ({ headers }: IncomingMessage): boolean =>
   headers.authorization?.startsWith('AWS4-HMAC-SHA256 ') === true;
 
-/** AWS accepts clocks that are this far off. */
+/** Maximum clock skew that AWS accepts. */
 const MAX_SKEW_MS = 5 * 60_000;
 
 /**
- * Why AWS would refuse the signature of a request, by its description of Signature Version 4
- * (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html); `undefined` if it is right.
+ * Returns why AWS would refuse the signature of a request, by Signature Version 4
+ * (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html), or `undefined` if it is valid.
  */
 export function signatureProblem(
   { method, url, headers }: IncomingMessage,

@@ -1,6 +1,6 @@
 import type { ScriptedTurn } from './turns.ts';
 
-/** Of all requests to models, the part `rate` (0 to 1) gets one of `turns` instead, one after the other. */
+/** Replaces the share `rate` (0 to 1) of all model requests with `turns`, one after the other. */
 export interface Faults {
   readonly rate: number;
   readonly turns: readonly ScriptedTurn[];
@@ -20,7 +20,7 @@ export class ScriptedFaults {
   }
 
   next(): ScriptedTurn | undefined {
-    // The generator of Park and Miller.
+    // This is Park and Miller's generator.
     this.#state = (this.#state * 48_271) % 2_147_483_647;
     const { rate, turns } = this.#given;
     return this.#state / 2_147_483_647 < rate ? turns[this.#count++ % turns.length] : undefined;

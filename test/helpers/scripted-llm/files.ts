@@ -3,21 +3,24 @@ export interface SeenFile {
   readonly mediaType: string;
   readonly bytes: Buffer;
   readonly size?: { readonly width: number; readonly height: number };
-  /** Of a PDF. */
+  /** Number of pages of a PDF. */
   readonly pages?: number;
-  /** As the request names it. */
+  /** File name in the request. */
   readonly name?: string;
-  /** Whether it is in a result of a tool. */
+  /** Whether the file is in a tool result. */
   readonly isResult: boolean;
 }
 
-/** `image/png 812x400`, `application/pdf 3 pages`, `audio/wav 90 bytes`. */
+/** Describes a file: `image/png 812x400`, `application/pdf 3 pages`, `audio/wav 90 bytes`. */
 export function lineOf({ mediaType, size, pages, bytes }: SeenFile): string {
   if (size) return `${mediaType} ${size.width}x${size.height}`;
   return `${mediaType} ${pages === undefined ? `${bytes.byteLength} bytes` : `${pages} pages`}`;
 }
 
-/** What a file really is; `undefined` for what no provider takes. Its own look at the bytes, so that it can disagree. */
+/**
+ * Detects the real type of a file; returns `undefined` for unsupported ones. It is independent of the platform's
+ * detection.
+ */
 export function read(base64: string): Pick<SeenFile, 'mediaType' | 'bytes' | 'size' | 'pages'> | undefined {
   const bytes = Buffer.from(base64, 'base64');
   if (bytes.toString('base64') !== base64) return undefined;
@@ -46,7 +49,7 @@ const READERS: readonly (readonly [RegExp, string, (bytes: Buffer) => Seen])[] =
   [/^OggS/, 'audio/ogg', () => ({})],
 ];
 
-/** The frame is the segment that has the size; the segments before it are skipped. */
+/** The frame segment has the size; the segments before it are skipped. */
 function jpeg(bytes: Buffer): Seen {
   for (let at = 2; at + 9 < bytes.byteLength; at += 2 + bytes.readUInt16BE(at + 2)) {
     if ([0xc0, 0xc1, 0xc2].includes(bytes[at + 1]!)) {
@@ -56,12 +59,12 @@ function jpeg(bytes: Buffer): Seen {
   return {};
 }
 
-/** Collects the files of one request, and the first problem that the provider would have with them. */
+/** Collects the files of one request, and the first problem that the provider would report. */
 export class FileLedger {
   readonly files: SeenFile[] = [];
   problem: string | undefined;
 
-  /** `check` says what the provider says about a file; `undefined` stands for one that it cannot read. */
+  /** Adds a file. `check` returns the provider's error for it; `undefined` stands for an unreadable file. */
   add(
     base64: string,
     given: { readonly name?: string; readonly isResult: boolean },

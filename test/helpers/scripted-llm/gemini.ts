@@ -57,7 +57,7 @@ export const gemini: Wire = {
       ...partsOf(answer).filter((part) => 'functionCall' in part),
     ];
     const sent = parts.length > 0 ? parts : [{ text: '' }];
-    // A call comes whole, and the last piece brings the reason.
+    // Calls are not split, and the last chunk has the finish reason.
     return sent.map((part, index) => data(chunk(answer, [part], index === sent.length - 1)));
   },
 
@@ -143,7 +143,7 @@ function addFile(files: FileLedger, { mimeType, data }: InlineData, isResult: bo
 const schemaProblemOf = (schema: unknown): string | undefined =>
   schema === undefined ? undefined : geminiSchemaProblem(schema);
 
-/** Calls and results are matched by number and name: ids are optional here. */
+/** Calls and results match by count and name, because ids are optional here. */
 function problemOf(contents: readonly Content[]): string | undefined {
   if (contents.length === 0) return 'GenerateContentRequest.contents: contents is not specified';
   let open: string[] = [];

@@ -3,7 +3,7 @@ import { openaiSchemaProblem } from './schema-rules.ts';
 import { toolChoiceOf } from './tool-choice.ts';
 import { type Answer, bearer, joined, pieces, type Read, ToolLedger, type Wire } from './turns.ts';
 
-/** OpenAI's chat completions, which local model servers speak: `POST /chat/completions`. */
+/** OpenAI's chat completions, which local model servers also offer: `POST /chat/completions`. */
 export const openaiChat: Wire = {
   keyOf: bearer,
 
@@ -15,7 +15,7 @@ export const openaiChat: Wire = {
     for (const message of messages) {
       if (message.role === 'tool') {
         ledger.result(message.tool_call_id!);
-        // A file that became JSON.
+        // A serialized byte array means that a file was sent as JSON.
         isWrongResult ||= typeof message.content !== 'string' || /"0":\d+,"1":\d+/.test(message.content);
       } else ledger.settle();
       for (const part of typeof message.content === 'string' ? [] : (message.content ?? [])) addFile(files, part);
@@ -35,7 +35,7 @@ export const openaiChat: Wire = {
       problem ??=
         "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.";
     const { json_schema: format } = body.response_format ?? {};
-    // Servers of one's own take more than OpenAI does.
+    // Self-hosted servers accept more than OpenAI does.
     if (format !== undefined) problem ??= openaiSchemaProblem(`response_format '${format.name}'`, format.schema, false);
     return {
       model,
@@ -106,7 +106,7 @@ export const openaiChat: Wire = {
   },
 };
 
-/** Also of the Responses API. */
+/** Returns an error body; the Responses API uses it too. */
 export const errorOf = (status: number, message: string) => ({
   message,
   type: status === 429 ? 'requests' : status >= 500 ? 'server_error' : 'invalid_request_error',
@@ -121,7 +121,7 @@ interface Part {
   readonly input_audio?: { readonly data: string; readonly format: string };
 }
 
-/** What the servers of open models have in common: images, and recordings in two formats. */
+/** Accepts the files that all servers of open models support: images, and audio in two formats. */
 function addFile(files: FileLedger, { type, image_url, input_audio }: Part): void {
   if (type === 'text') return;
   const [, mediaType, data = ''] = /^data:(image\/[a-z]+);base64,(.*)$/s.exec(image_url?.url ?? '') ?? [];

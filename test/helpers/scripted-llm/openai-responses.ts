@@ -18,7 +18,7 @@ import {
 
 /** OpenAI's Responses API: `POST /responses`. */
 export const openaiResponses: Wire = {
-  // Azure's header comes without the other one.
+  // Azure uses the second header instead.
   keyOf: (headers) => bearer(headers) ?? headers['api-key']?.toString(),
 
   read(body): Read {
@@ -166,7 +166,7 @@ interface Tool {
 
 const namesOf = (tools: readonly Tool[] = []): string[] => tools.map(({ name }) => name);
 
-/** Of `allowed_tools`, only what leaves one tool and requires it is a choice here. */
+/** Returns the forced tool; `allowed_tools` counts only if it leaves one tool and requires it. */
 function chosenIn({
   tool_choice: choice,
 }: {
@@ -221,7 +221,7 @@ interface Item {
 const textOf = (content: Item['content']): string =>
   typeof content === 'string' ? content : (content ?? []).map(({ text }) => text ?? '').join('\n');
 
-/** What an item has not yet when it is added. */
+/** Fields that are still empty when an item is added. */
 const EMPTY: Record<string, object> = {
   message: { content: [] },
   function_call: { arguments: '' },

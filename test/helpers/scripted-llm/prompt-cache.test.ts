@@ -17,7 +17,7 @@ const part = (name: string, cache_control?: Part['cache_control']): Part => ({
 });
 const parts = (count: number): Part[] => Array.from({ length: count }, (_, index) => part(`${index}`));
 
-/** Tokens: rest, read, written. */
+/** Returns the token counts: uncached, read, written. */
 const ask = (cache: PromptCache, asked: readonly Part[], options: { account?: string; model: string } & CacheRule) => {
   const { account = 'a', model, ...rule } = options;
   const request = { model, parts: asked, prefixes: prefixesOf(asked), ends: endsOf(asked) };
@@ -64,7 +64,7 @@ describe("Anthropic's", () => {
     const added = Array.from({ length: further - 1 }, (_, index) => part(`added ${index}`));
     const next = [...start.slice(0, 4), part('last'), ...added, part('end', {})];
     expect(ask(cache, next, sonnet)[1]).toBe(read);
-    // Marked again, it is found in any case.
+    // With a second mark, the cache finds it at any distance.
     expect(ask(cache, [...start, ...added, part('new end', {})], sonnet)[1]).toBe(1250);
   });
 

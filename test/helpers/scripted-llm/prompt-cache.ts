@@ -2,7 +2,7 @@ import models from '#core/models/models.json' with { type: 'json' };
 import type { ModelFacts } from '#core/ports/model-table.ts';
 import type { Asked, CacheRule } from './turns.ts';
 
-/** Tokens of a request: those that are neither read nor written, those that are read, those that are written. */
+/** Token counts of a request: uncached, read from the cache, written to the cache. */
 interface Accounted {
   readonly rest: number;
   readonly read: number;
@@ -16,10 +16,10 @@ const RULES = {
   prefix: { lifeMs: 30 * MINUTE_MS, minimum: 1024 },
   implicit: { lifeMs: 5 * MINUTE_MS, minimum: 4096 },
 };
-/** Places that are looked at for a mark, its own included. */
+/** Number of parts to search backward from a mark, including its own. */
 const LOOK_BACK = 20;
 const STEP = 128;
-/** OpenAI charges for writing from here on. */
+/** Models for which OpenAI charges cache writes. */
 const CHARGED_WRITES = /^gpt-(5\.[6-9]|[6-9])/;
 const MAX_ENTRIES = 100_000;
 
@@ -27,17 +27,17 @@ interface Mark {
   readonly ttl?: '5m' | '1h';
 }
 
-/** The marks of a part, or of a list of tools or system blocks, which is one part. */
+/** Returns the marks of a part; a list of tools or system blocks is one part. */
 export const marksOf = (part: unknown): readonly Mark[] => {
   if (Array.isArray(part)) return part.flatMap(marksOf);
   const { cache_control } = (part ?? {}) as { readonly cache_control?: Mark };
   return cache_control === undefined ? [] : [cache_control];
 };
 
-/** The caches of the providers, kept by account and model. */
+/** The providers' prompt caches, by account and model. */
 export class PromptCache {
   readonly #now: () => number;
-  /** A prefix, with its account and model -> when it expires, and for how long a use keeps it. */
+  /** Expiry of each prefix with its account and model, and the lifetime that each use renews. */
   readonly #entries = new Map<string, { until: number; readonly lifeMs: number }>();
 
   constructor(now: () => number) {
@@ -48,7 +48,7 @@ export class PromptCache {
     this.#entries.clear();
   }
 
-  /** Accounts for a request that the model answers. */
+  /** Counts the tokens of a request that the model answers. */
   account(
     account: string,
     { model, parts, prefixes, ends }: Pick<Asked, 'model' | 'parts' | 'prefixes' | 'ends'>,
@@ -60,7 +60,7 @@ export class PromptCache {
     const places = [...parts.keys()].filter((at) => (kind !== 'marks' || marks[at]) && ends[at]! >= minimum);
     if (places.length === 0) return { rest: total, read: 0, write: 0 };
 
-    // The first two are tools and system.
+    // The first two parts are tools and system message.
     const keyOf = (at: number) => JSON.stringify([account, model, route, at > 1 ? mode : '', prefixes[at]]);
     const from = kind === 'marks' ? places : places.slice(-1);
     const steps = kind === 'marks' ? LOOK_BACK : parts.length;
@@ -76,7 +76,7 @@ export class PromptCache {
     return { rest: total - read - write, read, write };
   }
 
-  /** The last of these places, backwards from one, whose prefix is kept; -1 if none is. */
+  /** Returns the last cached position, searching `steps` parts backward from `place`, or -1. */
   #foundAt(place: number, steps: number, keyOf: (at: number) => string): number {
     for (let at = place; at > place - steps && at >= 0; at--) {
       const entry = this.#entries.get(keyOf(at));

@@ -1,14 +1,14 @@
-/** What the providers refuse of a schema that they are to hold their models to, with their texts. */
+/** Schema rules that providers enforce for structured output, with their error texts. */
 
 type Parts = Readonly<Record<string, unknown>>;
 
 interface Place {
-  /** The steps to it, such as `properties`, `a`, `items`. */
+  /** Path to the schema, such as `properties`, `a`, `items`. */
   readonly path: readonly string[];
   readonly schema: Parts;
 }
 
-/** OpenAI: `where` is `response_format 'output'` or `function 'submit_result'`. */
+/** Returns OpenAI's error; `where` is `response_format 'output'` or `function 'submit_result'`. */
 export function openaiSchemaProblem(where: string, root: unknown, isStrict: boolean): string | undefined {
   const refused = (path: readonly string[], problem: string) =>
     `Invalid schema for ${where}: In context=(${path.map((step) => `'${step}'`).join(', ')}), ${problem}`;
@@ -58,7 +58,7 @@ export function openaiSchemaProblem(where: string, root: unknown, isStrict: bool
   return undefined;
 }
 
-/** Anthropic: `where` is `output_config.format.schema` or `tools.0.custom`. */
+/** Returns Anthropic's error; `where` is `output_config.format.schema` or `tools.0.custom`. */
 export function anthropicSchemaProblem(where: string, root: unknown): string | undefined {
   if (!isObject(root)) return `${where}: Input should be a valid dictionary`;
   let optional = 0;
@@ -159,7 +159,7 @@ const ANTHROPIC_REFUSES = [
 const isObject = (value: unknown): value is Parts =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** All schemas in a schema, itself first. */
+/** Returns all schemas within a schema, itself first. */
 function placesOf(root: Parts): Place[] {
   const places: Place[] = [];
   const open: Place[] = [{ path: [], schema: root }];

@@ -19,7 +19,7 @@ const post = async (url: string, body: unknown, headers: Record<string, string> 
   return { status: response.status, headers: response.headers, body: (await response.json()) as any };
 };
 
-/** The text that OpenAI's chat completions answer to these messages. */
+/** Sends messages to OpenAI's chat completions and returns the text of the answer. */
 async function chat(content: string, { key = 'k', turns = 0, url = server.url } = {}): Promise<string> {
   const past = Array.from({ length: turns }, () => [
     { role: 'user', content },
@@ -37,7 +37,7 @@ describe('what is answered', () => {
     expect(await chat(text)).toBe('one');
     expect(await chat(text, { turns: 1 })).toBe('[[two]]');
     expect(await chat(text, { turns: 5 })).toBe('[[two]]');
-    // As it stands inside JSON text, and again plain.
+    // The first directive is escaped inside JSON text, the second is plain.
     expect(await chat(`${JSON.stringify('[[llm {"text":"no"}]]')} [[llm {"text":"yes"}]]`)).toBe('yes');
   });
 
@@ -204,7 +204,7 @@ describe('what comes before a signed thought', () => {
     const [first, longer, other] = server.requests.map(({ prefixes }) => prefixes);
     expect(longer!.slice(0, first!.length)).toEqual(first);
     expect(longer!.length).toBe(first!.length + 2);
-    // The same tools: none.
+    // Both requests have the same tools, which are none.
     expect(other!.filter((hash) => longer!.includes(hash))).toEqual([longer![0]]);
   });
 });
@@ -295,7 +295,7 @@ describe('caches', () => {
     expect(await usageOf(asked)).toEqual([0, 0, 2000]);
     expect(await usageOf(asked)).toEqual([0, 2000, 0]);
     expect(await usageOf({ ...asked, tool_choice: { type: 'none' } })).toEqual([0, 0, 2000]);
-    // A mark of the request is one of its last block.
+    // A mark on the request applies to its last block.
     const automatic = [user(long), { role: 'assistant', content: 'Yes.' }, user('Go on.')];
     expect(await usageOf({ ...mark, messages: automatic })).toEqual([0, 2000, expect.any(Number)]);
     server.reset();

@@ -26,48 +26,54 @@ import {
 } from './turns.ts';
 
 /**
- * A language model that says what it is told to, over HTTP in the wire formats of the real ones:
+ * Scripted language model over HTTP, in the wire formats of the real providers:
  *
  * | provider | base URL | answers | covered |
  * |---|---|---|---|
- * | Anthropic | `/anthropic/v1` | `POST /messages` | text, `tool_use` (parallel), thinking with a checked signature, stop reasons, cache tokens, named events with `ping` |
- * | OpenAI | `/openai/v1` | `POST /responses`, `POST /chat/completions` | text, function calls (parallel), reasoning items with checked content, `incomplete`, JSON mode with its rule on the word "json", cached tokens |
- * | Bedrock | `/anthropic/v1`, signed | `POST /messages` | as Anthropic's, with the signature checked; 403 for a wrong one |
- * | Gemini | `/gemini/v1beta` | `POST /models/{model}:generateContent`, `:streamGenerateContent` | text, function calls (parallel) with checked thought signatures, thoughts, finish reasons, cached tokens, CRLF framing |
- * | local | `/ollama/v1` | `POST /chat/completions` | as OpenAI's, without a key |
+ * | Anthropic | `/anthropic/v1` | `POST /messages` | text, `tool_use` (parallel), thinking with a checked signature,
+ * stop reasons, cache tokens, named events with `ping` |
+ * | OpenAI | `/openai/v1` | `POST /responses`, `POST /chat/completions` | text, function calls (parallel), reasoning
+ * items with checked content, `incomplete`, JSON mode with its rule on the word "json", cached tokens |
+ * | Bedrock | `/anthropic/v1`, signed | `POST /messages` | like Anthropic, with a checked signature; 403 for a wrong
+ * one |
+ * | Gemini | `/gemini/v1beta` | `POST /models/{model}:generateContent`, `:streamGenerateContent` | text, function calls
+ * (parallel) with checked thought signatures, thoughts, finish reasons, cached tokens, CRLF framing |
+ * | local | `/ollama/v1` | `POST /chat/completions` | like OpenAI, without a key |
  *
- * All of them: whole and streamed answers; errors in the provider's own form (a missing key, a key with `refused` in it,
- * conversations that the provider would not take, also when another status is scripted, `Retry-After`); and the faults of
- * {@link ScriptedTurn}. Answers are cut at the request's limit of output tokens, for which thoughts count; a limit above what
- * the model can write is refused, and so are settings that the model does not take. A conversation longer than the model's window is refused, and an answer that fills it is
- * cut. A signed thought (of Anthropic and OpenAI's Responses; OpenAI itself drops it without a word) behind a conversation
- * that was changed is refused. Input is read from caches and written to them as the providers do it, by key and model:
- * Anthropic's by breakpoints, at most four, that look back 20 parts; OpenAI's and Gemini's by the longest prefix; all from a
- * number of tokens on, and for a time.
- * A request that forces a tool (a named choice, or `allowed_tools`) gets a call of that tool, and is refused by models that take
- * no forced choice; so is a removal of tools inside a conversation that Anthropic would not take. Images, PDFs and recordings
- * are decoded, and refused in the words of the provider if they are of a wrong type, too large or too many; the turn `look` says
- * what was seen. A schema that a provider is to hold its model to is refused where the provider would refuse it; Anthropic's model
- * answers by the tool `json`, if it is told to and the text is a JSON object. Not covered: grammars (a text is sent as it is
- * scripted, whatever the schema says), files by address or id, tools that run at the provider, log probabilities, batches.
+ * All providers support complete and streamed answers, errors in the provider's own form (a missing key, a key that
+ * contains
+ * `refused`, an invalid conversation even if another status is scripted, `Retry-After`), and the faults of
+ * {@link ScriptedTurn}. Answers are cut at the request's output token limit, which includes thoughts. The server
+ * refuses a limit above the model's maximum, settings that the model does not support, and a conversation longer than
+ * the model's window; it cuts an answer that fills the window. It refuses a signed thought (Anthropic and OpenAI's
+ * Responses; OpenAI itself drops it silently) behind a changed conversation. Prompt caches work by key and model as the
+ * providers' do: Anthropic's by at most four breakpoints that look back 20 parts, OpenAI's and Gemini's by the longest
+ * prefix. All have a minimum number of tokens and a lifetime. A request that forces a tool (a named choice, or
+ * `allowed_tools`) gets a call of that tool. Models without forced choice refuse it, and Anthropic's refuse the removal
+ * of tools inside a conversation where the provider would. Images, PDFs and recordings are decoded; a wrong type, size
+ * or count is refused with the provider's text. The turn `look` lists the files. Schemas for structured output are
+ * refused where the provider would refuse them. Anthropic's model answers with the tool
+ * `json` if requested and if the text is a JSON object. Not covered: grammars (a text is sent as scripted, whatever the
+ * schema), files by URL or id, provider-side tools, log probabilities, batches.
  *
- * What is answered to a request, the first that there is:
- * 1. a directive in the conversation's text: `[[llm TURN]]` or `[[llm [TURN, TURN, ...]]]`, TURN being a
- *    {@link ScriptedTurn} in JSON; of several, the nth turn of the model in the conversation;
- * 2. the rule whose marker is in the conversation's text, in the same way: neither keeps a state, so calls at the same
- *    time do not mix. Only a turn with `times` is remembered, by key and conversation;
+ * The first match answers a request:
+ * 1. a directive in the conversation's text: `[[llm TURN]]` or `[[llm [TURN, TURN, ...]]]`, where TURN is a
+ *    {@link ScriptedTurn} in JSON; in a list, the nth turn of the model in the conversation;
+ * 2. the rule whose marker is in the conversation's text, in the same way. Both are stateless, so concurrent calls do
+ * not
+ *    mix; only a turn with `times` is remembered, by key and conversation;
  * 3. the next turn of the queue of the request's API key, then of the queue for any key;
  * 4. the default, the text `ok`.
  *
- * `faults` come before all of these: a part of all requests, chosen by a seed.
+ * `faults` take precedence over all of these: they replace a share of all requests, chosen by a seed.
  *
- * From another process: `POST /script` {@link Script}, `GET /requests` (newest last), `DELETE /script` forgets
+ * From another process: `POST /script` {@link Script}, `GET /requests` (newest last), `DELETE /script` resets
  * everything, `GET /health`.
  */
 export interface ScriptedLlm {
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly url: string;
-  /** The platform's settings for it. */
+  /** Settings that connect the platform to this server. */
   readonly settings: Readonly<Record<string, string>>;
   /** The last 1000 requests, oldest first. */
   readonly requests: readonly RecordedRequest[];
@@ -87,7 +93,7 @@ export interface ScriptedLlm {
 
 export interface Script {
   readonly turns?: readonly ScriptedTurn[];
-  /** API key whose requests the turns are for. @default any */
+  /** API key whose requests get the turns. @default any */
   readonly key?: string;
   /** The last turn also answers all later requests. */
   readonly rules?: readonly { readonly marker: string; readonly turns: readonly ScriptedTurn[] }[];
@@ -104,19 +110,19 @@ export interface RecordedRequest {
   readonly stream: boolean;
   /** All text of the conversation. */
   readonly text: string;
-  /** Images, PDFs and recordings of the conversation, each as {@link lineOf} has it. */
+  /** Images, PDFs and recordings of the conversation, each described by {@link lineOf}. */
   readonly files: readonly string[];
   // biome-ignore lint/suspicious/noExplicitAny: bodies of four APIs.
   readonly body: any;
   readonly headers: IncomingMessage['headers'];
-  /** Size of the body. */
+  /** Size of the body in bytes. */
   readonly bytes: number;
   /**
-   * A hash for each part that the model reads (tools, system message, parts of messages), of it and all parts before it:
-   * a conversation that was only appended to begins with the hashes of the request before.
+   * Cumulative hash at each part that the model reads (tools, system message, parts of messages): a conversation that
+   * was only appended to begins with the hashes of the previous request.
    */
   readonly prefixes: readonly string[];
-  /** Tokens of the answer, also of one that broke off. */
+  /** Tokens of the answer, even if it was interrupted. */
   usage?: Usage;
   /** The outcome: `gone` if the client disconnected before the end. */
   outcome: 'open' | 'answered' | 'failed' | 'gone';
@@ -127,9 +133,9 @@ const MAX_RECORDED = 1000;
 interface ScriptedLlmOptions {
   readonly port?: number;
   readonly host?: string;
-  /** Epoch milliseconds, for the lives of what caches keep. */
+  /** Returns epoch milliseconds, for the lifetime of cache entries. */
   readonly now?: () => number;
-  /** The AWS account of signed requests. @default - none: all are refused */
+  /** AWS account of signed requests. @default - none: all are refused */
   readonly aws?: BedrockAccount;
 }
 
@@ -187,7 +193,7 @@ class ScriptedModel {
   #rules: NonNullable<Script['rules']> = [];
   #default: ScriptedTurn = {};
   #gates = new Map<string, PromiseWithResolvers<void>>();
-  /** How often each turn with `times` has failed. */
+  /** Failure count of each turn with `times`. */
   #failed = new Map<string, number>();
   #faults: ScriptedFaults | undefined;
   readonly #cache: PromptCache;
@@ -295,7 +301,7 @@ class ScriptedModel {
     return turn;
   }
 
-  /** The turn of a list that the conversation has come to. */
+  /** Returns the turn of a list for the conversation's current position. */
   #turnOf(scripted: readonly ScriptedTurn[], asked: Asked, apiKey: string | undefined): ScriptedTurn {
     let turns = 0;
     let last: ScriptedTurn = {};
@@ -345,10 +351,10 @@ function readBody(request: IncomingMessage): Promise<string> {
   });
 }
 
-/** The provider's answer before its model is asked. */
+/** Returns the provider's refusal before the model is called. */
 function refusal(wire: Wire, { provider, apiKey, body }: RecordedRequest, asked: Asked): ScriptedTurn | undefined {
   if (provider !== 'ollama' && provider !== 'bedrock') {
-    // Google calls a wrong key a bad request.
+    // Google answers a wrong key with 400.
     const status = provider === 'gemini' ? 400 : 401;
     if (apiKey === undefined) return { status, message: 'No API key was given.' };
     if (apiKey.includes('refused')) return { status, message: 'API key not valid: $KEY.' };
@@ -363,7 +369,7 @@ function refusal(wire: Wire, { provider, apiKey, body }: RecordedRequest, asked:
   return problem === undefined ? undefined : { status: 400, message: problem };
 }
 
-/** The request with what follows from the model and from the conversation's order. */
+/** Adds fields derived from the model and from the order of the conversation. */
 function askedOf({ parts, signed = [], ...read }: Read): Asked {
   const prefixes = prefixesOf(parts);
   const ends = endsOf(parts);
@@ -380,14 +386,16 @@ function askedOf({ parts, signed = [], ...read }: Read): Asked {
   };
 }
 
-/** Input and output of a model together: as the platform's table has it, or `20000` of a name with `-window-20000`. */
+/**
+ * Returns a model's window for input and output: from the platform's table, or `20000` for a name with `-window-20000`.
+ */
 function windowOf(model: string): number {
   const told = /-window-(\d+)/.exec(model)?.[1];
   const known = models as Record<string, ModelFacts>;
   return told === undefined ? (known[model]?.window ?? Number.POSITIVE_INFINITY) : Number(told);
 }
 
-/** What a model can write: as the platform's table has it, or `8192` of a name that ends with `-max-8192`. */
+/** Returns a model's output limit: from the platform's table, or `8192` for a name that ends with `-max-8192`. */
 function mostTokensOf(model: string): number {
   const told = /-max-(\d+)$/.exec(model)?.[1];
   const known = models as Record<string, ModelFacts>;
@@ -397,16 +405,16 @@ function mostTokensOf(model: string): number {
 
 const DIRECTIVE = '[[llm ';
 
-/** The first directive that parses: the input's JSON contains an escaped copy of the text. */
+/** Returns the first directive that parses, because JSON input contains an escaped copy of the text. */
 function directiveIn(text: string): readonly ScriptedTurn[] | undefined {
   for (let at = text.indexOf(DIRECTIVE); at >= 0; at = text.indexOf(DIRECTIVE, at + 1)) {
     for (let end = text.indexOf(']]', at); end >= 0; end = text.indexOf(']]', end + 1)) {
       try {
-        // The end may be that of the array within.
+        // This end may belong to an inner array.
         const turns = JSON.parse(text.slice(at + DIRECTIVE.length, end)) as ScriptedTurn | ScriptedTurn[];
         return Array.isArray(turns) ? turns : [turns];
       } catch {
-        // A later end may fit.
+        // A later end may parse.
       }
     }
   }

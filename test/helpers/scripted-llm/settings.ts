@@ -1,12 +1,12 @@
 import models from '#core/models/models.json' with { type: 'json' };
 import type { ModelFacts } from '#core/ports/model-table.ts';
 
-/** Models that think in any case. Only Claude Sonnet 5.5 can be told to think between calls of tools alone. */
+/** Models that always think. Only Claude Sonnet 5.5 can be limited to thinking between tool calls. */
 const ALWAYS_THINKS = /^claude-(fable-5|opus-5-5|sonnet-5-5)/;
 
 /**
- * Why a provider would refuse the settings of a request, in its own words; of models that the platform's table does not
- * have, only what no model of the provider takes.
+ * Returns why a provider would refuse the settings of a request, in its own words. For models outside the platform's
+ * table, only settings that no model of the provider supports are refused.
  */
 // biome-ignore lint/suspicious/noExplicitAny: bodies of four APIs.
 export function settingProblem(provider: string, model: string, body: any): string | undefined {

@@ -13,7 +13,7 @@ const USER = { role: 'user', content: 'Do it.' };
 const REMOVAL = { type: 'tool_removal', tool: { type: 'tool_reference', name: 'look' } };
 const TOOLS = ['look', 'submit'].map((name) => ({ name, input_schema: { type: 'object' } }));
 
-/** The tools that are called, or the problem. */
+/** Returns the called tools, or the problem. */
 async function ask(body: object, beta = 'mid-conversation-tool-changes-2026-07-01'): Promise<string[] | string> {
   const headers = { 'x-api-key': 'k', 'anthropic-version': '2023-06-01', 'anthropic-beta': beta };
   const asked = { model: 'claude-sonnet-5-5', max_tokens: 100, messages: [USER], tools: TOOLS, ...body };

@@ -1,15 +1,15 @@
 import models from '#core/models/models.json' with { type: 'json' };
 import type { ModelFacts } from '#core/ports/model-table.ts';
 
-/** What a request says about which tools its model may call. */
+/** Tool choice of a request. */
 export interface ToolChoice {
-  /** The one tool that the model has to call. */
+  /** Tool that the model must call. */
   readonly forced?: string;
-  /** Why the provider would refuse it. */
+  /** Reason why the provider would refuse the choice. */
   readonly problem?: string;
 }
 
-/** The choice in Anthropic's form, to which the other wire formats bring theirs. */
+/** Validates a choice in Anthropic's form; other wire formats convert theirs first. */
 export function toolChoiceOf(
   model: string,
   declared: readonly string[],
@@ -23,13 +23,15 @@ export function toolChoiceOf(
   return { forced };
 }
 
-/** As the platform's table has it, and every model with `-unforced` in its name. */
+/**
+ * Returns whether a model refuses forced choices: by the platform's table, or because its name contains `-unforced`.
+ */
 function refusesForcing(model: string): boolean {
   const known = models as Record<string, ModelFacts>;
   return model.includes('-unforced') || known[model]?.forced_tools === false;
 }
 
-/** Models of Anthropic that take system messages, and changes of tools in them, inside a conversation. */
+/** Anthropic models that accept system messages, and tool changes in them, inside a conversation. */
 const TAKES_SYSTEM = /^claude-(fable-5|opus-5|opus-4-8|sonnet-5-5|haiku-5-5)/;
 const TOOL_CHANGES = 'mid-conversation-tool-changes-2026-07-01';
 
@@ -39,7 +41,7 @@ interface Message {
 }
 
 /**
- * Why Anthropic would refuse the system messages inside a conversation
+ * Returns why Anthropic would refuse the system messages inside a conversation
  * (https://platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages).
  */
 export function systemProblem(

@@ -3,23 +3,25 @@ import { lineOf, type SeenFile } from './files.ts';
 
 /** The scripted answer or failure for one request. */
 export interface ScriptedTurn {
-  /** @default 'ok', or nothing beside tool calls */
+  /** Text of the answer. @default 'ok', or none with tool calls */
   readonly text?: string;
-  /** Answers with the files of the conversation, one a line: `image/png 812x400`. */
+  /** Whether to answer with the files of the conversation, one per line: `image/png 812x400`. */
   readonly look?: boolean;
-  /** Answers with the text of the last message (the prompt, or the tools' results) instead of `text`. */
+  /** Whether to answer with the text of the last message (the prompt or the tool results) instead of `text`. */
   readonly echo?: boolean;
-  /** Several are called in parallel. */
+  /** Tool calls; several are parallel. */
   readonly toolCalls?: readonly ScriptedToolCall[];
-  /** The parameters of a tool that the request forces and the turn does not call. @default {"result": "forced"} */
+  /** Parameters of a forced tool that the turn does not call. @default {"result": "forced"} */
   readonly forcedInput?: Readonly<Record<string, unknown>>;
-  /** Comes before the text, signed; the server refuses a conversation that brings it back changed. */
+  /** Signed thought before the text; the server refuses a conversation that returns it changed. */
   readonly thinking?: string;
-  /** Tokens that are thought before the text and do not show: they count as output, and for the request's limit. */
+  /** Number of hidden thinking tokens before the text; they count as output and toward the request's limit. */
   readonly thinkingTokens?: number;
-  /** `length`: cut at the output limit; `window`: cut because the model's window is full, which only Anthropic says. */
+  /**
+   * `length`: cut at the output limit; `window`: cut because the model's window is full, which only Anthropic reports.
+   */
   readonly finish?: 'length' | 'window' | 'content_filter';
-  /** Instead of what the server counts; with `input`, nothing is read from the cache or written to it but what stands here. */
+  /** Overrides the server's token counts; with `input`, the cache is read and written only as given here. */
   readonly usage?: {
     readonly input?: number;
     readonly output?: number;
@@ -27,42 +29,42 @@ export interface ScriptedTurn {
     readonly cacheWrite?: number;
   };
 
-  /** Before the first byte. */
+  /** Delay before the first byte. */
   readonly delayMs?: number;
-  /** Nothing is answered before this name is released: what is to be under way at once is, however slow the machine. */
+  /** Delays the answer until this name is released, so that requests overlap even on a slow machine. */
   readonly waitFor?: string;
-  /** Before each piece of a stream after the first. */
+  /** Delay before each chunk of a stream after the first. */
   readonly chunkDelayMs?: number;
 
-  /** An error answer in the provider's form; `message` may hold `$KEY`, which becomes the key that was sent. */
+  /** Status of an error answer in the provider's form; `$KEY` in `message` is replaced with the request's key. */
   readonly status?: number;
   readonly message?: string;
-  /** Seconds: the header `Retry-After`, and what the provider says in its body. */
+  /** Seconds in the header `Retry-After` and in the provider's body. */
   readonly retryAfter?: number;
-  /** How it is said: as seconds, as a date, in the header `retry-after-ms`, or in the body only. @default 'seconds' */
+  /** Form of the retry delay: seconds, a date, the header `retry-after-ms`, or only the body. @default 'seconds' */
   readonly retryForm?: 'seconds' | 'date' | 'ms' | 'body';
-  /** The header `x-should-retry`. */
+  /** Value of the header `x-should-retry`. */
   readonly shouldRetry?: boolean;
-  /** What the provider answers when the account's quota is used up, or the conversation is longer than the model reads. */
+  /** Provider's refusal for an exhausted quota or a conversation longer than the model's window. */
   readonly refusal?: Refusal;
   /**
-   * A fault for this many requests of the same conversation with the same key; then the next turn of the list answers.
-   * Such a turn is none of the model's.
+   * Number of requests of one conversation and key that get this fault; then the next turn of the list answers. The
+   * fault does not count as a turn of the model.
    */
   readonly times?: number;
-  /** A streamed answer fails half-way with the provider's own error event. */
+  /** Whether a streamed answer fails midway with the provider's error event. */
   readonly streamError?: boolean;
-  /** A streamed answer begins with the provider's own error event. */
+  /** Whether a streamed answer begins with the provider's error event. */
   readonly errorFirst?: boolean;
-  /** The request is read, then the connection is reset without an answer. */
+  /** Whether to reset the connection after reading the request, without an answer. */
   readonly resetBeforeHeaders?: boolean;
-  /** The headers and this many events of a stream are sent, then nothing more; of a whole answer only the headers. */
+  /** Number of stream events after which the answer hangs; an unstreamed answer hangs after its headers. */
   readonly hangAfter?: number;
-  /** Half of the answer, then the connection is reset, or ends as if all were well. */
+  /** Whether to reset or to end the connection after half of the answer. */
   readonly breakOff?: 'reset' | 'end';
-  /** Status 200 and the right content type, but the JSON is cut. */
+  /** Whether to answer 200 with truncated JSON. */
   readonly malformed?: boolean;
-  /** Answers this content type and an HTML page, with `status` or 200. */
+  /** Content type of an HTML page to answer, with `status` or 200. */
   readonly contentType?: string;
   /** Never answers. */
   readonly hang?: boolean;
@@ -72,14 +74,14 @@ export type Refusal = 'quota' | 'spend' | 'too-large' | 'overflow';
 
 export interface ScriptedToolCall {
   readonly name: string;
-  /** `$TURN` in a text becomes the number of the turn. */
+  /** Parameters; `$TURN` in a text is replaced with the number of the turn. */
   readonly input?: Readonly<Record<string, unknown>>;
-  /** Instead of `input`, as it stands: arguments that are no JSON. Anthropic sends it in streams only, Gemini cannot. */
+  /** Raw invalid JSON instead of `input`. Anthropic sends it only in streams; Gemini cannot send it. */
   readonly rawInput?: string;
   readonly id?: string;
 }
 
-/** A turn that is filled in: what the wire formats write. */
+/** Turn with all defaults, as the wire formats write it. */
 export interface Answer {
   readonly id: string;
   readonly model: string;
@@ -87,12 +89,15 @@ export interface Answer {
   readonly toolCalls: readonly { readonly id: string; readonly name: string; readonly json: string }[];
   readonly thinking: string | undefined;
   readonly finish: 'stop' | 'tool_calls' | 'length' | 'window' | 'content_filter';
-  /** {@link Asked.prefix} of the request: signatures bind a thought to it. */
+  /** {@link Asked.prefix} of the request, to which signatures bind a thought. */
   readonly prefix: string;
   readonly usage: Usage;
 }
 
-/** As providers count: for Anthropic, `input` is what is neither read nor written; for the others it is all of it. */
+/**
+ * Usage as providers count it: Anthropic's `input` excludes tokens read from or written to the cache; others include
+ * them.
+ */
 export interface Usage {
   readonly input: number;
   readonly output: number;
@@ -100,66 +105,66 @@ export interface Usage {
   readonly cacheWrite: number;
 }
 
-/** How the provider of a request caches. */
+/** Caching rule of a request's provider. */
 export interface CacheRule {
   /**
-   * - `marks`: prefixes are kept at parts with `cache_control`, and found from one up to 20 parts back (Anthropic);
-   * - `prefix`: the longest prefix that an earlier request had, in steps of 128 tokens (OpenAI);
+   * - `marks`: prefixes are cached at parts with `cache_control`, and found up to 20 parts back (Anthropic);
+   * - `prefix`: the longest prefix of an earlier request, in steps of 128 tokens (OpenAI);
    * - `implicit`: the same without steps (Gemini).
    */
   readonly kind: 'marks' | 'prefix' | 'implicit';
-  /** Requests with another one go to other machines. */
+  /** Routing key; requests with different keys do not share a cache. */
   readonly route?: string;
-  /** Parts of a message are other ones where this is. */
+  /** Settings that invalidate the cached message parts when they change. */
   readonly mode?: string;
 }
 
-/** What the server reads of a request in any format. */
+/** Fields that the server reads from a request in any format. */
 export interface Asked {
   readonly model: string;
   readonly stream: boolean;
   /** All text of the conversation. */
   readonly text: string;
-  /** Of the last message. */
+  /** Text of the last message. */
   readonly lastText: string;
-  /** The request's limit of output tokens. */
+  /** Output token limit of the request. */
   readonly maxTokens: number | undefined;
   /** Turns of the model so far. */
   readonly turns: number;
-  /** The one tool that the model has to call. */
+  /** Tool that the model must call. */
   readonly forced?: string;
-  /** Input and output of the model together, at most. */
+  /** Maximum number of input and output tokens together. */
   readonly window: number;
-  /** What the model reads, in its order: tools, system message, then the parts of all messages. */
+  /** Parts that the model reads, in order: tools, system message, then the parts of all messages. */
   readonly parts: readonly unknown[];
-  /** For each part, the tokens up to its end. */
+  /** Cumulative token count at the end of each part. */
   readonly ends: readonly number[];
-  /** The last of these. */
+  /** Total number of input tokens. */
   readonly inputTokens: number;
-  /** A hash for each part of the request that the model reads: of it and all parts before it. */
+  /** Cumulative hash at each part of the request. */
   readonly prefixes: readonly string[];
-  /** The last of these. */
+  /** Hash of the whole request. */
   readonly prefix: string;
-  /** Absent where there is no cache. */
+  /** Absent if the request is not cached. */
   readonly cache?: CacheRule;
   /** Images, PDFs and recordings of the conversation, in their order. */
   readonly files: readonly SeenFile[];
-  /** The tool that the model is to answer by: a text that is a JSON object becomes a call of it, other text stays. */
+  /** Tool for the answer: a text that is a JSON object becomes a call of it; any other text stays. */
   readonly answersBy?: string;
-  /** Of thoughts that the request does not ask to see. @default - they are shown */
+  /** Form of thoughts that the request does not ask to see. @default - they are shown */
   readonly hidden?: 'empty' | 'absent';
-  /** Why the provider would refuse the request with status 400. */
+  /** Reason why the provider would refuse the request with status 400. */
   readonly problem?: string;
 }
 
-/** What a wire format reads of a request itself. */
+/** Fields that a wire format itself reads from a request. */
 export interface Read extends Omit<Asked, 'window' | 'ends' | 'inputTokens' | 'prefixes' | 'prefix'> {
   /** Signed thoughts among the parts. */
   readonly signed?: readonly Signed[];
 }
 
 export interface Signed {
-  /** Place among the parts. */
+  /** Index among the parts. */
   readonly part: number;
   readonly signature: string;
 }
@@ -170,11 +175,11 @@ export interface Wire {
   // biome-ignore lint/suspicious/noExplicitAny: bodies of four APIs; each reads its own.
   readonly read: (body: any, url: URL, headers: Readonly<Record<string, string | string[] | undefined>>) => Read;
   readonly body: (answer: Answer) => unknown;
-  /** The records of a stream, each with its line ends. */
+  /** Returns the records of a stream with their line endings. */
   readonly frames: (answer: Answer) => string[];
   readonly error: (status: number, message: string, retryAfter: number | undefined) => unknown;
   readonly errorFrame: (message: string) => string;
-  /** What the provider says to a limit of output tokens that is above what the model can write. */
+  /** Returns the provider's error for an output token limit above the model's maximum. */
   readonly tooManyTokens: (asked: Asked, most: number) => string;
   /** Status and body of {@link ScriptedTurn.refusal}, in the provider's own words. */
   readonly refusals: { readonly [Kind in Refusal]?: readonly [status: number, body: unknown] };
@@ -183,7 +188,9 @@ export interface Wire {
 let counter = 0;
 const nextId = (): string => (++counter).toString(36).padStart(8, '0');
 
-/** Fills a turn in, and cuts it at the request's limit of output tokens as the models do: thoughts come first. */
+/**
+ * Fills in the defaults of a turn, and cuts it at the request's output token limit as models do: thoughts come first.
+ */
 export function fillIn(turn: ScriptedTurn, asked: Asked, input: Omit<Usage, 'output'>): Answer {
   const number = String(asked.turns + 1);
   const calls = callsOf(turn, asked).map((call) => ({
@@ -227,14 +234,14 @@ const shownThought = (text = '', { hidden }: Asked): string | undefined =>
   hidden === 'absent' ? undefined : hidden === 'empty' ? '' : text;
 
 const NO_CACHE = { cacheRead: 0, cacheWrite: 0 };
-/** A model that has to call a tool calls that one, whatever else it would do. */
+/** A forced tool replaces the calls of the turn. */
 function callsOf({ toolCalls = [], forcedInput = { result: 'forced' } }: ScriptedTurn, { forced }: Asked) {
   if (forced === undefined) return toolCalls;
   const allowed = toolCalls.filter(({ name }) => name === forced);
   return allowed.length > 0 ? allowed : [{ name: forced, input: forcedInput }];
 }
 
-/** As the default, a model that calls a tool for ever that is not there. No two calls are the same. */
+/** As a default, a model that calls a missing tool forever, each time with different input. */
 export const ONLY_TOOLS: ScriptedTurn = { toolCalls: [{ name: 'nothing', input: { turn: '$TURN' } }] };
 function isJsonObject(text: string): boolean {
   try {
@@ -245,11 +252,11 @@ function isJsonObject(text: string): boolean {
 }
 
 const TOKEN_CHARACTERS = 4;
-/** A rough, deterministic token count. */
+/** Estimates a deterministic token count. */
 const tokens = (text: string): number => tokensOf(text.length);
 const tokensOf = (characters: number): number => Math.max(1, Math.ceil(characters / TOKEN_CHARACTERS));
 
-/** For each part, the tokens up to its end. */
+/** Returns the cumulative token count at the end of each part. */
 export function endsOf(parts: readonly unknown[]): number[] {
   let characters = 0;
   return parts.map((part) => {
@@ -265,28 +272,28 @@ function charactersOf(part: unknown): number {
   return typeof text === 'string' ? text.length : JSON.stringify(part, withoutFile).length;
 }
 
-/** A file counts as a large image does, not by its base64. */
+/** A file counts as a large image, not by its base64. */
 const withoutFile = (name: string, value: unknown): unknown =>
   FILE_MEMBERS.includes(name) && typeof value === 'string' ? 'x'.repeat(1_600 * TOKEN_CHARACTERS) : value;
 
 const FILE_MEMBERS = ['data', 'image_url', 'file_data', 'url'];
 
-/** Pieces as a model streams them: a few letters each. */
+/** Splits a text into chunks of a few letters, as models stream it. */
 export function pieces(text: string): string[] {
   return text.match(/[\s\S]{1,8}/g) ?? [];
 }
 
-/** Signature that proves that a thought was sent back unchanged, behind the conversation that it was thought in. */
+/** Returns a signature that proves that a thought is unchanged and follows its original conversation. */
 export const signatureOf = (thinking: string, prefix: string): string => `${hashOf(`scripted ${thinking}`)}.${prefix}`;
 
-/** Whether a thought itself is unchanged. */
+/** Returns whether the thought itself is unchanged. */
 export const isSigned = (thinking: string, signature: unknown): boolean =>
   typeof signature === 'string' && signature.split('.')[0] === hashOf(`scripted ${thinking}`);
 
-/** The conversation that a thought is bound to. */
+/** Returns the hash of the conversation that a thought is bound to. */
 export const prefixIn = (signature: string): string => signature.split('.')[1] ?? '';
 
-/** For each part, a hash of it and all parts before it. Markers for caches are not part of what the model reads. */
+/** Returns the cumulative hash at each part. Cache markers are excluded, because the model does not read them. */
 export function prefixesOf(parts: readonly unknown[]): string[] {
   let before = '';
   return parts.map((part) => {
@@ -298,7 +305,7 @@ export function prefixesOf(parts: readonly unknown[]): string[] {
 
 const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64');
 
-/** The texts of a conversation as one. */
+/** Joins the texts of a conversation. */
 export const joined = (texts: readonly string[]): string => texts.filter((text) => text !== '').join('\n');
 
 export const sse = (event: string, data: unknown): string => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
@@ -306,7 +313,9 @@ export const sse = (event: string, data: unknown): string => `event: ${event}\nd
 export const bearer = (headers: Readonly<Record<string, string | string[] | undefined>>): string | undefined =>
   typeof headers.authorization === 'string' ? headers.authorization.replace(/^Bearer\s+/i, '') || undefined : undefined;
 
-/** The calls and results of a conversation, in order: each result belongs to an open call, none stays open. */
+/**
+ * Checks the calls and results of a conversation in order: each result matches an open call, and no call stays open.
+ */
 export class ToolLedger {
   readonly #open = new Set<string>();
   problem: string | undefined;
@@ -319,7 +328,7 @@ export class ToolLedger {
     if (!this.#open.delete(id)) this.problem ??= `No tool call found for the tool result with id ${id}.`;
   }
 
-  /** Before anything but results. */
+  /** Called before any part that is not a result. */
   settle(): void {
     if (this.#open.size > 0) this.problem ??= `No tool result found for the tool calls ${[...this.#open].join(', ')}.`;
     this.#open.clear();
