@@ -62,7 +62,7 @@ describe('signing in', () => {
     const settings = { configFolder: join(tempFolder(), 'config'), stdin: target.key };
     const line = ['login', '--with-key', '--profile', 'fresh', '--url', target.url];
     expect((await commandLine(line, settings)).json).toMatchObject({ profile: 'fresh', url: target.url });
-    // A key goes to the address of its profile.
+    // A key is sent only to the address of its profile.
     expect((await commandLine(['whoami', '--profile', 'fresh'], settings)).json).toMatchObject({
       platform: target.url,
     });
@@ -87,13 +87,13 @@ describe('signing in', () => {
     const first = await commandLine(['whoami', '--profile', 'local'], { configFolder });
     expect(first.json).toMatchObject({ workspace: 'main' });
 
-    // Another key than the profile's acts in a workspace of its own.
+    // A key other than the profile's uses its own workspace.
     const other = { configFolder, env: { PLATFORM_API_KEY: target.key, PLATFORM_API_URL: target.url } };
     expect((await commandLine(['whoami'], other)).json).toMatchObject({ workspace: 'main' });
 
     const accepted = await commandLine(['invite', 'accept', '--profile', 'local'], {
       configFolder,
-      // The link of a platform without a dashboard.
+      // This is the link of a platform without a dashboard.
       stdin: (await invite('owner@example.com')).replace('/dashboard/invites/', '/invites/'),
     });
     expect(accepted.json).toMatchObject({ slug: 'inviting' });
@@ -105,7 +105,7 @@ describe('signing in', () => {
     expect(await commandLine(['invite', 'info'], { configFolder, stdin: '' })).toMatchObject({ status: 5 });
   });
 
-  /** What a person does on the page that the command line opens. */
+  /** Acts as a user on the page that the CLI opens. */
   const agree = async (url: string, form: Record<string, string> = { answer: 'agree', api_key: target.key }) => {
     const state = new URL(url).searchParams.get('state')!;
     const headers = { accept: 'text/html', 'sec-fetch-site': 'same-origin' };
@@ -122,7 +122,7 @@ describe('signing in', () => {
     const login = await commandLine(['login', '--json', '--url', target.url], {
       ...settings,
       openUrl(url) {
-        // What somebody else sends to the same place does not count.
+        // Requests of other senders to the same address are ignored.
         const { searchParams } = new URL(url);
         const stranger = 'http://127.0.0.1:8374/callback?token=foreign&state=wrong';
         pages.push(fetch(stranger).then(async ({ status }) => `${status} ${await agree(url)} ${searchParams.size}`));

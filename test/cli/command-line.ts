@@ -11,7 +11,7 @@ export interface Ended {
   readonly status: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** stdout, which must be one JSON document. */
+  /** Parsed stdout, which must be one JSON document. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look into results of every shape.
   readonly json: any;
 }
@@ -19,7 +19,7 @@ export interface Ended {
 export interface Settings {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
-  /** A terminal of this width. @default - no terminal */
+  /** Width of the terminal. @default - no terminal */
   readonly columns?: number;
   readonly cwd?: string;
   readonly configFolder?: string;
@@ -35,7 +35,9 @@ export function tempFolder(): string {
   return folder;
 }
 
-/** What the process would give, with stdin and without the user's own settings. `written` gets all output. */
+/**
+ * Returns the environment of a process with stdin but without the user's own settings. `written` receives all output.
+ */
 function commandHost(
   argv: readonly string[],
   settings: Settings = {},
@@ -84,7 +86,7 @@ export async function commandLine(argv: readonly string[], settings: Settings = 
   };
 }
 
-/** Starts a command line that lasts, in this process. `interrupt` is Ctrl-C. */
+/** Starts a long-running command in this process. `interrupt` is Ctrl-C. */
 export function startCommandLine(argv: readonly string[], settings: Settings = {}) {
   const written = { stdout: '', stderr: '' };
   const interrupts = new Set<() => void>();
@@ -104,7 +106,7 @@ export function startCommandLine(argv: readonly string[], settings: Settings = {
   };
 }
 
-/** The examples of the help of a command and of all below it: what comes after `$ platform`. */
+/** Returns the examples after `$ platform` in the help of a command and its subcommands. */
 export function examplesOf(command: CommandUnknownOpts): string[] {
   let text = '';
   command.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
@@ -112,7 +114,7 @@ export function examplesOf(command: CommandUnknownOpts): string[] {
   return [...own, ...command.commands.flatMap(examplesOf)];
 }
 
-/** A command line as a shell splits it; `< file` is left out. */
+/** Splits a command line as a shell does, without `< file`. */
 export const wordsOf = (line: string): string[] =>
   [...line.replace(/ [<>]+ .*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
     (match) => match[1] ?? match[2] ?? match[3]!,

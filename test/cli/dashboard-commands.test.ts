@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { wordsOf } from './command-line.ts';
 
-/** What a source file shows as commands, one a line; its expressions are `X`. */
+/** Returns the commands in a source file, one per line; its expressions become `X`. */
 function commandsIn(source: string): string[] {
   let text = source;
   for (let before = ''; before !== text; ) {
@@ -18,9 +18,9 @@ function commandsIn(source: string): string[] {
   return literals.flatMap((literal) => literal.split('\\n')).filter((line) => line.startsWith('npx platform'));
 }
 
-/** What is wrong with a command, without running it. */
+/** Returns the errors of a command without running it. */
 function problemsOf(program: CommandUnknownOpts, [, , ...words]: readonly string[]): string[] {
-  // Options of the program may stand anywhere.
+  // Global options may be anywhere.
   const given = program.parseOptions([...words]);
   const rest = [...given.operands, ...given.unknown];
   let command = program;

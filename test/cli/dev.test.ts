@@ -32,7 +32,7 @@ function toolFolder(name: string, answer: string, manifest: object = {}): string
 const writeCode = (folder: string, answer: string): void =>
   writeFileSync(join(folder, 'run.sh'), `echo '{"said": "${answer}"}'\n`);
 
-/** Requests by their path without ids: those that change something, and those that read. */
+/** Paths of requests without ids: changes and reads. */
 function counted() {
   const requests: string[] = [];
   const reads: string[] = [];
@@ -78,10 +78,10 @@ describe('platform dev', () => {
     requests.length = 0;
     writeCode(folder, 'two');
     await expect.poll(() => requests.length, SOON).toBeGreaterThan(0);
-    // On a busy machine the system may tell of one save twice, more than 0.1 s apart.
+    // On a busy machine the file watcher may report one save twice, more than 0.1 s apart.
     expect(new Set(requests)).toEqual(new Set(['/agents?dev']));
 
-    // What is wrong is said, and the version before stays.
+    // The error is printed, and the previous version stays.
     const manifest = readFileSync(join(folder, 'agent.json'));
     writeFileSync(join(folder, 'agent.json'), '{"name": "saved", ');
     const refusal = { event: 'refused', error: expect.stringContaining('agent.json is not valid JSON') };
@@ -148,7 +148,7 @@ describe('platform dev', () => {
       await expect(fetch(`${url}/health`)).rejects.toThrow();
       if (!isFirst) continue;
       expect(readFileSync(join(folder, '.platform/local/.gitignore'), 'utf8')).toBe('*\n');
-      // A key that was lost is made anew.
+      // A lost key is replaced.
       rmSync(join(folder, '.platform/local/key'));
       expect(existsSync(join(folder, '.platform/local/data'))).toBe(true);
     }

@@ -5,13 +5,13 @@ import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../he
 import { examplesOf, startCommandLine, tempFolder, wordsOf } from './command-line.ts';
 
 /**
- * Every example of every help runs, in the order of the help, and answers JSON: one document, or one per line. So it is where
- * stdout is no terminal, and with `--json` on one.
+ * Runs every example of every help in order. Each must print JSON, one document or one per line: the format without a
+ * terminal, and with `--json` on one.
  */
 
-/** Examples that end otherwise here, with the reason. */
+/** Examples with another exit status here, each with its reason. */
 const OTHERWISE: { readonly [example: string]: number } = {
-  // The profile of the example was never made.
+  // The example's profile does not exist.
   'logout --profile staging': 5,
   'switch staging': 5,
   // There is no terminal.
@@ -27,13 +27,13 @@ const OTHERWISE: { readonly [example: string]: number } = {
   'upgrade --check': 1,
 };
 
-/** Commands that last until Ctrl-C, with what they say once they have begun. */
+/** Long-running commands with their output after the start. */
 const LASTING = [
   ['dev', 'Watching'],
   ['mcp --http', '/mcp'],
 ] as const;
 
-/** Whether a text is one JSON document; `mayBeLines`: or one per line, or none yet. */
+/** Returns whether a text is one JSON document, or with `mayBeLines` any number of them, one per line. */
 function isJson(text: string, mayBeLines: boolean): boolean {
   const parses = (part: string): boolean => {
     try {
@@ -144,7 +144,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
     const status = await started.ended;
     const { stdout, stderr } = started.written;
     if (status !== (OTHERWISE[example] ?? 0)) failed.push(`${example}: ${status} ${stderr}`);
-    // `mcp` itself speaks to a program.
+    // `mcp` itself communicates with a program.
     if (status === 0 && example !== 'mcp' && !isJson(stdout, begun !== undefined)) failed.push(`${example}: ${stdout}`);
   }
   expect(failed).toEqual([]);

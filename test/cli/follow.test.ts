@@ -27,7 +27,7 @@ async function begin(json: unknown): Promise<string> {
   return (await request(target, 'POST', '/main/talk/v1/run', { key: target.key, json, headers })).body.run_id;
 }
 
-/** Cuts each stream of events after its first event; `refuseAfter` streams, the key is refused. */
+/** Cuts each event stream after its first event; after `refuseAfter` streams, the key is refused. */
 function cutting({ refuseAfter = Number.POSITIVE_INFINITY } = {}) {
   let streams = 0;
   const cut: typeof fetch = async (input, init) => {

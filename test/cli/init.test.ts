@@ -19,11 +19,11 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-/** The answer that the README of an example shows. */
+/** Returns the answer in the README of an example. */
 const shownBy = (name: string) =>
   JSON.parse(/```json\n([\s\S]*?)\n```/.exec(readFileSync(join(EXAMPLES_FOLDER, name, 'README.md'), 'utf8'))![1]!);
 
-/** The log of the loop's fixture, in which nothing went wrong. */
+/** Log of the loop's fixture without errors. */
 const QUIET = {
   marker: 'quiet.log',
   turns: [

@@ -121,7 +121,7 @@ describe('mcp --http', () => {
     await target?.close();
   });
 
-  /** What a request with these headers is answered, as no `fetch` would send them. */
+  /** Returns the answer to a request with headers that `fetch` would not send. */
   const send = (headers: Record<string, string>, path = '/mcp') =>
     new Promise<number>((resolve, reject) => {
       const { port } = new URL(server.url);

@@ -9,7 +9,7 @@ import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 
-/** What the network does to a request on its way. */
+/** Network fault that a request meets. */
 type Fault = 'pass' | 'cut' | 'delay' | 502 | 503;
 
 let target: LocalTarget;

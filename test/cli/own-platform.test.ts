@@ -12,10 +12,10 @@ import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { buildCli } from '../../scripts/build-cli.ts';
 import { commandLine, type Settings } from './command-line.ts';
 
-/** The commands for the machine that has the data, against a platform that `platform start` runs. */
+/** Commands for the machine with the data, against a platform started with `platform start`. */
 
 const PLATFORM = join(import.meta.dirname, '../../cli/package/platform.js');
-// So long that no socket could have its name.
+// Path that is too long for a socket name.
 const LONG = 'a-folder-with-a-long-name/'.repeat(5);
 
 let folder: string;
@@ -228,7 +228,7 @@ test('a unit of systemd runs the platform that printed it', async () => {
   const verified = spawnSync('systemd-analyze', ['verify', join(folder, 'agent-platform.service')], {
     encoding: 'utf8',
   });
-  // Not where there is no systemd.
+  // This test needs systemd.
   if (!verified.error) expect(verified).toMatchObject({ status: 0, stderr: '' });
 });
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'v
 import { type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, startCommandLine, tempFolder } from './command-line.ts';
 
-/** Publishing programs that have dependencies, and then calling them. */
+/** Publishing and then calling programs with dependencies. */
 
 let target: LocalTarget;
 let env: Record<string, string>;
@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => target?.close());
 beforeEach((context) => context.skip(!target.interpreters.node, 'no Node in the sandbox'));
 
-/** npm runs; a second try would find what the first one published. */
+/** A retry would find the packages that the first attempt published with npm. */
 const SLOW = { timeout: 120_000, retry: 0 };
 
 function agentFolder(name: string, files: Readonly<Record<string, string>>): string {
@@ -37,7 +37,7 @@ const withDependency = (greeting: string) => ({
   'greeter/index.js': `module.exports = { greeting: '${greeting}' }`,
 });
 
-/** Holds back transactions that set this, as a host might take its time. */
+/** Delays transactions that set this attribute, as a slow host might. */
 function hold(isHeld: (set: { readonly [name: string]: unknown }) => boolean): {
   isReached(): boolean;
   release(): void;
@@ -61,7 +61,7 @@ function hold(isHeld: (set: { readonly [name: string]: unknown }) => boolean): {
   return { isReached: () => isReached, release };
 }
 
-/** Starts a publish, and keeps what it was answered: `POST /agents 201`. */
+/** Starts a publish and records the answers: `POST /agents 201`. */
 function startPublish(folder: string) {
   const answered: string[] = [];
   const started = startCommandLine(['publish', folder], {
@@ -102,7 +102,7 @@ test('a publish ends when the new version is called', SLOW, async () => {
   await expect.poll(held.isReached, { timeout: 60_000 }).toBe(true);
   const before = await commandLine(['run', 'waited-for'], { env, columns: 80 });
   expect(before).toMatchObject({ stdout: expect.stringContaining('old'), stderr: expect.stringContaining('@v1 in') });
-  // The upload is answered after ten seconds, and the dependencies are there; the version is not called yet.
+  // The upload is answered after ten seconds with the dependencies installed; the version is not called yet.
   const asked = () => publish.answered.filter((line) => /^GET \/agents\/[^/]+ 200$/.test(line));
   await expect.poll(() => asked().length, { timeout: 30_000 }).toBeGreaterThan(1);
   expect(publish.isEnded()).toBe(false);

@@ -3,7 +3,7 @@ import { VERSION } from '#core/base/version.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 
-/** What people see, at two widths of a terminal: real answers, with ids, times and costs that are always the same. */
+/** Output at two terminal widths: real answers with fixed ids, times and costs. */
 
 const COMMANDS = [
   'agents',
@@ -40,7 +40,7 @@ ask().then(({ data }) => console.log(JSON.stringify({ asked: data })));
 
 let target: LocalTarget;
 let hasSandbox: boolean;
-/** What stands for an id in a command. */
+/** Placeholders for ids in commands. */
 let ids: Readonly<Record<string, string>>;
 let inviteUrl: string;
 beforeAll(async () => {
@@ -71,7 +71,7 @@ beforeAll(async () => {
   await client.putGrant({ params: { ...params, org: 'acme', agent: 'triage' }, body: grant });
   const invited = await client.inviteMember({ params, body: { email: 'grace@example.com', role: 'member' } });
   inviteUrl = invited.invite.invite_url;
-  // Nothing is under way, so nothing is cancelled.
+  // Nothing is in flight, so nothing is cancelled.
   const [ended] = (await client.listRuns({ params })).runs;
   const bulk = await client.createBulk({ params, body: { action: 'cancel', run_ids: [ended!.id] } });
   const { id: BULK_ID } = bulk as { readonly id: string };
@@ -82,7 +82,7 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-/** Real requests, whose answers say always the same where two runs of this test differ. */
+/** Sends real requests, and replaces the parts of answers that vary between runs of this test. */
 function stable(): typeof fetch {
   const shown = new Map<string, string>();
   const real = new Map<string, string>();
@@ -122,7 +122,7 @@ function stable(): typeof fetch {
   };
 }
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
-/** Members whose numbers are measured. */
+/** Fields with measured numbers. */
 const VARIES = /(_ms|_usd|_seconds|_bytes|_cents|_mb|_at|seconds|size)$/;
 
 describe.each([80, 120])('%i columns', (columns) => {

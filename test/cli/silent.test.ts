@@ -5,11 +5,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { commandLine, examplesOf, tempFolder, wordsOf } from './command-line.ts';
 
-/** Commands that ask no platform, start their own, or refuse their arguments before. */
+/** Commands that call no platform, start their own, or refuse their arguments first. */
 const ASKS_NOBODY =
   /^(init|test|run \S+ --local|start|status|backup|restore|upgrade|systemd-unit|docs|agent-setup|mcp|profiles|switch|logout|completion|open\b|api --list)/;
 
-/** A platform that accepts connections and never says a word. */
+/** Platform that accepts connections but never answers. */
 const sockets = new Set<Socket>();
 let server: Server;
 let url: string;

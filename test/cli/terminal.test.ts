@@ -5,7 +5,7 @@ import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../he
 import { commandLine, tempFolder } from './command-line.ts';
 import { noTerminal, typedCommand } from './terminal.ts';
 
-/** What only a person at a terminal does: keys, questions, Ctrl-C. */
+/** Interaction at a terminal: keys, questions, Ctrl-C. */
 
 const CTRL_C = '\u0003';
 const ENTER = '\r';
@@ -102,7 +102,7 @@ describe('with --json', () => {
     expect(JSON.parse(whoami.screen())).toMatchObject({ workspace: 'main' });
   });
 
-  // The ends say that nobody was waited for: nothing is typed.
+  // The endings show that no prompt was waiting, because nothing is typed.
   test.skipIf(noTerminal).for([
     ['storage rm-ns notes', '--yes'],
     ['secrets set TYPED', 'stdin'],

@@ -5,7 +5,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { expect, onTestFinished } from 'vitest';
 
 const MAIN = join(import.meta.dirname, '../../cli/main.ts');
-/** Runs a program on a pseudo terminal, and passes on what is typed and shown. */
+/** Runs a program on a pseudo terminal, and forwards input and output. */
 const RELAY = `
 import os, pty, sys, termios, fcntl, struct
 def start():
@@ -27,9 +27,9 @@ import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 export const noTerminal = spawnSync('python3', ['-c', 'import pty']).status === 0 ? undefined : 'python3 has no pty';
 
 export interface TypedCommand {
-  /** All that the terminal has shown, without colours and movements. */
+  /** All terminal output so far, without colors and cursor movements. */
   screen(): string;
-  /** Waits for a text, and forgets what came up to it. */
+  /** Waits for a text, and discards the output up to it. */
   shows(text: string | RegExp): Promise<string>;
   type(keys: string): void;
   /** The exit status. */

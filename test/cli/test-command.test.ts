@@ -7,7 +7,7 @@ import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platfor
 import { type ScriptedLlm, startScriptedLlm } from '../helpers/scripted-llm/server.ts';
 import { commandLine, type Settings, startCommandLine, tempFolder } from './command-line.ts';
 
-/** Each call of `platform test` here starts a whole platform in a process of its own. */
+/** Each `platform test` here starts a whole platform in its own process. */
 const TIMEOUT_MS = 120_000;
 const KEY = 'sk-ant-made-up-and-never-kept';
 
@@ -81,7 +81,7 @@ describe('a loop', { timeout: TIMEOUT_MS }, () => {
       { name: 'rain', status: 'passed' },
     ]);
     expect(recorded.json.tests[0].failures.join()).toMatch(/must call radar .* called weather.*cost \$0\.0/s);
-    // The tool did not run: its mock was seen by the model, character by character.
+    // The tool did not run; the model got its mock verbatim.
     expect(llm.requests.at(-1)!.text).toContain(MOCK);
 
     const kept = readFileSync(join(cwd, 'tests/rain.llm.json'), 'utf8');
@@ -195,7 +195,7 @@ describe('platform run --local', { timeout: TIMEOUT_MS }, () => {
     expect(good).toMatchObject({ status: 0, stderr: expect.stringContaining('greets') });
     expect(JSON.parse(good.stdout)).toMatchObject({ data: { greeting: 'Hello', token: 13 } });
     const failed = await commandLine(['run', folder, '--local', '--data', '{"fail": 1}'], settings);
-    // As on any platform: a program that fails is answered 500.
+    // A failing program is answered with 500, as on any platform.
     expect([failed.status, failed.stdout]).toEqual([8, '']);
     expect(failed.stderr).toContain('as it was told');
   });

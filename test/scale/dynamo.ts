@@ -5,7 +5,7 @@ import { TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { type Place, UnitCounter } from '#test/helpers/unit-counter.ts';
 import { RateMeter, TokenBucket } from './meters.ts';
 
-/** Units a second of each kind. */
+/** Units per second of each kind. */
 export interface Capacity {
   readonly read: number;
   readonly write: number;
@@ -13,32 +13,32 @@ export interface Capacity {
 
 export interface DynamoProps {
   readonly clock: Clock;
-  /** How long a request takes, in milliseconds. */
+  /** Duration of a request, in milliseconds. */
   readonly latencyMs: number;
-  /** Of an item, and of a partition. */
+  /** Capacity of an item, and of a partition. */
   readonly partition: Capacity;
-  /** Of a table and of each of its indexes, when it is new. */
+  /** Capacity of a new table, and of each of its indexes. */
   readonly table: Capacity;
-  /** The load is this part of the real one: what workspaces share has as much less capacity. @default 1 */
+  /** Fraction of the real load; the capacity that workspaces share is scaled alike. @default 1 */
   readonly scale?: number;
-  /** Whether requests above the capacity are refused, or only counted. */
+  /** Whether requests above the capacity are refused or only counted. */
   readonly throttles: boolean;
-  /** From 0 to below 1. */
+  /** Returns a random number from 0 to below 1. */
   readonly random: () => number;
 }
 
 type Kind = 'read' | 'write';
 
-/** What a request needs capacity of. */
+/** Consumer of capacity in a request. */
 interface Share {
   readonly of: 'item' | 'partition' | 'table';
-  /** Whether requests of different workspaces meet there. */
+  /** Whether requests of different workspaces share it. */
   readonly isShared: boolean;
-  /** Without ids of workspaces and runs: places of one form are one row. */
+  /** Name without ids of workspaces and runs, which groups similar places in one row. */
   readonly name: string;
 }
 
-/** Attempts of the SDK, and the first pause after a throttle: `@smithy/core/retry`. */
+/** Attempts of the SDK, and its first delay after a throttle: `@smithy/core/retry`. */
 const ATTEMPTS = 3;
 const FIRST_PAUSE_MS = 500;
 /** Further attempts of a transaction: `aws/tables/dynamo-table.ts`. */
@@ -46,20 +46,22 @@ const TRANSACTION_RETRIES = 5;
 const TRANSACTION_PAUSE_MS = 25;
 
 /**
- * DynamoDB's limits on tables in memory: each item and each partition key takes so many units a second, and so does each new
- * table and index. A refused request is made again as the SDK does, and then ends as the platform's adapter ends it.
+ * Applies DynamoDB's limits to in-memory tables: each item, each partition key, and each new table and index has a
+ * capacity in units per second. A refused request is retried as the SDK does, then fails as the platform's adapter
+ * makes it fail.
  *
- * It is stricter than DynamoDB in one way: it never splits a partition. DynamoDB divides a busy partition between sort keys
- * after some minutes, unless these only grow (docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html).
+ * The model is stricter than DynamoDB in one way: it never splits a partition. DynamoDB splits a busy partition by sort
+ * key after some minutes, unless sort keys only grow
+ * (docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html).
  */
 export class DynamoModel {
   readonly #props: DynamoProps;
   readonly #buckets = new Map<string, TokenBucket>();
   readonly #meters = new Map<string, { readonly share: Share; readonly kind: Kind; readonly meter: RateMeter }>();
   readonly units = new UnitCounter((place, kind, units) => this.#charge(place, kind, units));
-  /** Requests that were refused, tries included. */
+  /** Number of refused requests, including retries. */
   throttled = 0;
-  /** Requests that stayed refused after all tries. */
+  /** Number of requests that failed after all retries. */
   failed = 0;
 
   constructor(props: DynamoProps) {
@@ -76,7 +78,7 @@ export class DynamoModel {
           await clock.sleep(latencyMs);
           const needed = await places();
           if (this.#hasRoom(needed, kind)) {
-            // What it takes is known when it has ended: until then a unit counts, for others of the same moment.
+            // The cost is known only at the end; until then a request counts as one unit for concurrent ones.
             this.#hold(needed, kind, 1);
             return act().finally(() => this.#hold(needed, kind, -1));
           }
@@ -91,7 +93,7 @@ export class DynamoModel {
         await clock.sleep(TRANSACTION_PAUSE_MS * 2 ** tries * (0.5 + this.#props.random() / 2));
       }
     };
-    /** The item's own place, and those of its entries in indexes before and after the change. */
+    /** Returns the item itself, and its index entries before and after the change. */
     const written = async (key: Key, after: Partial<Item>): Promise<Place[]> => {
       const before = await inner.get(key);
       return [...of([key]), ...entriesOf(name, before ?? {}), ...entriesOf(name, after)];
@@ -145,7 +147,7 @@ export class DynamoModel {
     };
   }
 
-  /** The busiest place of each form: units in its busiest second. */
+  /** Returns the busiest place of each form with the units of its busiest second. */
   peaks(): { readonly share: Share; readonly kind: Kind; readonly peak: number }[] {
     const found = new Map<string, { share: Share; kind: Kind; peak: number }>();
     for (const { share, kind, meter } of this.#meters.values()) {
@@ -196,7 +198,7 @@ function sharesOf({ table, index, pk, sk }: Place): { readonly id: string; reado
   return [
     { id: whole, share: { of: 'table', isShared: true, name: whole } },
     { id: `${whole} ${pk}`, share: { of: 'partition', isShared: !ID.test(pk), name: form } },
-    // An entry of an index is written as often as its item.
+    // Each write of an item also writes its index entry.
     ...(sk !== undefined && index === undefined
       ? [
           {
@@ -210,7 +212,7 @@ function sharesOf({ table, index, pk, sk }: Place): { readonly id: string; reado
 
 const ID = /[0-9a-f]{8}-[0-9a-f]{4}-/;
 
-/** A key without what differs from one workspace, run or day to the next. */
+/** Removes the parts of a key that differ between workspaces, runs or days. */
 const formOf = (key: string): string =>
   key
     .replaceAll(/[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}/g, '<id>')

@@ -1,38 +1,38 @@
 import type { Clock } from '#core/ports/clock.ts';
 import { LevelMeter, TokenBucket } from './meters.ts';
 
-/** Lambda refused to start a function. */
+/** Error of Lambda when it does not start a function. */
 export class LambdaThrottle extends Error {
   override readonly name = 'TooManyRequestsException';
 }
 
 export interface LambdaProps {
   readonly clock: Clock;
-  /** Executions at once, of all functions of the account. */
+  /** Maximum of concurrent executions of all functions of the account. */
   readonly concurrency: number;
-  /** New environments of a function in ten seconds. */
+  /** Maximum of new environments per function in ten seconds. */
   readonly scaling: number;
-  /** Set aside, by function. */
+  /** Reserved concurrency by function. */
   readonly reserved: Readonly<Record<string, number>>;
-  /** How long an environment takes to start, in milliseconds. */
+  /** Duration of a cold start, in milliseconds. */
   readonly startMs: number;
   readonly throttles: boolean;
 }
 
 interface Pool {
-  /** Environments that wait for a request. */
+  /** Idle environments. */
   idle: number;
   readonly running: LevelMeter;
   readonly scaling: TokenBucket;
   environments: number;
 }
 
-/** Lambda's limits on how many executions there are at once, and how fast a function gets environments. */
+/** Applies Lambda's limits on concurrent executions and on the rate of new environments. */
 export class LambdaModel {
   readonly #props: LambdaProps;
   readonly #pools = new Map<string, Pool>();
   readonly all = new LevelMeter();
-  /** Executions of functions without a reservation, which share what is left. */
+  /** Executions of functions without a reservation, which share the remaining concurrency. */
   readonly #shared = new LevelMeter();
   /** By function. */
   readonly refused = new Map<string, number>();
@@ -65,12 +65,12 @@ export class LambdaModel {
     }
   }
 
-  /** The most executions of a function at once. */
+  /** Returns the maximum number of concurrent executions of a function. */
   peakOf(fn: string): number {
     return this.#pools.get(fn)?.running.peak ?? 0;
   }
 
-  /** Environments that a function was given. */
+  /** Returns the number of environments that a function got. */
   environmentsOf(fn: string): number {
     return this.#pools.get(fn)?.environments ?? 0;
   }

@@ -23,18 +23,18 @@ import { LevelMeter, RateMeter, TokenBucket } from './meters.ts';
 import type { Limits } from './quotas.ts';
 import { createWorld, type World } from './world.ts';
 
-/** What became of a load. */
+/** Result of a load. */
 export interface Outcome {
-  /** How many requests, runs or looks ended in each way. */
+  /** Number of requests, runs or checks by outcome. */
   readonly ended: Readonly<Record<string, number>>;
-  /** How much of each quota was asked for at its busiest: by id. */
+  /** Peak demand of each quota, by id. */
   readonly demand: Readonly<Record<string, number>>;
   readonly world: World;
 }
 
 export interface LoadProps {
   readonly limits: Limits;
-  /** Whether limits refuse, or what is asked for is only counted. */
+  /** Whether limits refuse requests or only count the demand. */
   readonly throttles: boolean;
 }
 
@@ -63,7 +63,7 @@ export const lambdaOf = ({ clock }: World, { limits, throttles }: LoadProps) =>
     throttles,
   });
 
-/** Calls of a prompt agent of one workspace, evenly, for some seconds. Every call ends before it ends. */
+/** Simulates calls of one workspace's prompt agent at an even rate for some seconds, until every call has ended. */
 export async function callsOfOneWorkspace(
   props: LoadProps,
   { rate, seconds, modelMs }: { readonly rate: number; readonly seconds: number; readonly modelMs: number },
@@ -104,7 +104,7 @@ export async function callsOfOneWorkspace(
   await clock.until(prepare('POST', '/agents', PROMPT));
   const send = sendOn(deps);
   const path = `/${slug}/greeter/v1/run`;
-  // Loads modules, and looks up what a process then remembers.
+  // Loads modules and fills the caches of a process.
   await clock.until(send('POST', path, { name: 'Ada' }).then(() => world.settled()));
 
   const ended: Record<string, number> = {};
@@ -149,13 +149,13 @@ export async function callsOfOneWorkspace(
   };
 }
 
-/** Cron schedules of prompt agents that are all due in one minute, a hundred for each workspace. */
+/** Simulates cron schedules of prompt agents that are all due in one minute, a hundred for each workspace. */
 export async function schedulesOfOneMinute(
   props: LoadProps,
   { schedules, modelMs, scale }: { readonly schedules: number; readonly modelMs: number; readonly scale: number },
 ): Promise<Outcome> {
   const { limits, throttles } = props;
-  // Rates and numbers are divided alike, so that what meets what stays the same.
+  // Rates and counts are scaled alike, so that the same requests collide.
   const world = createWorld({ ...dynamoProps(props), scale, plan: 'team', modelMs });
   const { clock, deps, quiet } = world;
   const lambda = new LambdaModel({
@@ -185,7 +185,7 @@ export async function schedulesOfOneMinute(
       queued.add(1);
     }
   };
-  /** As Lambda reads a queue: five batches at first, so many more a minute, and no more than the stage allows. */
+  /** Lambda reads a queue with five batches at first, then more each minute, up to the stage's maximum. */
   const reader = async (startsAt: number): Promise<void> => {
     await clock.sleep(Math.max(0, minute + startsAt - clock.now()));
     while (!isOver) {
@@ -203,7 +203,8 @@ export async function schedulesOfOneMinute(
         return undefined;
       });
       fires.add(-1);
-      // What was not started comes back; what failed comes back after the visibility timeout, which is longer than this load.
+      // Throttled messages return to the queue; failed ones return after the visibility timeout, which exceeds this
+      // load.
       if (again === undefined) {
         queue.push(...batch);
         queued.add(batch.length);
@@ -250,10 +251,10 @@ export async function schedulesOfOneMinute(
   };
 }
 
-/** Past the five minutes after which a minute is missed. */
+/** The time is past the five minutes after which a minute counts as missed. */
 const WATCHED_MINUTES = 7;
 
-/** Messages of their timers. */
+/** These are the messages of their timers. */
 async function prepareSchedules(
   deps: World['quiet'],
   { schedules, minute }: { readonly schedules: number; readonly minute: number },
@@ -323,7 +324,7 @@ const scheduleOf = ({
 
 const LOOK = { 'detail-type': 'Scheduled Event' } as const;
 
-/** One look of the keeper at services that run, one instance each, on an ECS that answers as often as it allows. */
+/** Simulates one check of the keeper over running services with one instance each, on an ECS at its maximum rate. */
 export async function lookAtServices(props: LoadProps, { services }: { readonly services: number }): Promise<Outcome> {
   const { limits } = props;
   const world = createWorld({ ...dynamoProps(props), plan: 'enterprise', modelMs: 0 });

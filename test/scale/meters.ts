@@ -1,6 +1,6 @@
 import type { Clock } from '#core/ports/clock.ts';
 
-/** AWS's own algorithm for most rates: a bucket of `burst` tokens that fills by `rate` a second. */
+/** Token bucket of `burst` tokens, refilled at `rate` per second: AWS's own algorithm for most rates. */
 export class TokenBucket {
   readonly #clock: Clock;
   readonly #rate: number;
@@ -16,7 +16,7 @@ export class TokenBucket {
     this.#filledAt = clock.now();
   }
 
-  /** Tokens that are left; less than none after a request that took more than there were. */
+  /** Remaining tokens; negative after a request that took more than there were. */
   get left(): number {
     const now = this.#clock.now();
     this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#filledAt) / 1000) * this.#rate);
@@ -24,25 +24,25 @@ export class TokenBucket {
     return this.#tokens;
   }
 
-  /** Takes the tokens if they are there. */
+  /** Takes the tokens if there are enough. */
   take(tokens = 1): boolean {
     if (this.left < tokens) return false;
     this.#tokens -= tokens;
     return true;
   }
 
-  /** Takes them whether or not they are there: DynamoDB knows what a request costs when it has served it. */
+  /** Takes the tokens even if there are too few, because DynamoDB knows the cost of a request only after serving it. */
   charge(tokens: number): void {
     this.#tokens = this.left - tokens;
   }
 
-  /** Waits until there is a token, and takes it. */
+  /** Waits for a token and takes it. */
   async wait(): Promise<void> {
     while (!this.take()) await this.#clock.sleep(Math.max(1, Math.ceil(((1 - this.left) / this.#rate) * 1000)));
   }
 }
 
-/** The busiest of `seconds`-long spans so far, a second's average of it. */
+/** Peak rate: the average per second of the busiest window of `seconds` so far. */
 export class RateMeter {
   readonly #clock: Clock;
   readonly #spanMs: number;
@@ -72,7 +72,7 @@ export class RateMeter {
   }
 }
 
-/** How many there are at once, and the most there were. */
+/** Current number, and its maximum so far. */
 export class LevelMeter {
   level = 0;
   peak = 0;

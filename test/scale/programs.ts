@@ -17,12 +17,12 @@ import { LevelMeter, RateMeter, TokenBucket } from './meters.ts';
 import { createWorld, type World } from './world.ts';
 
 export interface Programs {
-  /** Runs a second, evenly. */
+  /** Runs per second, evenly distributed. */
   readonly rate: number;
-  /** Further ones in the first moment. */
+  /** Additional runs at the start. */
   readonly burst: number;
   readonly seconds: number;
-  /** How long a program takes, and how long its call may take, in milliseconds. */
+  /** Duration of a program, and timeout of its call, in milliseconds. */
   readonly runMs: number;
   readonly deadlineMs: number;
 }
@@ -36,7 +36,7 @@ class Refusal extends Error {
   }
 }
 
-/** Runs of programs, each of which `run` takes from its sandbox to its end. */
+/** Plays runs of programs; `run` takes each from its sandbox to its end. */
 async function play(
   world: World,
   { rate, burst, seconds, deadlineMs }: Programs,
@@ -68,7 +68,7 @@ async function play(
 
 const middleOf = (waits: readonly number[]): number => [...waits].sort((a, b) => a - b)[waits.length >> 1] ?? 0;
 
-/** Programs in MicroVMs, which an account starts at a certain rate. */
+/** Simulates programs in MicroVMs, whose launch rate is limited per account. */
 export async function programsInMicrovms(props: LoadProps, programs: Programs): Promise<Outcome> {
   const world = createWorld({ ...dynamoProps(props), plan: 'enterprise', modelMs: 0 });
   const { clock, deps } = world;
@@ -101,7 +101,7 @@ export async function programsInMicrovms(props: LoadProps, programs: Programs): 
   };
 }
 
-/** Programs on Fargate: the pool's own code, with an ECS that starts tasks as fast as it may. */
+/** Simulates programs on Fargate: the pool's own code, with an ECS that starts tasks at its maximum rate. */
 export async function programsOnFargate(props: LoadProps, programs: Programs): Promise<Outcome> {
   const { limits, throttles } = props;
   const world = createWorld({ ...dynamoProps(props), plan: 'enterprise', modelMs: 0 });
@@ -188,10 +188,10 @@ export async function programsOnFargate(props: LoadProps, programs: Programs): P
   };
 }
 
-/** Above what any load here starts. */
+/** Pool size above what any load here starts. */
 const POOL_WITHOUT_LIMIT = 5_000;
 
-/** RunTask and the events of tasks, by the rates of ECS and Fargate. Tasks do nothing. */
+/** Models RunTask and task events at the rates of ECS and Fargate. Tasks do nothing. */
 class EcsModel {
   readonly #props: LoadProps;
   readonly #world: World;
@@ -227,7 +227,7 @@ class EcsModel {
     return {};
   }
 
-  /** The task has ended. */
+  /** Ends the task. */
   exit(arn: string): void {
     const task = this.#tasks.get(arn);
     if (task === undefined || task.lastStatus === 'STOPPED') return;

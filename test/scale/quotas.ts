@@ -7,7 +7,7 @@ import { stage } from '../../stages/prod.ts';
 
 const AWS = 'https://docs.aws.amazon.com';
 
-/** A quota of an AWS account with default quotas in a large Region. `source`: where AWS says so. */
+/** Default quota of an AWS account in a large Region, with its `source` in AWS's documentation. */
 interface Quota {
   readonly name: string;
   readonly value: number;
@@ -15,7 +15,7 @@ interface Quota {
   readonly source: string;
 }
 
-/** Every quota that the model uses. An account may have other values: new ones have less, and AWS raises most of them on request. */
+/** Every quota that the model uses. New accounts have lower values, and AWS raises most of them on request. */
 export const QUOTAS = {
   partitionWrites: {
     name: 'writes to an item or a partition',
@@ -127,7 +127,7 @@ export const QUOTAS = {
   },
 } as const satisfies Record<string, Quota>;
 
-/** What the deployed stage sets, as its templates have it. */
+/** Limits that the deployed stage sets in its templates. */
 export interface StageLimits {
   readonly gatewayRate: number;
   readonly gatewayBurst: number;
@@ -142,9 +142,9 @@ export interface StageLimits {
   readonly reserved: Readonly<Record<string, number>>;
 }
 
-/** What the model takes from measurements and assumptions of docs/costs.md. */
+/** Measurements and assumptions that the model takes from docs/costs.md. */
 interface Assumed {
-  /** Of a request to DynamoDB, in milliseconds. */
+  /** Duration of a DynamoDB request, in milliseconds. */
   readonly tableMs: number;
   readonly coldStartMs: number;
   readonly ownMs: { readonly calls: number };
@@ -155,7 +155,7 @@ export type Limits = { readonly [Name in keyof typeof QUOTAS]: number } & StageL
   Assumed & {
     readonly planConcurrency: number;
     readonly planConcurrencyMax: number;
-    /** Overdue schedules that one look runs at once: `core/automation/schedules/runs/fire.ts`. */
+    /** Number of overdue schedules that a sweep runs at once: `core/automation/schedules/runs/fire.ts`. */
     readonly sweptAtOnce: number;
   };
 
@@ -164,7 +164,7 @@ const only = (template: Template, type: string, ends = '') =>
     .map(([, { Properties }]) => Properties)
     .find((each) => ends === '' || each.FunctionName?.endsWith(ends))!;
 
-/** Limits of the stage `prod`, read from what it synthesises. */
+/** Returns the limits of the stage `prod` from its synthesized templates. */
 export function stageLimits(synthesis: Synthesis = synthesise(stage)): StageLimits {
   const { api, compute, services } = synthesis;
   const [settings] = only(api, 'AWS::ApiGateway::Stage').MethodSettings;
@@ -185,7 +185,7 @@ export function stageLimits(synthesis: Synthesis = synthesise(stage)): StageLimi
     taskVcpus: Number(only(compute!, 'AWS::ECS::TaskDefinition').Cpu) / 1024,
     keeperTimeout: keeper.Timeout,
     maxAlbs: gateway.Configuration.HostSharedAlb.MaxAlbCount,
-    // AWS keeps five addresses of each subnet: docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html.
+    // AWS reserves five addresses of each subnet: docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html.
     serviceAddresses: subnets.reduce((sum, cidr) => sum + 2 ** (32 - Number(cidr.split('/')[1])) - 5, 0),
     instanceVcpus: chosen.kind === 'off' ? 0 : chosen.cpu / 1024,
     reserved: stage.concurrency.reserved as Record<string, number>,
@@ -193,13 +193,13 @@ export function stageLimits(synthesis: Synthesis = synthesise(stage)): StageLimi
 }
 
 const COSTS = join(import.meta.dirname, '../../docs/costs.md');
-/** Assumed by docs/costs.md: `scripts/write-costs.ts`. */
+/** Assumption of docs/costs.md: `scripts/write-costs.ts`. */
 const TABLE_MS = 5;
 const TASK_START_MS = 45_000;
 const MB_A_PROCESSOR = 1769;
 const CALLS_MB = 512;
 
-/** Times of the function `calls`, from the tables of docs/costs.md. */
+/** Returns durations of the function `calls` from the tables of docs/costs.md. */
 function assumed(): Assumed {
   const page = readFileSync(COSTS, 'utf8');
   const [, requests, ownMs] = /^\| prompt call \| \d+ \| (\d+) \|.* (\d+) ms \|$/m.exec(page) ?? [];

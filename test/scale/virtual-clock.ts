@@ -8,19 +8,19 @@ interface Sleeper {
   isCancelled: boolean;
 }
 
-/** Turns of the event loop after which everything that does not wait for the clock has come to its next wait. */
+/** Turns of the event loop after which all work that does not wait for the clock has reached its next wait. */
 const TURNS = 3;
 const IDLE_MS = 2;
 const MAX_IDLE = 5_000;
 
 /**
- * A clock that goes on to the next moment for which something waits, as soon as nothing else is left to do: an hour takes
- * as long as the work in it. It suits code that waits for nothing but this clock and tables in memory.
+ * Clock that jumps to the next wake-up as soon as no other work is left: an hour takes only as long as its work. It
+ * suits code that waits only for this clock and in-memory tables.
  */
 export class VirtualClock implements Clock {
   #now: number;
   #order = 0;
-  /** A heap by time; among equals, by the order in which they came. */
+  /** Heap ordered by time, then by insertion. */
   readonly #heap: Sleeper[] = [];
 
   constructor(startMs: number) {
@@ -54,7 +54,7 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** Lets time pass until the work has ended. Throws if everything stands still before. */
+  /** Advances time until the work has ended. Throws if nothing waits before that. */
   async until<T>(work: Promise<T>): Promise<T> {
     let isEnded = false;
     const ended = work.finally(() => {
@@ -66,7 +66,7 @@ export class VirtualClock implements Clock {
       if (isEnded) return ended;
       const next = this.#pop();
       if (next === undefined) {
-        // A module may be loading, which takes time of this machine.
+        // A module may be loading, which takes real time.
         if (idle++ === MAX_IDLE) throw new Error('nothing waits for the clock, and the work has not ended');
         await setTimeout(IDLE_MS);
         continue;
@@ -74,7 +74,7 @@ export class VirtualClock implements Clock {
       idle = 0;
       this.#now = next.wakeAt;
       next.wake();
-      // All of this moment, before anything that they begin.
+      // All sleepers of this moment wake before any work that they start.
       while (this.#heap[0]?.wakeAt === next.wakeAt) this.#pop()?.wake();
     }
   }

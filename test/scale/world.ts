@@ -23,28 +23,28 @@ import { Random } from '#test/simulation/random.ts';
 import { DynamoModel, type DynamoProps } from './dynamo.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
-/** In the middle of a quarter of a day, so that no sum moves on to the next item. */
+/** Time in the middle of a quarter of a day, so that no sum moves to the next item. */
 const START = Date.parse('2035-06-01T14:00:00Z');
 
 export interface WorldProps extends Omit<DynamoProps, 'clock' | 'random'> {
   readonly plan: PlanName;
-  /** Changes of the default plans. */
+  /** Changes the default plans. */
   readonly plans?: (plans: Plans) => Plans;
-  /** How long a model takes to answer, in milliseconds. */
+  /** Response time of a model, in milliseconds. */
   readonly modelMs: number;
 }
 
-/** The platform's own code over tables that throttle, on a clock that runs ahead. */
+/** The platform's own code over throttling tables, on a virtual clock. */
 export interface World {
   readonly clock: VirtualClock;
   readonly dynamo: DynamoModel;
   readonly random: Random;
   readonly deps: AllDeps;
-  /** The same data without limits, without waiting and without counting: to prepare a load. */
+  /** Dependencies with the same data but without limits, delays and counting, to prepare a load. */
   readonly quiet: AllDeps;
-  /** Waits for work that outlasts its answer. */
+  /** Waits for work that continues after its answer. */
   settled(): Promise<void>;
-  /** Lines of the log by their messages. */
+  /** Number of log lines by message. */
   readonly lines: Map<string, number>;
 }
 
@@ -127,7 +127,7 @@ const slowModel = (clock: VirtualClock, modelMs: number): Llm => ({
   },
 });
 
-/** One secret for every workspace, which is never changed. */
+/** All workspaces share one secret, which never changes. */
 const secrets = {
   send: async (command: unknown) =>
     command instanceof GetSecretValueCommand ? { SecretString: '{"ANTHROPIC_API_KEY":"sk-ant-made-up"}' } : {},

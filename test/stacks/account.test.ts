@@ -19,7 +19,7 @@ import { stage as dev } from '../../stages/dev.ts';
 import { stage as prod } from '../../stages/prod.ts';
 import { everythingAsked } from './everything-asked.ts';
 
-/** What an account would refuse, by rules that no service checks before a deployment. */
+/** Errors that an account would report by rules that no service checks before a deployment. */
 const stages: Record<string, Synthesis> = {
   'a stage to try things in': synthesise(dev),
   'a stage with all that it may ask for': synthesise(everythingAsked),
@@ -35,7 +35,7 @@ const allOf = ({ stacks }: Synthesis): Named[] =>
     Object.entries(template.Resources).map(([id, each]) => [id, each, template] as const),
   );
 
-/** Names that a resource has of its own, in the template's notation: `RoleName` of a role, `Name`, also one level down. */
+/** Returns the explicit names of a resource in the template: `RoleName` of a role, or `Name`, also one level down. */
 function namesOf({ Type, Properties = {} }: Resource): unknown[] {
   const own = `${Type.split('::').at(-1)}Name`;
   const isName = (key: string) => ['Name', own, 'TableName'].includes(key);
@@ -44,9 +44,9 @@ function namesOf({ Type, Properties = {} }: Resource): unknown[] {
   return [...named(Properties), ...configs.flatMap(([, config]) => named(config as object))].map(([, name]) => name);
 }
 
-/** Services whose names are of the whole account, or of the whole world, not of a Region. */
+/** Services whose names are unique per account or worldwide, not per Region. */
 const ACCOUNT_WIDE = /^AWS::(Budgets|CloudFront|IAM|Route53|S3)::|^AWS::(CloudWatch::Dashboard|ECS::Gateway)$/;
-/** Written into the role or bucket that they belong to, or named by the operator. */
+/** Types that are part of a role or bucket, or named by the operator. */
 const NAMED_BY_ANOTHER = /^AWS::(IAM::Policy|Route53::RecordSet|S3::BucketPolicy)$/;
 
 describe.each(Object.entries(stages))('%s', (_, synthesis) => {
@@ -62,7 +62,7 @@ describe.each(Object.entries(stages))('%s', (_, synthesis) => {
   });
 
   test('can be deployed again after a deployment that failed', () => {
-    // What a failed deployment leaves behind under a name of its own is in the way of the next.
+    // A named resource that a failed deployment leaves behind would block the next deployment.
     const left = allOf(synthesis).filter(
       ([, { DeletionPolicy = 'Delete', ...resource }]) =>
         !['Delete', 'RetainExceptOnCreate'].includes(DeletionPolicy) && namesOf(resource).length > 0,
@@ -126,7 +126,7 @@ test('one app deploys a stage to two Regions of an account, and no name of the a
   expect(first.filter((name) => second.includes(name))).toEqual([]);
 });
 
-/** What must exist before a resource is created although the resource itself need not say so, and why. */
+/** Undeclared dependencies of resources, each with its reason. */
 const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) => Deployed[]>> = {
   // WAF looks the stage up by its ARN.
   'AWS::WAFv2::WebACLAssociation': ({ properties }, { of }) =>
@@ -134,7 +134,7 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
       properties.ResourceArn.endsWith(`/restapis/${RestApiId}/stages/${StageName}`),
     ),
   'AWS::ApiGateway::BasePathMapping': (_, { of }) => of('AWS::ApiGateway::Stage'),
-  // A stage that logs is refused while the account has no role for it. Its methods name their functions, which it calls by a role.
+  // Logging requires the account's role. The methods' functions, and the role to call them, must exist.
   'AWS::ApiGateway::Stage': (_, assembly) => {
     const { of } = assembly;
     const api = JSON.stringify(of('AWS::ApiGateway::RestApi').map(({ properties }) => properties.Body));
@@ -149,14 +149,14 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
       ? []
       : of('AWS::EC2::VPCGatewayAttachment').filter((each) => each.stack === stack),
   'AWS::EC2::FlowLog': ({ properties }, assembly) => rightsOf(properties.DeliverLogsPermissionArn, assembly),
-  // Lambda attaches it to the network with its own rights.
+  // Lambda uses its own rights to attach a function to the network.
   'AWS::Lambda::Function': ({ properties }, assembly) =>
     properties.VpcConfig === undefined ? [] : rightsOf(properties.Role, assembly),
   'AWS::Lambda::EventSourceMapping': ({ properties }, assembly) => [
     ...assembly.of('AWS::SQS::Queue').filter(({ arn }) => arn === properties.EventSourceArn),
     ...rightsOfFunction(properties.FunctionName, assembly),
   ],
-  // Without a way to the internet, or the groups' rules, its load balancers reach nothing.
+  // The load balancers need a route to the internet and the rules of their security groups.
   'AWS::ECS::Gateway': ({ stack }, { of }) =>
     ['AWS::EC2::Route', 'AWS::EC2::SecurityGroupIngress', 'AWS::EC2::SecurityGroupEgress']
       .flatMap((type) => of(type))
@@ -166,7 +166,7 @@ const NEEDS: Readonly<Record<string, (resource: Deployed, assembly: Assembly) =>
   'AWS::Lambda::MicrovmImage': ({ properties }, assembly) => rightsOf(properties.BuildRoleArn, assembly),
   'AWS::Logs::MetricFilter': ({ properties }, { of }) =>
     of('AWS::Logs::LogGroup').filter((group) => group.properties.LogGroupName === properties.LogGroupName),
-  // What signals is started by another resource.
+  // Another resource starts the process that signals.
   'AWS::CloudFormation::WaitCondition': ({ stack }, { of }) => of('Custom::AWS').filter((each) => each.stack === stack),
 };
 /** CloudFormation calls its function at once. */
@@ -187,7 +187,7 @@ const rightsOfFunction = (name: string, assembly: Assembly): Deployed[] => {
   return rightsOf(fn!.properties.Role, assembly);
 };
 
-/** With the resources of one stack first: what has no name of its own has the name of its template, as another stack's may. */
+/** Puts the resources of one stack first, because unnamed resources of two stacks may have the same logical id. */
 const seenFrom = (assembly: Assembly, stack: string): Assembly => ({
   ...assembly,
   of: (type) => assembly.of(type).sort((a, b) => Number(b.stack === stack) - Number(a.stack === stack)),
@@ -264,7 +264,7 @@ test('the bootstrap that the pages tell leaves the bootstrap of other apps alone
   const pages = ['deploy.md', 'multi-region.md'].map((name) =>
     readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'),
   );
-  // A qualifier renames roles and bucket, but the stack that holds them is CDKToolkit for everybody.
+  // A qualifier renames roles and bucket, but their stack is always CDKToolkit.
   const commands = pages.flatMap((page) => [...page.matchAll(/cdk bootstrap aws:[^`]+/g)].map(([command]) => command));
   expect(commands.length).toBeGreaterThan(1);
   for (const command of commands) {
@@ -286,7 +286,7 @@ describe.each(['docs/deploy.md', 'docs/first-account.md'])('%s prepares an empty
     ]) {
       expect(places(needed)[0], String(needed)).toBeLessThan(deployment!);
     }
-    // The services of the stacks that AWS gives a role of its own in the account.
+    // AWS creates a service-linked role in the account for each of these services.
     for (const service of ['ecs', 'ecs.application-autoscaling', 'elasticloadbalancing']) {
       expect(text).toMatch(new RegExp(`for service in [a-z. -]*\\b${RegExp.escape(service)}\\b`));
     }

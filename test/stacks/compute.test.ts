@@ -162,7 +162,7 @@ describe('the image', () => {
       { name: 'TAG', value: parts.at(-1).slice(1) },
       { name: 'AGAIN', value: 'true' },
     ]);
-    // EventBridge may start this build, and nothing else.
+    // EventBridge may start only this build.
     const policies = resourcesOf(compute, 'AWS::IAM::Policy').map(([, each]) => each.Properties);
     const [policy] = policies.filter(({ Roles }) =>
       Roles.some(({ Ref }: { Ref: string }) => Ref === RoleArn['Fn::GetAtt'][0]),
@@ -289,7 +289,7 @@ describe('the functions', () => {
   );
 
   test('no other function may', () => {
-    // The CDK's own have no name.
+    // CDK's own functions have no name.
     const others = resourcesOf(api, 'AWS::Lambda::Function').flatMap(
       ([, { Properties }]) => Properties.FunctionName?.slice('platform-dev-'.length) ?? [],
     );

@@ -14,9 +14,9 @@ import {
 import { stage as dev } from '../../stages/dev.ts';
 import { everythingAsked } from './everything-asked.ts';
 
-/** What holds something that somebody may want back. */
+/** Types that hold data which a user may want back. */
 const HOLDS = ['AWS::DynamoDB::GlobalTable', 'AWS::Logs::LogGroup', 'AWS::S3::Bucket'];
-/** What can be made anew, or is of no use without the rest, and costs as long as it is there. */
+/** Types that can be recreated or are useless alone, and cost money while they exist. */
 const COSTS = [
   'AWS::CloudWatch::Alarm',
   'AWS::CloudWatch::Dashboard',
@@ -30,7 +30,7 @@ const COSTS = [
   'AWS::Scheduler::ScheduleGroup',
   'AWS::WAFv2::WebACL',
 ];
-/** Resource types that cost nothing while they are not used. */
+/** Types that cost nothing while unused. */
 const FREE =
   /^(Custom::\w+|AWS::(ApiGateway::\w+|Budgets::Budget|CDK::Metadata|CloudFront::(Distribution|Function|OriginAccessControl|ResponseHeadersPolicy)|CloudFormation::WaitCondition(Handle)?|CodeBuild::Project|EC2::(FlowLog|InternetGateway|Route|RouteTable|SecurityGroup(Egress|Ingress)?|Subnet|SubnetRouteTableAssociation|VPCEndpoint|VPCGatewayAttachment)|ECS::(ClusterCapacityProviderAssociations|GatewayClusterAssociations|TaskDefinition)|ElasticLoadBalancingV2::Listener|Events::Rule|IAM::(Policy|Role)|Lambda::(EventInvokeConfig|EventSourceMapping|Function|LayerVersion|Permission|Version)|Logs::MetricFilter|Route53::RecordSet|S3::BucketPolicy|SNS::(Subscription|Topic|TopicPolicy)|SQS::QueuePolicy|WAFv2::WebACLAssociation))$/;
 
@@ -65,7 +65,7 @@ describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, 
       // Lambda deletes versions with their function.
       ([, { Type, DeletionPolicy = 'Delete' }]) => DeletionPolicy !== 'Delete' && Type !== 'AWS::Lambda::Version',
     );
-    // API Gateway has one of these for all stages of an account.
+    // API Gateway shares these between all stages of an account.
     expect(stay.map(([, { Type }]) => Type).sort()).toEqual(['AWS::ApiGateway::Account', 'AWS::IAM::Role']);
     for (const [, { Properties }] of resourcesOf(data, 'AWS::DynamoDB::GlobalTable')) {
       for (const replica of Properties.Replicas) expect(replica.DeletionProtectionEnabled ?? false).toBe(false);
@@ -78,7 +78,7 @@ describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, 
     expect(resourcesOf(data, 'AWS::S3::Bucket')).toHaveLength(1);
     expect(bucket.Properties.Tags).toContainEqual({ Key: DISPOSABLE_TAG, Value: 'true' });
     const [[, cleaner]] = resourcesOf(data, 'Custom::EmptyStage') as [[string, Resource]];
-    // It is deleted before them, and so acts while they are there.
+    // The custom resource is deleted before the bucket and the vaults, so it acts while they exist.
     const role = data.Resources[functionIdOf(data, 'cleaner')]!.Properties.Role['Fn::GetAtt'][0];
     const policies = resourcesOf(data, 'AWS::IAM::Policy').filter(([, { Properties }]) =>
       Properties.Roles.some(({ Ref }: { Ref: string }) => Ref === role),
@@ -117,7 +117,7 @@ describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, 
       FamilyPrefix: name.replace(/services$/, 'svc-'),
       LogGroupPrefix: `/platform/${name.split('-')[1]}/services/`,
     });
-    // It ends before CloudFormation, which waits as long as Lambda lets it work, gives it up.
+    // The function must end before CloudFormation gives up, which waits as long as Lambda's maximum timeout.
     expect(services!.Resources[functionIdOf(services!, 'services-cleaner')]!.Properties.Timeout).toBe(900);
     expect(Properties.ServiceTimeout).toBe('900');
   });
@@ -125,12 +125,12 @@ describe.each(Object.entries(disposable))('of %s nothing stays that costs', (_, 
 
 describe.each(Object.entries(kept))('of %s nothing is lost', (_, synthesis) => {
   test('what holds something outlives its stack, whatever replaces it', () => {
-    // The files of the dashboard come with every deployment.
+    // Every deployment uploads the files of the dashboard again.
     const holders = allOf(synthesis).filter(([id, { Type }]) => HOLDS.includes(Type) && !/^webFiles/.test(id));
     const lost = holders.filter(
       ([, resource]) => resource.DeletionPolicy !== 'RetainExceptOnCreate' || resource.UpdateReplacePolicy !== 'Retain',
     );
-    // How images were built.
+    // These are the build logs of images.
     expect(lost.map(([, { Properties }]) => Properties.LogGroupName).sort()).toEqual([
       expect.stringMatching(/^\/platform\/\w+\/sandbox-image$/),
       expect.stringMatching(/^\/platform\/\w+\/services-image$/),

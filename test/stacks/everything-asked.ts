@@ -1,7 +1,7 @@
 import { defineStage } from '#lib/config.ts';
 import { stage as prod } from '../../stages/prod.ts';
 
-/** A stage with whatever a stage file may ask for. */
+/** Stage with every setting that a stage file may have. */
 export const everythingAsked = defineStage({
   ...prod,
   domain: {

@@ -24,7 +24,9 @@ const run = async (cwd: string, command: string, args: string[], env: Record<str
   return stdout;
 };
 
-/** The example with the package as `npm pack` writes it. The network is not asked: what else it needs is the repository's. */
+/**
+ * Sets up the example with the package from `npm pack`. Other dependencies come from the repository, not the network.
+ */
 beforeAll(async () => {
   const packed = await run(ROOT, 'npm', ['pack', './lib/package', '--json', '--silent', '--pack-destination', folder]);
   const [{ filename }] = JSON.parse(packed.slice(packed.indexOf('[')));

@@ -27,7 +27,7 @@ import { everythingAsked } from './everything-asked.ts';
 
 const table: readonly Route[] = routes;
 const stages = { dev: synthesise(dev), prod: synthesise(prod) };
-/** For what has nothing to do with them: it is synthesised faster. */
+/** Stage for tests without services and dashboard, because it is synthesized faster. */
 const withoutServices: Stage = { ...dev, services: { kind: 'off' }, web: { kind: 'off' } };
 
 describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, observability }) => {
@@ -38,7 +38,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, o
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
     expect(Object.keys(observability.Resources).length).toBeLessThan(100);
-    // A function is five of them, and CloudFront with its files fifteen.
+    // A function counts as five resources, CloudFront with its files as fifteen.
     expect(Object.keys(api.Resources).length).toBeLessThan(225);
     expect(Object.keys(services!.Resources).length).toBeLessThan(75);
   });
@@ -83,7 +83,7 @@ describe('API', () => {
   ])('%s goes to its function', (_, key, { fn, stream, operationId }) => {
     const { 'x-amazon-apigateway-integration': integration, ...operation } = byKey.get(key);
     expect(operation.operationId).toBe(operationId);
-    // Keys are checked by the platform.
+    // The platform itself checks keys.
     expect(operation).not.toHaveProperty('security');
     const version = `\${stageVariables.${fn.replaceAll('-', '_')}}`;
     const lambda = `arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-${fn}:${version}`;
@@ -131,7 +131,7 @@ describe('API', () => {
   });
 
   test('answers bytes as streams only', () => {
-    // Text, such as a page, is whole in a buffered answer.
+    // Text, such as a page, fits in a buffered answer.
     const isBytes = (body: Route['response'][number]) =>
       isRaw(body) && !body.raw.every((type) => type.startsWith('text/'));
     const bytes = table.filter((route) => Object.values(route.response).some(isBytes));
@@ -174,7 +174,7 @@ describe('API', () => {
 
   test('logs requests without query and headers, and is throttled', () => {
     const [[, { Properties }]] = resourcesOf(api, 'AWS::ApiGateway::Stage') as [[string, Resource]];
-    // Its traces would show paths, and that of a webhook holds its secret.
+    // Traces would show paths, and the path of a webhook contains its secret.
     expect(Properties.TracingEnabled).toBe(false);
     expect(Properties.AccessLogSetting.Format).not.toMatch(/header|querystring|\$context\.path\b/i);
     expect(Properties.MethodSettings).toEqual([
@@ -202,7 +202,7 @@ describe('API', () => {
         });
         expect(error.is_retryable).toBe(true);
       }
-      // The function may have done its work, and clients repeat what is retryable.
+      // The function may have completed its work, and clients repeat retryable requests.
       if (Number(statusCode) >= 500) expect(error.is_retryable).toBe(false);
       if (type === 'THROTTLED') {
         expect(responseParameters).toMatchObject({
@@ -384,7 +384,7 @@ describe('alarms', () => {
   test('tell of every clock that stands still, and of a slow one not before its first beat', () => {
     const clocks = stages.prod.stacks.flatMap(({ template }) =>
       resourcesOf(template, 'AWS::Events::Rule')
-        // That of an image starts a build, which says itself that it failed.
+        // The rule of an image starts a build, which reports its own failures.
         .filter(([id, { Properties }]) => Properties.ScheduleExpression !== undefined && !id.startsWith('image'))
         .map(([, { Properties }]) => template.Resources[Properties.Targets[0].Arn['Fn::GetAtt'][0]]!.Properties),
     );
@@ -421,7 +421,7 @@ describe('alarms', () => {
   test('errors in the log of every function are counted', () => {
     const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
     const { api, compute, services, observability } = stages.prod;
-    // The CDK's own have no name, and when one that CloudFormation calls fails, so does what it is part of.
+    // CDK's own functions have no name, and a failure of one that CloudFormation calls also fails the deployment.
     const groups = [api, compute!, services!]
       .flatMap((stack) => resourcesOf(stack, 'AWS::Lambda::Function'))
       .map(([, { Properties }]) => Properties.FunctionName)
@@ -448,7 +448,7 @@ describe('functions', () => {
     const { Properties } = api.Resources[functionIdOf(api, fn)]!;
     const { Variables } = Properties.Environment;
     expect(Variables).toMatchObject({ POWERTOOLS_SERVICE_NAME: fn, POWERTOOLS_METRICS_NAMESPACE: 'platform/prod' });
-    // Lambda takes no more than 4 KB.
+    // Lambda accepts at most 4 KB.
     expect(JSON.stringify(Variables).length).toBeLessThan(4096);
     expect(Properties).toMatchObject({
       Runtime: 'nodejs24.x',
@@ -484,7 +484,7 @@ describe('functions', () => {
         });
         return [];
       });
-      // What deployments call, and the CDK's own.
+      // These are functions that deployments call, and CDK's own.
       const named = without.filter((fn) => fn !== undefined).map((fn) => fn.replace(/^platform-(dev|prod)-/, ''));
       expect(named.sort()).toEqual(
         ['compile-cache', 'data-version', 'pool-cleaner', 'release', 'services-cleaner'].filter((fn) =>
@@ -542,7 +542,7 @@ describe('functions', () => {
     [`${FUNCTION}pool-keeper`]: ['lambda:InvokeFunction'],
     [`${BLOBS}/transfers/*`]: ['s3:GetObject', 's3:PutObject'],
   };
-  /** Rights of functions that change services: another one tells ECS. */
+  /** Rights of functions that change services through the keeper, which calls ECS. */
   const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
   const RUN_SCHEDULES = {
     ...LIMIT,
@@ -563,7 +563,7 @@ describe('functions', () => {
     [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
     [`${BLOBS}/layers/*`]: ['s3:GetObject'],
   };
-  /** Resource -> actions: a second opinion on lib/functions.ts, so that no right is granted by accident. */
+  /** Expected actions by resource, independent of lib/functions.ts, so that no right is granted by accident. */
   const ALLOWED: Record<FunctionName | Exclude<BackgroundFunctionName, 'service-keeper'>, Record<string, string[]>> = {
     meta: {},
     agents: {
@@ -880,7 +880,7 @@ test('the secret of the OpenID provider may be read by the function that signs p
   });
   expect(readers).toEqual(['keys']);
   const { oidcIssuer, oidcClientId, oidcDomains } = parseAwsConfig(environmentOf(api, 'keys'));
-  // As the provider writes it: an issuer may end with a slash.
+  // The issuer stays as the provider writes it, even with a trailing slash.
   expect([oidcIssuer, oidcClientId, oidcDomains]).toEqual(['https://id.example.com/', 'agents', ['example.com']]);
   expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
   const settings = { PLATFORM_OIDC_CLIENT_SECRET: 'made up' };
@@ -990,7 +990,7 @@ describe('schedules', () => {
     expect(fires.RedrivePolicy.maxReceiveCount).toBe(3);
     const [, worker] = Object.entries(api.Resources).find(([id]) => id === functionIdOf(api, 'schedule-fired'))!;
     expect(fires.VisibilityTimeout).toBe(worker.Properties.Timeout);
-    // A print of 9 MB takes 255 MB more than the 134 of a function that does nothing.
+    // A 9 MB output takes 255 MB more than the 134 MB of an idle function.
     expect(worker.Properties.MemorySize).toBeGreaterThan(134 + 2 * 255);
     const [[, mapping]] = resourcesOf(api, 'AWS::Lambda::EventSourceMapping') as [[string, Resource]];
     expect(mapping.Properties).toMatchObject({
@@ -1076,7 +1076,7 @@ describe('data', () => {
     for (const [name, { data }] of Object.entries(stages)) {
       const policies = resourcesOf(data, 'AWS::S3::BucketPolicy').map(([, { Properties }]) => Properties);
       const buckets = resourcesOf(data, 'AWS::S3::Bucket');
-      // The second has the access log of the first.
+      // The second bucket has the access log of the first.
       expect(buckets).toHaveLength(name === 'prod' ? 2 : 1);
       for (const [id, { Properties, DeletionPolicy }] of buckets) {
         expect(DeletionPolicy).toBe(name === 'prod' ? 'RetainExceptOnCreate' : 'Delete');
@@ -1109,7 +1109,7 @@ describe('data', () => {
       NoncurrentVersionExpiration: { NoncurrentDays: 1 },
       Status: 'Enabled',
     });
-    // No folder keeps old versions for ever.
+    // Old versions expire in every folder.
     for (const folder of BLOB_FOLDERS) {
       const rule = rules.find(({ Prefix }: { Prefix?: string }) => Prefix === `${folder}/`);
       expect(rule?.NoncurrentVersionExpiration?.NoncurrentDays, folder).toBeLessThanOrEqual(30);

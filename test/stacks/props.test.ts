@@ -45,7 +45,7 @@ describe('what an account may demand', () => {
   test('a first part of every name', () => {
     const names = account.stacks.map(({ name }) => name);
     expect(names.every((name) => name.startsWith('acme-ai-trial-'))).toBe(true);
-    // Tags and titles apart, nothing is called as it would be without the prefix.
+    // Except for tags and titles, every name has the prefix.
     for (const { template } of account.stacks) {
       expect(JSON.stringify(template)).not.toMatch(/platform-trial|platform\/trial/);
     }
