@@ -8,7 +8,7 @@ describeSite('people of a workspace', (site) => {
     await page.getByRole('button', { name: 'Invite a person' }).click();
     await page.getByLabel('E-mail').fill('ann@example.com');
     await page.getByRole('button', { name: 'Make invitation' }).click();
-    const dialog = page.getByRole('dialog', { name: 'The invitation is made' });
+    const dialog = page.getByRole('dialog', { name: 'Invitation created' });
     const link = (await dialog.locator('code').textContent())!;
     expect(link).toMatch(/^http:.*\/dashboard\/invites\/[\w-]{43}$/);
     await dialog.getByRole('button', { name: 'Copy' }).click();
@@ -92,7 +92,7 @@ describeSite('people of a workspace', (site) => {
     expect((await site.client.getOrg({})).name).not.toBe('Acme works');
     await page.getByLabel('Time zone').fill('Europe/Berlin');
     await page.getByRole('button', { name: /Content of traces/ }).click();
-    await page.getByRole('option', { name: 'Of failed runs' }).click();
+    await page.getByRole('option', { name: 'Failed runs only' }).click();
     await page.getByRole('button', { name: 'Save settings' }).click();
     await page.getByText('Settings saved').waitFor();
     expect(await site.client.getOrg({})).toMatchObject({

@@ -28,7 +28,7 @@ describeSite('the first minutes', (site) => {
     await page.getByRole('link', { name: 'Overview' }).click();
     await done.filter({ hasText: 'Run an example' }).waitFor();
     await page.getByText('No run failed or ran out of time.').waitFor();
-    await page.getByText('Nothing runs at the moment.').waitFor();
+    await page.getByText('No runs in progress.').waitFor();
     await page.getByText('Nothing is due in the next 7 days.').waitFor();
     // The other steps are done outside the page while it is open.
     const { workspace } = await client.getSession({});

@@ -153,7 +153,7 @@ describeSite('schedules', (site) => {
   test("a webhook's address is shown once, and a new one takes its place", async () => {
     const page = await site.open('/acme/schedules/new?agent=reporter');
     await page.getByRole('button', { name: /Starts/ }).click();
-    await page.getByRole('option', { name: 'When something posts' }).click();
+    await page.getByRole('option', { name: 'By webhook' }).click();
     await page.getByRole('button', { name: 'Create schedule' }).click();
     const shown = page.getByRole('dialog', { name: 'Webhook URL' }).locator('code');
     const first = (await shown.textContent())!;

@@ -161,10 +161,10 @@ describeSite('services', (site) => {
     await checkAccess(page, () => page.getByRole('button', { name: 'Start service' }).waitFor());
     // The restart limit and the runtime settings can be changed in this state.
     await page.goto(site.at(`/acme/services/${service.id}?tab=settings`));
-    await page.getByLabel('Most instances').fill('0');
-    await page.getByText('at least as large as the least').waitFor();
+    await page.getByLabel('Maximum instances').fill('0');
+    await page.getByText('at least the minimum').waitFor();
     expect(await page.getByRole('button', { name: 'Save', exact: true }).isDisabled()).toBe(true);
-    await page.getByLabel('Most instances').fill('2');
+    await page.getByLabel('Maximum instances').fill('2');
     await page.getByLabel('Command').fill('node');
     await page.getByLabel('Arguments').fill('-e\nsetInterval(() => {}, 1000)');
     await page.getByLabel('Failed starts in a row').fill('7');

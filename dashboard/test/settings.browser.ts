@@ -92,8 +92,8 @@ describeSite('the settings of a workspace', (site) => {
     await dialog.getByText('GRANTED').click();
     await dialog.getByRole('button', { name: 'Save grant' }).click();
     await row.getByText('GRANTED').waitFor({ state: 'detached' });
-    await row.getByRole('button', { name: /^Take back/ }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Take back' }).click();
+    await row.getByRole('button', { name: /^Revoke/ }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await row.waitFor({ state: 'detached' });
   });
 

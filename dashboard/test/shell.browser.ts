@@ -84,17 +84,17 @@ describeSite('the frame of all pages', (site) => {
     const page = await site.open('/acme/no/such/page');
     await page.getByText('There is no page at this address').waitFor();
     await page.goto(site.at('/nobody'));
-    await page.getByText('There is no workspace “nobody”').waitFor();
+    await page.getByText('The workspace “nobody” does not exist').waitFor();
   });
 
   test('a platform that does not answer is said above the page, which stays', async () => {
     const page = await site.open('/', { expectedErrors: /ERR_INTERNET_DISCONNECTED/ });
     await page.getByRole('heading', { name: 'Workspaces' }).waitFor();
     await page.context().setOffline(true);
-    await page.getByText('The platform does not answer').waitFor();
+    await page.getByText('The platform is unreachable').waitFor();
     await page.getByRole('heading', { name: 'Workspaces' }).waitFor();
     await page.context().setOffline(false);
-    await page.getByText('The platform does not answer').waitFor({ state: 'detached' });
+    await page.getByText('The platform is unreachable').waitFor({ state: 'detached' });
   });
 
   test('everybody can use it', async () => {

@@ -68,7 +68,7 @@ describeSite('storage', (site) => {
     await page.getByText('Nothing of yours is saved yet').waitFor();
     await page.getByRole('textbox', { name: 'Theirs' }).getByText('another').waitFor();
     await page.getByRole('textbox', { name: 'Mine' }).getByText('me').waitFor();
-    const difference = page.getByRole('region', { name: 'What mine changes in theirs' });
+    const difference = page.getByRole('region', { name: 'Your changes to the saved version' });
     await difference.getByText('"from": "another"').waitFor();
     await difference.getByText('"from": "me"').waitFor();
     expect(await readValue('notes', 'shared')).toEqual({ from: 'another' });
@@ -114,7 +114,7 @@ describeSite('storage', (site) => {
     await expect.poll(() => keys.getAttribute('aria-rowcount')).toBe('201');
     await page.getByRole('button', { name: 'Show more keys' }).click();
     await expect.poll(() => keys.getAttribute('aria-rowcount')).toBe('231');
-    await page.getByLabel('Filter keys by their beginning').fill('key-22');
+    await page.getByLabel('Filter keys by prefix').fill('key-22');
     await expect.poll(() => rows.count()).toBe(11);
     expect(page.url()).toContain('q=key-22');
     await page.getByRole('button', { name: 'Delete namespace' }).click();

@@ -39,7 +39,7 @@ test('CSV: quotes where RFC 4180 wants them, and no text is a formula', () => {
 describeSite('usage', (site) => {
   test('without calls it says how to make one; others call nothing yet', async () => {
     const page = await site.open('/acme/usage');
-    await page.getByText('No calls in these days').waitFor();
+    await page.getByText('No calls in this period').waitFor();
     await page.getByText('npx platform run acme/AGENT').waitFor();
     await page.getByRole('link', { name: 'Your agents elsewhere' }).click();
     await page.getByText('No other workspace called your agents').waitFor();

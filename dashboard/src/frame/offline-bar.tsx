@@ -34,7 +34,7 @@ export function OfflineBar() {
       className="sticky top-0 z-30 flex items-center justify-center gap-2 bg-warn-ground px-4 py-1.5 text-warn"
     >
       <WifiOff size={15} aria-hidden />
-      The platform does not answer. What you see is from before; this page goes on by itself.
+      The platform is unreachable. The data shown may be outdated; this page reconnects automatically.
     </div>
   );
 }

@@ -10,7 +10,7 @@ export function WorkspaceFrame() {
   return (
     <Page title="No such workspace">
       <p>
-        There is no workspace “{slug}”, or you are not a member of it, or your key is not good for it.{' '}
+        The workspace “{slug}” does not exist, or you or your key have no access to it.{' '}
         <Link to="/">Your workspaces</Link>
       </p>
     </Page>

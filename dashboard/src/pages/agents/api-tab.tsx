@@ -80,7 +80,7 @@ type TreeNode = Omit<AnswerOf<'getAgentTree'>['dependencies'][number], 'dependen
 function Tree({ agent: { org_slug, name, version } }: { readonly agent: Version }) {
   const { data, error, refetch } = useOperation('getAgentTree', { params: { id: org_slug, agent: name, version } });
   return (
-    <Section title="What it calls">
+    <Section title="Dependencies">
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && (

@@ -141,7 +141,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
               )}
               {showsForm && value === undefined && (
                 <div role="alert" className="flex flex-col items-start gap-2">
-                  <p className="text-bad">{problem} Nothing is lost: mend it as JSON, then the form shows it.</p>
+                  <p className="text-bad">{problem} Nothing is lost: fix the JSON to show the form again.</p>
                   <Button onPress={() => showAs('json')}>Show as JSON</Button>
                 </div>
               )}

@@ -17,7 +17,7 @@ const WINDOWS = [
 ];
 const ACTIONS = [
   { id: 'alert_only', label: 'Only alert' },
-  { id: 'block_new_runs', label: 'Refuse new calls', description: 'What runs already goes on, with its sub-calls' },
+  { id: 'block_new_runs', label: 'Refuse new calls', description: 'Running calls and their sub-calls continue' },
   { id: 'pause_service', label: 'Pause services', description: 'Within a minute; they stay paused' },
 ];
 const WORKSPACE = '';
@@ -84,7 +84,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
       {of === undefined && (
         <>
           <Select
-            label="What it counts"
+            label="Scope"
             choices={[
               { id: WORKSPACE, label: 'The whole workspace' },
               ...(agents.rows ?? []).map(({ id, name }) => ({ id, label: name })),
@@ -100,7 +100,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
         value={soft}
         onChange={setSoft}
         inputMode="decimal"
-        description="Alerts at 50, 80 and 100 %. Empty: none."
+        description="Alerts at 50, 80 and 100 %. Leave empty for no limit."
         error={isWrong(soft) ? 'An amount from 0.01, such as 80' : undefined}
       />
       <TextField
@@ -108,7 +108,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
         value={hard}
         onChange={setHard}
         inputMode="decimal"
-        description="Alerts at 50, 80 and 100 %. Empty: none."
+        description="Alerts at 50, 80 and 100 %. Leave empty for no limit."
         error={isWrong(hard) ? 'An amount from 0.01, such as 100' : undefined}
       />
       <Select

@@ -67,7 +67,7 @@ export function Earnings() {
             { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
             { title: 'Paid', cell: ({ price_cents }) => <Credits cents={price_cents} />, isNumber: true, from: 'sm' },
             {
-              title: 'Fee of the platform',
+              title: 'Platform fee',
               cell: ({ fee_cents }) => <Credits cents={fee_cents} />,
               isNumber: true,
               from: 'sm',

@@ -86,7 +86,7 @@ export function LoginPage() {
           value={key}
           onChange={setKey}
           placeholder="sk_live_…"
-          description="The browser gets a session of the key, for 7 days at most. The key itself is not kept here."
+          description="The browser gets a session for up to 7 days. The key itself is not stored."
         />
         <Button type="submit" variant="primary" isPending={state.isPending} isDisabled={key.trim() === ''}>
           Sign in

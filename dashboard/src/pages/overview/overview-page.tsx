@@ -183,7 +183,7 @@ function Running() {
       isFramed={false}
       actions={<AllRuns status="running" />}
     >
-      <Listed query={running} isEmpty={({ runs }) => runs.length === 0} empty="Nothing runs at the moment.">
+      <Listed query={running} isEmpty={({ runs }) => runs.length === 0} empty="No runs in progress.">
         {({ runs }) => (
           <Table
             label="Running now"

@@ -108,7 +108,7 @@ export function RunFilters({ filters, onChange }: FiltersProps) {
       <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-5">
         <Typed
           label="Run id"
-          placeholder="7 or more digits of it"
+          placeholder="ID or prefix (7+ characters)"
           value={filters.q}
           onChange={(q) => onChange({ q })}
           error={filters.q === undefined || ID_PREFIX.test(filters.q) ? undefined : '7 or more of 0-9 and a-f'}
@@ -197,7 +197,7 @@ function FurtherFilters({ filters, onChange }: FiltersProps) {
       />
       <Typed
         label="Tenant"
-        placeholder="As the call named it"
+        placeholder="Exact tenant name"
         value={filters.tenant}
         onChange={(tenant) => onChange({ tenant })}
       />

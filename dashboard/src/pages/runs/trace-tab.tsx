@@ -121,7 +121,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
           />
           <IconButton
             icon={Maximize2}
-            label="The whole time (0)"
+            label="Reset zoom (0)"
             isDisabled={search.zoom === undefined}
             onPress={() => change({ zoom: undefined })}
           />

@@ -50,7 +50,7 @@ export function TreeTab({ params, isRunning }: { readonly params: RunParams; rea
         },
         { title: 'Cost', cell: ({ run }) => <Cost usd={run.cost_usd} />, isNumber: true, from: 'sm' },
         {
-          title: 'With its calls',
+          title: 'With sub-calls',
           cell: ({ costWithCalls }) => <Cost usd={costWithCalls} />,
           isNumber: true,
           from: 'md',

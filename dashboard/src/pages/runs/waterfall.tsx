@@ -305,7 +305,7 @@ function Axis({ window, onWindow }: Pick<WaterfallProps, 'window' | 'onWindow'>)
       <span className={NAME_WIDTH}>Step</span>
       <div
         data-axis
-        title="Draw over a part to zoom into it"
+        title="Drag to zoom"
         className="relative h-full grow touch-none cursor-col-resize overflow-hidden select-none"
         onPointerDown={(event) => {
           event.currentTarget.setPointerCapture(event.pointerId);

@@ -27,7 +27,7 @@ export function NewSchedulePage() {
     navigate({ to: '/$workspace/schedules/$schedule', params: { workspace: slug, schedule } });
   const isReady = from === undefined || model.data !== undefined;
   return (
-    <Page title="New schedule" description="Runs an agent by a timetable, or when something posts to an address.">
+    <Page title="New schedule" description="Runs an agent on a cron schedule or by webhook.">
       {model.error && <ErrorBox error={model.error} />}
       {!isReady && !model.error && <Loading />}
       {isReady && (

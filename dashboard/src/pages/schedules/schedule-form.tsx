@@ -16,8 +16,8 @@ type Changes = ArgumentsOf<'updateSchedule'>['body'];
 export type NewSchedule = ArgumentsOf<'createSchedule'>['body'];
 
 const TYPES = [
-  { id: 'cron', label: 'By a timetable' },
-  { id: 'webhook', label: 'When something posts to its address' },
+  { id: 'cron', label: 'On a cron schedule' },
+  { id: 'webhook', label: 'By webhook' },
 ];
 const NEW = {
   agent_name: '',
@@ -129,7 +129,7 @@ export function ScheduleForm({
               Follow new versions of the agent
             </Checkbox>
             <Checkbox value={isSkipping} onChange={setSkipping}>
-              Skip a run while the one before it goes on
+              Skip a run while the previous one is in progress
             </Checkbox>
           </div>
           <TextField

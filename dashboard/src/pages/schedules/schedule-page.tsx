@@ -113,7 +113,10 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
           <Facts
             facts={[
               ['Version', `${agent_version}${schedule.auto_update ? ', follows new ones' : ', stays'}`],
-              ['While a run goes on', schedule.overlap === 'skip' ? 'The next one is skipped' : 'The next one begins'],
+              [
+                'While a run is in progress',
+                schedule.overlap === 'skip' ? 'The next one is skipped' : 'The next one begins',
+              ],
               ['Alerts', schedule.alert_webhook_url ?? 'None'],
               ['Failures in a row', `${schedule.consecutive_failures} of ${schedule.max_consecutive_failures}`],
               ['Runs', String(schedule.run_count)],

@@ -64,7 +64,7 @@ export function SchedulesPage() {
   return (
     <Page
       title="Schedules"
-      description="Agents that run by a timetable, or when something posts to an address."
+      description="Agents that run on a cron schedule or by webhook."
       actions={
         <>
           <LiveBadge state={live} onPause={() => setPaused(!isPaused)} />

@@ -75,7 +75,7 @@ export function NewServicePage() {
               value={name}
               onChange={setName}
               placeholder={agent}
-              description="Its address begins with it. Empty: the name of the agent."
+              description="The first part of its URL. Defaults to the agent's name."
             />
             <TextField label="Instances" inputMode="numeric" value={instances} onChange={setInstances} />
             <TextField

@@ -84,7 +84,7 @@ function Settings({ service }: { readonly service: Service }) {
     most:
       isCount(form.max, 1_000) && Number(form.max) >= Number(form.min)
         ? undefined
-        : 'A whole number, at least as large as the least',
+        : 'A whole number, at least the minimum',
     failures: isCount(form.failures, 50) ? undefined : 'A whole number from 1 to 50',
     args: form.args !== '' && form.command === '' ? 'Arguments need a program' : undefined,
   };
@@ -110,14 +110,14 @@ function Settings({ service }: { readonly service: Service }) {
       <div className="flex flex-col gap-4">
         <div className="grid items-start gap-4 sm:grid-cols-2">
           <TextField
-            label="Least instances"
+            label="Minimum instances"
             inputMode="numeric"
             value={form.min}
             onChange={(least) => set({ min: least })}
             error={problems.least}
           />
           <TextField
-            label="Most instances"
+            label="Maximum instances"
             inputMode="numeric"
             value={form.max}
             onChange={(most) => set({ max: most })}

@@ -16,8 +16,8 @@ type Org = AnswerOf<'getOrg'>;
 
 const TRACE_CONTENTS: readonly { id: Org['trace_content']; label: string; description: string }[] = [
   { id: 'off', label: 'None', description: 'Traces have no prompts, answers, arguments or results' },
-  { id: 'errors', label: 'Of failed runs', description: 'What was said in runs that did not complete' },
-  { id: 'all', label: 'Of all runs', description: 'What was said in every run' },
+  { id: 'errors', label: 'Failed runs only', description: 'Content of runs that did not complete' },
+  { id: 'all', label: 'Of all runs', description: 'Content of every run' },
 ];
 
 /** Name, time zone and traces of the workspace. */

@@ -39,7 +39,7 @@ export function GrantsPage() {
   return (
     <SettingsFrame
       part="grants"
-      description="What agents of other workspaces get of this one. Without a grant: none of its secrets, tasks, messages and documents."
+      description="Access of agents from other workspaces to this one. Without a grant, they get no secrets, tasks, messages or documents."
       actions={
         isOwner && (
           <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
@@ -73,10 +73,10 @@ export function GrantsPage() {
                   </Button>
                   <Button
                     variant="danger"
-                    aria-label={`Take back the grant of ${grant.agent}`}
+                    aria-label={`Revoke the grant of ${grant.agent}`}
                     onPress={() => setRemoving(grant)}
                   >
-                    Take back
+                    Revoke
                   </Button>
                 </span>
               ),
@@ -85,7 +85,7 @@ export function GrantsPage() {
           empty={
             <Empty
               icon={Handshake}
-              title="Nothing is granted"
+              title="No grants yet"
               command="npx platform grants put ORG/AGENT --agent-version v1 --secrets ANTHROPIC_API_KEY"
             >
               An agent of another workspace that needs a secret of yours says so. Grant it here, or from a terminal:
@@ -95,10 +95,10 @@ export function GrantsPage() {
       )}
       {shown && <GrantForm of={shown.of} onClose={() => setShown(undefined)} />}
       <ConfirmDialog
-        title={`Take back what ${removing?.agent} was granted?`}
+        title={`Revoke the grant of ${removing?.agent}?`}
         isOpen={removing !== undefined}
         onClose={() => setRemoving(undefined)}
-        action="Take back"
+        action="Revoke"
         onConfirm={() => remove.mutateAsync({ params: { workspace_id, ...paramsOf(removing!.agent) } })}
       >
         From its next run on it gets nothing of this workspace.

@@ -131,7 +131,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
         </>
       }
     >
-      <TextField label="Name" value={name} onChange={setName} autoFocus placeholder="What uses it" />
+      <TextField label="Name" value={name} onChange={setName} autoFocus placeholder="What the key is for" />
       <Select label="Scope" choices={SCOPES} value={scope} onChange={setScope} />
       <Select label="Expires" choices={DAYS} value={days} onChange={setDays} />
       <Checkbox value={isOfOne} onChange={setOfOne}>

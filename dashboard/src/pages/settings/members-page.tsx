@@ -204,12 +204,12 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
   };
   if (made !== undefined) {
     return (
-      <ShownOnce title="The invitation is made" text={made.link} onClose={onClose}>
+      <ShownOnce title="Invitation created" text={made.link} onClose={onClose}>
         <p>
           {made.isSent
             ? `An e-mail went to ${email.trim()}. You can send this link, too.`
             : `The platform sends no e-mail: send this link to ${email.trim()}.`}{' '}
-          Whoever has it can join once, within seven days.
+          Anyone with the link can join once, within seven days.
         </p>
       </ShownOnce>
     );

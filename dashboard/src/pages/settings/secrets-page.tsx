@@ -24,7 +24,7 @@ export function SecretsPage() {
   return (
     <SettingsFrame
       part="secrets"
-      description="Values that agents get and nobody sees again."
+      description="Secret values for agents. They cannot be viewed again."
       actions={
         isOwner && (
           <Button variant="primary" icon={Plus} onPress={() => setSetting(true)}>
@@ -113,7 +113,7 @@ function SetSecret({ onClose }: { readonly onClose: () => void }) {
         onChange={(text) => setName(text.toUpperCase().replaceAll(/[^A-Z0-9_]/g, '_'))}
         autoFocus
         isMono
-        description="A secret of this name is replaced."
+        description="Replaces an existing secret with this name."
       />
       <TextField label="Value" value={value} onChange={setValue} type="password" autoComplete="off" />
       {set.error && <ErrorBox error={set.error} />}

@@ -23,12 +23,12 @@ export function SigningPage() {
     setMade(answer);
   };
   return (
-    <SettingsFrame part="signing" description="Proves to receivers that an alert is of this workspace.">
+    <SettingsFrame part="signing" description="Lets receivers verify that an alert comes from this workspace.">
       <Section title="Signing secret">
         <div className="flex max-w-2xl flex-col gap-3">
           <p>
             Alerts of schedules and budgets have a header <Code>webhook-signature</Code>: an HMAC-SHA256 of id, time and
-            body, with this secret. Nobody can see it again once it was made.
+            body, with this secret. It is only shown once, when it is created.
           </p>
           <p className="text-soft">After a change, alerts have signatures of the old and the new one for 24 hours.</p>
           {role === 'owner' ? (
@@ -43,7 +43,7 @@ export function SigningPage() {
         </div>
       </Section>
       <ConfirmDialog
-        title="Make a new signing secret?"
+        title="Rotate the signing secret?"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
         action="Make secret"

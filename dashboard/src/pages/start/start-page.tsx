@@ -158,7 +158,7 @@ function NewWorkspace({ onClose }: { readonly onClose: () => void }) {
         value={name}
         onChange={setName}
         autoFocus
-        description="You become its owner. Its address is made of the name."
+        description="You become its owner. Its URL is derived from the name."
       />
       {create.error && <ErrorBox error={create.error} />}
     </Dialog>

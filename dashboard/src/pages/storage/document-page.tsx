@@ -248,8 +248,8 @@ function Difference({ theirs, mine }: { readonly theirs: string; readonly mine: 
   const text = useDeferredValue(mine);
   if (problemOf(text) !== undefined) return null;
   return (
-    <Section title="What mine changes in theirs" isFramed={false}>
-      <DiffView label="What mine changes in theirs" before={theirs} after={textOf(JSON.parse(text))} />
+    <Section title="Your changes to the saved version" isFramed={false}>
+      <DiffView label="Your changes to the saved version" before={theirs} after={textOf(JSON.parse(text))} />
     </Section>
   );
 }

@@ -61,9 +61,9 @@ export function NamespacePage() {
     >
       <div className="w-64 max-w-full" data-filter>
         <TextField
-          label="Filter keys by their beginning"
+          label="Filter keys by prefix"
           isLabelHidden
-          placeholder="Keys that begin with"
+          placeholder="Key prefix"
           icon={<Search size={14} aria-hidden />}
           value={q}
           onChange={(text) => void navigate({ search: { q: text || undefined }, replace: true })}
@@ -91,7 +91,7 @@ export function NamespacePage() {
                 It exists while it holds one. Store one:
               </Empty>
             ) : (
-              <Empty icon={Database} title="No key begins with this" />
+              <Empty icon={Database} title="No results" />
             )
           }
         />

@@ -145,7 +145,7 @@ function SystemFacts({ system, needsKey }: { readonly system: System; readonly n
           {
             name: 'Waiting for one',
             value: count(sandbox.waiting),
-            note: sandbox.waiting > 0 ? `the first for ${duration(sandbox.queue_age_ms)}` : 'nobody waits',
+            note: sandbox.waiting > 0 ? `the first for ${duration(sandbox.queue_age_ms)}` : 'queue is empty',
           },
           {
             name: 'Disk left',

@@ -28,7 +28,7 @@ export function AuthorUsage({ days }: { readonly days: number }) {
     return (
       <Empty
         icon={Share2}
-        title="No other workspace called your agents in these days"
+        title="No other workspace called your agents in this period"
         command={'npx platform update AGENT --public'}
       >
         Others can call agents that are public. Make one public:

@@ -61,7 +61,7 @@ export function OwnUsage({ days, tenant }: Asked) {
         ]}
       />
       {isNothing ? (
-        <Empty icon={ChartColumn} title="No calls in these days" command={`npx platform run ${slug}/AGENT`}>
+        <Empty icon={ChartColumn} title="No calls in this period" command={`npx platform run ${slug}/AGENT`}>
           Call an agent, and its usage is here once it has ended:
         </Empty>
       ) : (
@@ -170,13 +170,13 @@ function Times({ days }: { readonly days: number }) {
   const { id: workspace_id } = useWorkspace();
   const { data, error, refetch } = useOperation('getWorkspaceMetrics', { params: { workspace_id }, query: { days } });
   return (
-    <Section title="How long runs take" description="Of all runs, calls of agents by agents included.">
+    <Section title="Run duration" description="All runs, including sub-calls.">
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && (
         <Suspense fallback={<Loading />}>
           <Chart
-            label="How long runs take"
+            label="Run duration"
             rows={data.daily_series}
             at="date"
             format={duration}
