@@ -126,7 +126,7 @@ export async function startProgram(
 export interface Bench {
   readonly platform: Platform;
   readonly client: Client;
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly llmUrl: string;
   /** Scratch folder of the measurement. */
   readonly folder: string;

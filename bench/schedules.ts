@@ -50,7 +50,7 @@ export async function benchSchedules(): Promise<Row[]> {
 
 interface Scene {
   readonly folder: string;
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly llmUrl: string;
 }
 

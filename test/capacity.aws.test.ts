@@ -37,7 +37,7 @@ async function countedTables() {
   const counter = new UnitCounter();
   const count = (table: Table, name: 'main' | 'runs' | 'counters') => counter.count(table, name);
   const tables = { main: count(main, 'main'), runs: count(runs, 'runs'), counters: count(counters, 'counters') };
-  /** The units of an act, both ways. */
+  /** Counts the units of an action in both ways. */
   const units = async (act: () => Promise<unknown>): Promise<readonly [counted: number, reported: number]> => {
     const before = [counter.writeUnits, reported.writeUnits] as const;
     await act();

@@ -9,7 +9,7 @@ import { UnitCounter } from './helpers/unit-counter.ts';
 
 const HOUR_MS = 3600_000;
 const CALLS_A_SECOND = 500;
-/** Half of what DynamoDB writes to one item. */
+/** Half of DynamoDB's write limit per item. */
 const UNITS_A_SECOND = 500;
 
 function counted(deps: MemoryDeps) {
@@ -22,7 +22,7 @@ function counted(deps: MemoryDeps) {
   return { deps: { ...deps, ...tables }, units };
 }
 
-/** The item that most is written to, and its units a second. */
+/** Returns the item with the most writes, and its units per second. */
 function hottest({ byItem }: UnitCounter, calls: number): { item: string; rate: number } {
   const [item, written] = [...byItem].reduce((most, each) => (each[1] > most[1] ? each : most));
   return { item, rate: (written / calls) * CALLS_A_SECOND };

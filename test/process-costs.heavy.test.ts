@@ -7,21 +7,21 @@ import { dataFolder, startWithGreeter } from './helpers/platform-process.ts';
 import { type ScriptedLlm, startScriptedLlm } from './helpers/scripted-llm/server.ts';
 
 /*
- * What a request costs the process of a platform, by counts: memory that it takes, which the collector must free again, and
- * system calls that read or write. Bounds are a tenth above what was counted. They move with Node; raise one for something else only
- * for what users get for it, and say here what.
+ * What a request costs the process of a platform, by counts: memory that it takes, which the collector must free again,
+ * and system calls that read or write. Bounds are a tenth above what was counted. They move with Node; raise one for
+ * something else only for what users get for it, and say here what.
  */
 const BOUNDS = {
   // The request, the model's answer; the request to the model, the answer, and four groups of the journal.
   prompt: { allocatedBytes: 285_000, reads: 2, writes: 6 },
-  // How many reads and writes it takes depends on how the pieces arrive.
+  // The number of reads and writes depends on how the chunks arrive.
   stream: { allocatedBytes: 285_000 },
   getAgent: { allocatedBytes: 37_000, reads: 1, writes: 1 },
 };
 
 const WARM_UP = 300;
 const REQUESTS = 200;
-/** New objects of all requests that are counted fit in, so nothing of them is freed meanwhile. */
+/** The heap fits all new objects of the counted requests, so none is collected meanwhile. */
 const FLAGS = [
   '--expose-gc',
   '--min-semi-space-size=128',
@@ -68,7 +68,7 @@ describe.skipIf(process.platform !== 'linux')('a request takes of its process', 
   });
 });
 
-/** Of the main thread: when the thread of the database writes depends on the clock. */
+/** Counts only the main thread, because the database thread's writes depend on timing. */
 async function countsOf(child: ChildProcess, order: 'count' | 'empty' = 'count') {
   child.send(order);
   const [{ heapBytes, collections }] = (await once(child, 'message')) as [{ heapBytes: number; collections: number }];

@@ -7,7 +7,7 @@ import { OperationCounter } from './helpers/counting-table.ts';
 import { memoryDeps } from './helpers/memory-deps.ts';
 import { addUser } from './helpers/users.ts';
 
-/** A platform whose workspaces have the time of two refused calls at once. */
+/** Platform whose workspaces have time for two refused calls at once. */
 async function setUp() {
   const { plans } = parseConfig({ PLATFORM_PLANS: '{"free": {"validation_ms_per_minute": 120}}' });
   const deps = memoryDeps({ plans, defaultPlan: 'free' });
@@ -47,7 +47,7 @@ test('a call of a workspace without time is refused by its key alone, with the r
     expect(headers.get('x-ratelimit-remaining')).toBe('1000');
     expect(headers.get('retry-after')).toBe('1');
   }
-  // Its time comes back.
+  // The workspace's time is refilled.
   await deps.clock.advance(1_000);
   expect((await call()).status).toBe(404);
 });

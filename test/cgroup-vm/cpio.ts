@@ -4,7 +4,7 @@ interface Entry {
   readonly content?: Uint8Array;
 }
 
-/** An archive in the form that Linux unpacks at its start. Files are executable. man 5 cpio, "New ASCII Format" */
+/** Creates an archive in the format that Linux unpacks at boot. Files are executable. man 5 cpio, "New ASCII Format" */
 export function archiveOf(entries: readonly Entry[]): Buffer {
   const parts: Uint8Array[] = [];
   for (const [index, { name, content }] of [...entries, { name: 'TRAILER!!!', content: undefined }].entries()) {

@@ -14,23 +14,23 @@ import { publishWorld, reportKey } from './world.ts';
 const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0;
 const canRun = has('curl') && has('python3') && has('bash');
 
-/** What installs, deploys or goes on is never run from a page, whatever the page says: this is somebody's machine. */
+/** Commands that install, deploy or never end are not run from any page, because this may be a developer's machine. */
 const REFUSED = ['npm', 'cdk', 'docker', 'aws'];
 const PRELUDE = [
   'set -euo pipefail',
-  // Fails where the answer is an error, and shows it.
+  // Fails and prints the answer if it is an error.
   'curl() { command curl --fail-with-body -sS "$@"; }',
   ...REFUSED.map((name) => `${name}() { echo "${name} is not run by this test: fence it as sh no-run" >&2; exit 1; }`),
-  // npx would install what it does not find; the command line is there.
+  // Replaces npx, which would install missing packages; the CLI is available.
   'npx() { [ "$1" = platform ] || { echo "npx $1 is not run by this test" >&2; exit 1; }; node_modules/.bin/"$@"; }',
 ];
 const MARK = '@@block';
-/** Pages start dozens of small processes, slow on a machine with other work. */
+/** Time limit for a page, which starts dozens of small processes on a busy machine. */
 const TIMEOUT_MS = 90_000;
 const IN_CLONE = join(ROOT, 'cli/package/platform.js');
-/** Its commands need the platform beside the command line, as in a clone. */
+/** Page whose commands need the platform next to the CLI, as in a clone. */
 const HOST_PAGE = 'docs/self-host.md';
-/** Pages whose programs are whole. Those of others are parts of larger ones. */
+/** Pages with complete programs; programs on other pages are excerpts. */
 const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
 
 const blocks = COMMAND_PAGES.flatMap(blocksOf);
@@ -132,13 +132,13 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
 
   const environment = (cwd: string) => ({
     PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
-    // Where the command line keeps its profiles.
+    // Folder of the CLI's profiles.
     XDG_CONFIG_HOME: cwd,
     ...compileCacheVariable(),
     ...variables,
   });
 
-  /** A folder for commands, with the files that pages name. */
+  /** Creates a folder for commands with the files that pages name. */
   async function inFolder<T>(use: (folder: string) => Promise<T>, platform = commandLine): Promise<T> {
     const folder = mkdtempSync(join(tmpdir(), 'platform-docs-'));
     try {
@@ -153,7 +153,7 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     }
   }
 
-  /** Runs blocks in one shell, in a folder of their own. Returns what each printed, by its line. */
+  /** Runs blocks in one shell and folder. Returns the output of each block by its line. */
   async function run(script: readonly Block[], platform: string): Promise<Map<number, string>> {
     const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
     const lines = [...PRELUDE, ...text].join('\n');
@@ -168,7 +168,7 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     );
   }
 
-  /** The addresses of the pages are those of the platform under test and of a receiver on this machine. */
+  /** Replaces the addresses on the pages with the platform under test and a local receiver. */
   const here = (text: string): string =>
     text.replaceAll('http://127.0.0.1:4280', target.url).replaceAll('https://hooks.example.com', receiver.url);
 });
@@ -185,7 +185,7 @@ async function execute(file: string, args: string[], options: ExecFileOptions): 
   }
 }
 
-/** The paths of an answer's members, such as `error.code`; `...` in an example stands for further ones. */
+/** Returns the paths of an answer's fields, such as `error.code`; `...` in an example stands for more fields. */
 function membersOf(value: unknown, path = ''): string[] {
   if (typeof value !== 'object' || value === null) return [];
   if (Array.isArray(value)) return value.flatMap((element) => membersOf(element, `${path}[]`));

@@ -3,20 +3,20 @@ import { join } from 'node:path';
 
 export const ROOT = join(import.meta.dirname, '../..');
 
-/** The pages whose commands a test runs: a reader types them. */
+/** Pages whose commands a test runs, because readers type them. */
 export const COMMAND_PAGES = ['README.md', 'examples/README.md', ...globSync('docs/*.md', { cwd: ROOT }).sort()];
 
 /** A fenced block of a page. */
 export interface Block {
   readonly page: string;
-  /** Of its opening fence, from 1. */
+  /** Line of the opening fence, from 1. */
   readonly line: number;
-  /** What stands behind the fence: `sh`, `sh no-run`, `json` and the like. */
+  /** Info string of the fence: `sh`, `sh no-run`, `json` and the like. */
   readonly info: string;
   readonly text: string;
 }
 
-/** The fenced blocks of a page, in its order; those in lists without their indentation. */
+/** Returns the fenced blocks of a page in order, without the indentation of lists. */
 export function blocksOf(page: string): Block[] {
   const blocks: Block[] = [];
   let open: { indent: number; line: number; info: string; lines: string[] } | undefined;
@@ -33,7 +33,7 @@ export function blocksOf(page: string): Block[] {
   return blocks;
 }
 
-/** The commands that no test runs: where they begin, and why. */
+/** Commands that no test runs, by their beginning, with the reason. */
 export const NOT_RUN: readonly { readonly page: string; readonly begins: string; readonly reason: string }[] = [
   { page: 'README.md', begins: 'npm ci && npm run demo', reason: 'installs the packages that this test runs with' },
   { page: 'README.md', begins: 'npm ci && npm test', reason: 'runs this test' },

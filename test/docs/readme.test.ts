@@ -20,7 +20,7 @@ const TOP_FOLDERS = /^(aws|bench|bin|cli|core|docs|examples|functions|lib|llm|lo
 
 const withoutCode = (markdown: string): string => markdown.replaceAll(/^```[\s\S]*?^```/gm, '');
 
-/** The anchors that GitHub makes of a page's headings. */
+/** Returns the anchors that GitHub makes from a page's headings. */
 function anchorsOf(markdown: string): Set<string> {
   const anchors = new Set<string>();
   for (const [, heading] of withoutCode(markdown).matchAll(/^#+ +(.+?) *$/gm)) {
@@ -35,7 +35,7 @@ function anchorsOf(markdown: string): Set<string> {
   return anchors;
 }
 
-/** Why `target`, a path from the root with or without an anchor, leads nowhere; `undefined` when it leads somewhere. */
+/** Returns why `target`, a path from the root with an optional anchor, is broken, or `undefined` if it is valid. */
 function problemOf(target: string): string | undefined {
   const [path = '', anchor] = target.split('#');
   if (!existsSync(join(ROOT, path))) return `${path} does not exist`;
@@ -75,7 +75,7 @@ test('every page of docs that another file names exists, with its heading', () =
   expect(named.length).toBeGreaterThan(10);
   const problems = named.flatMap(({ file, target }) => problemOf(target)?.replace(/^/, `${file}: `) ?? []);
   expect(problems).toEqual([]);
-  // Documents outside the repository, which no reader could open.
+  // These documents are outside the repository, so no reader could open them.
   const elsewhere = sources.filter((file) => /\b(?:spec|contract|design)\.md\b/.test(read(file)));
   expect(elsewhere.filter((file) => file !== 'test/docs/readme.test.ts')).toEqual([]);
 });
@@ -90,7 +90,7 @@ test.each(WINGS)('core/%s has a README of at most 15 lines', (wing) => {
   expect(lengthOf(`core/${wing}/README.md`)).toBeLessThanOrEqual(15);
 });
 
-/** Files that pages for developers name in code spans, as paths from the root or, in a wing's README, from the wing. */
+/** Files named in code spans of developer pages: paths from the root or, in a wing's README, from the wing. */
 test.each(PAGES.filter((page) => /^(core|docs)\//.test(page)))('every file of ours that %s names exists', (page) => {
   const spans = [...withoutCode(read(page)).matchAll(/`([\w-]+(?:\/[\w.-]+)*\.(?:ts|md|py|js))`/g)].map(
     ([, path]) => path!,

@@ -2,7 +2,7 @@ import { clientOf, type LocalTarget, publishCode } from '#test/helpers/platform.
 
 const ECHO = 'import json, sys\nprint(json.dumps({"got": json.load(sys.stdin)}))\n';
 
-/** The agents that the pages call: in the workspace `main`, and one of strangers, `acme/triage`. */
+/** Agents that the pages call: in the workspace `main`, and `acme/triage` of another author. */
 export async function publishWorld(target: LocalTarget): Promise<void> {
   const client = clientOf(target);
   const workspaceId = (await client.getOrg({})).id;

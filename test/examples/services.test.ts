@@ -20,7 +20,7 @@ const PYTHONPATH = join(EXAMPLES_FOLDER, '..', 'sdk', 'python');
 const has = (...program: string[]): boolean => spawnSync(program[0]!, program.slice(1)).status === 0;
 const hasPython = has('python3', '--version');
 const canRunReadme = hasPython && has('bash', '--version') && has('curl', '--version') && has('openssl', 'version');
-/** Starts of services on a machine with other work. */
+/** Time limit for the start of a service on a busy machine. */
 const TIMEOUT_MS = 120_000;
 
 const services = listExamples().filter(({ isService }) => isService);
@@ -200,7 +200,7 @@ describe('on the platform', { timeout: TIMEOUT_MS }, () => {
   });
 });
 
-/** As a browser would: `*.localhost` is this machine. */
+/** Browsers also resolve `*.localhost` to this machine. */
 async function ask(address: string, path: string, options: RequestOptions = {}, body?: string) {
   const { host, port } = new URL(address);
   const asked = httpRequest({

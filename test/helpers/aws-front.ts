@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers';
 /** An answer in AWS's JSON; `lost` drops the connection after the emulator has executed the action. */
 export type FrontAnswer = { readonly status?: number; readonly body: object } | 'lost' | undefined;
 
-/** Of a request whose action is in `x-amz-target`, by the part after its dot. */
+/** Handler of an action, which is the part of `x-amz-target` after its dot. */
 // biome-ignore lint/suspicious/noExplicitAny: the input of any action.
 export type FrontAction = (input: any) => FrontAnswer;
 

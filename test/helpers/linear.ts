@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 
 /** Returns the CPU time of this thread for the fastest of five runs, in microseconds. */
-function leastTime(play: () => void): number {
+function minTime(play: () => void): number {
   const times = Array.from({ length: 5 }, () => {
     const before = process.threadCpuUsage();
     play();
@@ -12,13 +12,13 @@ function leastTime(play: () => void): number {
 }
 
 /** Below this time, garbage collection and the compiler dominate the measurement. */
-const LEAST_MICROSECONDS = 10_000;
+const MIN_MICROSECONDS = 10_000;
 
 /**
  * Expects that four times the input takes about four times as long; quadratic work would take sixteen times as long.
  */
 export function expectLinear(play: (size: number) => void, size: number): void {
   play(size);
-  const once = leastTime(() => play(size));
-  expect(leastTime(() => play(4 * size)) / Math.max(once, LEAST_MICROSECONDS)).toBeLessThan(10);
+  const once = minTime(() => play(size));
+  expect(minTime(() => play(4 * size)) / Math.max(once, MIN_MICROSECONDS)).toBeLessThan(10);
 }

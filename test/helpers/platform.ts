@@ -16,7 +16,7 @@ import { addMember, addUser, type TestUser } from './users.ts';
 
 /** Platform under test, as the suites of `test/e2e` use it. */
 export interface Target {
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly url: string;
   /** API key of the owner of workspace {@link Target.slug}. */
   readonly key: string;

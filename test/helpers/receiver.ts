@@ -13,7 +13,7 @@ export interface Received {
 
 /** Customer server that receives POST requests from the platform. */
 export interface Receiver {
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly url: string;
   /** Returns the requests to paths that begin with `path`, oldest first. */
   at(path: string): readonly Received[];

@@ -19,7 +19,7 @@ import { buildRunner } from '../../scripts/build-runner.ts';
 const LIFETIME_MS = 600_000;
 
 export interface RunnerProcess {
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly url: string;
   /** Process id of the runner itself. */
   readonly pid: number;

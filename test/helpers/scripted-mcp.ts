@@ -32,7 +32,7 @@ export type McpFault =
   | { readonly ask: 'sampling/createMessage' | 'elicitation/create' };
 
 export interface McpRequest {
-  /** Of HTTP. */
+  /** HTTP method. */
   readonly method: string;
   readonly headers: IncomingHttpHeaders;
   /** JSON-RPC method; HTTP method for requests without a body. */

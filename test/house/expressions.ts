@@ -1,7 +1,7 @@
 import { parseSync, Visitor } from 'oxc-parser';
 import { analyse } from 'scslre';
 
-/** An expression that takes more than linear time for some text. */
+/** Regular expression that takes more than linear time for some text. */
 export interface SlowExpression {
   readonly file: string;
   readonly line: number;
@@ -9,9 +9,9 @@ export interface SlowExpression {
 }
 
 /**
- * The regular expressions of a file for which the time of a search grows faster than the text: two quantifiers without a
- * limit that can take the same characters, or one that a search begins anew at each character. Expressions that are made
- * from strings are not seen.
+ * The regular expressions of a file for which the time of a search grows faster than the text: two quantifiers without
+ * a limit that can take the same characters, or one that a search begins anew at each character. Expressions that are
+ * made from strings are not seen.
  */
 export function slowExpressions(file: string, text: string): SlowExpression[] {
   const found: SlowExpression[] = [];

@@ -145,7 +145,7 @@ export function startLambda(
     if (fn === undefined) throw new LambdaError('ResourceNotFoundException', `there is no function ${name}`);
     return fn;
   };
-  /** Without a layer, Node would create the cache folder. */
+  /** Returns the locations of a function; Node would create a missing cache folder. */
   const placeOf = async (fn: Deployed): Promise<Place> => {
     const folder = folders.get(fn)!;
     const { NODE_COMPILE_CACHE: cache } = fn.properties.Environment?.Variables ?? {};

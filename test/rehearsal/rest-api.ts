@@ -28,7 +28,7 @@ type Invoke = (
 ) => Promise<{ readonly isStream: boolean; readonly payload: AsyncIterable<Uint8Array> }>;
 
 export interface RestApi {
-  /** Without a slash at the end. */
+  /** URL without a slash at the end. */
   readonly url: string;
   /** Starts to serve the assembly, which may depend on the API's address. */
   serve(assembly: Assembly, invoke: Invoke): void;

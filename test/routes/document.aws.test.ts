@@ -11,7 +11,7 @@ import { keepInMemory } from '#test/helpers/services.ts';
 import { type ApiTools, fetchApiTools } from '../../scripts/fetch-test-tools.ts';
 import { makeThing, newTenant, type Tenant } from './things.ts';
 
-/** The OpenAPI document as its users read it: generators of clients, and a generator of requests. */
+/** Tests the OpenAPI document with its consumers: client generators, and a request generator. */
 const rows = routes as readonly Route[];
 const run = promisify(execFile);
 
@@ -32,7 +32,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a program printed. If it fails, the error tells it. */
+/** Returns the output of a program. On failure, the error includes it. */
 const succeed = async (program: string, args: readonly string[]): Promise<string> => {
   const { stdout, stderr } = await run(program, args, { cwd: folder, maxBuffer: 1 << 26 }).catch((error) => {
     throw new Error(`${error.message}\n${error.stdout}`);
@@ -84,7 +84,7 @@ test('TypeScript types are generated that a strict compiler accepts', { timeout:
   expect([status, stdout]).toEqual([0, '']);
 });
 
-/** Operations with rules that JSON Schema cannot tell: requests that fit the schema may be refused. */
+/** Operations with rules that JSON Schema cannot express, so requests that match the schema may be refused. */
 const FURTHER_RULES: Readonly<Record<string, string>> = {
   listDocuments: 'a cursor comes from the page before',
   listAgents: 'a cursor comes from the page before',
@@ -124,7 +124,7 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   receivePaymentEvent: 'signed by the payment provider',
 };
 
-/** Settings of Schemathesis: the things that paths name exist. */
+/** Settings of Schemathesis; the resources named in paths exist. */
 async function settingsOf(row: Route): Promise<string> {
   const made: Record<string, string> = {};
   for (const name of pathParameters(row.path)) made[name] = await makeThing(name, target, home, row, made);

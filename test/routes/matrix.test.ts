@@ -7,8 +7,9 @@ import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 import { fill, makeThing, newTenant, type Tenant, unique } from './things.ts';
 
 /**
- * Every row x actor x owner of the thing asked for: checks the status, and that no answer shows a workspace's data to an
- * outsider. Made from the route table: `auth`, `agents`, `role` and parameters of a row tell what to expect.
+ * Every row x actor x owner of the resource: checks the status, and that no answer shows a workspace's data to an
+ * outsider. The cases come from the route table: `auth`, `agents`, `role` and parameters of a row determine the
+ * expected result.
  */
 const rows = routes as readonly Route[];
 const ACTORS = [
@@ -25,13 +26,13 @@ const ACTORS = [
 const TARGETS = ['own', 'foreign', 'unknown'] as const;
 type Actor = (typeof ACTORS)[number];
 
-/** Each tenant's data hold its mark. */
+/** Marker in each tenant's data. */
 const MARKS = { home: 'zebra-crossing', away: 'pelican-crossing' };
 
 let target: LocalTarget;
 let home: Tenant;
 let away: Tenant;
-/** Their keys, as seen from `home`; `nobody` has none. */
+/** Keys of the actors as seen from `home`; `nobody` has none. */
 const keys: Partial<Record<Actor, string>> = {};
 
 beforeAll(async () => {
@@ -71,7 +72,7 @@ async function agentKey({ user }: Tenant): Promise<string> {
   return (await client.createServiceKey({ params: { id: agent!.id } })).key;
 }
 
-/** Values that name nothing, where a UUID will not do. */
+/** Nonexistent values for parameters that are not a UUID. */
 const NOWHERE: Record<string, string> = {
   name: 'NOT_THERE',
   org: 'nobody',
@@ -123,14 +124,14 @@ const isBearer = (row: Route) => row.path.includes('{token}') || row.auth === 'w
 const isAtHomeAway = (row: Route, actor: Actor, of: (typeof TARGETS)[number]): boolean =>
   actor === 'foreign agent' && of === 'foreign' && row.agents === true && row.path.includes('{workspace_id}');
 
-/** Tells which statuses the answer may have. */
+/** Returns the allowed statuses of the answer. */
 function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (status: number) => boolean {
   const only =
     (...statuses: number[]) =>
     (status: number) =>
       statuses.includes(status);
   const served = (status: number) => status < 500 && ![401, 403, 404].includes(status);
-  // Without a key, things of workspaces are not there.
+  // Callers without a key get 404 for resources of workspaces.
   if (actor === 'nobody' && row.auth === 'optional') return only(404);
   if (actor === 'nobody' || actor === 'revoked') return only(401);
   if (isAtHomeAway(row, actor, of)) return served;

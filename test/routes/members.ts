@@ -16,16 +16,19 @@ export interface JsonSchema {
   readonly additionalProperties?: JsonSchema | boolean;
 }
 
-/** A member that a request of a row may have. */
+/** Field that a request of a row may have. */
 export interface Member {
   readonly row: Route;
   readonly part: 'query' | 'headers' | 'body';
-  /** Names from the part down; `*` is an item of a list or of a record. */
+  /** Path from the request part; `*` is an item of a list or record. */
   readonly path: readonly string[];
   readonly schema: JsonSchema;
 }
 
-/** Every member of every part of the row's requests, at every depth. Bodies that a handler reads itself have none. */
+/**
+ * Returns every field of every part of the row's requests, at every depth. Bodies that a handler reads itself have
+ * none.
+ */
 export function membersOf(row: Route): Member[] {
   const { query, headers, body } = row.request ?? {};
   const shapes = { query, headers, body: body && !isRaw(body) ? body : undefined };
@@ -51,7 +54,7 @@ function within(schema: JsonSchema, path: readonly string[]): Pick<Member, 'path
   ];
 }
 
-/** What a request sends to have `value` in this place, beside what the row demands. */
+/** Returns a request with `value` in this field and all other required fields of the row. */
 export function requestWith({ row, part, path }: Member, value: string) {
   const json = jsonBody(row) as Record<string, unknown> | undefined;
   if (part === 'query') return { query: `?${new URLSearchParams({ [path[0]!]: value })}`, json };

@@ -6,7 +6,7 @@ import type { TestUser } from '#test/helpers/users.ts';
 import { type Member, membersOf, requestWith } from './members.ts';
 import { UNKNOWN_ID } from './rows.ts';
 
-/** Members of requests that people read as a name, from the route table (`docs/interface/identifiers.md#names`). */
+/** Request fields that contain a display name, from the route table (`docs/interface/identifiers.md#names`). */
 const NAMES = ['name', 'title', 'display_name', 'client_name', 'service_name', 'project', 'label'];
 const isName = ({ part, path, schema }: Member): boolean =>
   part === 'body' && schema.type === 'string' && NAMES.includes(path.at(-1)!);

@@ -8,7 +8,7 @@ import { keepInMemory } from '#test/helpers/services.ts';
 import { goodBody, withQuery } from './rows.ts';
 import { fill, makeThing, newTenant, type Tenant } from './things.ts';
 
-/** What keys with the scope `read` may use, from the route table: it changes nothing. The tables themselves are watched. */
+/** Operations open to keys with the scope `read`, from the route table, change nothing. The test watches the tables. */
 const rows = (routes as readonly Route[]).filter((row) => row.auth === 'key' && keyScopeOf(row) === 'read');
 
 let target: LocalTarget;
@@ -22,7 +22,7 @@ beforeAll(async () => {
   keepInMemory(target);
   home = await newTenant(target, 'home', 'zebra-crossing');
   key = (await clientOf(target, home.user.key).createApiKey({ body: { name: 'reader', scope: 'read' } })).key;
-  // The first request of a key notes when it was used.
+  // The first request of a key records its last use.
   await clientOf(target, key).getMe({});
   Journal.prototype.append = function (this: Journal, appended: readonly Row[]) {
     written.push(...appended);
@@ -44,7 +44,7 @@ const layoutOf = ({ table, pk, sk }: Row): string =>
     )
     .join(' / ')}`;
 
-// A second try would find its own change made.
+// A retry would find its own change.
 test.for(rows.map((row) => [`${row.method} ${row.path}`, row] as const))(
   '%s changes nothing',
   { retry: 0 },

@@ -8,19 +8,19 @@ import { type Answer, clientOf, type LocalTarget, request, startLocalTarget } fr
 import type { TestUser } from '#test/helpers/users.ts';
 import { goodBody, UNKNOWN_ID, UPSERTS, withQuery } from './rows.ts';
 
-/** What every row of the route table must do, made from the table. What a route does beyond is in `test/e2e`. */
+/** Requirements of every row, generated from the route table. `test/e2e` tests the specific behavior of routes. */
 const rows = routes as readonly Route[];
 const keyRows = rows.filter((row) => row.auth === 'key');
 const instanceRows = rows.filter((row) => row.auth === 'instance');
 const operatorRows = rows.filter((row) => row.auth === 'operator');
-/** A key is checked if there is one. */
+/** A key is optional, but is checked if present. */
 const optionalRows = rows.filter((row) => row.auth === 'optional');
 const publicRows = rows.filter((row) => row.auth === 'public');
 const jsonRows = rows.filter((row) => row.request?.body !== undefined && !isRaw(row.request.body));
 const label = (row: Route): string => `${row.method} ${row.path}`;
 const named = (list: readonly Route[]) => list.map((row) => [label(row), row] as const);
 
-/** Words that only the victim's data hold. */
+/** Words that occur only in the victim's data. */
 const MARK = 'zebra-crossing';
 
 let target: LocalTarget;
@@ -54,7 +54,7 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-/** Parameters that lead to the victim's things. */
+/** Parameters of the victim's resources. */
 const victimParams = (row: Route): Record<string, string> => ({
   workspace_id: victim.workspaceId,
   id: row.path.startsWith('/api-keys') ? victim.keyId : agentId,
@@ -67,7 +67,7 @@ const victimParams = (row: Route): Record<string, string> => ({
   namespace: 'notes',
   key: 'note',
 });
-/** Parameters that lead nowhere, in the caller's own workspace. */
+/** Parameters of nonexistent resources in the caller's own workspace. */
 const unknownParams = (user: TestUser): Record<string, string> => ({
   workspace_id: user.workspaceId,
   id: UNKNOWN_ID,
@@ -93,7 +93,7 @@ const document = openApiDocument() as {
 const ajv = ajvFormats.default(new Ajv2020({ strict: false }));
 const isErrorBody = ajv.compile(document.components.schemas.Error);
 
-/** Every answer: of a status that the document lists for the row, an error in the envelope, and never of ours. */
+/** Checks every answer: its status is documented for the row, errors use the envelope, and none is a server error. */
 function expectSound(row: Route, answer: Answer): void {
   const { responses } = document.paths[row.path]![row.method.toLowerCase()]!;
   expect(Object.keys(responses), JSON.stringify(answer.body)).toContain(String(answer.status));
@@ -107,9 +107,9 @@ function expectSound(row: Route, answer: Answer): void {
   expect(answer.body.metadata.request_id).toBe(answer.headers.get('x-request-id'));
   expect(answer.headers.get('content-type')).toBe('application/json');
 }
-/** Rows whose keys no user has. */
+/** Rows that accept no user's key. */
 const hasOwnKey = ({ auth }: Route): boolean => auth === 'instance' || auth === 'operator';
-/** Statuses that show nothing to a stranger. */
+/** Statuses that reveal nothing to a stranger. */
 const refusals = (row: Route): number[] => (hasOwnKey(row) ? [401] : [403, 404]);
 function expectRefusal(row: Route, answer: Answer, status: number, code: string): void {
   expect(answer.body).toMatchObject({ error: { code, is_retryable: false } });

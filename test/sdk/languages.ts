@@ -47,7 +47,7 @@ function language(name: Language['name'], command: readonly string[], variables:
   };
 }
 
-/** Without Python if the machine has none. */
+/** Languages of this machine; Python may be missing. */
 export function languages(): Language[] {
   const javaScript = language('JavaScript', [process.execPath, pathOf('driver.js')], {});
   try {

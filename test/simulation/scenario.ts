@@ -46,7 +46,7 @@ const CRONS = [
 /** Sender that delivers one event repeatedly. */
 interface Sender {
   readonly scheduleId: string;
-  /** Without a key, each delivery counts as a new event. */
+  /** Idempotency key; without one, each delivery counts as a new event. */
   readonly key: string | undefined;
   readonly marker: string;
   readonly runIds: string[];

@@ -241,7 +241,7 @@ function callsOf({ toolCalls = [], forcedInput = { result: 'forced' } }: Scripte
   return allowed.length > 0 ? allowed : [{ name: forced, input: forcedInput }];
 }
 
-/** As a default, a model that calls a missing tool forever, each time with different input. */
+/** Default turn of a model that calls a missing tool forever, each time with different input. */
 export const ONLY_TOOLS: ScriptedTurn = { toolCalls: [{ name: 'nothing', input: { turn: '$TURN' } }] };
 function isJsonObject(text: string): boolean {
   try {
