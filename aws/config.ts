@@ -14,27 +14,27 @@ export const AWS_SETTINGS = {
   functionPrefix: setting(
     'PLATFORM_FUNCTION_PREFIX',
     () => z.string().default(''),
-    "Prefix of the Lambda functions' names, for functions that call others.",
+    'Prefix of the names of Lambda functions, for functions that invoke others.',
   ),
   frontToken: setting(
     'PLATFORM_FRONT_TOKEN',
     () => z.string().optional(),
-    'What CloudFront proves itself with: of its requests the address of its client counts. Without it, the address of the sender.',
+    'Token by which CloudFront is recognized: its requests count against the address of its client. Without it, the address of the sender counts.',
   ),
   hostedSandbox: setting(
     'PLATFORM_HOSTED_SANDBOX',
     () => z.enum(['none', 'fargate', 'microvm']).default('none'),
-    'Where programs run: ECS tasks on Fargate, Lambda MicroVMs, or nowhere; then programs cannot be called.',
+    'Sandboxes for programs: ECS tasks on Fargate, Lambda MicroVMs, or none; then programs cannot be called.',
   ),
   sandboxReuse: setting(
     'PLATFORM_SANDBOX_REUSE',
     () => z.enum(['same', 'never']).default('same'),
-    'Whether a task on Fargate serves further runs of `same` kind (docs/sandbox.md), or is used once.',
+    'Whether a Fargate task serves further runs of the `same` kind (docs/sandbox.md), or is used only once.',
   ),
   sandboxSpot: setting(
     'PLATFORM_SANDBOX_SPOT',
     () => z.enum(['retried', 'never']).default('never'),
-    'Whether runs that nobody waits for and that may be `retried` (docs/sandbox.md) have tasks of Fargate Spot, or `never`.',
+    'Whether asynchronous runs that may be `retried` (docs/sandbox.md) use Fargate Spot, or `never`.',
   ),
   microvmImage: setting(
     'PLATFORM_MICROVM_IMAGE',
@@ -44,17 +44,17 @@ export const AWS_SETTINGS = {
   launchesPerSecond: setting(
     'PLATFORM_MICROVM_RATE',
     () => z.coerce.number().int().min(1).max(100).default(5),
-    'How many MicroVMs are started in a second, by all functions together. Further programs wait for their place.',
+    'Number of MicroVMs started per second, by all functions together. Further programs are queued.',
   ),
   poolIdle: setting(
     'PLATFORM_POOL_IDLE',
     () => z.coerce.number().int().min(0).default(0),
-    'Idle tasks kept ready. Demand raises this number for five minutes.',
+    'Number of idle tasks kept ready. Demand raises it for five minutes.',
   ),
   poolMax: setting(
     'PLATFORM_POOL_MAX',
     () => z.coerce.number().int().min(1).default(20),
-    'Maximum number of tasks, idle or not. A quarter of them is kept for sub-calls and installations.',
+    'Maximum number of tasks, idle or not. A quarter of them is reserved for sub-calls and installations.',
   ),
   poolStartMs: setting(
     'PLATFORM_POOL_START_SECONDS',
@@ -64,7 +64,7 @@ export const AWS_SETTINGS = {
         .positive()
         .default(60)
         .transform((seconds) => seconds * 1000),
-    'Time that a task takes to start, in seconds. A call that would wait longer than half of its time is refused at once.',
+    'Time that a task takes to start, in seconds. A call that would wait longer than half of its time limit is rejected at once.',
   ),
   ecsCluster: setting('PLATFORM_ECS_CLUSTER', () => z.string().default(''), 'Cluster of the tasks.'),
   ecsTaskDefinition: setting(
@@ -94,12 +94,12 @@ export const AWS_SETTINGS = {
   services: setting(
     'PLATFORM_SERVICES',
     () => z.string().optional(),
-    'Where always-on services run and how they are reached, as JSON (`aws/services/settings.ts`). Only the function that orders them has it.',
+    'Where always-on services run and how they are reached, as JSON (`aws/services/settings.ts`). Only the function that orders services has it.',
   ),
   serviceLogs: setting(
     'PLATFORM_SERVICES_LOGS',
     () => z.string().optional(),
-    'Where the logs of services are, as JSON. Without it, the platform keeps no services.',
+    'Location of the logs of services, as JSON. Without it, the platform has no services.',
   ),
   timerGroup: setting(
     'PLATFORM_TIMER_GROUP',
@@ -140,12 +140,12 @@ export const AWS_SETTINGS = {
   oidcSecret: setting(
     'PLATFORM_OIDC_SECRET',
     () => z.string().optional(),
-    "Name of the secret in Secrets Manager with the platform's secret at the OpenID provider (docs/sign-in.md), set from `oidc` of the stage. Without it, nobody signs in with a provider.",
+    "Name of the secret in Secrets Manager with the platform's secret at the OpenID provider (docs/sign-in.md), set from `oidc` of the stage. Without it, sign-in with a provider is disabled.",
   ),
   operatorSecret: setting(
     'PLATFORM_OPERATOR_SECRET',
     () => z.string().optional(),
-    "Name of the secret in Secrets Manager with the operator's key (docs/billing.md), set from `operator` of the stage. Without it, the API takes no orders of an operator.",
+    "Name of the secret in Secrets Manager with the operator's key (docs/billing.md), set from `operator` of the stage. Without it, the API rejects requests of an operator.",
   ),
   secretPrefix: setting(
     'PLATFORM_SECRET_PREFIX',

@@ -108,7 +108,7 @@ export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeS
         await invokeLater(config, 'service-keeper', { service_ids: batch });
       }
     } catch (error) {
-      log.warn('services wait for the next minute', { error: String(error) });
+      log.warn('services not woken until the next minute', { error: String(error) });
     }
   },
 });

@@ -39,7 +39,7 @@ const cidr = (fallback: string) =>
     .default(fallback);
 
 const pinnedImage = () =>
-  form(/^[\w.-]+(:\d+)?\/[\w./-]+(:[\w.-]+)?@sha256:[\da-f]{64}$/, 'must name its digest: registry/name@sha256:…');
+  form(/^[\w.-]+(:\d+)?\/[\w./-]+(:[\w.-]+)?@sha256:[\da-f]{64}$/, 'must include its digest: registry/name@sha256:…');
 
 const port = () => z.int().min(1).max(65_535);
 
@@ -98,9 +98,9 @@ const servicesOn = z
       .optional(),
   })
   .superRefine(({ cpu, memoryMb, outboundPorts }, context) => {
-    const { min: least, max: most, step } = FARGATE_MEMORY[cpu]!;
-    if (memoryMb < least || memoryMb > most || memoryMb % step !== 0) {
-      const message = `Fargate offers ${least} to ${most} MB in steps of ${step} for ${cpu} CPU units`;
+    const { min, max, step } = FARGATE_MEMORY[cpu]!;
+    if (memoryMb < min || memoryMb > max || memoryMb % step !== 0) {
+      const message = `Fargate offers ${min} to ${max} MB in steps of ${step} for ${cpu} CPU units`;
       context.addIssue({ code: 'custom', path: ['memoryMb'], message });
     }
     outboundPorts.forEach((each, index) => {
@@ -139,7 +139,9 @@ const SECRETS = {
 const platformSchema = z
   .strictObject({
     /** Part of every physical name, so that two stages can share an account. */
-    name: z.string().regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, a letter first'),
+    name: z
+      .string()
+      .regex(/^[a-z][a-z0-9]{0,11}$/, 'must be 1 to 12 lower-case letters and digits, starting with a letter'),
     /** Whether the data outlives its stack: it is retained, protected against deletion, and restorable for 35 days. */
     keepsData: z.boolean(),
     /** First part of every physical name. */
@@ -218,7 +220,7 @@ const platformSchema = z
         for (const fn of FUNCTION_NAMES) {
           const [most, kept] = [reserved[fn], provisioned[fn]];
           if (most === undefined || kept === undefined || most >= 2 * kept) continue;
-          const message = `must be at least twice what is provisioned (${2 * kept}): a deployment starts the new version beside the old one`;
+          const message = `must be at least twice the provisioned concurrency (${2 * kept}): a deployment starts the new version beside the old one`;
           context.addIssue({ code: 'custom', path: ['reserved', fn], message });
         }
       })
@@ -344,7 +346,7 @@ const platformSchema = z
       })
       .refine(({ email, topicArn }) => email === undefined || topicArn === undefined, {
         path: ['email'],
-        error: 'must be a subscription of your own topic: take `topicArn` or `email`',
+        error: 'must not be set together with `topicArn`: subscribe to your own topic yourself',
       })
       .optional(),
     /**
@@ -389,7 +391,7 @@ const platformSchema = z
       .superRefine(({ PLATFORM_TRANSPORTS: text, ...others }, context) => {
         for (const [name, member] of Object.entries(SECRETS)) {
           if (!(name in others)) continue;
-          const message = `must not be in a template: make a secret in Secrets Manager and name it as ${member}.secretName`;
+          const message = `must not be in a template: create a secret in Secrets Manager and set ${member}.secretName to its name`;
           context.addIssue({ code: 'custom', path: [name], message });
         }
         const { error } = transportsSchema().optional().safeParse(text);
@@ -402,18 +404,15 @@ const platformSchema = z
   .superRefine(({ access, domain, services, web }, context) => {
     const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
     if (access.vpcEndpointIds && domain) {
-      refuse(['domain'], 'cannot lead to a private API (access.vpcEndpointIds): name a proxy of yours with `baseUrl`');
+      refuse(['domain'], 'cannot be used with a private API (access.vpcEndpointIds): set `baseUrl` to your own proxy');
     }
     if (domain && web.kind !== 'off' && !web.domain && !domain.mtls) {
-      refuse(
-        ['web'],
-        'must have a `domain` of its own beside that of the API, or be off: links and sign-in lead there',
-      );
+      refuse(['web'], 'must have its own `domain` in addition to that of the API, or be off: links and sign-in use it');
     }
     if (access.vpcEndpointIds || access.ranges || domain?.mtls) {
-      const closed = 'over the internet, which `access` or `domain.mtls` closes';
-      if (services.kind !== 'off') refuse(['services'], `must be off: their instances ask the API ${closed}`);
-      if (web.kind !== 'off') refuse(['web'], `must be off: CloudFront asks the API ${closed}`);
+      const closed = 'over the internet, which `access` or `domain.mtls` blocks';
+      if (services.kind !== 'off') refuse(['services'], `must be off: their instances call the API ${closed}`);
+      if (web.kind !== 'off') refuse(['web'], `must be off: CloudFront calls the API ${closed}`);
     }
   });
 
@@ -454,7 +453,7 @@ export const defineStage = (stage: z.input<typeof stageFileSchema>): StageFile =
 
 function checked<Schema extends z.ZodType>(what: string, schema: Schema, value: { name: string }): z.output<Schema> {
   const { data, error } = schema.safeParse(value);
-  if (error) throw new Error(`${what} "${value.name}" is wrong:\n${z.prettifyError(error)}`);
+  if (error) throw new Error(`${what} "${value.name}" is invalid:\n${z.prettifyError(error)}`);
   return data as z.output<Schema>;
 }
 

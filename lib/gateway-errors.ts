@@ -20,11 +20,12 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
   // Denied by the resource policy.
   ACCESS_DENIED: {
     code: 'FORBIDDEN',
-    message: 'The API is not open to your address: ask who runs the platform from where it can be reached.',
+    message:
+      'The API does not accept requests from your address: ask the operator of the platform from where it can be reached.',
   },
   REQUEST_TOO_LARGE: {
     code: 'DOCUMENT_TOO_LARGE',
-    message: `The request body is larger than ${MAX_BODY_MB} MB, the maximum of a request: upload larger files, POST /uploads answers how.`,
+    message: `The request body is larger than ${MAX_BODY_MB} MB, the maximum of a request: upload larger files as POST /uploads describes.`,
   },
   THROTTLED: { code: 'RATE_LIMITED', message: 'Too many requests: wait a second and try again.', waitSeconds: 1 },
   // Lambda refused to start the function: the account's limit of concurrent executions is reached.
@@ -35,7 +36,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
   },
   INTEGRATION_TIMEOUT: {
     code: 'TIMEOUT',
-    message: 'The platform did not answer in time. The request may have been carried out: look before you repeat it.',
+    message: 'The platform did not respond in time. The request may have been carried out: check before you retry it.',
     mayHaveRun: true,
   },
   DEFAULT_4XX: { code: 'INVALID_INPUT', message: 'The request is not valid HTTP for this API.' },
@@ -43,7 +44,7 @@ export const GATEWAY_ERRORS: Readonly<Record<string, GatewayError>> = {
   DEFAULT_5XX: {
     code: 'INTERNAL_ERROR',
     message:
-      'Something went wrong on our side. The request may have been carried out: look before you repeat it. If it stays, report the request id.',
+      'Something went wrong on our side. The request may have been carried out: check before you retry it. If the problem persists, report the request id.',
     mayHaveRun: true,
   },
 };

@@ -81,7 +81,7 @@ export class AgentPlatform extends Construct {
     } else if (sandbox.kind === 'microvm') {
       this.compute = new MicrovmStack(this, 'compute', { ...inStack('compute'), settings: sandbox });
     }
-    this.compute?.addStackDependency(this.api, 'a release that is taken back must leave them as they are');
+    this.compute?.addStackDependency(this.api, 'a release that is rolled back must not change them');
     if (services.kind !== 'off') {
       // Deleting the stack ends all its services.
       const own = { ...inStack('services'), settings: services, terminationProtection };

@@ -20,7 +20,7 @@ export const LOCAL_SETTINGS = {
   port: setting(
     'PLATFORM_PORT',
     () => z.coerce.number().int().min(0).max(65535).default(4280),
-    'Port to listen on; 0 takes a free one.',
+    'Port to listen on; 0 selects a free one.',
   ),
   trustProxy: setting(
     'PLATFORM_TRUST_PROXY',
@@ -34,12 +34,12 @@ export const LOCAL_SETTINGS = {
         .string()
         .regex(/^[a-z0-9-]+(\.[a-z0-9-]+)*$/, 'must be a domain in lower case, such as services.example.com')
         .default('localhost'),
-    'Domain below which each service has its host name. Browsers and curl resolve `*.localhost` themselves; on a server, a wildcard DNS entry leads here, and the proxy in front passes the `Host` header on.',
+    'Parent domain of all host names of services. Browsers and curl resolve `*.localhost` themselves; on a server, create a wildcard DNS record, and let the proxy forward the `Host` header.',
   ),
   maxSandboxes: setting(
     'PLATFORM_MAX_SANDBOXES',
     () => z.coerce.number().int().min(2).max(1000).optional(),
-    'Maximum number of concurrent sandboxes; further calls queue, in turn between workspaces. By default as many as memory and processors allow.',
+    'Maximum number of concurrent sandboxes; further calls are queued fairly between workspaces. By default as many as memory and processors allow.',
   ),
   dataFolder: setting(
     'PLATFORM_DATA',
@@ -53,17 +53,17 @@ export const LOCAL_SETTINGS = {
         .string()
         .regex(/^(sk|rk)_/, 'must be a secret or restricted key of Stripe: sk_... or rk_...')
         .optional(),
-    'Key of Stripe, with which users buy credits (docs/billing.md). Without it, credits are bought with test cards that take no money, on a page that only this machine reaches.',
+    'Stripe key for selling credits to users (docs/billing.md). Without it, users pay with test cards that take no money, on a page that only this machine can open.',
   ),
   stripeWebhookSecret: setting(
     'PLATFORM_STRIPE_WEBHOOK_SECRET',
     () => z.string().startsWith('whsec_').optional(),
-    "Signing secret of Stripe's endpoint `<PLATFORM_BASE_URL>/webhooks/stripe`. Without it, a purchase counts only once its buyer returns from Stripe, or within the hour.",
+    "Signing secret of Stripe's endpoint `<PLATFORM_BASE_URL>/webhooks/stripe`. Without it, a purchase is credited only when its buyer returns from Stripe, or within an hour.",
   ),
   oidcClientSecret: setting(
     'PLATFORM_OIDC_CLIENT_SECRET',
     () => z.string().optional(),
-    'Secret of the platform at the OpenID provider of `PLATFORM_OIDC_ISSUER` (docs/sign-in.md).',
+    'Client secret of the platform at the OpenID provider `PLATFORM_OIDC_ISSUER` (docs/sign-in.md).',
   ),
   operatorKeyHash: setting(
     'PLATFORM_OPERATOR_KEY',
@@ -73,7 +73,7 @@ export const LOCAL_SETTINGS = {
         .regex(OPERATOR_KEY, OPERATOR_KEY_RULE)
         .transform((key) => hash('sha256', key))
         .optional(),
-    "The operator's key, with which plans and credits are given over the API (docs/billing.md): 32 characters or more, such as those of `openssl rand -hex 32`. Without it, the API takes no such orders.",
+    "The operator's key for setting plans and granting credits over the API (docs/billing.md): at least 32 characters, such as the output of `openssl rand -hex 32`. Without it, the API rejects such requests.",
   ),
   minFreeBytes: setting(
     'PLATFORM_MIN_FREE_MB',
@@ -83,22 +83,22 @@ export const LOCAL_SETTINGS = {
         .min(0)
         .transform((mb) => mb * 1024 ** 2)
         .optional(),
-    'Space that is kept free on the disk of the data folder, in MB: while less is free, nothing new is stored (docs/limits.md). By default the larger of 1,000 MB and 2%, at most a tenth of the disk; 0 turns this off.',
+    'Minimum free space on the disk of the data folder, in MB: below it, nothing new is stored (docs/limits.md). By default the larger of 1,000 MB and 2%, at most 10% of the disk; 0 disables the check.',
   ),
   vaultKeyFile: setting(
     'PLATFORM_VAULT_KEY_FILE',
     () => z.string().optional(),
-    'File of the key that encrypts the vault, created at first use. By default `vault.key` in the data folder. Put it elsewhere to keep it out of copies of the data folder.',
+    'File with the key that encrypts the vault, created on first use. By default `vault.key` in the data folder. Choose another folder to keep it out of copies of the data folder.',
   ),
   sandboxKind: setting(
     'PLATFORM_SANDBOX',
     () => z.enum(['auto', 'bubblewrap', 'unshare', 'unsandboxed']).default('auto'),
-    "How runs are isolated. `auto` takes unshare where it works, else bubblewrap. `unsandboxed` runs agents as ordinary processes of the platform's user: use it only for code that you trust.",
+    "How runs are isolated. `auto` uses unshare if it works, otherwise bubblewrap. `unsandboxed` runs agents as ordinary processes of the platform's user: use it only for code that you trust.",
   ),
   sandboxPrestart: setting(
     'PLATFORM_SANDBOX_PRESTART',
     () => z.coerce.number().int().min(0).max(64).default(4),
-    'Sandboxes kept started ahead, so that a call does not wait for one.',
+    'Number of sandboxes started in advance, so that a call does not wait for one.',
   ),
 } satisfies Settings;
 

@@ -73,7 +73,7 @@ export interface LocalDeps extends AllDeps {
 export async function localDeps(config: LocalConfig, listening: Gateway): Promise<LocalDeps> {
   const folder = config.dataFolder;
   if (existsSync(join(folder, RESTORING)) && !existsSync(join(folder, DATABASE))) {
-    throw new Error(`a restore into ${folder} did not finish: do it again (platform restore FILE --data ${folder})`);
+    throw new Error(`a restore into ${folder} was interrupted: run it again (platform restore FILE --data ${folder})`);
   }
   const clock = new SystemClock();
   const log = createLog(config.logLevel);

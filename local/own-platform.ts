@@ -40,8 +40,8 @@ export const createOwnPlatform: MakeOwnPlatform = ({ env, cwd, data }): OwnPlatf
   async function needData(): Promise<void> {
     await checkOwner(dataFolder);
     if (existsSync(database)) return;
-    throw new UsageError(`There is no data of a platform in ${dataFolder}.`, {
-      hint: '`platform start` makes some; --data names another folder.',
+    throw new UsageError(`There is no platform data in ${dataFolder}.`, {
+      hint: '`platform start` creates it; --data selects another folder.',
       exitCode: 4,
     });
   }
@@ -108,7 +108,7 @@ export const createOwnPlatform: MakeOwnPlatform = ({ env, cwd, data }): OwnPlatf
         ...(live ? [`The platform is running (process ${live.pid}): stop it first.`] : []),
         ...(from > DATA_VERSION
           ? [
-              `The data has version ${from}, and this platform knows versions up to ${DATA_VERSION}: install the newer platform.`,
+              `The data has version ${from}, but this platform supports only versions up to ${DATA_VERSION}: install the newer platform.`,
             ]
           : []),
         ...(await upgradeSpace(database)),
@@ -124,7 +124,7 @@ export const createOwnPlatform: MakeOwnPlatform = ({ env, cwd, data }): OwnPlatf
       const file = join(dirname(dataFolder), `platform-before-version-${DATA_VERSION}.tar.gz`);
       const backup = await writeBackup({ dataFolder, keyFile, file, withKey: false, version: VERSION }).catch(
         (error) => {
-          throw explained(error, 'Nothing was changed, because there is no backup');
+          throw explained(error, 'Nothing was changed, because the backup failed');
         },
       );
       await openDatabase(database).close();
@@ -149,7 +149,7 @@ function dataVersion(database: string): number {
 async function checkOwner(dataFolder: string): Promise<void> {
   const folder = await undefinedIfMissing(stat(dataFolder));
   if (folder === undefined) return;
-  if (!folder.isDirectory()) throw new UsageError(`${dataFolder} is no folder.`);
+  if (!folder.isDirectory()) throw new UsageError(`${dataFolder} is not a folder.`);
   const uid = process.geteuid?.() ?? folder.uid;
   if (uid === 0 || folder.uid === uid) return;
   throw new UsageError(`${dataFolder} belongs to user ${folder.uid}, and you are user ${uid}.`, {
@@ -163,7 +163,7 @@ function explained(error: unknown, what: string): Error {
   const { message } = error as Error;
   if (hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')) {
     return new UsageError(`${what}: the disk is full.`, {
-      hint: 'Free some space, or name a file on another disk.',
+      hint: 'Free some space, or choose a file on another disk.',
       exitCode: 1,
     });
   }
@@ -185,7 +185,7 @@ async function upgradeSpace(database: string): Promise<string[]> {
   const [{ size }, { bavail, bsize }] = await Promise.all([stat(database), statfs(dirname(database))]);
   const needed = 2 * size;
   return bavail * bsize < needed
-    ? [`The disk of ${database} has room for ${bavail * bsize} bytes, and the upgrade needs about ${needed}.`]
+    ? [`The disk of ${database} has ${bavail * bsize} bytes free, but the upgrade needs about ${needed}.`]
     : [];
 }
 
@@ -217,13 +217,16 @@ async function checksOf(config: LocalConfig, { dataFolder, database, keyFile, st
   let live: OwnStatus | undefined;
   await check('data', async () => {
     live = await status();
-    if (!existsSync(dataFolder)) return `${dataFolder} (made by the first start)`;
+    if (!existsSync(dataFolder)) return `${dataFolder} (created at the first start)`;
     await access(dataFolder, constants.R_OK | constants.W_OK);
     const { data_version: version } = live;
     if (version !== null && version > DATA_VERSION) {
-      throw new UsageError(`${dataFolder} has data of version ${version}; this platform knows ${DATA_VERSION}.`, {
-        hint: 'Install the newer platform again, or restore a backup.',
-      });
+      throw new UsageError(
+        `${dataFolder} has data of version ${version}; this platform supports versions up to ${DATA_VERSION}.`,
+        {
+          hint: 'Install the newer platform again, or restore a backup.',
+        },
+      );
     }
     return `${dataFolder}, version ${version ?? 'none'}${live.running ? `, in use by process ${live.pid}` : ''}`;
   });
@@ -237,7 +240,7 @@ async function checksOf(config: LocalConfig, { dataFolder, database, keyFile, st
     await check(
       'port',
       () => checkPort(config),
-      'Another program listens there: end it, or set PLATFORM_PORT to a free port.',
+      'Another program uses the port: stop it, or set PLATFORM_PORT to a free port.',
     );
   }
   await check('sandbox', async () => {

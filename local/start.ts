@@ -14,20 +14,20 @@ import { startLocalServer } from './server.ts';
 
 const HELP = `Usage: npm start [-- OPTIONS]
 
-Runs the platform on this machine. At the first start it makes a workspace with an API key, which it prints once, and
-publishes the agents of examples/.
+Runs the platform on this machine. The first start creates a workspace, publishes the agents of examples/, and prints
+an API key, only once.
 
 Options:
   --no-examples   do not publish the examples
-  --child         belong to the program that started this one: end with its end of stdin, and sign nobody in
-  --new-key       print a further API key of the owner and exit
-  --set-plan SLUG=PLAN         give a workspace a plan (free, pro, team, enterprise) and exit
+  --child         run as a child process: exit when stdin closes, and do not sign in the command line
+  --new-key       create another API key of the owner, print it and exit
+  --set-plan SLUG=PLAN         set the plan of a workspace (free, pro, team, enterprise) and exit
   --grant-credits SLUG=CENTS   add credits to a workspace and exit
   --help          show this
 
-The platform must not be running while --new-key, --set-plan or --grant-credits does its work.
+Stop the platform before you use --new-key, --set-plan or --grant-credits.
 
-Settings are environment variables, PLATFORM_PORT and PLATFORM_DATA among them: see docs/settings.md.
+Settings are environment variables, such as PLATFORM_PORT and PLATFORM_DATA: see docs/settings.md.
 `;
 
 const say = (line: string): void => {
@@ -79,7 +79,7 @@ async function showSignIn(deps: LocalDeps): Promise<void> {
   const key = process.stdout.isTTY ? await findOwnerKey(deps) : undefined;
   if (key === undefined) return;
   const { url } = await createCode(deps, key, { lifeMs: START_CODE_LIFE_MS });
-  say(`Sign in:   ${url}   <- in a browser, once, within ten minutes`);
+  say(`Sign in:   ${url}   <- open in a browser within ten minutes; works once`);
 }
 
 async function start(config: LocalConfig, withExamples: boolean, isChild: boolean): Promise<void> {
@@ -87,7 +87,7 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   let stopping = false;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
-      if (!stopping) say('stopping: waiting for the calls under way; once more to stop at once');
+      if (!stopping) say('Stopping: waiting for calls in progress. Press Ctrl+C again to stop immediately.');
       server.close(stopping).then(() => process.exit(0));
       stopping = true;
     });
@@ -98,12 +98,13 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
 
   const { deps, url } = server;
   const { kind, problem, limits, interpreters } = await deps.sandbox.status();
-  if (kind === 'unsandboxed') say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all rights of this user.');
+  if (kind === 'unsandboxed')
+    say('WARNING: PLATFORM_SANDBOX=unsandboxed: agents run with all permissions of this user.');
   if (problem) say(`WARNING: agents that are programs cannot run here. ${problem}`);
   const key = await bootstrap(deps);
   // Printed immediately, so that it is not lost if the first start is interrupted.
   if (key) {
-    say(`API key:   ${key}   <- shown this once; keep it`);
+    say(`API key:   ${key}   <- shown only once; store it safely`);
     if (!isChild) await signIn(url, key);
   }
   if (withExamples) await publishExamples(server, say);
@@ -117,8 +118,8 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   say(`Platform:  ${url}`);
   say(`Data:      ${config.dataFolder}`);
   say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
-  if (limits) say(`Limits:    by ${limits.by === 'kernel' ? 'the kernel' : 'watching'} (${limits.detail})`);
-  if (!key) say('API key:   as printed at the first start; a further one: npm start -- --new-key');
+  if (limits) say(`Limits:    enforced by ${limits.by === 'kernel' ? 'the kernel' : 'polling'} (${limits.detail})`);
+  if (!key) say('API key:   printed at the first start; to create another: npm start -- --new-key');
   await showSignIn(deps);
   if (!withExamples) return;
   const example = interpreters.python ? 'csv-insights' : 'html-to-markdown';
@@ -129,10 +130,12 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   say(`    -H "Content-Type: application/json" -d @${join(EXAMPLES_FOLDER, example, 'sample-input.json')}`);
   const others = listExamples().filter(({ asksModel }) => asksModel);
   say('');
-  say(`Agents that need a key of a model provider: ${others.map(({ name }) => name).join(', ')}.`);
+  say(`Agents that need a model provider key: ${others.map(({ name }) => name).join(', ')}.`);
   say(KEY_HINT);
   const services = listExamples().filter(({ isService }) => isService);
-  say(`Services to deploy: ${services.map(({ name }) => name).join(', ')}. How: the README.md of each in examples/.`);
+  say(
+    `Services that you can deploy: ${services.map(({ name }) => name).join(', ')}. See the README.md of each in examples/.`,
+  );
 }
 
 try {
@@ -154,7 +157,7 @@ try {
 } catch (error) {
   const inUse = hasCode(error, 'EADDRINUSE');
   const hint = inUse
-    ? '\nAnother program listens there: set PLATFORM_PORT to a free port, or 0 to take any. If it is this platform, `npx platform status` says so.'
+    ? '\nAnother program uses the port: set PLATFORM_PORT to a free port, or to 0 for any. If it is this platform, `npx platform status` shows it.'
     : '';
   process.stderr.write(`${(error as Error).message}${hint}\n`);
   process.exitCode = 1;

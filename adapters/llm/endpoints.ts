@@ -56,7 +56,7 @@ export function createEndpointResolver(config: WireConfig): (request: LlmRequest
         return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign }) };
       default: {
         const baseURL = config[PROVIDERS[provider].urlSetting];
-        if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'There is no local model server here.');
+        if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'No local model server is configured.');
         return { baseURL, apiKey, send: sendFor({ onSign }) };
       }
     }

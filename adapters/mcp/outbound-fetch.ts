@@ -128,5 +128,5 @@ function checkAnswers(content: Buffer, id: unknown): void {
   if (Array.isArray(message)) throw new ToolServerFailure('it answered with several messages at once');
   const { jsonrpc, id: answered } = Object(message) as { jsonrpc?: unknown; id?: unknown };
   if (jsonrpc === '2.0' && String(answered) !== String(id))
-    throw new ToolServerFailure('it answered another request than it was asked');
+    throw new ToolServerFailure('it answered a different request');
 }

@@ -219,7 +219,7 @@ function failureOf(sdk: Sdk, error: unknown): ToolServerFailure {
   const { SdkErrorCode } = sdk;
   switch (sdk.SdkError.isInstance(error) ? error.code : undefined) {
     case SdkErrorCode.UnsupportedResultType:
-      return new ToolServerFailure('it asks for further input of a person or a model, which a run does not give');
+      return new ToolServerFailure('it asks for further input from a person or a model, which a run cannot give');
     case SdkErrorCode.CapabilityNotSupported:
       return new ToolServerFailure('it has no tools');
     case SdkErrorCode.ListPaginationExceeded:

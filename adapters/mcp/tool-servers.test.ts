@@ -78,7 +78,7 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
     const called = session.call(session.tools[0]!, { a: 1, b: 2 }, never());
     if (options.revision === 'modern') {
       await expect(called).rejects.toThrow(
-        'it asks for further input of a person or a model, which a run does not give',
+        'it asks for further input from a person or a model, which a run cannot give',
       );
     } else {
       expect((await called).parts).toEqual([{ type: 'text', text: 'The client said: Method not found' }]);
@@ -114,7 +114,7 @@ describe.each(EVERY_SERVER)('a server of revision $revision that answers with $a
         headers: { 'content-type': 'application/json' },
         body: '{"jsonrpc":"2.0","id":"other","result":{"content":[]}}',
       },
-      'it answered another request than it was asked',
+      'it answered a different request',
       false,
     ],
     [

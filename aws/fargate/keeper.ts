@@ -208,7 +208,7 @@ export class PoolKeeper {
 
   /** Missing spot capacity needs no action, so no alarm counts it. */
   #noteRefusal(reason: string, isSpot: boolean): void {
-    if (isSpot) this.#deps.log.warn('no task on spare capacity', { reason });
+    if (isSpot) this.#deps.log.warn('no task on spot capacity', { reason });
     else this.#deps.log.error('task not started', { reason });
   }
 

@@ -220,7 +220,7 @@ export class FargateSandbox implements Sandbox {
     const { lambda, config, log } = this.#options;
     const FunctionName = `${config.functionPrefix}pool-keeper`;
     await lambda.send(new InvokeCommand({ FunctionName, InvocationType: 'Event', Payload: '{}' })).catch((error) => {
-      log.warn('keeper not called', { error: String(error) });
+      log.warn('keeper not invoked', { error: String(error) });
     });
   }
 }

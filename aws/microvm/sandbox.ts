@@ -89,7 +89,7 @@ export class MicrovmSandbox implements Sandbox {
         return new MicrovmSession(target, token, () => this.#end(vm));
       } catch (error) {
         const { code } = error as { code?: string };
-        this.#options.log.warn('microvm gave no session', { microvm: vm.id, code, error: String(error) });
+        this.#options.log.warn('microvm opened no session', { microvm: vm.id, code, error: String(error) });
         await this.#end(vm);
         if (signal?.aborted || FINAL.includes(code ?? '')) throw error;
         if (started < VMS_PER_SESSION && clock.now() < deadline) continue;

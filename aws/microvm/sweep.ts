@@ -17,7 +17,7 @@ export async function sweepMicrovms(
     for (const { microvmId, state, startedAt } of items) {
       const hasEnded = state === 'TERMINATING' || state === 'TERMINATED';
       if (hasEnded || startedAt === undefined || startedAt.getTime() > oldest) continue;
-      log.error('microvm outlived its time', { microvm: microvmId, state, started_at: startedAt.toISOString() });
+      log.error('microvm exceeded its lifetime', { microvm: microvmId, state, started_at: startedAt.toISOString() });
       await client.send(new TerminateMicrovmCommand({ microvmIdentifier: microvmId })).catch((error: Error) => {
         log.error('microvm not terminated', { microvm: microvmId, error: String(error) });
       });

@@ -89,7 +89,7 @@ test('a part of the requests goes to the versions that have changed, until the t
 test('an alarm ends it with an error that names it', async () => {
   let polls = 0;
   ringing = () => (++polls === 3 ? ['prod-release-faults'] : []);
-  await expect(tried()).rejects.toThrow('taken back by prod-release-faults');
+  await expect(tried()).rejects.toThrow('rolled back by prod-release-faults');
   expect([asked, polls]).toEqual([[...BEGIN, END], 3]);
 });
 

@@ -57,9 +57,10 @@ export async function tryRelease(release: Release, clock: Clock): Promise<void> 
     while (clock.now() < end) {
       await clock.sleep(Math.min(POLL_MS, Math.max(0, end - clock.now())));
       const fired = await ask.fired(release.Alarms);
-      if (fired.length > 0) throw new Error(`taken back by ${fired.join(', ')}: see the log of the functions`);
+      if (fired.length > 0) throw new Error(`rolled back by ${fired.join(', ')}: see the log of the functions`);
       const { canarySettings } = (await ask.stage()) ?? {};
-      if (canarySettings?.percentTraffic !== release.Percent) throw new Error('taken back: somebody ended the canary');
+      if (canarySettings?.percentTraffic !== release.Percent)
+        throw new Error('rolled back: the canary was ended by another process');
     }
   } finally {
     // CloudFormation cannot update a stage that has a canary.

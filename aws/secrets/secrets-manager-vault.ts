@@ -137,7 +137,7 @@ export class SecretsManagerVault implements Vault {
       const taken = await locks.put({ ...key, owner, ttl: now + LOCK_SECONDS }, anyOf(absent(), lessThan('ttl', now)));
       if (taken.ok) break;
       if (clock.now() >= giveUpAt) {
-        throw new PlatformError('CONFLICT', 'other changes of this workspace’s secrets are under way: try again');
+        throw new PlatformError('CONFLICT', 'other changes of this workspace’s secrets are in progress: try again');
       }
       await clock.sleep(LOCK_PAUSE_MS * (0.5 + Math.random()));
     }

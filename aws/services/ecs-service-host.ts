@@ -117,7 +117,7 @@ export class EcsServiceHost implements EventfulServiceHost {
     try {
       await this.#make(order);
     } catch (error) {
-      this.#props.log.warn('AWS did not take the order for a service', { service_id: order.id, error: String(error) });
+      this.#props.log.warn('AWS rejected the order for a service', { service_id: order.id, error: String(error) });
       throw asRefusal(error);
     }
   }

@@ -7,15 +7,15 @@ const MAX_LENGTH = 500;
 const REMEDIES: readonly (readonly [RegExp, string])[] = [
   [
     /limit on the number of vCPUs/i,
-    'The AWS account runs as much as it may: its quota "Fargate On-Demand vCPU resource count" (6 in a new account) counts the sandboxes, too. The operator asks AWS for a higher one (Service Quotas), or services are paused.',
+    'The AWS account has reached its limit: the quota "Fargate On-Demand vCPU resource count" (6 in a new account) counts the sandboxes, too. The operator must request a higher one (Service Quotas), or services must be paused.',
   ],
   [
     /CannotPullContainer|pull image/i,
-    "The runner's image is missing or cannot be pulled. The operator deploys the stage again.",
+    "The runner's image is missing or cannot be pulled. The operator must deploy the stage again.",
   ],
   [
     /ResourceInitializationError/i,
-    'The task could not reach AWS before its start. The operator looks at the subnets of the services: their route to the internet, and public addresses.',
+    'The task could not reach AWS before its start. The operator must check the subnets of the services: their route to the internet, and public addresses.',
   ],
   [/OutOfMemory/i, 'It used more memory than an instance has (`services.memoryMb` in the stage file).'],
   [
@@ -38,23 +38,23 @@ export function explained(reason: string): string {
 const FINAL: readonly (readonly [name: string, remedy: string])[] = [
   [
     'UnsupportedFeatureException',
-    'This AWS Region has no ECS gateways. The operator sets `services.domain` in the stage file and deploys the stage again.',
+    'This AWS Region has no ECS gateways. The operator must set `services.domain` in the stage file and deploy the stage again.',
   ],
   [
     'AccessDeniedException',
-    'AWS denies the platform a right that it needs for services. The operator finds which in the log of the function service-keeper.',
+    'AWS denies the platform a permission that it needs for services. The operator finds it in the log of the function service-keeper.',
   ],
   [
     'TooManyRulesException',
-    'The load balancer of the services is full. The operator asks AWS for a higher quota "Rules per Application Load Balancer", or services are deleted.',
+    'The load balancer of the services is full. The operator must request a higher quota "Rules per Application Load Balancer", or services must be deleted.',
   ],
   [
     'TooManyUniqueTargetGroupsPerLoadBalancerException',
-    'The load balancer of the services is full: it takes 100. Delete services.',
+    'The load balancer of the services is full: its maximum is 100. Delete services.',
   ],
   [
     'TooManyTargetGroupsException',
-    'The AWS account is full. The operator asks AWS for a higher quota "Target Groups per Region", or services are deleted.',
+    'The AWS account has reached its limit. The operator must request a higher quota "Target Groups per Region", or services must be deleted.',
   ],
   [
     'LimitExceededException',

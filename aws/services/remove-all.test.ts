@@ -234,7 +234,7 @@ describe('removing all services of a stage', () => {
     const aws = new Aws().add('a', 'b');
     aws.looksToDrain = 100;
     await expect(removeAllServices(aws.clients, GATEWAY_KIND, 60_000)).rejects.toThrow(
-      'services are still being removed (services: 2, instances: 2, routes: 2): delete the stack again to go on',
+      'services are still being removed (services: 2, instances: 2, routes: 2): delete the stack again to continue',
     );
     expect(aws.now).toBe(60_000);
     await removeAllServices(aws.clients, GATEWAY_KIND, FOREVER);

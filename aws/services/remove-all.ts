@@ -91,12 +91,12 @@ export async function removeAllServices(
   const steps = [removeWaysOfBalancer, removeScaling, removeLogs, removeTaskDefinitions];
   for (const step of steps) {
     for await (const _ of step(clients, leftovers))
-      if (clock.now() >= until) throw outOfTime(['what belonged to them']);
+      if (clock.now() >= until) throw outOfTime(['their remaining resources']);
   }
 }
 
 const outOfTime = (things: readonly string[]): Error =>
-  new Error(`services are still being removed (${things.join(', ')}): delete the stack again to go on`);
+  new Error(`services are still being removed (${things.join(', ')}): delete the stack again to continue`);
 
 async function deleteServices({ ecs }: RemovalClients, { cluster }: ServiceLeftovers): Promise<void> {
   const arns: string[] = [];
@@ -221,7 +221,7 @@ export async function liftProtection(
     const { status, statusReason } = (await ecs.send(new DescribeGatewayCommand({ gateway }))).gateway ?? {};
     if (status === 'UPDATE_FAILED') throw new Error(`the gateway stays protected: ${statusReason}`);
     if (status !== 'UPDATE_IN_PROGRESS') return;
-    if (clock.now() >= until) throw new Error('the gateway is still being changed: delete the stack again to go on');
+    if (clock.now() >= until) throw new Error('the gateway is still being changed: delete the stack again to continue');
     await clock.sleep(POLL_MS);
   }
 }

@@ -33,7 +33,7 @@ test('a message that failed comes again after half a minute, long before its min
   await retrySoon({ log }, failed, options);
   expect(asked).toEqual([]);
   await retrySoon({ log }, [{ ...message, receiptHandle: 'unknown' }], options);
-  expect(asked).toMatchObject([['failed timer events come again late', { messages: 1 }]]);
+  expect(asked).toMatchObject([['failed timer events are redelivered late', { messages: 1 }]]);
   const { Messages = [] } = await client.send(new ReceiveMessageCommand({ QueueUrl }));
   expect(Messages).toEqual([]);
 });

@@ -62,7 +62,7 @@ export async function retrySoon(
     const { Failed = [] } = await client.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl, Entries }));
     if (Failed.length > 0) throw new Error(Failed.map(({ Code }) => Code).join(', '));
   } catch (error) {
-    log.warn('failed timer events come again late', { messages: messages.length, error: String(error) });
+    log.warn('failed timer events are redelivered late', { messages: messages.length, error: String(error) });
   }
 }
 

@@ -119,7 +119,7 @@ export class Release extends Construct {
       return [`errors${index}`, new Metric({ ...metric, period: PERIOD })] as const;
     });
     return this.#alarm(stage, 'errors', {
-      alarmDescription: 'New versions that are being tried ended with an error, ran out of memory or took too long.',
+      alarmDescription: 'New versions that are being tried ended with an error, ran out of memory or timed out.',
       metric: new MathExpression({
         expression: 'SUM(METRICS())',
         usingMetrics: Object.fromEntries(errors),

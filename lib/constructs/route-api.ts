@@ -149,7 +149,7 @@ export class RouteApi extends Construct {
       },
       {
         id: 'AwsSolutions-APIG3',
-        reason: 'A web ACL costs money per month and request: the stage file may ask for one.',
+        reason: 'A web ACL costs money per month and request: the stage file can enable one.',
       },
       { id: 'AwsSolutions-APIG4', reason: keysAreOurs },
       { id: 'AwsSolutions-COG4', reason: keysAreOurs },

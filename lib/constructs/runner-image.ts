@@ -101,7 +101,7 @@ export class RunnerImage extends Construct {
       ];
       const event = RuleTargetInput.fromObject({ environmentVariablesOverride });
       new Rule(this, 'clock', {
-        description: `Builds the image of the runner (${name}) again, with the updates since its last build.`,
+        description: `Rebuilds the image of the runner (${name}) with the latest updates.`,
         schedule: Schedule.rate(Duration.days(rebuildDays)),
         targets: [new CodeBuildProject(project, { event })],
       });
@@ -187,7 +187,7 @@ function acknowledge(scope: RunnerImage, project: Project): void {
   }
   Validations.of(project).acknowledge({
     id: 'CloudFormation-Validate::E3050',
-    reason: 'The rule takes the ARN of a role with a path for its name.',
+    reason: 'The rule mistakes the ARN of a role with a path for its name.',
   });
   // Shared by the whole stack, outside this construct.
   const provider = stack.node.tryFindChild('AWS679f53fac002430cb0da5b7982bd2287');

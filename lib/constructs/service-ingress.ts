@@ -47,7 +47,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
     super(scope, id);
     const { account, region, partition } = Stack.of(this);
     const role = new Role(this, 'role', {
-      description: 'ECS makes the load balancers of services with this role.',
+      description: 'ECS creates the load balancers of services with this role.',
       assumedBy: new ServicePrincipal('ecs.amazonaws.com', {
         conditions: {
           StringEquals: { 'aws:SourceAccount': account },
@@ -58,7 +58,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
     });
     Validations.of(role).acknowledge({
       id: `AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/${GATEWAY_POLICY}]`,
-      reason: 'Only AWS knows what a gateway makes. The policy changes what has the tag AmazonECSManaged alone.',
+      reason: 'Only AWS knows what a gateway creates. The policy changes only resources with the tag AmazonECSManaged.',
     });
     const gateway = new CfnGateway(this, 'gateway', {
       gatewayName: gatewayNameOf(stage),
@@ -148,7 +148,8 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
     });
     Validations.of(loadBalancer).acknowledge({
       id: 'AwsSolutions-ELB2',
-      reason: 'Who visits the apps of tenants is theirs to log; what the load balancer refuses shows in its metrics.',
+      reason:
+        'Tenants log the visitors of their apps themselves; requests that the load balancer rejects show in its metrics.',
     });
     const { name: zoneName, hostedZoneId } = domain;
     if (hostedZoneId === undefined) {

@@ -214,7 +214,7 @@ export class WebFront extends Construct {
     });
     Validations.of(this).acknowledge(
       { id: 'AwsSolutions-CFR1', reason: 'Who may use the platform is decided by keys, not by countries.' },
-      { id: 'AwsSolutions-CFR2', reason: 'The stage file may ask for a firewall, which stands in front of the API.' },
+      { id: 'AwsSolutions-CFR2', reason: 'The stage file can enable a firewall in front of the API.' },
       {
         id: 'AwsSolutions-CFR3',
         reason:

@@ -267,7 +267,7 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'throttled-functions',
-        what: "Functions were not started: the account's limit of concurrent executions is reached.",
+        what: "Functions were throttled: the account's limit of concurrent executions is reached.",
         metric: this.#lambda('Throttles', Stats.SUM),
         above: 0,
         periods: 2,
@@ -281,7 +281,7 @@ export class ObservabilityStack extends Stack {
       })),
       ...FUNCTION_NAMES.filter((fn) => !isSlowByNature(fn)).map((fn) => ({
         name: `slow-${fn}`,
-        what: `One in a hundred requests of the function "${fn}" takes more than ${slowSeconds(fn)} s.`,
+        what: `More than 1% of the requests to the function "${fn}" take over ${slowSeconds(fn)} s.`,
         metric: this.#lambda('Duration', Stats.p(99), fn),
         above: slowSeconds(fn) * 1000,
         periods: 3 as const,
@@ -289,14 +289,14 @@ export class ObservabilityStack extends Stack {
       // A broken stream has already sent its status, and clients do not see errors of background work.
       ...[...FUNCTION_NAMES.filter(isSlowByNature), ...this.#withoutRequests].map((fn) => ({
         name: `broken-${fn}`,
-        what: `The function "${fn}" ended with an error, ran out of memory or took too long.`,
+        what: `The function "${fn}" ended with an error, ran out of memory or timed out.`,
         metric: this.#lambda('Errors', Stats.SUM, fn),
         above: 0,
         periods: 2 as const,
       })),
       {
         name: 'payments-differ',
-        what: 'Bought credits differed from what the payment provider knows, or could not be compared.',
+        what: 'Purchased credits differed from the records of the payment provider, or could not be compared.',
         metric: this.#lambda('Errors', Stats.SUM, 'reconciler'),
         above: 0,
       },
@@ -321,28 +321,28 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'timers-throttled',
-        what: "EventBridge Scheduler held schedules back: the account's quota of invocations a second is reached.",
+        what: "EventBridge Scheduler throttled schedules: the account's quota of invocations per second is reached.",
         metric: this.#scheduler('InvocationThrottleCount'),
         above: 0,
         periods: 2,
       },
       {
         name: 'concurrency',
-        what: `More than ${NEAR_QUOTA}% of the functions that the account may run at once are running.`,
+        what: `More than ${NEAR_QUOTA}% of the account's concurrent executions are in use.`,
         metric: percentOfQuota(this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)),
         above: NEAR_QUOTA,
         periods: 2,
       },
       {
         name: 'provider-errors',
-        what: 'Runs failed because providers of models did not answer.',
+        what: 'Runs failed because model providers did not respond.',
         metric: this.#ours('ProviderFailures', Stats.SUM),
         above: 20,
         periods: 2,
       },
       ...this.#clocks().map(([fn, everyMinutes]) => ({
         name: `silent-${fn}`,
-        what: `The clock of the function "${fn}" stands still.`,
+        what: `The function "${fn}" is no longer invoked by its clock.`,
         ...this.#beats(fn, everyMinutes),
         periods: 3 as const,
       })),
@@ -356,7 +356,7 @@ export class ObservabilityStack extends Stack {
     return [
       {
         name: 'dead-service-events',
-        what: 'Changes of services could not be applied: their messages are in the dead-letter queue.',
+        what: 'Changes to services could not be applied: their messages are in the dead-letter queue.',
         metric: this.#messages(serviceNamesOf(this.#stage).deadQueue),
         above: 0,
       },
@@ -387,7 +387,7 @@ export class ObservabilityStack extends Stack {
     const statistic = Stats.MAXIMUM;
     return {
       name: 'fargate-quota',
-      what: `More than ${NEAR_QUOTA}% of the Fargate processors of the account are in use.`,
+      what: `More than ${NEAR_QUOTA}% of the account's Fargate vCPU quota is in use.`,
       metric: percentOfQuota(
         new Metric({ namespace: 'AWS/Usage', metricName: 'ResourceCount', dimensionsMap, statistic, period: PERIOD }),
       ),

@@ -54,7 +54,7 @@ export class ServicesStack extends Stack {
     });
     Validations.of(cluster).acknowledge({
       id: 'AwsSolutions-ECS4',
-      reason: 'Insights are paid by the service. The platform itself records health, restarts and minutes of each.',
+      reason: 'Insights are billed per service. The platform itself records the health, restarts and minutes of each.',
     });
     // A task that is replaced after a crash pulls its original image. The keeper renews all services within minutes of
     // a deployment with another image.

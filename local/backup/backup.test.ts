@@ -325,7 +325,7 @@ describe('a restore', () => {
     writeArchive([['platform.sqlite', sqlite]], { format: 2 });
     await expect(restoreTo('restored')).rejects.toThrow('newer platform');
     writeArchive([['blobs/a', 'a']]);
-    await expect(restoreTo('restored')).rejects.toThrow('no whole backup');
+    await expect(restoreTo('restored')).rejects.toThrow('not a complete platform backup');
     writeArchive([['platform.sqlite', sqlite]], { files: 'many' });
     await expect(restoreTo('restored')).rejects.toThrow('files');
     expect(existsSync(join(folder, 'restored'))).toBe(false);

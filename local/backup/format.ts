@@ -36,9 +36,9 @@ export const encodeManifest = (manifest: Omit<Manifest, 'format'>): Buffer =>
 
 export function parseManifest(text: Buffer): Manifest {
   const manifest = manifestSchema.safeParse(parsed(text));
-  if (!manifest.success) throw new ArchiveError(`is no backup of a platform: ${z.prettifyError(manifest.error)}`);
+  if (!manifest.success) throw new ArchiveError(`is not a platform backup: ${z.prettifyError(manifest.error)}`);
   if (manifest.data.format > FORMAT) {
-    throw new ArchiveError(`is of a newer platform (${manifest.data.platform}): restore it with that one`);
+    throw new ArchiveError(`was made by a newer platform (${manifest.data.platform}): restore it with that version`);
   }
   return manifest.data;
 }
@@ -62,5 +62,5 @@ export function checkPath(path: string): void {
     (below.length > 0 && (top === BLOBS || (top === VAULT && below.length === 1)));
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is refused.
   const isHostile = isAbsolute(path) || /[\u0000-\u001f\\]/.test(path) || below.some((each) => /^\.{0,2}$/.test(each));
-  if (!isWell || isHostile) throw new ArchiveError(`has the path ${JSON.stringify(path)}, which no backup has`);
+  if (!isWell || isHostile) throw new ArchiveError(`contains the unexpected path ${JSON.stringify(path)}`);
 }

@@ -49,7 +49,7 @@ export async function restoreBackup({ file, dataFolder, keyFile }: RestoreOrder)
     keyFile !== join(dataFolder, VAULT_KEY) &&
     (await undefinedIfMissing(stat(keyFile))) !== undefined
   ) {
-    throw new Error(`the backup has a key of its own, and ${keyFile} exists: move that one away first`);
+    throw new Error(`the backup contains a key, but ${keyFile} already exists: move it away first`);
   }
   await mkdir(dataFolder, { recursive: true, mode: 0o700 });
   await checkRoom(dataFolder, verified.bytes);
@@ -87,20 +87,20 @@ async function clear(folder: string): Promise<void> {
 
 async function checkTarget(folder: string): Promise<void> {
   const names = await undefinedIfMissing(readdir(folder)).catch((error) => {
-    throw hasCode(error, 'ENOTDIR') ? new Error(`${folder} is no folder`) : error;
+    throw hasCode(error, 'ENOTDIR') ? new Error(`${folder} is not a folder`) : error;
   });
   const isInterrupted = names?.includes(RESTORING) && !names.includes(DATABASE);
   if (names === undefined || names.length === 0 || (isInterrupted && names.every((name) => MADE.includes(name))))
     return;
   throw new Error(
-    `${folder} is not empty, and a restore replaces nothing: stop the platform there and move the folder away, or name another one with --data`,
+    `${folder} is not empty, and a restore never overwrites data: stop the platform and move the folder away, or choose another one with --data`,
   );
 }
 
 async function checkRoom(folder: string, bytes: number): Promise<void> {
   const { bavail, bsize } = await statfs(folder);
   if (bavail * bsize >= bytes) return;
-  throw new Error(`${folder} has room for ${bavail * bsize} bytes, and the backup needs ${bytes}`);
+  throw new Error(`${folder} has ${bavail * bsize} bytes free, but the backup needs ${bytes}`);
 }
 
 type Owner = { readonly uid: number; readonly gid: number } | undefined;
@@ -129,7 +129,8 @@ function checkDatabase(file: string, { data_version }: Manifest): void {
     const problem = db.prepare('PRAGMA quick_check(1)').get()!.quick_check;
     if (problem !== 'ok') throw new ArchiveError(`has a damaged database: ${problem}`);
     const version = Number(db.prepare('PRAGMA user_version').get()!.user_version);
-    if (version !== data_version) throw new ArchiveError(`has data of version ${version}, and says ${data_version}`);
+    if (version !== data_version)
+      throw new ArchiveError(`has data of version ${version}, but its manifest says ${data_version}`);
   } catch (error) {
     if (hasCode(error, 'ERR_SQLITE_ERROR'))
       throw new ArchiveError(`has a damaged database: ${(error as Error).message}`);
@@ -147,7 +148,7 @@ async function readBackup(file: string, take: (archived: ArchivedFile) => Promis
   try {
     for await (const archived of readTar(unpacked(file))) {
       const { path, size } = archived;
-      if (manifest !== undefined) throw new ArchiveError('has files behind its list');
+      if (manifest !== undefined) throw new ArchiveError('has files after its manifest');
       checkPath(path);
       if (path !== MANIFEST) {
         hasDatabase ||= path === DATABASE;
@@ -155,7 +156,7 @@ async function readBackup(file: string, take: (archived: ArchivedFile) => Promis
         await take(archived);
         continue;
       }
-      if (size > MAX_MANIFEST_BYTES) throw new ArchiveError('has a list that is too long');
+      if (size > MAX_MANIFEST_BYTES) throw new ArchiveError('has a manifest that is too long');
       manifest = parseManifest(Buffer.concat(await Array.fromAsync(archived.body())));
       if (manifest.sha256 !== archived.sha256Before() || manifest.files !== files)
         throw new ArchiveError('is damaged: its checksum is wrong');
@@ -163,10 +164,10 @@ async function readBackup(file: string, take: (archived: ArchivedFile) => Promis
   } catch (error) {
     const { code = '' } = error as { code?: string };
     if (code.startsWith('Z_'))
-      throw new ArchiveError(`is damaged or not whole: ${(error as Error).message}`, { cause: error });
+      throw new ArchiveError(`is damaged or incomplete: ${(error as Error).message}`, { cause: error });
     throw error;
   }
-  if (manifest === undefined || !hasDatabase) throw new ArchiveError('is no whole backup of a platform');
+  if (manifest === undefined || !hasDatabase) throw new ArchiveError('is not a complete platform backup');
   return manifest;
 }
 

@@ -47,7 +47,7 @@ async function readTogether(db: DatabaseSync, path: string, folder: string): Pro
     if (isTogether && copies.length === files.length) return copies;
     db.exec('ROLLBACK');
     for (const each of copies) rmSync(each);
-    if (tries === TRIES) throw new Error('the platform writes too much for a copy: try again when it has less to do');
+    if (tries === TRIES) throw new Error('the platform writes too much to be copied: try again when it is less busy');
     await setTimeout(RETRY_MS);
   }
 }

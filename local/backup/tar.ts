@@ -95,9 +95,10 @@ export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<Ar
     }
     const path = pax.get('path') ?? textOf(block, 0, 100);
     const type = typeOf(block);
-    if (type !== '0') throw new ArchiveError(`has ${JSON.stringify(path)}, which is no regular file (type "${type}")`);
+    if (type !== '0')
+      throw new ArchiveError(`has ${JSON.stringify(path)}, which is not a regular file (type "${type}")`);
     const size = pax.has('size') ? Number(pax.get('size')) : sizeOf(block);
-    if (!Number.isSafeInteger(size) || size < 0) throw new ArchiveError(`has a wrong size of ${JSON.stringify(path)}`);
+    if (!Number.isSafeInteger(size) || size < 0) throw new ArchiveError(`has a wrong size for ${JSON.stringify(path)}`);
     const end = bytes.position + size;
     yield { path, size, sha256Before: () => before.digest('hex'), body: () => bytes.upTo(end) };
     for await (const _ of bytes.upTo(end));
@@ -160,7 +161,7 @@ class ByteReader {
   /** Yields the bytes from the current position to `end`. */
   async *upTo(end: number): AsyncGenerator<Buffer> {
     while (this.position < end) {
-      if (this.#rest.length === 0 && !(await this.#next())) throw new ArchiveError('ends too early: it is not whole');
+      if (this.#rest.length === 0 && !(await this.#next())) throw new ArchiveError('ends too early: it is incomplete');
       const part = this.#rest.subarray(0, end - this.position);
       this.#rest = this.#rest.subarray(part.length);
       this.position += part.length;

@@ -91,7 +91,9 @@ test('newer data is refused, with what to do, and stays as it is', async () => {
   await write();
   await read([...MIGRATIONS, NEXT]);
   expect(() => open()).toThrow(expect.objectContaining({ code: 'DATA_VERSION' }));
-  expect(() => open()).toThrow(`version ${NEXT.version}, and this platform knows versions up to ${DATA_VERSION}`);
+  expect(() => open()).toThrow(
+    `version ${NEXT.version}, but this platform supports only versions up to ${DATA_VERSION}`,
+  );
   expect(storedVersion()).toBe(NEXT.version);
   // The failed attempt released the lock.
   expect(await read([...MIGRATIONS, NEXT])).toMatchObject({ migrated: true });

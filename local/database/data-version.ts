@@ -23,7 +23,7 @@ export const MIGRATIONS: readonly Migration[] = DATA_VERSIONS.map(({ version }) 
 /** Returns the error for data of a newer platform. */
 export const newerData = (place: string, version: number, known: number): DataVersionError =>
   new DataVersionError(
-    `the data in ${place} has version ${version}, and this platform knows versions up to ${known}: start the newer platform that wrote it, or restore a backup from before its upgrade`,
+    `the data in ${place} has version ${version}, but this platform supports only versions up to ${known}: start the newer platform that wrote it, or restore a backup from before its upgrade`,
   );
 
 export const versionOf = (db: DatabaseSync): number => Number(db.prepare('PRAGMA user_version').get()!.user_version);
@@ -70,7 +70,7 @@ function copyTo(db: DatabaseSync, file: string): void {
   } catch (error) {
     rmSync(unfinished, { force: true });
     throw new Error(
-      `the data has an older version, and it cannot be copied before it is migrated: ${(error as Error).message}`,
+      `the data has an older version, but the copy before its migration failed: ${(error as Error).message}`,
       {
         cause: error,
       },

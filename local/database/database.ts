@@ -256,7 +256,7 @@ class FileDatabase extends WaitingRows implements Database {
     const last = this.#recover();
     const copy = migrate(this.db, this.#path, migrations);
     if (copy !== undefined) {
-      this.#warn(`the data was migrated from version ${version} to ${known}; as it was, it is in ${copy}`);
+      this.#warn(`the data was migrated from version ${version} to ${known}; a copy of the old data is in ${copy}`);
     }
     return last;
   }
@@ -360,7 +360,7 @@ class FileDatabase extends WaitingRows implements Database {
       }
       // Only a power failure or a faulty disk causes this. Later files may depend on the lost rows.
       for (const each of files.slice(position)) renameSync(each.file, `${each.file}.damaged-${Date.now()}`);
-      this.#warn(`the journal ${file} is damaged: what was written last before the crash is lost`);
+      this.#warn(`the journal ${file} is damaged: the last writes before the crash are lost`);
       break;
     }
     return files.at(-1)?.number ?? 0;
@@ -442,7 +442,7 @@ export class DatabaseInUseError extends Error {
   readonly code = 'DATABASE_IN_USE';
   constructor(path: string, pid: string | undefined) {
     super(
-      `the data in ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}: stop that one, or start this one with another data folder`,
+      `the data in ${path} is in use by another process${pid ? ` (pid ${pid})` : ''}: stop it, or start this one with another data folder`,
     );
     this.name = 'DatabaseInUseError';
   }

@@ -130,7 +130,8 @@ function* decodeGroup(body: Buffer): Generator<Row> {
   const lines = body.toString().split('\n');
   for (let line = 0; line + 1 < lines.length; line += 2) {
     const [table, pk, sk, ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk] = JSON.parse(lines[line]!) as Head;
-    if (!TABLE_NAMES.includes(table)) throw new Error(`a journal names the table ${table}: it is of a newer version`);
+    if (!TABLE_NAMES.includes(table))
+      throw new Error(`a journal contains the unknown table ${table}: a newer version wrote it`);
     const columns = { pk, sk, ttl, gsi1pk, gsi1sk, gsi2pk, gsi2sk };
     yield new Row(table, nameOf(columns), lines[line + 1] || undefined, columns);
   }

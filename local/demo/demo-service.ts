@@ -96,8 +96,8 @@ async function exchange(
   };
   opened.promise.catch(() => {});
   arrived.promise.catch(() => {});
-  signal.addEventListener('abort', () => fail('the message did not come out of the WebSocket'));
-  socket.addEventListener('close', () => fail('the WebSocket was closed before the message came'));
+  signal.addEventListener('abort', () => fail('the message did not arrive on the WebSocket'));
+  socket.addEventListener('close', () => fail('the WebSocket was closed before the message arrived'));
   socket.addEventListener('open', () => opened.resolve());
   socket.addEventListener('message', ({ data }) => {
     const event = JSON.parse(String(data));
@@ -109,7 +109,7 @@ async function exchange(
     const answer = await fetch(`${url}/webhook`, { method: 'POST', headers: signed(body, secret), body, signal });
     say(`\n$ curl ${url}/webhook -d @examples/${NAME}/sample-webhook.json   # and its signature`);
     say(`${answer.status} ${(await answer.text()).trim()}`);
-    say('a WebSocket that was open meanwhile got');
+    say('a WebSocket that was open received');
     say(`  ${await arrived.promise}`);
   } finally {
     socket.close();

@@ -92,15 +92,17 @@ async function show(server: LocalServer, stays: boolean): Promise<void> {
   if (failed > 0) throw new Error(`${failed} of the examples failed`);
   say('\nEvery example that needs no language model answered, and the service runs.');
   const others = examples.filter((each) => each.asksModel).map((each) => each.name);
-  say(`With a key of a model provider, too: ${others.join(', ')}. ${KEY_HINT}`);
+  say(`With a model provider key you can also run: ${others.join(', ')}. ${KEY_HINT}`);
   if (stays) {
-    say(`\nOpen ${url} in a browser; the password is ${password}. Ctrl+C ends the platform.`);
+    say(`\nOpen ${url} in a browser; the password is ${password}. Ctrl+C stops the platform.`);
     await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
     return;
   }
-  say('\nThis platform ends now. What next:');
-  say('  npm run demo -- --stay   the same, and it stays, so that you can open the page of the service');
-  say('  npm start                a platform that stays and keeps its data');
+  say('\nThe platform stops now. Next steps:');
+  say(
+    '  npm run demo -- --stay   run the demo and keep the platform running, so that you can open the page of the service',
+  );
+  say('  npm start                start a platform that keeps its data');
   say('  examples/webhook-chat/README.md   the service on such a platform: deploy it, send webhooks, change it');
 }
 

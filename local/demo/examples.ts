@@ -15,7 +15,7 @@ const PUBLISHED = { pk: 'PLATFORM', sk: 'EXAMPLES' };
 const AUTHOR = 'main';
 
 /** Hint for callers of examples that need a model. */
-export const KEY_HINT = 'How to give it: examples/README.md, "Keys of model providers".';
+export const KEY_HINT = 'See "Keys of model providers" in examples/README.md.';
 
 interface Example {
   readonly name: string;

@@ -111,11 +111,11 @@ export class FileVault implements Vault {
       name.endsWith(SUFFIX),
     );
     if (text !== undefined && !/^[0-9a-f]{64}\s*$/.test(text)) {
-      throw new VaultKeyError(`the key file ${this.#keyFile} is damaged: it must hold 64 hexadecimal digits`);
+      throw new VaultKeyError(`the key file ${this.#keyFile} is damaged: it must contain 64 hexadecimal digits`);
     }
     if (text === undefined && anyVault) {
       throw new VaultKeyError(
-        `the key file ${this.#keyFile} is missing, and the secrets in ${this.#folder} cannot be read without it: restore it, or delete that folder to begin without secrets`,
+        `the key file ${this.#keyFile} is missing, and the secrets in ${this.#folder} cannot be read without it: restore it, or delete that folder to start without secrets`,
       );
     }
     const bytes = text === undefined ? randomBytes(KEY_BYTES) : Buffer.from(text.trim(), 'hex');
@@ -157,14 +157,14 @@ function unseal(sealed: Buffer, key: VaultKey, workspaceId: string): string {
   try {
     return Buffer.concat([decipher.update(sealed.subarray(HEADER_BYTES)), decipher.final()]).toString();
   } catch {
-    throw new VaultKeyError(`the vault of workspace ${workspaceId} is damaged, or was another workspace's`);
+    throw new VaultKeyError(`the vault of workspace ${workspaceId} is damaged, or belongs to another workspace`);
   }
 }
 
 function checkKeyId(sealed: Buffer, key: VaultKey): void {
   if (sealed.length < HEADER_BYTES || sealed[0] !== VERSION) {
     throw new VaultKeyError(
-      `a vault is damaged, or of a newer version of the platform: its version is ${sealed[0]}, not ${VERSION}`,
+      `a vault is damaged, or was written by a newer platform: its version is ${sealed[0]}, not ${VERSION}`,
     );
   }
   if (!sealed.subarray(1, 1 + KEY_ID_BYTES).equals(key.id)) {

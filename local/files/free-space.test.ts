@@ -39,7 +39,7 @@ test('there is a problem while less is free than the setting, or than a gigabyte
     expect(await after(1000)).toBeUndefined();
     disk.free = least - 2 ** 20;
     expect(await after(1000)).toMatch(
-      /nearly full: \d+ MB are free of the \d+ MB .* the operator .*PLATFORM_MIN_FREE_MB/,
+      /nearly full: \d+ MB are free, and \d+ MB must stay free\. .* the operator .*PLATFORM_MIN_FREE_MB/,
     );
     disk.free = least + 2 ** 20;
     expect(await after(1000)).toBeUndefined();

@@ -80,10 +80,10 @@ function problemOf({ bsize, bavail, files, ffree }: FileSystem, minFree: number)
   const remedy =
     'Nothing new is stored until the operator deletes files or enlarges the disk of PLATFORM_DATA, or lowers PLATFORM_MIN_FREE_MB.';
   if (free < minFree) {
-    return `The disk of the platform is nearly full: ${inMb(free)} are free of the ${inMb(minFree)} that it keeps free. ${remedy}`;
+    return `The disk of the platform is nearly full: ${inMb(free)} are free, and ${inMb(minFree)} must stay free. ${remedy}`;
   }
   if (minFree > 0 && files > 0 && ffree < files * MIN_FREE_FILES) {
-    return `The disk of the platform is nearly full: it has room for ${ffree} of ${files} files. ${remedy}`;
+    return `The disk of the platform is nearly full: ${ffree} of ${files} inodes are free. ${remedy}`;
   }
   return undefined;
 }

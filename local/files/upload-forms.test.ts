@@ -126,7 +126,7 @@ describe('the local host', () => {
     }
     const first = accept(ReadableStream.from(halves()), headers);
     await expect.poll(() => readdirSync(join(folder, '+tmp'))).toHaveLength(1);
-    await refused(await accept(filledForm(form, 'x')), 429, 'under way');
+    await refused(await accept(filledForm(form, 'x')), 429, 'in progress');
     second.resolve();
     expect((await first).status).toBe(204);
     expect((await accept(filledForm(form, 'x'))).status).toBe(204);

@@ -108,7 +108,7 @@ export class LocalUploadForms implements UploadForms {
       const cause = await Promise.resolve(stored).then(() => error, asIs);
       // Disk errors are not the client's fault.
       if (isPlatformError(cause) || !(cause instanceof Error) || 'errno' in cause) throw cause;
-      throw new PlatformError('INVALID_INPUT', `The body is not a whole multipart/form-data: ${cause.message}.`);
+      throw new PlatformError('INVALID_INPUT', `The body is not complete multipart/form-data: ${cause.message}.`);
     }
   }
 
@@ -121,13 +121,13 @@ export class LocalUploadForms implements UploadForms {
     if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
       throw new PlatformError(
         'FORBIDDEN',
-        'The fields are not those of a form of POST /uploads, or stand after the file. Forms end when the platform starts anew.',
+        'The fields do not match a form of POST /uploads, or come after the file. Forms become invalid when the platform restarts.',
       );
     }
     const { key, maxBytes, expiresAt } = JSON.parse(Buffer.from(policy, 'base64url').toString()) as Policy;
     if (expiresAt <= this.#clock.now()) throw new PlatformError('FORBIDDEN', 'The form has expired.');
     if (this.#storing.has(key)) {
-      throw new PlatformError('RATE_LIMITED', 'Another upload with this form is under way.', {
+      throw new PlatformError('RATE_LIMITED', 'Another upload with this form is in progress.', {
         suggested_wait_time: 1,
       });
     }

@@ -84,12 +84,12 @@ export class Dashboard {
   async #find(path: string, accepted: string): Promise<HttpResponse> {
     void this.prepare();
     if (this.#child !== undefined) return notYet(503, BEING_BUILT, { 'retry-after': '2' });
-    if (this.#problem !== undefined) return notYet(503, page('The dashboard was not built', this.#problem));
+    if (this.#problem !== undefined) return notYet(503, page('The dashboard could not be built', this.#problem));
     this.#files ??= await filesIn(this.#folder);
     const files = this.#files;
     if (!files.has('index.html')) {
       this.#files = undefined;
-      return notYet(404, page('There is no dashboard here', 'Build it: npm run build --workspace dashboard'));
+      return notYet(404, page('The dashboard has not been built', 'Build it: npm run build --workspace dashboard'));
     }
     // Only names of files in the folder match, so no path can escape it.
     const name = decoded(path);
@@ -202,6 +202,6 @@ ${head}<title>${title}</title>
 /** The refresh keeps the fragment of the address. */
 const BEING_BUILT = page(
   'The dashboard is being built',
-  'Once, about half a minute; this page then shows it. The API is up already.',
+  'This takes about half a minute, only once. The page reloads by itself. The API is already available.',
   '<meta http-equiv="refresh" content="2">\n',
 );

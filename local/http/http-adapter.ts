@@ -143,7 +143,7 @@ class NodeRequest implements HttpRequest, RequestHeaders {
 const NOTHING = new Uint8Array();
 
 const cutOff = (): PlatformError =>
-  new PlatformError('INVALID_INPUT', 'The body of the request is not whole: its sender stopped before the end.');
+  new PlatformError('INVALID_INPUT', 'The request body is incomplete: the client stopped sending before the end.');
 
 /** Writes a stream as fast as the client reads it. A client that disconnects ends the stream. */
 async function pour(

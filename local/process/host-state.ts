@@ -20,18 +20,15 @@ export class LocalState implements HostState {
   readonly #delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   readonly #timer: NodeJS.Timeout;
   #lastDelays: SystemState['event_loop_delay_ms'] | undefined;
-  readonly #requests = new Counter('platform_requests_total', 'Requests that were answered, by method and status.', [
+  readonly #requests = new Counter('platform_requests_total', 'HTTP requests by method and status.', [
     'method',
     'status',
   ]);
   readonly #requestTimes = new Histogram(
     'platform_request_duration_seconds',
-    'Time until the answer of a request began.',
+    'Time until the response to a request started.',
   );
-  readonly #runs = new Counter('platform_runs_total', 'Runs that ended, by status and by what began them.', [
-    'status',
-    'source',
-  ]);
+  readonly #runs = new Counter('platform_runs_total', 'Finished runs by status and trigger.', ['status', 'source']);
   readonly #runTimes = new Histogram('platform_run_duration_seconds', 'Time from the start of a run to its end.');
 
   constructor({
@@ -84,7 +81,7 @@ export class LocalState implements HostState {
   async metrics(): Promise<string> {
     const { version, node, sandbox, disk, event_loop_delay_ms: delay, memory_bytes } = await this.system();
     const lines = [
-      gauge('platform_info', 'The version of the platform.', [{ version, node, sandbox: sandbox.kind }, 1]),
+      gauge('platform_info', 'Version of the platform.', [{ version, node, sandbox: sandbox.kind }, 1]),
       this.#requests.lines(),
       this.#requestTimes.lines(),
       this.#runs.lines(),
@@ -95,14 +92,14 @@ export class LocalState implements HostState {
         [{ state: 'running' }, sandbox.running],
         [{ state: 'waiting' }, sandbox.waiting],
       ),
-      gauge('platform_sandboxes_max', 'How many sandboxes may be in use.', [{}, sandbox.max]),
-      gauge('platform_queue_age_seconds', 'How long the run that waits longest for a sandbox has waited.', [
+      gauge('platform_sandboxes_max', 'Maximum number of sandboxes in use.', [{}, sandbox.max]),
+      gauge('platform_queue_age_seconds', 'Wait time of the run that has waited longest for a sandbox.', [
         {},
         sandbox.queue_age_ms / 1000,
       ]),
       gauge(
         'platform_event_loop_delay_seconds',
-        'How much later than asked for the process got to its work, in the last minute.',
+        'Event loop delay over the last minute.',
         [{ quantile: '0.5' }, delay.p50 / 1000],
         [{ quantile: '0.99' }, delay.p99 / 1000],
         [{ quantile: '1' }, delay.max / 1000],
@@ -111,7 +108,7 @@ export class LocalState implements HostState {
       gauge('platform_disk_size_bytes', 'Size of the disk of the data folder.', [{}, disk.size_bytes]),
       gauge('platform_database_bytes', 'Size of the database, without its journal.', [{}, disk.database_bytes]),
       gauge('process_resident_memory_bytes', 'Memory of the process.', [{}, memory_bytes]),
-      gauge('process_start_time_seconds', 'When the process began, in epoch seconds.', [
+      gauge('process_start_time_seconds', 'Start time of the process in epoch seconds.', [
         {},
         this.#startedAt.getTime() / 1000,
       ]),

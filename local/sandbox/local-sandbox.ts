@@ -45,6 +45,6 @@ const noSandbox = (problems: readonly string[], { interpreters }: HostRuntime): 
     `No sandbox works on this host (${problems.join('; ')}). ` +
       'Install bubblewrap (Debian: apt-get install bubblewrap), or allow user namespaces ' +
       '(sysctl user.max_user_namespaces, and kernel.apparmor_restrict_unprivileged_userns=0 where that exists); ' +
-      'perl is needed, too. Then start the platform again.',
+      'Perl is required, too. Then restart the platform.',
     interpreters,
   );

@@ -37,7 +37,7 @@ describe.skipIf(problem !== undefined)('an app that', () => {
     await until(() => processesWith(mark).length).toBeGreaterThan(0);
     expect((await ask(order)).json().error).toMatchObject({
       code: 'SERVICE_UNAVAILABLE',
-      message: 'The app is starting, and does not listen on port 3000 (the variable PORT) yet.',
+      message: 'The app is starting and does not listen on port 3000 (the variable PORT) yet.',
     });
     await host.remove(order);
     expect(processesWith(mark)).toEqual([]);

@@ -118,7 +118,7 @@ export class ServiceFront {
     const found = id === undefined ? undefined : this.#options.host.instanceFor(id);
     if (found === undefined) {
       throw this.#mayBeMissing
-        ? new GatewayError(503, 'The platform has just started, and starts its services again.')
+        ? new GatewayError(503, 'The platform has just started, and is restarting its services.')
         : new GatewayError(404, 'No service runs at this address.');
     }
     if ('absence' in found) throw new GatewayError(503, found.absence);
@@ -136,7 +136,7 @@ export class ServiceFront {
     if (isNear && isLoopbackHost(host) && site === undefined && !isOfOtherPage) return;
     throw new GatewayError(
       403,
-      'This path is for programs of the same machine, under its own name such as localhost. Use the host name of the service: GET /workspaces/{id}/services has it as service_url.',
+      'This path is only for programs on the same machine, under a local host name such as localhost. Use the host name of the service: it is the service_url in GET /workspaces/{id}/services.',
     );
   }
 

@@ -57,7 +57,7 @@ describe.skipIf(problem !== undefined)('a service on this machine, further', () 
     [
       'leaves a child behind',
       `require('node:child_process').spawn('sleep', ['1000'], { detached: true }); process.exit(0)`,
-      /A service has to go on running/,
+      /A service must keep running/,
     ],
   ])('an app that %s ends with the reason', async (_, script, message) => {
     const order = newOrder({

@@ -298,7 +298,7 @@ export class LocalServiceHost implements ServiceHost {
       return { boot, place: await (sandbox as NamespaceSandbox).open(specOf(boot)) };
     } catch (error) {
       if (!hasCode(error, 'UNAUTHORIZED')) {
-        log.error('instance of a service not started', { service_id: id, error: String(error) });
+        log.error('service instance not started', { service_id: id, error: String(error) });
       }
       throw error;
     }

@@ -81,13 +81,13 @@ export class ContainerSandbox {
    * has the same user. Throws unless the container is then in the state before the first session.
    */
   async renew(): Promise<void> {
-    if (this.#untouched === undefined) throw new Error('the container was not looked at before its first session');
+    if (this.#untouched === undefined) throw new Error('the container was not inspected before its first session');
     await this.#launcher?.close();
     this.#launcher = undefined;
     this.#unpacked = undefined;
     const found = await this.#inspect('empty');
     if (found !== this.#untouched)
-      throw new Error(`the container is changed: ${firstDifference(found, this.#untouched)}`);
+      throw new Error(`the container has changed: ${firstDifference(found, this.#untouched)}`);
   }
 
   async #inspect(...args: string[]): Promise<string> {

@@ -124,7 +124,7 @@ export class EgressProxy {
   async #forward(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const url = URL.parse(incoming.url ?? '');
-      if (url?.protocol !== 'http:') throw new EgressError('this is a proxy: ask for an absolute http:// address');
+      if (url?.protocol !== 'http:') throw new EgressError('this is a proxy: request an absolute http:// address');
       const upstream = await this.#connect(parseTarget(url.href));
       const headers = { ...incoming.headers };
       for (const name of HOP_HEADERS) delete headers[name];
@@ -220,7 +220,7 @@ function refusalOf(error: unknown): { status: string; message: string } {
 /** The URL parser normalizes every spelling of an IPv4 address. */
 function parseTarget(url: string): Target {
   const parsed = URL.parse(url);
-  if (!parsed?.hostname) throw new EgressError('the address cannot be read');
+  if (!parsed?.hostname) throw new EgressError('the address is invalid');
   const host = parsed.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
   return { host, port: Number(parsed.port) || (parsed.protocol === 'https:' ? 443 : 80) };
 }

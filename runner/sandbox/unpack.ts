@@ -63,7 +63,7 @@ export async function unpackLayer(
   const hash = createHash('sha256');
   const size = await extractLayer(hashed(archive, hash), target, onBytes);
   if (sha256 !== undefined && hash.digest('hex') !== sha256) {
-    throw new LayerError('they are not those that were installed: their archive has changed since');
+    throw new LayerError('their archive has changed since they were installed');
   }
   await linkSdk(target);
   return size;

@@ -211,7 +211,7 @@ export class RunnerServer {
 
   async #claim(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const job = parse(jobSchema, await bodyOf(request, MAX_JOB_BYTES).then((body) => jsonOf(body.toString())));
-    if (this.#current || this.#isEnding) throw new Refusal('CLAIMED', 'this runner has its session already');
+    if (this.#current || this.#isEnding) throw new Refusal('CLAIMED', 'this runner already has a session');
     const key = reuseKeyOf(request);
     if (this.#key !== undefined && key !== this.#key) {
       throw new Refusal('CLAIMED', 'this runner has had a session of another kind');
@@ -283,7 +283,7 @@ export class RunnerServer {
   #authenticate(request: IncomingMessage): Current {
     const given = bearerOf(request.headers.authorization);
     if (!this.#current || !timingSafeEqual(hash(given), this.#current.tokenHash)) {
-      throw new Refusal('UNAUTHORIZED', 'this needs the token of the session');
+      throw new Refusal('UNAUTHORIZED', 'the request needs the token of the session');
     }
     return this.#current;
   }

@@ -39,7 +39,7 @@ function parts(error: unknown) {
     headers: more,
   } = error instanceof GatewayError
     ? error
-    : new GatewayError(502, 'The app closed the connection before it had answered, or its answer is not HTTP.');
+    : new GatewayError(502, 'The app closed the connection before it responded, or its response is not HTTP.');
   const isRetryable = status === 429 || status === 503;
   const body = JSON.stringify({
     error: { code: CODES[status], message, is_retryable: isRetryable },

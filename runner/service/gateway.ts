@@ -222,8 +222,8 @@ function waitForAnswer(outgoing: ClientRequest, waitsForBody = () => false): { r
     const seconds = FIRST_BYTE_MS / 1000;
     outgoing.destroy(
       waitsForBody()
-        ? new GatewayError(408, `Nothing more of the body came for ${seconds} seconds.`)
-        : new GatewayError(504, `The app did not answer within ${seconds} seconds.`),
+        ? new GatewayError(408, `No more of the body arrived for ${seconds} seconds.`)
+        : new GatewayError(504, `The app did not respond within ${seconds} seconds.`),
     );
   }, FIRST_BYTE_MS);
   outgoing.once('close', () => clearTimeout(timer));

@@ -222,9 +222,9 @@ describe('an app', () => {
       'an exception',
       {},
       'Traceback (most recent call last):\n  File "a.py", line 1\nValueError: made-up-secret is wrong\n',
-      /exit code 1\. Its last words: ValueError: \[secret TOKEN\] is wrong$/,
+      /exit code 1\. Last output: ValueError: \[secret TOKEN\] is wrong$/,
     ],
-    ['a plain end', { exitCode: 0 }, '', /exit code 0\. A service has to go on running\. It printed nothing\.$/],
+    ['a plain end', { exitCode: 0 }, '', /exit code 0\. A service must keep running\. It printed nothing\.$/],
     ['too much memory', { reason: 'memory_limit', exitCode: 137 }, '', /more than its 512 MB of memory/],
     [
       'the port of the gateway',

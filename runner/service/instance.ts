@@ -292,12 +292,12 @@ export class ServiceInstance {
   #reasonOf({ reason, exitCode }: ExecExit, boot: BootDocument): string {
     if (reason === 'sandbox_lost') return LOST;
     const line = failureLine(this.#tail);
-    const said = line === undefined ? 'It printed nothing.' : `Its last words: ${line}`;
+    const said = line === undefined ? 'It printed nothing.' : `Last output: ${line}`;
     const text =
       reason === 'memory_limit'
-        ? `The app used more than its ${Math.round(boot.limits.memoryBytes / 1024 ** 2)} MB of memory and was ended. ${said}`
+        ? `The app used more than its ${Math.round(boot.limits.memoryBytes / 1024 ** 2)} MB of memory and was killed. ${said}`
         : exitCode === 0
-          ? `The app ended with exit code 0. A service has to go on running. ${said}`
+          ? `The app ended with exit code 0. A service must keep running. ${said}`
           : `The app ended with exit code ${exitCode}. ${said}`;
     const isPortTaken =
       /EADDRINUSE|address already in use/i.test(this.#tail) && this.#tail.includes(String(GATEWAY_PORT));
@@ -312,13 +312,13 @@ export class ServiceInstance {
     if (port === undefined && this.#phase === 'starting') return 'The instance is starting.';
     switch (this.#phase) {
       case 'waiting':
-        return 'The app has ended and is started again in a moment.';
+        return 'The app has ended and is about to be restarted.';
       case 'stopping':
         return 'The service is being stopped.';
       case 'ready':
-        return `The app runs, and does not listen on port ${port} (the variable PORT).`;
+        return `The app is running but does not listen on port ${port} (the variable PORT).`;
       case 'starting':
-        return `The app is starting, and does not listen on port ${port} (the variable PORT) yet.`;
+        return `The app is starting and does not listen on port ${port} (the variable PORT) yet.`;
     }
   }
 

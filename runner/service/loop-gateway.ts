@@ -63,12 +63,12 @@ export class LoopGateway {
 
   #answer(incoming: IncomingMessage, response: ServerResponse, client: string): void {
     if (!/^\/(\?|$)/.test(incoming.url ?? '/')) {
-      throw new GatewayError(404, `Nothing is here: ${this.#boot.agent} is a loop. Send POST / with a JSON body.`);
+      throw new GatewayError(404, `Not found: ${this.#boot.agent} is a loop. Send POST / with a JSON body.`);
     }
     if (incoming.method === 'POST') onceBodyBegins(incoming, response, () => this.#call(incoming, response, client));
     else if (incoming.method === 'GET' || incoming.method === 'HEAD') this.#describe(response);
     else {
-      throw new GatewayError(405, 'A loop takes POST with a JSON body, and GET for what it takes.', {
+      throw new GatewayError(405, 'A loop accepts POST with a JSON body, and GET for a description of its input.', {
         allow: 'GET, HEAD, POST',
       });
     }
@@ -97,7 +97,7 @@ export class LoopGateway {
     if (key === undefined) return;
     const given = bearerOf(headers.authorization);
     if (timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', key, 'buffer'))) return;
-    throw new GatewayError(401, `This service asks for a key: send "Authorization: Bearer" with its ${ACCESS_KEY}.`, {
+    throw new GatewayError(401, `This service requires a key: send "Authorization: Bearer" with its ${ACCESS_KEY}.`, {
       'www-authenticate': 'Bearer',
     });
   }
@@ -134,10 +134,10 @@ export class LoopGateway {
       method: 'POST',
       headers: { ...Object.fromEntries(given), authorization: `Bearer ${this.#platform.token}` },
     });
-    outgoing.setTimeout(SILENT_MS, () => outgoing.destroy(new Error('nothing came for ten minutes')));
+    outgoing.setTimeout(SILENT_MS, () => outgoing.destroy(new Error('no data arrived for ten minutes')));
     outgoing.once('response', (answer) => passBack(answer, response));
     outgoing.on('error', () => {
-      answerWith(response, new GatewayError(503, 'The platform cannot be reached at this moment.'));
+      answerWith(response, new GatewayError(503, 'The platform cannot be reached at the moment.'));
     });
     response.once('close', () => {
       if (!response.writableFinished) outgoing.destroy();

@@ -89,7 +89,7 @@ export class Places {
       place.end(
         new GatewayError(
           408,
-          `The service has many connections, and this one was slower than ${MIN_BYTES_PER_SECOND} bytes a second.`,
+          `The service has many connections, and this one was slower than ${MIN_BYTES_PER_SECOND} bytes per second.`,
         ),
       );
     }
@@ -118,7 +118,7 @@ export function onceBodyBegins(incoming: IncomingMessage, response: ServerRespon
   }
   const timer = setTimeout(() => {
     incoming.off('readable', start);
-    answerWith(response, new GatewayError(408, `No body came within ${FIRST_BYTE_MS / 1000} seconds.`));
+    answerWith(response, new GatewayError(408, `No body arrived within ${FIRST_BYTE_MS / 1000} seconds.`));
   }, FIRST_BYTE_MS);
   const start = () => {
     clearTimeout(timer);

@@ -36,7 +36,7 @@ export class PlatformApi {
     for (let failures = 0; ; ) {
       try {
         const document = bootDocumentShape.parse(await this.#post('boot', {}, signal));
-        if (failures > 0) say('The platform answers again.');
+        if (failures > 0) say('The platform responds again.');
         return document;
       } catch (error) {
         if (!hasCode(error, 'PLATFORM_AWAY')) throw error;
@@ -77,7 +77,7 @@ export class PlatformApi {
     if (status === 401 && code === 'UNAUTHORIZED') throw new PlatformError('UNAUTHORIZED', String(message));
     // Other responses may come from a proxy in front of the platform.
     if (status < 500 && isRetryable === false) throw new Error(String(message));
-    throw new PlatformAwayError(`The platform answers with status ${status}.`);
+    throw new PlatformAwayError(`The platform responds with status ${status}.`);
   }
 }
 

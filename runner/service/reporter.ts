@@ -42,7 +42,7 @@ export class Reporter {
         await this.#take([...batch.values()]);
         failures = 0;
       } catch (error) {
-        this.#log.error('reports of services not taken', { error: String(error) });
+        this.#log.error('service reports not accepted', { error: String(error) });
         // Newer reports take precedence over those of the failed batch.
         this.#waiting = new Map([...batch, ...this.#waiting]);
         failures += 1;

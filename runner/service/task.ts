@@ -105,7 +105,7 @@ async function instanceId({ metadataUrl }: TaskSettings): Promise<string> {
       return arn.split('/').at(-1)!;
     } catch (error) {
       // Under another id the task would count as a second instance.
-      if (tries === METADATA_TRIES) throw new Error('the task does not learn its name', { cause: error });
+      if (tries === METADATA_TRIES) throw new Error('the task cannot read its name', { cause: error });
     }
   }
 }

@@ -370,7 +370,7 @@ look('/')
         expect((await python(session, program)).err).toBe('');
         await session.close();
         expect(await runner.ended).toBe(0);
-        if (runner.lines) expect(runner.lines.join('\n')).toContain(`the container is changed: ${found}`);
+        if (runner.lines) expect(runner.lines.join('\n')).toContain(`the container has changed: ${found}`);
       });
 
       test('does not come after one that ended the executor', async () => {

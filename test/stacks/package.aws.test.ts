@@ -134,7 +134,7 @@ test('wrong props are named', async () => {
     const { AgentPlatform } = require('${PACKAGE}');
     new AgentPlatform(new App(), 'agents', { name: 'Prod!', keepsData: 'yes', color: 'red' });`;
   await expect(run(app, 'node', ['-e', script])).rejects.toThrow(
-    /platform "Prod!" is wrong:[\s\S]*color[\s\S]*must be 1 to 12 lower-case letters[\s\S]*keepsData/,
+    /platform "Prod!" is invalid:[\s\S]*color[\s\S]*must be 1 to 12 lower-case letters[\s\S]*keepsData/,
   );
 });
 

@@ -121,7 +121,7 @@ describe('what an account may demand', () => {
   test('a deployment has room for two versions of what is kept started', () => {
     const concurrency = { reserved: { calls: 9, agents: 1 }, provisioned: { calls: 5, runs: 3 } };
     expect(() => defineStage({ ...dev, concurrency })).toThrow(
-      /must be at least twice what is provisioned \(10\)[\s\S]*concurrency\.reserved\.calls/,
+      /must be at least twice the provisioned concurrency \(10\)[\s\S]*concurrency\.reserved\.calls/,
     );
   });
 
@@ -258,7 +258,7 @@ describe('wrong props', () => {
         access: { vpcEndpointIds: ['vpce-0a1b2c3d'] },
         domain: { name: 'a.example.org', certificateArn: `arn:aws:acm:${REGION_AND_ACCOUNT}:certificate/0a` },
       },
-      /cannot lead to a private API[\s\S]*domain/,
+      /cannot be used with a private API[\s\S]*domain/,
     ],
     ['services that could not ask the API', { access: { ranges: ['10.0.0.0/8'] } }, /must be off[\s\S]*services/],
     ['a function that there is not', { concurrency: { reserved: { call: 3 } } }, /concurrency\.reserved/],

@@ -287,5 +287,5 @@ test('no stage has one whose API is closed to CloudFront, or links to a name tha
     expect(() => defineStage({ ...plain, ...closed, web: { kind: 'off' } })).not.toThrow();
   }
   const domain = { name: 'api.example.org', certificateArn: 'arn:aws:acm:eu-west-1:111122223333:certificate/0a1b' };
-  expect(() => defineStage({ ...plain, domain })).toThrow(/must have a `domain` of its own[\s\S]*at web/);
+  expect(() => defineStage({ ...plain, domain })).toThrow(/must have its own `domain`[\s\S]*at web/);
 });
