@@ -97,7 +97,7 @@ test('somebody who removes the canary takes the release back', async () => {
   onPoll = () => {
     stage = { ...stage, canarySettings: undefined };
   };
-  await expect(tried()).rejects.toThrow('somebody ended the canary');
+  await expect(tried()).rejects.toThrow('the canary was ended by another process');
   expect(asked).toEqual(BEGIN);
 });
 

@@ -215,7 +215,7 @@ describe('a restore', () => {
     await expect(restoreTo('data')).rejects.toThrow('not empty');
     expect(readdirSync(taken)).toEqual(['notes.txt']);
     writeFileSync(join(folder, 'no-folder'), '');
-    await expect(restoreTo('no-folder')).rejects.toThrow('no folder');
+    await expect(restoreTo('no-folder')).rejects.toThrow('not a folder');
   });
 
   test('that was interrupted begins again', async () => {
@@ -236,10 +236,10 @@ describe('a restore', () => {
   });
 
   test.each<[name: string, change: (archive: Buffer) => Buffer, words: string]>([
-    ['no archive', () => Buffer.from('hello, world'), 'damaged or not whole'],
-    ['an empty file', () => Buffer.alloc(0), 'not whole'],
-    ['cut short', (all) => all.subarray(0, all.length - 40), 'not whole'],
-    ['cut in the middle', (all) => all.subarray(0, all.length / 2), 'not whole'],
+    ['no archive', () => Buffer.from('hello, world'), 'damaged or incomplete'],
+    ['an empty file', () => Buffer.alloc(0), 'incomplete'],
+    ['cut short', (all) => all.subarray(0, all.length - 40), 'incomplete'],
+    ['cut in the middle', (all) => all.subarray(0, all.length / 2), 'incomplete'],
     ['a byte changed', (all) => repacked(all, 700), 'checksum'],
     ['a header changed', (all) => repacked(all, 3), 'checksum'],
     [
@@ -300,7 +300,7 @@ describe('a restore', () => {
     const sum = header.reduce((total, byte) => total + byte, 0);
     header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
     writeFileSync(file, gzipSync(Buffer.concat([header, gunzipSync(readFileSync(file))])));
-    await expect(restoreTo('restored')).rejects.toThrow('no regular file');
+    await expect(restoreTo('restored')).rejects.toThrow('not a regular file');
     expect(existsSync(join(folder, 'restored'))).toBe(false);
   });
 
@@ -340,7 +340,7 @@ describe('a restore', () => {
     expect(lstatSync(keyFile).mode & 0o777).toBe(0o600);
     expect(existsSync(keyOf(restored))).toBe(false);
     await expect(restoreBackup({ file, dataFolder: join(folder, 'again'), keyFile })).rejects.toThrow(
-      'move that one away',
+      'move it away first',
     );
   });
 
@@ -357,7 +357,7 @@ describe('a restore', () => {
       const error = await restoreBackup(${JSON.stringify(order)}).catch((error) => error);
       console.log(JSON.stringify({ message: error.message ?? 'restored', left: readdirSync(${JSON.stringify(small)}) }));
     `;
-    expect(onTmpfs(small, 64, restore)).toEqual({ message: expect.stringContaining('room for'), left: [] });
+    expect(onTmpfs(small, 64, restore)).toEqual({ message: expect.stringContaining('bytes free, but the backup needs'), left: [] });
     // The archive's bytes fit on the disk, but small files take more blocks than bytes.
     expect(onTmpfs(small, 280, restore)).toEqual({ message: expect.stringContaining('ENOSPC'), left: [] });
   });

@@ -46,9 +46,9 @@ describe('refused is what common readers of tar accept:', () => {
     ['half an end', [FILE, Buffer.alloc(512)], 'ends too early'],
     ['a second archive behind the end', [FILE, ARCHIVE_END, FILE, ARCHIVE_END], 'behind its end'],
     ['a file behind a block of zeros', [Buffer.alloc(512), FILE, ARCHIVE_END], 'behind its end'],
-    ['a long name of GNU', [typed('L', 'blobs/../../outside\0'), FILE, ARCHIVE_END], 'no regular file'],
-    ['a global pax header', [typed('g', '16 path=blobs/b\n'), FILE, ARCHIVE_END], 'no regular file'],
-    ['a contiguous file', [typed('7', 'one'), ARCHIVE_END], 'no regular file'],
+    ['a long name of GNU', [typed('L', 'blobs/../../outside\0'), FILE, ARCHIVE_END], 'not a regular file'],
+    ['a global pax header', [typed('g', '16 path=blobs/b\n'), FILE, ARCHIVE_END], 'not a regular file'],
+    ['a contiguous file', [typed('7', 'one'), ARCHIVE_END], 'not a regular file'],
     ['a damaged pax record', [typed('x', 'nonsense'), FILE, ARCHIVE_END], 'a pax header'],
     ['a size that is no number', [typed('x', '12 size=3xy\n'), FILE, ARCHIVE_END], 'wrong size'],
     [

@@ -52,7 +52,7 @@ test('there is a problem while less is free than the setting, or than a gigabyte
 test('files without room for their entries are a problem as well; a file system without such a number is not', async () => {
   const { disk, after } = setUp(100 * GB);
   disk.freeInodes = 19;
-  expect(await after(1000)).toContain('19 of 1000 files');
+  expect(await after(1000)).toContain('19 of 1000 inodes are free');
   disk.inodes = disk.freeInodes = 0;
   expect(await after(1000)).toBeUndefined();
 });

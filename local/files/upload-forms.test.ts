@@ -142,8 +142,8 @@ describe('the local host', () => {
 
   test('a form of another process, or of none, is refused', async () => {
     const form = await make().create({ key: 'uploads/x', maxBytes: MB, expiresAt: clock.now() + 60_000 });
-    await refused(await accept(filledForm(form, 'x')), 403, 'Forms end when the platform starts anew');
-    await refused(await accept(filledForm({ url: '', fields: {} }, 'x')), 403, 'not those of a form');
+    await refused(await accept(filledForm(form, 'x')), 403, 'Forms become invalid when the platform restarts');
+    await refused(await accept(filledForm({ url: '', fields: {} }, 'x')), 403, 'do not match a form');
     await refused(await accept('{}', { 'content-type': 'application/json' }), 400, 'multipart/form-data');
   });
 

@@ -254,7 +254,7 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       const other = { layer: 'layers/conformance.tar.gz', layerSha256 };
       await expect(open(other)).rejects.toMatchObject({
         code: 'SANDBOX_LAYER',
-        message: expect.stringContaining('not those that were installed'),
+        message: expect.stringContaining('changed since they were installed'),
       });
     });
 

@@ -27,7 +27,7 @@ test('a layer that was swapped after its installation runs for nobody', { timeou
   const installed = Buffer.from((await target.deps.blobs.get(layer!))!);
   await target.deps.blobs.put(layer!, tarOf({ 'node_modules/greeter/index.js': `module.exports = 'swapped'` }));
   const run = () => request(target, 'POST', '/acme/swapped/v1/run', { key: target.key, json: {} });
-  expectError(await run(), 500, 'SANDBOX_ERROR', 'not those that were installed');
+  expectError(await run(), 500, 'SANDBOX_ERROR', 'changed since they were installed');
 
   await target.deps.blobs.put(layer!, installed);
   expect(expectOk(await run()).data).toBe('installed');
