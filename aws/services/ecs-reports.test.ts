@@ -62,7 +62,7 @@ describe('ends of tasks', () => {
       ...end,
       startedAt: 1_060_000,
       reason: 'crashed',
-      message: expect.stringMatching(/^CannotPullContainerError: (?!.*111122223333).*deploys the stage again\.$/),
+      message: expect.stringMatching(/^CannotPullContainerError: (?!.*111122223333).*must deploy the stage again\.$/),
     });
   });
 

@@ -235,7 +235,7 @@ test('a task that cannot start fails the deployment, and the reason names the re
   expect(await world.info(service.id)).toMatchObject({
     state: 'failed',
     last_error: expect.stringMatching(
-      /^AWS started no instance that stayed\. CannotPullContainerError.*deploys the stage/,
+      /^AWS started no instance that stayed\. CannotPullContainerError.*must deploy the stage/,
     ),
   });
   // The image is available again.

@@ -250,7 +250,7 @@ describe('a restore', () => {
     [
       'more behind its end',
       (all) => gzipSync(Buffer.concat([gunzipSync(all), Buffer.alloc(512, 'x')])),
-      'behind its end',
+      'after its end',
     ],
     ['random bytes', () => Buffer.from(crypto.getRandomValues(new Uint8Array(5000))), 'damaged'],
     ['compressed noise', () => gzipSync(crypto.getRandomValues(new Uint8Array(5000))), 'damaged'],

@@ -44,8 +44,8 @@ describe('refused is what common readers of tar accept:', () => {
   test.each<[name: string, archive: readonly Buffer[], words: string]>([
     ['no end', [FILE], 'ends too early'],
     ['half an end', [FILE, Buffer.alloc(512)], 'ends too early'],
-    ['a second archive behind the end', [FILE, ARCHIVE_END, FILE, ARCHIVE_END], 'behind its end'],
-    ['a file behind a block of zeros', [Buffer.alloc(512), FILE, ARCHIVE_END], 'behind its end'],
+    ['a second archive behind the end', [FILE, ARCHIVE_END, FILE, ARCHIVE_END], 'after its end'],
+    ['a file behind a block of zeros', [Buffer.alloc(512), FILE, ARCHIVE_END], 'after its end'],
     ['a long name of GNU', [typed('L', 'blobs/../../outside\0'), FILE, ARCHIVE_END], 'not a regular file'],
     ['a global pax header', [typed('g', '16 path=blobs/b\n'), FILE, ARCHIVE_END], 'not a regular file'],
     ['a contiguous file', [typed('7', 'one'), ARCHIVE_END], 'not a regular file'],

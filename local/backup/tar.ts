@@ -105,7 +105,7 @@ export async function* readTar(chunks: AsyncIterable<Buffer>): AsyncGenerator<Ar
     await bytes.take(padding(size).length);
   }
   const last = await bytes.take(BLOCK);
-  if (!last.every((byte) => byte === 0) || !(await bytes.isAtEnd())) throw new ArchiveError('goes on behind its end');
+  if (!last.every((byte) => byte === 0) || !(await bytes.isAtEnd())) throw new ArchiveError('continues after its end');
 }
 
 function typeOf(block: Buffer): string {

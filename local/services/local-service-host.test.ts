@@ -90,7 +90,7 @@ describe.skipIf(problem !== undefined)('a service on this machine', () => {
     expect((await ask(order, '/end')).json().error.code).toBe('SERVICE_ERROR');
     await until(async () => (await ask(order)).json().error).toMatchObject({
       code: 'SERVICE_UNAVAILABLE',
-      message: expect.stringContaining('started again'),
+      message: expect.stringContaining('about to be restarted'),
     });
     await until(() => instancesOf(order).at(-1)).toMatchObject({
       phase: 'ready',
