@@ -122,7 +122,7 @@ describeSite('parts of an agent', (site) => {
     await page.getByRole('row', { name: /address\.street string With its <b>number<\/b>/ }).waitFor();
     await page.getByRole('row', { name: /lines\[\]\.price number minimum 0/ }).waitFor();
     await page.getByText(`acme/${skill}`).waitFor();
-    await page.getByRole('button', { name: 'Make service key' }).click();
+    await page.getByRole('button', { name: 'Create service key' }).click();
     const dialog = page.getByRole('dialog');
     const key = (await dialog.locator('code').textContent())!;
     await page.keyboard.press('Escape');

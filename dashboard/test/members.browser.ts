@@ -7,7 +7,7 @@ describeSite('people of a workspace', (site) => {
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByRole('button', { name: 'Invite a person' }).click();
     await page.getByLabel('E-mail').fill('ann@example.com');
-    await page.getByRole('button', { name: 'Make invitation' }).click();
+    await page.getByRole('button', { name: 'Create invitation' }).click();
     const dialog = page.getByRole('dialog', { name: 'Invitation created' });
     const link = (await dialog.locator('code').textContent())!;
     expect(link).toMatch(/^http:.*\/dashboard\/invites\/[\w-]{43}$/);

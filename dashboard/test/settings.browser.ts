@@ -6,9 +6,9 @@ describeSite('the settings of a workspace', (site) => {
   test('a key is shown once, closes when it was copied, and is revoked', async () => {
     const page = await site.open('/acme/settings/keys');
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.getByRole('button', { name: 'Make API key' }).click();
+    await page.getByRole('button', { name: 'Create API key' }).click();
     await page.getByLabel('Name').fill('from the browser');
-    await page.getByRole('button', { name: 'Make key' }).click();
+    await page.getByRole('button', { name: 'Create key' }).click();
     const dialog = page.getByRole('dialog', { name: 'Your new API key' });
     const key = (await dialog.locator('code').textContent())!;
     expect(key).toMatch(/^sk_live_/);

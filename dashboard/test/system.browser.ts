@@ -59,10 +59,10 @@ describeSite(
         .getByText(/^[1-9]/)
         .first()
         .waitFor();
-      await page.getByRole('button', { name: 'Make workspace' }).click();
+      await page.getByRole('button', { name: 'Create workspace' }).click();
       const name = `A workspace of a long name ${crypto.randomUUID().slice(0, 6)}`;
       await page.getByLabel('Name').fill(name);
-      await page.getByRole('dialog').getByRole('button', { name: 'Make workspace' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Create workspace' }).click();
       await page.getByRole('heading', { level: 1, name }).waitFor();
       await page.goto(site.at('/'));
       await page.getByRole('link', { name }).waitFor();

@@ -145,7 +145,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
       description={`With one, ${name} calls the agents that it depends on from anywhere. All its versions share them.`}
       actions={
         <Button icon={Plus} onPress={() => void start()} isPending={make.isPending}>
-          Make service key
+          Create service key
         </Button>
       }
     >

@@ -64,7 +64,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
   const error = create.error ?? update.error;
   return (
     <Dialog
-      title={of === undefined ? 'Make a budget' : 'Edit the budget'}
+      title={of === undefined ? 'Create a budget' : 'Edit the budget'}
       isOpen
       onClose={onClose}
       actions={
@@ -76,7 +76,7 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
             isPending={create.isPending || update.isPending}
             isDisabled={!isReady}
           >
-            {of === undefined ? 'Make budget' : 'Save budget'}
+            {of === undefined ? 'Create budget' : 'Save budget'}
           </Button>
         </>
       }

@@ -45,7 +45,7 @@ export function Budgets() {
         actions={
           isOwner && (
             <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
-              Make budget
+              Create budget
             </Button>
           )
         }
@@ -58,7 +58,7 @@ export function Budgets() {
             title="No budgets yet"
             command="npx platform budget create workspace monthly --hard-limit-usd 100"
           >
-            A budget counts models, credits and compute. Make one here, or from a terminal:
+            A budget counts models, credits and compute. Create one here, or from a terminal:
           </Empty>
         )}
         {data && data.budgets.length > 0 && (

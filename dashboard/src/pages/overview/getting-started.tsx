@@ -69,7 +69,7 @@ export function GettingStarted({
                 params={{ workspace: slug }}
                 search={{ agent: scheduled.name }}
               >
-                Make a schedule
+                Create a schedule
               </LinkButton>
             </div>
           )}

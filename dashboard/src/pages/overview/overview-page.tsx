@@ -272,7 +272,7 @@ function Due() {
           <>
             Nothing is due in the next 7 days.{' '}
             <Link to="/$workspace/schedules/new" params={{ workspace: slug }} className="underline">
-              Make a schedule
+              Create a schedule
             </Link>
           </>
         }

@@ -121,7 +121,7 @@ export function SchedulesPage() {
                 title="No schedules yet"
                 command='npx platform schedule create AGENT --cron-expression "0 9 * * 1-5"'
               >
-                A schedule runs an agent by itself. Make one here, or from a terminal:
+                A schedule runs an agent by itself. Create one here, or from a terminal:
               </Empty>
             )
           }

@@ -17,7 +17,7 @@ type Org = AnswerOf<'getOrg'>;
 const TRACE_CONTENTS: readonly { id: Org['trace_content']; label: string; description: string }[] = [
   { id: 'off', label: 'None', description: 'Traces have no prompts, answers, arguments or results' },
   { id: 'errors', label: 'Failed runs only', description: 'Content of runs that did not complete' },
-  { id: 'all', label: 'Of all runs', description: 'Content of every run' },
+  { id: 'all', label: 'All runs', description: 'Content of every run' },
 ];
 
 /** Name, time zone and traces of the workspace. */

@@ -39,7 +39,7 @@ export function KeysPage() {
       description="Your own keys. Each acts with your rights, within its scope."
       actions={
         <Button variant="primary" icon={Plus} onPress={() => setMaking(true)}>
-          Make API key
+          Create API key
         </Button>
       }
     >
@@ -119,14 +119,14 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
   if (key !== undefined) return <ShownOnce title="Your new API key" text={key} onClose={onClose} />;
   return (
     <Dialog
-      title="Make an API key"
+      title="Create an API key"
       isOpen
       onClose={onClose}
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
           <Button variant="primary" onPress={submit} isPending={make.isPending} isDisabled={name.trim() === ''}>
-            Make key
+            Create key
           </Button>
         </>
       }

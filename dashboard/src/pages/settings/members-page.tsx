@@ -223,7 +223,7 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
         <>
           <Button onPress={onClose}>Close</Button>
           <Button variant="primary" onPress={submit} isPending={invite.isPending} isDisabled={!email.includes('@')}>
-            Make invitation
+            Create invitation
           </Button>
         </>
       }

@@ -27,7 +27,7 @@ export function StartPage() {
       title="Workspaces"
       actions={
         <Button icon={Plus} onPress={() => setMaking(true)}>
-          Make workspace
+          Create workspace
         </Button>
       }
     >
@@ -141,14 +141,14 @@ function NewWorkspace({ onClose }: { readonly onClose: () => void }) {
   };
   return (
     <Dialog
-      title="Make a workspace"
+      title="Create a workspace"
       isOpen
       onClose={onClose}
       actions={
         <>
           <Button onPress={onClose}>Close</Button>
           <Button variant="primary" onPress={submit} isPending={create.isPending} isDisabled={name.trim() === ''}>
-            Make workspace
+            Create workspace
           </Button>
         </>
       }
