@@ -5,8 +5,8 @@ import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
 import { loadStage, tablePrefixOf } from '#lib/config.ts';
 
 /**
- * `npm run aws:workspace -- <stage> [--set-plan <slug>=<plan>] [--grant-credits <slug>=<cents>]`, with credentials that
- * may use the stage's main table.
+ * `npm run aws:workspace -- <stage> [--set-plan <slug>=<plan>] [--grant-credits <slug>=<cents>]`. Requires credentials
+ * with access to the main table of the stage.
  */
 const { positionals, values } = parseArgs({
   allowPositionals: true,

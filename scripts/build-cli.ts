@@ -5,8 +5,8 @@ import { readPackedFiles } from '#cli/packed-files.ts';
 const ROOT = join(import.meta.dirname, '..');
 
 /**
- * Writes the command line for its package: `npm pack --workspace cli/package`. What only some commands need lies in files beside
- * `platform.mjs` in the folder: Node reads it when such a command runs.
+ * Builds the CLI for its package: `npm pack --workspace cli/package`. Code that only some commands need goes to files
+ * beside `platform.mjs`, which Node loads on demand.
  */
 export async function buildCli(folder = join(ROOT, 'cli/package/dist')): Promise<void> {
   await build({
@@ -22,9 +22,9 @@ export async function buildCli(folder = join(ROOT, 'cli/package/dist')): Promise
     target: 'node22',
     define: { PACKED_FILES: JSON.stringify(readPackedFiles()) },
     minify: true,
-    // Errors are known by their names.
+    // The code compares errors by name.
     keepNames: true,
-    // Packages in CommonJS call it.
+    // CommonJS packages call `require`.
     banner: {
       js: "#!/usr/bin/env node\nimport { createRequire } from 'node:module'; const require = createRequire(import.meta.url);",
     },

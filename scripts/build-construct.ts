@@ -11,8 +11,9 @@ const PACKAGE = join(ROOT, 'lib/package');
 const DIST = join(PACKAGE, 'dist');
 
 /**
- * Writes what the package of the construct holds, for `npm pack ./lib/package`: the construct as one CommonJS file, which apps of both
- * module kinds load, its types, the functions' bundles, the runner, the dashboard, and commands: one makes the first key, one stops what writes.
+ * Builds the contents of the construct's package for `npm pack ./lib/package`: the construct as one CommonJS file,
+ * which apps of both module kinds can load, its types, the function bundles, the runner, the dashboard, and two
+ * commands, which create the first key and stop the writers.
  */
 export async function buildConstruct(): Promise<void> {
   rmSync(DIST, { recursive: true, force: true });
@@ -22,7 +23,7 @@ export async function buildConstruct(): Promise<void> {
     platform: 'node',
     target: 'node22',
     minify: true,
-    // Errors are known by their names.
+    // The code compares errors by name.
     keepNames: true,
     legalComments: 'none',
     logLevel: 'warning',
@@ -32,7 +33,7 @@ export async function buildConstruct(): Promise<void> {
     entryPoints: [join(ROOT, 'lib/platform.ts')],
     outfile: join(DIST, 'platform.js'),
     format: 'cjs',
-    // The app's own CDK.
+    // Provided by the app.
     external: ['aws-cdk-lib', 'constructs', 'zod'],
     define: { 'import.meta.dirname': '__dirname' },
   });
@@ -52,7 +53,7 @@ export async function buildConstruct(): Promise<void> {
   execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', PACKAGE], { cwd: ROOT, stdio: 'inherit' });
   await buildFunctions(join(DIST, 'functions'));
   await buildRunner(join(DIST, 'runner'));
-  // CloudFront compresses by itself, and the manifest of Vite is for tests.
+  // CloudFront compresses files itself, and Vite's manifest is only for tests.
   cpSync(buildDashboard(), join(DIST, 'dashboard'), {
     recursive: true,
     filter: (file) => !/\.(br|gz|vite)$/.test(file),

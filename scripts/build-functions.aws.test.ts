@@ -21,9 +21,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 const atStart = (name: string) => loadedAtStart(metafile, join(folder, name, 'index.mjs'));
 
-/** How long a cold start takes is a matter of how much is loaded; this tells without a clock. */
+/** The duration of a cold start depends on the amount of loaded code, which can be measured without a clock. */
 describe('what functions load when they start', () => {
-  /** They are what these functions are for. */
+  /** Code that is the purpose of these functions. */
   const NEEDED: Record<string, RegExp | undefined> = {
     cleaner: /client-(s3|secrets-manager)/,
     'pool-cleaner': /client-ecs/,
@@ -39,7 +39,7 @@ describe('what functions load when they start', () => {
     expect([...loaded].filter((library) => library && !NEEDED[name]?.test(library))).toEqual([]);
   });
 
-  /** It serves calls of every kind. */
+  /** This function serves calls of every kind. */
   const MORE_KB: Record<string, number | undefined> = { calls: 540 };
 
   test.each(names)('%s: less than 500 KB, or what is named here', (name) => {
@@ -90,7 +90,7 @@ test.each(['calls', 'agents', 'meta'])(
     const { hits, modules } = await importWithCache(join(folder, name), layer);
     expect(modules).toBeGreaterThan(1);
     expect(hits).toBe(modules);
-    // Lambda takes 250 MB of code and layers, and an archive of 50 MB in a request.
+    // Lambda limits code and layers to 250 MB, and an archive in a request to 50 MB.
     expect([...layer.values()].reduce((sum, { byteLength }) => sum + byteLength, 0)).toBeLessThan(10 * 1024 * 1024);
   },
   60_000,
@@ -111,7 +111,7 @@ test('what signs requests to Amazon Bedrock comes with the model providers only,
     ([, { inputs }]) => 'adapters/llm/bedrock-signer.ts' in inputs,
   )!;
   expect(part.bytes).toBeLessThan(50 * 1024);
-  // A function finds its credentials in its environment.
+  // Functions get their credentials from environment variables.
   const elsewhere = /credential-provider-(ini|sso|http|process|login)\//;
   expect(Object.keys(part.inputs).filter((input) => elsewhere.test(input))).toEqual([]);
 });

@@ -6,15 +6,15 @@ import { openApiDocument } from '#core/api/openapi.ts';
 import type { Route } from '#core/http/route.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-/** One folder per function, with `index.mjs`, its parts and source maps. */
+/** Output folder. It has one folder per function, with `index.mjs`, its chunks and source maps. */
 export const BUNDLES = join(ROOT, 'dist/functions');
 
 /** Some CommonJS packages call `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
 /**
- * A function finds its credentials in its environment. The SDK would load these to look elsewhere, so they are never
- * loaded; Lambda's own runtime has them all the same.
+ * Functions get their credentials from environment variables. The SDK would load these providers to search elsewhere;
+ * Lambda's own runtime has them anyway.
  */
 const UNUSED_CREDENTIAL_PROVIDERS = [
   '@aws-sdk/credential-provider-http',
@@ -28,7 +28,7 @@ const UNUSED_CREDENTIAL_PROVIDERS = [
 
 /**
  * Bundles every Lambda function separately. Dynamic imports (SDK clients, model providers) become files beside its
- * `index.mjs`. Load time depends above all on the bytes of `index.mjs` and its static imports.
+ * `index.mjs`. Load time depends mainly on the size of `index.mjs` and its static imports.
  */
 export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
   const functions = join(ROOT, 'functions');
@@ -43,12 +43,12 @@ export async function buildFunctions(into = BUNDLES): Promise<Metafile> {
   return merged(metafiles);
 }
 
-/** Bundles that several functions contain, each built once and copied. */
+/** Bundles that several functions share, each built once and copied. */
 class Parts {
   readonly #folder: string;
   readonly #built = new Map<string, Promise<Metafile>>();
 
-  /** Builds beside the functions, so that source maps do not depend on the machine's folders. */
+  /** Builds beside the functions, so that source maps do not contain machine-specific paths. */
   constructor(into: string) {
     this.#folder = mkdtempSync(`${into}-parts-`);
   }
@@ -71,7 +71,9 @@ const merged = (metafiles: readonly Metafile[]): Metafile => ({
   outputs: Object.assign({}, ...metafiles.map(({ outputs }) => outputs)),
 });
 
-/** Files, bytes and sources that importing a function's `index.mjs` loads: the file and its static imports. */
+/**
+ * Returns the files, bytes and sources that importing a function's `index.mjs` loads: the file and its static imports.
+ */
 export function loadedAtStart(
   { outputs }: Metafile,
   file: string,
@@ -108,8 +110,8 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
 }
 
 /**
- * Deletes the outputs that `index.mjs` does not reach: esbuild writes a chunk for every dynamic import that it has read, also
- * for those in code that it dropped as unused.
+ * Deletes the outputs that `index.mjs` does not reach: esbuild writes a chunk for every dynamic import, even in code
+ * that it removed as unused.
  */
 function withoutUnused({ inputs, outputs }: Metafile): Metafile {
   const paths = Object.keys(outputs);
@@ -131,7 +133,7 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
     minify: true,
     sourcemap: 'linked',
     sourcesContent: false,
-    // For the same reason, as release.ts builds where node_modules is a link.
+    // Keeps paths machine-independent: release.ts builds in a folder whose node_modules is a link.
     preserveSymlinks: true,
     platform: 'node',
     target: 'node24',
@@ -148,10 +150,10 @@ async function bundle(entry: string, outdir: string, plugins: Plugin[]): Promise
   return metafile;
 }
 
-/** `import { keyRoutes } from '#core/accounts/keys/routes.ts';` in the route table. */
+/** Matches `import { keyRoutes } from '#core/accounts/keys/routes.ts';` in the route table. */
 const ROUTES_IMPORT = /^import \{([^}]+)\} from '([^']+\/routes\.ts)';$/gm;
 
-/** Rows of methods and paths. Written out with the names of their members they would be twice as long. */
+/** Methods and paths of the other rows, as arrays: objects with member names would be twice as long. */
 const OTHERS = `
 function others(text) {
   return [...text.matchAll(/(\\S+) (\\S+)/g)].map(([, method, path]) => ({ method, path }));
@@ -159,8 +161,8 @@ function others(text) {
 `;
 
 /**
- * The route table as one function needs it: its own rows in full; of all other rows only what tells paths and methods
- * apart. The schemas of all rows are a third of a small function's cold start.
+ * Reduces the route table for one function: its own rows completely, and the methods and paths of all other rows. The
+ * schemas of all rows would take a third of a small function's cold start.
  */
 const ownRows = (fn: string): Plugin => ({
   name: 'own-rows',
@@ -189,12 +191,12 @@ const ownRows = (fn: string): Plugin => ({
   },
 });
 
-/** `import { keyHandlers } from '#core/accounts/keys/handlers.ts';`, also over several lines. */
+/** Matches `import { keyHandlers } from '#core/accounts/keys/handlers.ts';`, also across several lines. */
 const IMPORT = /^import \{([^}]+)\} from '[^']+';$/gm;
 
 /**
- * The table of handlers as one function needs it: its own export, and what that imports. Tree shaking alone would still
- * read the imports of all other handlers, and share code with what these load dynamically.
+ * Reduces the table of handlers for one function to its own export and the imports of that. Tree shaking alone would
+ * still read the imports of all other handlers, and share code with their dynamic imports.
  */
 const ownHandlers = (fn: string): Plugin => ({
   name: 'own-handlers',
@@ -214,22 +216,25 @@ const ownHandlers = (fn: string): Plugin => ({
   },
 });
 
-/** Matches this one file. Throws if the file has moved: the plugin would silently do nothing. */
+/**
+ * Returns a pattern that matches only this file. Throws if the file has moved, because the plugin would silently do
+ * nothing.
+ */
 function exactly(file: string): RegExp {
   if (!existsSync(file)) throw new Error(`${file} is not there: update the plugins of build-functions.ts`);
   return new RegExp(`^${RegExp.escape(file)}$`);
 }
 
 /**
- * Dynamic imports that share libraries with the code that is always loaded: adapters of `aws/` and `llm/`, and clients. Splitting would
- * move what they need of a library into the part that is always loaded, so each is a bundle with its own copy.
+ * Dynamic imports that share libraries with statically loaded code: adapters of `aws/` and `llm/`, and clients. Code
+ * splitting would move the shared parts into the code loaded at startup, so each of them is a bundle with its own copy.
  */
 const APART =
   /^(\.\.?\/[\w/-]+\.ts$|@ai-sdk\/|@modelcontextprotocol\/|@aws-sdk\/client-|@smithy\/core\/event-streams$)/;
 
 /**
- * Every first call of an agent with secrets needs this one: with the libraries of DynamoDB's client, which are there, it takes 30 ms of
- * processor time less than with its own.
+ * Exception: every first call of an agent with secrets needs this import. Sharing the libraries of the DynamoDB client
+ * saves 30 ms of CPU time.
  */
 const SHARING = './secrets-manager-vault.ts';
 
@@ -253,7 +258,7 @@ const bundledApart = (found: Map<string, string>): Plugin => ({
   },
 });
 
-/** Has an entry import first what has to run before any schema is made. */
+/** Makes an entry first import the code that must run before any schema is created. */
 const noJit = (entry: string): Plugin => ({
   name: 'no-jit',
   setup({ onLoad }) {
@@ -265,12 +270,12 @@ const noJit = (entry: string): Plugin => ({
   },
 });
 
-/** What it imports is loaded in a thread, too, without the function. */
+/** Modules that worker threads load without the function. */
 const OF_THREADS = join(ROOT, 'core/manifest/worker-pool/');
 
 /**
- * Lets what is imported dynamically import the entry. esbuild drops that import, which has no effect, but then counts what a function
- * loads at its start as shared by all of them: one file instead of up to forty, which take a quarter of a millisecond each.
+ * Makes dynamically imported modules import the entry. esbuild removes that import, which has no effect, but then
+ * treats code loaded at startup as shared by all of them: one file instead of up to forty, which take 0.25 ms each.
  */
 const withEntry = (entry: string): Plugin => ({
   name: 'with-entry',
@@ -287,7 +292,10 @@ const withEntry = (entry: string): Plugin => ({
   },
 });
 
-/** Libraries that import all of zod get its errors in every language, two thirds of its size. Keep English only. */
+/**
+ * Libraries that import all of zod include its error messages in every language, two thirds of its size. Keeps only
+ * English.
+ */
 const oneLocale: Plugin = {
   name: 'one-locale',
   setup({ onLoad }) {
@@ -297,13 +305,13 @@ const oneLocale: Plugin = {
   },
 };
 
-/** The AWS SDK imports `http` when it first sends to an address without TLS, as an emulator's. */
+/** The AWS SDK imports `http` on the first request without TLS, as to an emulator. */
 const LATE_BUILTIN = /await import\("(node:[\w/]+)"\)/g;
 
-/** Modules of Node that few requests use, and nothing else of Node needs: 5 ms of a start. */
+/** Node modules that few requests use, and that no other module loads. They take 5 ms of a start. */
 const LATE_BUILTINS = /^(node:)?(dns\/promises|fs|fs\/promises|stream\/web|zlib)$/;
 
-/** What stands for a function or class of a module until it is called, made, compared or asked for a member. */
+/** Proxy for a function or class of a module until it is called, constructed, compared or accessed. */
 const LATE = `
 const $late = (name) => new Proxy(function () {}, {
   apply: (_, self, given) => Reflect.apply($of(name), self, given),
@@ -312,8 +320,8 @@ const $late = (name) => new Proxy(function () {}, {
 });`;
 
 /**
- * An ES import of a Node module reads all of its exports, and Node loads some of them lazily: `http` then loads all of `fetch`.
- * This reads only the exports that are used, and a function or class of {@link LATE_BUILTINS} when it is.
+ * An ES import of a Node module reads all of its exports, some of which Node loads lazily: `http` then loads all of
+ * `fetch`. This plugin reads only the exports that are used, and those of {@link LATE_BUILTINS} on first use.
  */
 const lazyBuiltins: Plugin = {
   name: 'lazy-builtins',
@@ -342,7 +350,7 @@ const lazyBuiltins: Plugin = {
   },
 };
 
-/** Settings without the sentences of `docs/settings.md`, which are the last argument of each. */
+/** Removes the descriptions of settings for `docs/settings.md`, which are the last argument of each. */
 const bareSettings: Plugin = {
   name: 'bare-settings',
   setup({ onLoad }) {
@@ -357,7 +365,7 @@ const bareSettings: Plugin = {
   },
 };
 
-/** The API's document, generated at build time: at run time no function has all rows. */
+/** Generates the OpenAPI document at build time, because no function has all rows at run time. */
 const writtenDocument: Plugin = {
   name: 'written-document',
   setup({ onLoad }) {

@@ -3,13 +3,16 @@ import { basename, join } from 'node:path';
 import { build } from 'esbuild';
 
 const ROOT = join(import.meta.dirname, '..');
-/** The build context of the runner's image: everything that the image does not take from elsewhere. */
+/** Build context of the runner image: all files that are not downloaded. */
 export const RUNNER_CONTEXT = join(ROOT, 'dist/runner');
 
 /** yauzl is CommonJS and calls `require`, which an ES module does not have. */
 const REQUIRE = "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
 
-/** Writes the runner as one file, the Perl programs in a folder beside its own, and the platform's packages for agents into `folder`. */
+/**
+ * Builds the runner as one file, the Perl programs in their own folder, and the platform's packages for agents into
+ * `folder`.
+ */
 export async function buildRunner(folder = RUNNER_CONTEXT): Promise<void> {
   const runner = join(ROOT, 'runner');
   rmSync(folder, { recursive: true, force: true });

@@ -1,8 +1,8 @@
 /**
- * `npm run e2e -- --base-url <address> --key <key>`: the end-to-end suite against a platform that is running, here or in
- * an AWS account. The key is one of the owner of a workspace called `acme`, of a platform that holds nothing else yet. Cases
- * that need an operator's rights are skipped, with the reason, and so are those that need a scripted model, unless the
- * platform asks for its models at `--model-port` of this machine (docs/aws.md).
+ * `npm run e2e -- --base-url <address> --key <key>`: runs the end-to-end suite against a running platform, here or in
+ * an AWS account. The key belongs to the owner of a workspace `acme` on a platform that is otherwise empty. Cases that
+ * need operator privileges are skipped, with the reason, as are those that need a scripted model, unless the platform
+ * sends model requests to `--model-port` of this machine (docs/aws.md).
  */
 import { spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';

@@ -1,9 +1,9 @@
 /**
- * Fetches what `npm run test:aws` and the rehearsal run against, into `.cache/` of the checkout: DynamoDB Local from Maven
- * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here; and generators of
- * clients and requests that read the OpenAPI document; and with Go, Stripe's own stripe-mock. Quick when they are there. The
- * suites do it by themselves; run this file to do it ahead. DynamoDB Local's licence allows use but no passing on, so it
- * must never be committed.
+ * Downloads the tools of `npm run test:aws` and the rehearsal into `.cache/` of the checkout: DynamoDB Local from Maven
+ * Central, moto from PyPI, and Lambda's runtime client from npm, whose native part is compiled here; generators of
+ * clients and requests that read the OpenAPI document; and with Go, Stripe's stripe-mock. Fast if they already exist.
+ * The suites do this themselves; run this file to do it in advance. The license of DynamoDB Local allows use but not
+ * redistribution, so it must never be committed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -22,13 +22,13 @@ const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 const CACHE = join(import.meta.dirname, '..', '.cache', 'test-tools');
 
 export interface AwsEmulators {
-  /** A folder of jars and native libraries. */
+  /** Folder with jars and native libraries. */
   readonly dynamoDbLocal: string;
-  /** A Python interpreter that has `moto` and its `cfnlint`. */
+  /** Python interpreter with `moto` and its `cfnlint`. */
   readonly python: string;
 }
 
-/** Throws with what is missing on this machine and how to get it. */
+/** Throws with the missing tool and how to install it. */
 export function fetchAwsEmulators(): AwsEmulators {
   needs('java', ['-version'], 'Java 17 or newer (Debian: apt-get install openjdk-17-jre-headless)');
   return {
@@ -42,8 +42,8 @@ export function fetchAwsEmulators(): AwsEmulators {
 }
 
 /**
- * The client that runs Node functions in Lambda: the file to start. Outside our lockfile, as it takes a C++ compiler and
- * a minute, and none of it is a part of the platform. Throws with what is missing on this machine and how to get it.
+ * Returns the start file of the client that runs Node functions in Lambda. It is not in our lockfile, because it takes
+ * a C++ compiler and a minute, and is not part of the platform. Throws with the missing tool and how to install it.
  */
 export function fetchLambdaRuntime(): string {
   const folder = fetchOnce(`lambda-runtime-${LAMBDA_RUNTIME}`, (unfinished) => {
@@ -60,13 +60,13 @@ export function fetchLambdaRuntime(): string {
 }
 
 export interface ApiTools {
-  /** A Python interpreter that has `schemathesis.cli` and `openapi_python_client`. */
+  /** Python interpreter with `schemathesis.cli` and `openapi_python_client`. */
   readonly python: string;
-  /** The program `openapi-typescript`. Outside our lockfile, as it works with an older TypeScript only. */
+  /** The program `openapi-typescript`. It is not in our lockfile, because it requires an older TypeScript. */
   readonly openapiTypescript: string;
 }
 
-/** What reads the OpenAPI document as its users do. Throws with what is missing on this machine and how to get it. */
+/** Returns tools that read the OpenAPI document like its users. Throws with the missing tool and how to install it. */
 export function fetchApiTools(): ApiTools {
   const python = fetchOnce(`schemathesis-${SCHEMATHESIS}-${PYTHON_CLIENT_GENERATOR}`, (folder) =>
     fetchPython(folder, `schemathesis==${SCHEMATHESIS}`, `openapi-python-client==${PYTHON_CLIENT_GENERATOR}`),
@@ -77,7 +77,9 @@ export function fetchApiTools(): ApiTools {
   return { python: join(python, 'bin/python'), openapiTypescript: join(node, 'node_modules/.bin/openapi-typescript') };
 }
 
-/** A folder of programs whose `python3` has `build`, which packs the SDK for Python. Throws if Python is missing. */
+/**
+ * Returns a folder of programs whose `python3` has `build`, which packs the Python SDK. Throws if Python is missing.
+ */
 export function fetchPythonBuild(): string {
   return join(
     fetchOnce(`build-${PYTHON_BUILD}`, (folder) => fetchPython(folder, `build==${PYTHON_BUILD}`)),
@@ -86,14 +88,14 @@ export function fetchPythonBuild(): string {
 }
 
 /**
- * Stripe's server for tests, which holds requests against Stripe's OpenAPI document: the program to start. `undefined` on a
+ * Returns Stripe's mock server, which validates requests against Stripe's OpenAPI document. Returns `undefined` on a
  * machine without Go, which compiles it.
  */
 export function fetchStripeMock(): string | undefined {
   if (spawnSync('go', ['version'], { stdio: 'ignore' }).status !== 0) return undefined;
   const folder = fetchOnce(`stripe-mock-${STRIPE_MOCK}`, (unfinished) => {
     const sources = join(unfinished, 'go');
-    // What Go fetches it makes read-only, so that it could not be removed.
+    // Go makes its downloads read-only, so that they could not be deleted.
     const env = { ...process.env, GOBIN: unfinished, GOPATH: sources, GOFLAGS: '-modcacherw' };
     run('go', ['install', `github.com/stripe/stripe-mock@v${STRIPE_MOCK}`], env);
     rmSync(sources, { recursive: true, force: true });
@@ -101,7 +103,9 @@ export function fetchStripeMock(): string | undefined {
   return join(folder, 'stripe-mock');
 }
 
-/** Filled under another name first: neither a fetch that broke off nor one at the same time leaves half of it. */
+/**
+ * Filled under a temporary name first, so that neither an aborted nor a concurrent download leaves a partial folder.
+ */
 function fetchOnce(name: string, fill: (folder: string) => void): string {
   const folder = join(CACHE, name);
   if (existsSync(folder)) return folder;

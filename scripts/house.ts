@@ -4,8 +4,8 @@ import { dirname, join, normalize } from 'node:path';
 import { parseSync } from 'oxc-parser';
 
 /**
- * The wings of `core`, lowest first. A wing imports itself and the wings before it, never one after it (docs/architecture.md).
- * The three of `automation`, `services` and `collaboration` know nothing of each other.
+ * The wings of `core`, lowest first. A wing imports only itself and the wings before it (docs/architecture.md).
+ * `automation`, `services` and `collaboration` are independent of each other.
  */
 export const WINGS = [
   'base',
@@ -27,7 +27,7 @@ export const WINGS = [
 ] as const;
 const STRANGERS: readonly string[] = ['automation', 'services', 'collaboration'];
 
-/** What the other top folders may import of ours. Folders that are not named here may import everything. */
+/** Folders that each top-level folder may import. Folders that are not listed may import everything. */
 const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   core: [],
   adapters: ['core'],
@@ -37,17 +37,17 @@ const FOLDERS: { readonly [folder: string]: readonly string[] } = {
   aws: ['core', 'adapters', 'runner'],
   local: ['core', 'client', 'adapters', 'runner'],
   functions: ['core', 'aws'],
-  // Types; what else it may load is in BROWSER_SAFE.
+  // Only types, and the modules in BROWSER_SAFE.
   dashboard: ['core'],
   lib: ['core'],
-  // The stacks need the functions' bundles and the runner's image, which scripts build.
+  // The stacks need the function bundles and the runner image, which scripts build.
   bin: ['lib', 'scripts', 'stages'],
   stages: ['lib'],
 };
 
-/** Packages that only the named folders may load: vendors' SDKs stay behind the ports, CDK stays out of the runtime. */
+/** Packages that only the listed folders may load: vendor SDKs stay behind the ports, CDK stays out of the runtime. */
 const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly string[] }[] = [
-  // Requests to Amazon Bedrock are signed.
+  // Requests to Amazon Bedrock must be signed.
   { name: /^@aws-sdk\/credential-provider-node$|^@smithy\/signature-v4$/, folders: ['adapters/llm'] },
   {
     name: /^@aws-sdk\/(?!credential-provider-node$)|^@middy\/|^@aws-lambda-powertools\//,
@@ -64,7 +64,10 @@ const PACKAGES: readonly { readonly name: RegExp; readonly folders: readonly str
   },
 ];
 
-/** Files of `core` that the dashboard may load in a browser: rules that need nothing of Node. Of all others it may import types. */
+/**
+ * Files of `core` that the dashboard may load in a browser, because they do not need Node. From all others it may
+ * import types.
+ */
 const BROWSER_SAFE: readonly string[] = [
   'core/manifest/folder/agent-folder.ts',
   'core/manifest/folder/ignore-rules.ts',
@@ -73,14 +76,14 @@ const BROWSER_SAFE: readonly string[] = [
   'core/base/run-kinds.ts',
 ];
 
-/** Files in these folders, and tests anywhere, belong to no room: they may import everything, but make no circle. */
+/** Files in these folders, and all tests, may import everything, but must not form circular imports. */
 const OUTSIDE =
   /^(test|bench|scripts|sdk|examples|dashboard\/test)\/|^dashboard\/[^/]+\.ts$|\.(aws\.)?test\.ts$|^[^/]+\.ts$/;
 
-/** File -> what it imports: paths of ours from the root, or names of packages. */
+/** Maps files to their imports: paths relative to the root, or package names. */
 export type Imports = ReadonlyMap<string, readonly string[]>;
 
-/** The imports of every TypeScript file that git knows below `root`, type imports included. */
+/** Returns the imports of every TypeScript file tracked by git below `root`, including type imports. */
 export function readImports(root: string): Imports {
   const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '*.ts', '*.tsx'], {
     cwd: root,
@@ -90,7 +93,9 @@ export function readImports(root: string): Imports {
   return new Map(files.map((file) => [file, importsOf(file, readFileSync(join(root, file), 'utf8'))]));
 }
 
-/** What one file imports or exports from elsewhere, also by `import()`. Of the dashboard, types of `core` are left out. */
+/**
+ * Returns the imports and re-exports of one file, including `import()`. For the dashboard, types of `core` are skipped.
+ */
 export function importsOf(file: string, text: string): string[] {
   const { module } = parseSync(file, text);
   const resolve = (request: string): string => {
@@ -107,20 +112,20 @@ export function importsOf(file: string, text: string): string[] {
     ...module.staticExports.flatMap(({ entries }) =>
       entries.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
     ),
-    // Also `import('./x.ts').Type`, which the parser does not list.
+    // Also matches `import('./x.ts').Type`, which the parser does not list.
     ...[...text.matchAll(/\bimport\(\s*'([^']+)'/g)].map((match) => match[1]!),
   ];
   return [...new Set(requests.map(resolve))];
 }
 
-/** The wing of `core`, the adapter, or else the top folder that a file lies in. */
+/** Returns the wing of `core`, the adapter, or else the top-level folder of a file. */
 export function roomOf(file: string): string {
   const [top, wing, inner] = file.split('/');
   const hasRooms = top === 'core' || top === 'adapters';
   return hasRooms && inner !== undefined ? `${top}/${wing}` : top!;
 }
 
-/** Every import that breaks the order, and every circle, as sentences. */
+/** Returns every import that violates the order, and every circular import, as sentences. */
 export function problemsOf(imports: Imports): string[] {
   const problems: string[] = [];
   for (const [file, targets] of imports) {
@@ -196,7 +201,7 @@ export function circlesOf(imports: Imports): string[][] {
   return circles;
 }
 
-/** Room -> the rooms that it imports, of the product only. */
+/** Maps each room to the rooms that it imports, without tests. */
 export function arrowsOf(imports: Imports): Map<string, Set<string>> {
   const arrows = new Map<string, Set<string>>();
   for (const [file, targets] of imports) {

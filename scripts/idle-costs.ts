@@ -12,12 +12,12 @@ const PRICES = {
 };
 const MINUTES = 730 * 60;
 const UNITS: Readonly<Record<string, number>> = { minute: 1, hour: 60, day: 24 * 60 };
-/** Assumed duration of a clock's call that finds nothing to do, at a quarter of a GB. */
+/** Assumed duration of a scheduled call with nothing to do, at 0.25 GB. */
 const TICK_GB_SECONDS = 0.25 * 0.25;
 
 const money = (amount: number): string => `$${amount.toFixed(2)}`;
 
-/** What a stage costs that nobody uses: a part of `docs/costs.md`, counted in the templates of the stage `prod`. */
+/** Returns the cost of an idle stage, a section of `docs/costs.md`, counted in the templates of the stage `prod`. */
 export function idleCosts(): string {
   const all: Resource[] = synthesise(stage).stacks.flatMap(({ template }) => Object.values(template.Resources));
   const of = (type: string) => all.filter(({ Type }) => Type === type).map(({ Properties }) => Properties);

@@ -47,7 +47,7 @@ describe('models.dev', () => {
         max_output: 128_000,
         price: [
           { input: 2, output: 10, cache_read: 0.2, cache_write: 2.5 },
-          // Where a band says nothing of writes, they are dearer as its input is.
+          // A band without a price for writes scales the base price with its input price.
           { above: 272_000, input: 4, output: 15, cache_read: 0.4, cache_write: 5 },
         ],
         inputs: ['text', 'image'],

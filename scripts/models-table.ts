@@ -1,6 +1,6 @@
 /**
- * `node scripts/models-table.ts FILE`: a table of models (docs/models.md#the-table) from the `api.json` of models.dev or
- * from LiteLLM's `model_prices_and_context_window.json`, on standard output.
+ * `node scripts/models-table.ts FILE`: prints a table of models (docs/models.md#the-table) from the `api.json` of
+ * models.dev, or from LiteLLM's `model_prices_and_context_window.json`.
  */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -8,10 +8,10 @@ import { type ModelFactsById, parseModels } from '#core/models/model-facts.ts';
 import { EFFORTS } from '#core/ports/llm.ts';
 import { MODEL_INPUTS, type ModelFacts, type ModelPrice } from '#core/ports/model-table.ts';
 
-/** Prices are kept to a millionth of a dollar for a million tokens: sources that count by the token round. */
+/** Rounds to a millionth of a dollar per million tokens, because sources with prices per token have rounding errors. */
 const rounded = (price: number): number => Number(price.toFixed(6));
 
-/** Either of the two. Throws an Error if it is neither, or has no model that can be used. */
+/** Reads either format. Throws an Error if it is neither, or has no usable model. */
 export function tableFrom(text: string): ModelFactsById {
   const source = JSON.parse(text) as Record<string, { readonly models?: unknown }>;
   const isModelsDev = Object.values(source).some((entry) => typeof entry?.models === 'object');
@@ -31,7 +31,7 @@ interface Rates {
   readonly cache_write?: number;
 }
 
-/** As https://models.dev/api.json has them: dollars per million tokens. */
+/** Format of https://models.dev/api.json: dollars per million tokens. */
 interface ModelsDevModel {
   readonly cost?: Rates & {
     readonly tiers?: readonly (Rates & { readonly tier?: { readonly type?: string; readonly size?: number } })[];
@@ -63,7 +63,7 @@ function fromModelsDev(source: ModelsDev): ModelFactsById {
   });
 }
 
-/** As LiteLLM's price map has them: dollars per token. */
+/** Format of LiteLLM's price map: dollars per token. */
 type LiteLlmModel = Readonly<Record<string, string | number | boolean | undefined>>;
 type LiteLlm = Readonly<Record<string, LiteLlmModel>>;
 
@@ -75,7 +75,7 @@ function fromLiteLlm(source: LiteLlm): ModelFactsById {
     const { litellm_provider: provider, mode } = model;
     const isUsable = LITELLM_PROVIDERS.includes(String(provider)) && (mode === 'chat' || mode === 'responses');
     const name = id.replace(`${provider}/`, '');
-    // What is left with a slash is a Region or a service level of the same model.
+    // Remaining names with a slash are a Region or service tier of the same model.
     return isUsable && !name.includes('/') ? [[name, model]] : [];
   });
   return table(models, (model) => {
@@ -115,7 +115,7 @@ function fromLiteLlm(source: LiteLlm): ModelFactsById {
   });
 }
 
-/** Facts of the models that have a price; members that a source does not have are left out. */
+/** Returns the facts of the models that have a price; members missing in the source are omitted. */
 function table<Model>(models: readonly [string, Model][], factsOf: (model: Model) => ModelFacts): ModelFactsById {
   const entries = models.flatMap(([id, model]) => {
     const facts = factsOf(model);
@@ -126,7 +126,7 @@ function table<Model>(models: readonly [string, Model][], factsOf: (model: Model
   return Object.fromEntries(entries);
 }
 
-/** A band has what the base has where it does not say; what reads or writes the cache costs as input where nothing says. */
+/** Bands default to the base prices; cache reads and writes default to the input price. */
 function prices(
   base: Rates,
   bands: readonly { readonly above: number | undefined; readonly rates: Rates }[],

@@ -3,18 +3,18 @@ import { parseAwsConfig } from '#aws/config.ts';
 import { bootstrap, createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 
 export interface OwnerKeyOptions {
-  /** Of the deployed platform, such as `platform-prod-`. */
+  /** Table prefix of the deployed platform, such as `platform-prod-`. */
   readonly tablePrefix: string;
-  /** Whether to make a further key if there is a workspace. */
+  /** Whether to create another key if a workspace exists. */
   readonly isFurther: boolean;
-  /** Command that makes a further key, and one that deploys the platform, for what it tells. */
+  /** Commands that create another key and that deploy the platform, for messages. */
   readonly further: string;
   readonly deploy: string;
 }
 
 /**
- * Makes the first workspace and prints its owner's API key, once: run again, it changes nothing. PLATFORM_WORKSPACE and
- * PLATFORM_OWNER_EMAIL say whose. Needs credentials that may use the main table.
+ * Creates the first workspace and prints the API key of its owner once. Idempotent. PLATFORM_WORKSPACE and
+ * PLATFORM_OWNER_EMAIL name them. Requires credentials with access to the main table.
  */
 export async function printOwnerKey({ tablePrefix, isFurther, further, deploy }: OwnerKeyOptions): Promise<void> {
   const deps = awsDeps(parseAwsConfig({ ...process.env, PLATFORM_TABLE_PREFIX: tablePrefix }));

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { printOwnerKey } from './owner-key.ts';
 
-/** `npx agent-platform-key <platform> [--another]`, where the names of the platform's stacks begin with `<platform>`. */
+/** `npx agent-platform-key <platform> [--another]`, where `<platform>` is the prefix of the platform's stack names. */
 const { positionals, values } = parseArgs({ allowPositionals: true, options: { another: { type: 'boolean' } } });
 const [platform] = positionals;
 if (platform === undefined) {

@@ -1,6 +1,9 @@
 import { runWriters } from './writers.ts';
 
-/** `npx agent-platform-writers <platform> stop|start|status`, where the names of the platform's stacks begin with `<platform>`. */
+/**
+ * `npx agent-platform-writers <platform> stop|start|status`, where `<platform>` is the prefix of the platform's stack
+ * names.
+ */
 const [platform, action] = process.argv.slice(2);
 if (platform === undefined) {
   process.stderr.write(

@@ -11,7 +11,7 @@ test('everything that is released has the version of package.json', () => {
   ]);
   expect(Object.fromEntries(counts)).toEqual({
     'package.json': 1,
-    // The lock file has the root twice.
+    // The lock file contains the root twice.
     'package-lock.json': 4,
     'cli/package/package.json': 1,
     'dashboard/package.json': 1,

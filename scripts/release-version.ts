@@ -7,7 +7,7 @@ const SOURCE = 'package.json';
 const IN_MANIFEST = /(?<=^ {2}"version": ")[^"]+/gm;
 const IN_FILE_NAME = /(?<=agent-platform-cdk-)\d+\.\d+\.\d+(?=\.tgz)/g;
 
-/** Every place that has the version of the release. The version of the OpenAPI document is the interface's own. */
+/** All files with the version of the release. The OpenAPI document has the version of the interface instead. */
 const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
   [SOURCE, IN_MANIFEST],
   ['package-lock.json', /(?<="name": "agent-platform(?:-cli|-dashboard)?",\n +"version": ")[^"]+/g],
@@ -26,7 +26,7 @@ export const read = (file: string): string => readFileSync(join(ROOT, file), 'ut
 export const isDirty = (): boolean =>
   execFileSync('git', ['status', '--porcelain'], { cwd: ROOT, encoding: 'utf8' }) !== '';
 
-/** The version at every place, with the place's file. Throws if a file has none, as after a change of its form. */
+/** Returns the version in every file. Throws if a file has none, for example after its format changed. */
 export function versionsInPlaces(): { file: string; version: string }[] {
   return PLACES.flatMap(([file, pattern]) => {
     const versions = read(file).match(pattern);
@@ -35,7 +35,7 @@ export function versionsInPlaces(): { file: string; version: string }[] {
   });
 }
 
-/** The version of the platform and everything that is released with it. */
+/** Returns the version of the platform and everything that is released with it. */
 export const currentVersion = (): string => JSON.parse(read(SOURCE)).version;
 
 /** Finds the heading of a version in the changelog. */
@@ -47,7 +47,7 @@ export function changelogHeading(version: string): string {
   return heading;
 }
 
-/** Writes the version to every place and prints the places. */
+/** Writes the version to every file and prints their names. */
 export function setVersion(version: string): void {
   const current = currentVersion();
   if (!/^(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}$/.test(version)) {

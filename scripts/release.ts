@@ -1,6 +1,6 @@
 /**
- * `npm run release -- version | pack | publish`: sets the version everywhere, packs what is published, publishes it. docs/release.md
- * has the steps. Only `publish --yes` changes anything outside this machine.
+ * `npm run release -- version | pack | publish`: sets the version everywhere, packs the artifacts, and publishes them.
+ * docs/release.md describes the steps. Only `publish --yes` changes anything outside this machine.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -22,7 +22,7 @@ import { Command, Option } from '@commander-js/extra-typings';
 import { changelogHeading, currentVersion, isDirty, read, setVersion, versionsInPlaces } from './release-version.ts';
 
 const ROOT = join(import.meta.dirname, '..');
-/** What is published, in this order: what others depend on comes first. */
+/** Published packages in order: dependencies come first. */
 const PACKAGES = {
   'sdk-js': { kind: 'npm', folder: 'sdk/js' },
   'sdk-python': { kind: 'python', folder: 'sdk/python' },
@@ -38,14 +38,14 @@ interface Artifact {
   readonly kind: 'npm' | 'python' | 'image';
   readonly name: string;
   readonly version: string;
-  /** Name of the file in the folder of the release, or reference of the image. */
+  /** File name in the release folder, or reference of the image. */
   readonly file: string;
   readonly bytes: number;
-  /** Of an image, its id. */
+  /** For an image, its ID. */
   readonly sha256: string;
 }
 
-/** `manifest.json` in the folder of a release. */
+/** Content of `manifest.json` in a release folder. */
 interface Release {
   readonly version: string;
   /** Ends in `-dirty` if the tree had uncommitted changes: such a release cannot be published. */
@@ -66,7 +66,9 @@ function run(command: string, args: readonly string[], cwd = ROOT, env = process
 }
 
 const works = (command: string, ...args: string[]): boolean => attempt(command, args).status === 0;
-/** Copies the files of the repository, so that builds leave nothing in it and do not meet others that run there. */
+/**
+ * Copies the files of the repository, so that builds leave nothing in it and do not collide with other builds there.
+ */
 function copyRepository(folder: string): void {
   const files = run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard']).split('\0');
   for (const file of files) {
@@ -81,7 +83,9 @@ function copyRepository(folder: string): void {
   }
 }
 
-/** Describes a packed file. Throws if it lacks one of the `expected` files, whose paths begin below its top folder. */
+/**
+ * Describes a packed file. Throws if it lacks one of the `expected` files, whose paths are relative to its top folder.
+ */
 function checkedArtifact(part: Name, name: string, path: string, expected: readonly string[] = []): Artifact {
   const content = readFileSync(path);
   if (expected.length > 0) {
@@ -105,7 +109,7 @@ function packNpm(part: Name, copy: string, out: string): Artifact {
 
 function packPython(part: Name, copy: string, out: string): Artifact[] {
   const sources = join(copy, PACKAGES[part].folder);
-  // The wheel then depends on the commit alone.
+  // Makes the wheel depend only on the commit.
   const env = { ...process.env, SOURCE_DATE_EPOCH: run('git', ['log', '-1', '--format=%ct']).trim() };
   if (works('python3', '-c', 'import build.__main__')) {
     run('python3', ['-m', 'build', '--outdir', out, sources], copy, env);
@@ -143,7 +147,7 @@ interface PackOptions {
   readonly json?: true;
 }
 
-/** Builds, packs and checks the artifacts of the release. They get into the folder `out` only if all of them are right. */
+/** Builds, packs and checks the artifacts of the release. Moves them to the folder `out` only if all checks pass. */
 function pack(options: PackOptions): Release {
   const { image, requireImage, only = NAMES, dryRun } = options;
   const out = resolve(options.out);
@@ -189,7 +193,10 @@ function pack(options: PackOptions): Release {
   }
 }
 
-/** The command that publishes an artifact. Those of Python skip what the registry has by themselves. */
+/**
+ * Returns the command that publishes an artifact. The commands for Python skip artifacts that are already in the
+ * registry.
+ */
 function publishCommand({ kind, file }: Artifact, folder: string, provenance: boolean): string[] {
   const path = join(folder, file);
   if (kind === 'npm') return ['npm', 'publish', path, ...(provenance ? ['--provenance'] : []), '--access', 'public'];
@@ -200,7 +207,7 @@ function publishCommand({ kind, file }: Artifact, folder: string, provenance: bo
   return ['twine', 'upload', '--skip-existing', path];
 }
 
-/** Whether the registry has the artifact. Throws if it has another one of the same version. */
+/** Returns whether the registry has the artifact. Throws if it has a different one with the same version. */
 function isPublished({ kind, name, version, file }: Artifact, folder: string): boolean {
   if (kind === 'python') return false;
   if (kind === 'image') return works('docker', 'manifest', 'inspect', file);
@@ -222,7 +229,7 @@ interface PublishOptions {
   readonly provenance: boolean;
 }
 
-/** Throws if the packed release is not what HEAD, the changelog and the tools here allow to publish. */
+/** Throws unless HEAD, the changelog and the tools on this machine match the packed release. */
 function checkRelease({ version, commit, artifacts }: Release, out: string): void {
   const head = run('git', ['rev-parse', 'HEAD']).trim();
   if (commit !== head) throw new Error(`${out} was packed from ${commit}, and HEAD is ${head}: pack it again`);
@@ -242,7 +249,7 @@ function checkRelease({ version, commit, artifacts }: Release, out: string): voi
   }
 }
 
-/** Publishes a packed release, one artifact after the other. Stops at the first failure. */
+/** Publishes the artifacts of a packed release in order. Stops at the first failure. */
 function publish({ out, yes, provenance }: PublishOptions): void {
   const release: Release = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
   checkRelease(release, out);

@@ -1,11 +1,11 @@
 import { FUNCTIONS } from '#lib/functions.ts';
 
-/** US dollars of us-east-1 in November 2026, without free tiers. */
+/** Prices in US dollars for us-east-1 in November 2026, without free tiers. */
 const PRICES = {
   /** Fargate on ARM: aws.amazon.com/fargate/pricing. */
   cpuHour: 0.03238,
   gbHour: 0.00356,
-  /** Of a public IPv4 address: aws.amazon.com/vpc/pricing. */
+  /** Public IPv4 address: aws.amazon.com/vpc/pricing. */
   addressHour: 0.005,
   /** aws.amazon.com/elasticloadbalancing/pricing. */
   balancerHour: 0.0225,
@@ -14,7 +14,7 @@ const PRICES = {
   gbOut: 0.09,
   /** aws.amazon.com/cloudwatch/pricing. */
   logGb: 0.5,
-  /** As in write-costs.ts. */
+  /** Same as in write-costs.ts. */
   gatewayRequest: 3.5e-6,
   invocation: 0.2e-6,
   lambdaGbSecond: 0.0000133334,
@@ -23,19 +23,19 @@ const PRICES = {
 };
 const HOURS = 730;
 const MINUTES = HOURS * 60;
-/** A load balancer has an address in each of two zones. */
+/** A load balancer has one address in each of two zones. */
 const BALANCER_ADDRESSES = 2;
-/** Certificates of a load balancer, of which a gateway has one for each service. */
+/** Maximum number of certificates per load balancer; a gateway has one per service. */
 const SERVICES_A_BALANCER = 25;
-/** Assumed duration of the keeper's minute without services, and of taking a report. */
+/** Assumed duration of one run of the keeper without services, and of handling a report. */
 const TICK_SECONDS = 0.25;
 const REPORT_SECONDS = 0.05;
-/** Queries of the index of services, of half a unit each, and reads and writes for one service. */
+/** Queries of the service index, half a unit each, plus reads and writes for one service. */
 const TICK_UNITS = 8;
 const SERVICE_READS = 5;
 const SERVICE_WRITES = 1;
 const REPORT_READS = 3;
-/** Request and answer together, and the answer alone. */
+/** Size of request plus response, and of the response alone. */
 const KB_A_REQUEST = 10;
 
 const gb = (memoryMb: number): number => memoryMb / 1024;
@@ -53,7 +53,7 @@ const platform = MINUTES * (kept() + report());
 
 const usd = (amount: number): string => `$${amount.toFixed(2)}`;
 
-/** The section of docs/costs.md about always-on services. */
+/** Returns the section of docs/costs.md about always-on services. */
 export function serviceCosts(): string {
   const rows = [
     ['a stage without a service: the look of each minute', MINUTES * tick(), MINUTES * tick() + balancer],

@@ -1,6 +1,6 @@
 /**
- * `npm run costs`: counts the AWS requests of each kind of call in the rehearsal, prices them, and writes `docs/costs.md`.
- * Processor times are measured on this machine.
+ * `npm run costs`: counts the AWS requests of each kind of call in the rehearsal, prices them, and writes
+ * `docs/costs.md`. CPU times are measured on this machine.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { buildFunctions } from './build-functions.ts';
 import { idleCosts } from './idle-costs.ts';
 import { serviceCosts } from './service-costs.ts';
 
-/** US dollars of us-east-1, without free tiers. */
+/** Prices in US dollars for us-east-1, without free tiers. */
 const PRICES = {
   /** REST API, first tier: aws.amazon.com/api-gateway/pricing. */
   gatewayRequest: 3.5e-6,
@@ -27,14 +27,14 @@ const PRICES = {
   /** S3 Standard: aws.amazon.com/s3/pricing. */
   s3Get: 0.4e-6,
   s3Put: 5e-6,
-  /** Of Secrets Manager: aws.amazon.com/secrets-manager/pricing. */
+  /** Secrets Manager: aws.amazon.com/secrets-manager/pricing. */
   secretRequest: 5e-6,
-  /** Fargate on ARM, by the second, a minute at least: aws.amazon.com/fargate/pricing. */
+  /** Fargate on ARM, billed by the second with a minimum of one minute: aws.amazon.com/fargate/pricing. */
   fargateCpuSecond: 0.03238 / 3600,
   fargateGbSecond: 0.00356 / 3600,
-  /** Of a public IPv4 address, which each task has: aws.amazon.com/vpc/pricing. */
+  /** Public IPv4 address, one per task: aws.amazon.com/vpc/pricing. */
   addressSecond: 0.005 / 3600,
-  /** Of Bedrock AgentCore Runtime: aws.amazon.com/bedrock/agentcore/pricing. */
+  /** Bedrock AgentCore Runtime: aws.amazon.com/bedrock/agentcore/pricing. */
   agentCoreCpuSecond: 0.0895 / 3600,
   agentCoreGbSecond: 0.00945 / 3600,
 };
@@ -43,7 +43,9 @@ const MODEL_SECONDS = 5;
 const PROGRAM_SECONDS = 1;
 /** Assumed latency of DynamoDB in the same Region. */
 const TABLE_REQUEST_SECONDS = 0.005;
-/** Memory with which a function has one processor; with less it has a share: docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html. */
+/**
+ * Memory at which a function gets one full processor: docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html.
+ */
 const MB_A_PROCESSOR = 1769;
 /** Peak memory of a small agent. AgentCore bills used memory, not configured memory. */
 const AGENT_CORE_GB = 0.25;
@@ -51,7 +53,7 @@ const MILLION = 1e6;
 const ALL_FUNCTIONS = { ...FUNCTIONS, ...POOL_FUNCTIONS };
 
 const gb = (memoryMb: number): number => memoryMb / 1024;
-/** Duration of a function: its processor time divided by its share of a processor. */
+/** Returns the duration of a function: its CPU time divided by its share of a processor. */
 const workSeconds = ({ cpuMs, memoryMb }: Counted['invocations'][number]): number =>
   (cpuMs / 1000) * Math.max(1, MB_A_PROCESSOR / memoryMb);
 const tableSeconds = ({ tableRequests }: Counted): number => tableRequests * TABLE_REQUEST_SECONDS;
@@ -61,17 +63,20 @@ const ownSeconds = (counted: Counted): number =>
 const TASK = taskOf('costs');
 const taskSecond =
   (TASK.cpu / 1024) * PRICES.fargateCpuSecond + gb(TASK.memoryMb) * PRICES.fargateGbSecond + PRICES.addressSecond;
-/** From the pull of a task's image until it can be claimed. */
+/** Time from the pull of a task's image until it can be claimed. */
 const TASK_START_SECONDS = 45;
-/** Of Fargate Spot at the price of Fargate: it changes, and is 30 to 50%. Taken at its highest: aws.amazon.com/fargate/pricing. */
+/**
+ * Price of Fargate Spot relative to Fargate: it varies between 30 and 50%; the maximum is used:
+ * aws.amazon.com/fargate/pricing.
+ */
 const SPOT_SHARE = 0.5;
 const CODE_RUN = 'code run (warm pool)';
 const TASK_LEAST_SECONDS = 60;
-/** Longest life of a task that serves one request after another (runner/server/warm-time.ts). */
+/** Maximum lifetime of a task that serves several requests (runner/server/warm-time.ts). */
 const TASK_LIFE_SECONDS = 15 * 60;
-/** Between two programs in one task: taken for closing a session, removing what it left, claiming and opening the next one. */
+/** Assumed time between two programs in one task: closing a session, cleanup, claiming and opening the next one. */
 const TURNOVER_SECONDS = 0.5;
-/** Task seconds of a program in a task that is always busy, with its share of the start. */
+/** Returns the task seconds of a program in a task that is always busy, including its share of the start. */
 const warmSeconds =
   (PROGRAM_SECONDS + TURNOVER_SECONDS) * ((TASK_START_SECONDS + TASK_LIFE_SECONDS) / TASK_LIFE_SECONDS);
 
@@ -79,7 +84,7 @@ const programSeconds = ({ tasks }: Counted): number => tasks * PROGRAM_SECONDS;
 /** Functions that wait while a program runs. */
 const BESIDE_A_PROGRAM: Waits = { turns: 0, calls: 1, dispatch: 1 };
 
-/** Costs of one request in dollars, without waiting for models. */
+/** Returns the cost of one request in dollars, without waiting for models. */
 const platformCost = (counted: Counted): number =>
   counted.gatewayRequests * PRICES.gatewayRequest +
   counted.invocations.length * PRICES.invocation +
@@ -96,7 +101,7 @@ const waitGb = ({ calls, dispatch = 0 }: Waits): number =>
   calls * gb(FUNCTIONS.calls.memoryMb) + dispatch * gb(POOL_FUNCTIONS['sandbox-dispatch'].memoryMb);
 const waitCost = ({ waits }: Counted): number => waitGb(waits) * MODEL_SECONDS * PRICES.lambdaGbSecond;
 
-/** From start to end of its tasks, with waiting for models, without waiting in the pool. */
+/** Returns the cost from start to end of its tasks, including waiting for models, but not waiting in the pool. */
 const taskCost = ({ tasks, isWarm, waits: { task = 0 } }: Counted): number => {
   if (isWarm) return tasks * warmSeconds * taskSecond;
   const seconds = tasks * (TASK_START_SECONDS + PROGRAM_SECONDS) + task * MODEL_SECONDS;
@@ -105,7 +110,7 @@ const taskCost = ({ tasks, isWarm, waits: { task = 0 } }: Counted): number => {
 
 const waitsOrRuns = ({ waits, tasks }: Counted): boolean => waits.turns > 0 || tasks > 0;
 
-/** For comparison: plain functions behind API Gateway that only ask models, or do the program's work. */
+/** For comparison: plain functions behind API Gateway that only call models, or do the work of the program. */
 const bareCost = (counted: Counted): number => {
   const seconds = programSeconds(counted) + counted.waits.calls * MODEL_SECONDS;
   return (
@@ -114,7 +119,10 @@ const bareCost = (counted: Counted): number => {
   );
 };
 
-/** For comparison: AgentCore sessions with the same processor time and waiting, stopped at once; each bills at least a second. */
+/**
+ * For comparison: AgentCore sessions with the same CPU and wait times, stopped immediately; each is billed for at least
+ * a second.
+ */
 const agentCoreCost = (counted: Counted): number => {
   const own = programSeconds(counted) || ownSeconds(counted);
   const seconds = Math.max(counted.gatewayRequests, own + counted.waits.calls * MODEL_SECONDS);
@@ -131,7 +139,7 @@ const dollars = (amount: number): string => `$${(amount * MILLION).toFixed(2)}`;
 const table = (head: string[], rows: string[][]): string =>
   [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
-/** Such as `lambda:InvokeFunction x 3`. */
+/** Formats requests such as `lambda:InvokeFunction x 3`. */
 function othersOf({ others }: Counted): string {
   const counts = Map.groupBy(others, (action) => action);
   return [...counts].map(([action, { length }]) => (length === 1 ? action : `${action} x ${length}`)).join(', ') || '-';
@@ -245,7 +253,7 @@ does not show. Those that a person waits for have more. What they needed here:
 
 ${table(
   ['function', 'memory', 'most that it used', 'processor time to start'],
-  // The function of CloudFormation's own requests is called by deployments alone.
+  // Only deployments call the function that handles CloudFormation requests.
   [...needs]
     .filter(([name]) => !name.endsWith('-data-version'))
     .map(([name, { initCpuMs, peakMb }]) => {

@@ -1,4 +1,4 @@
-/** `npm run docs`: writes the pages of `docs/` that are generated from the code. Tests compare them. */
+/** `npm run docs`: writes the generated pages of `docs/`. Tests compare them with the code. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import * as z from 'zod';
 import { AWS_SETTINGS } from '#aws/config.ts';
@@ -18,10 +18,10 @@ const SECTIONS: readonly (readonly [title: string, settings: Settings])[] = [
   ['AWS only', AWS_SETTINGS],
 ];
 
-/** Inside a table cell. */
+/** Escapes text for a table cell. */
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 
-/** The default as text of the variable, before the schema transforms it. */
+/** Returns the default as the text of the variable, before the schema transforms it. */
 function defaultOf(schema: z.ZodType): string {
   const { default: value } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return value === undefined || value === '' ? '' : `\`${value}\``;
@@ -41,7 +41,7 @@ export function settingsPage(): string {
   ].join('\n\n')}\n`;
 }
 
-/** `core/base/route-segments.json`: the fixed first path segments of the route table. */
+/** Returns `core/base/route-segments.json`: the fixed first path segments of the route table. */
 export function routeSegments(): string {
   const segments = routes.map(({ path }) => path.split('/')[1]!).filter((segment) => !segment.startsWith('{'));
   return `${JSON.stringify([...new Set(segments)].sort(), null, 2)}\n`;
@@ -52,7 +52,7 @@ export const openApiPage = (): string => `${JSON.stringify(openApiDocument(), nu
 const MODELS = new URL('../core/models/models.json', import.meta.url);
 const MODELS_TABLE = /(?<=<!-- models -->\n)[\s\S]*(?=<!-- \/models -->)/;
 
-/** `docs/models.md` with its table written anew; the rest of the page is written by hand. */
+/** Returns `docs/models.md` with its table regenerated; the rest of the page is written by hand. */
 export function modelsPage(page = readFileSync(new URL('models.md', DOCS), 'utf8')): string {
   const rows = Object.entries(parseModels(readFileSync(MODELS, 'utf8'))).flatMap(([id, facts]) => {
     const size = (tokens: number | undefined): string => tokens?.toLocaleString('en') ?? '';
@@ -75,7 +75,7 @@ export function modelsPage(page = readFileSync(new URL('models.md', DOCS), 'utf8
 
 const COMMANDS_TABLE = /(?<=<!-- commands -->\n)[\s\S]*(?=<!-- \/commands -->)/;
 
-/** `docs/cli.md` with its table of commands written anew. */
+/** Returns `docs/cli.md` with its table of commands regenerated. */
 export async function cliPage(page = readFileSync(new URL('cli.md', DOCS), 'utf8')): Promise<string> {
   const program = await wholeProgram();
   const commands = program
@@ -95,7 +95,7 @@ export async function cliPage(page = readFileSync(new URL('cli.md', DOCS), 'utf8
 
 const DATA_VERSIONS_TABLE = /(?<=<!-- data-versions -->\n)[\s\S]*(?=<!-- \/data-versions -->)/;
 
-/** `docs/deploy.md` with its table of versions of the data written anew. */
+/** Returns `docs/deploy.md` with its table of data versions regenerated. */
 export function deployPage(page = readFileSync(new URL('deploy.md', DOCS), 'utf8')): string {
   const rows = DATA_VERSIONS.map(
     ({ version, platform, changes, migration }) =>

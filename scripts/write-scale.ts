@@ -1,6 +1,6 @@
 /**
- * `npm run scale`: plays the loads of `docs/scale.md` on a model of AWS's limits (`test/scale`), and writes what is hit first
- * into the page.
+ * `npm run scale`: simulates the loads of `docs/scale.md` with a model of AWS's limits (`test/scale`), and writes the
+ * first limits reached to the page.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,12 +14,12 @@ const MODEL_SECONDS = 5;
 const RUNS_A_SECOND = 1_000_000 / 86_400;
 const SCHEDULES = 100_000;
 const SERVICES = 10_000;
-/** The look at services is played with this part of them: it takes as much longer with all. */
+/** The sweep of services is simulated with this fraction of them; it takes proportionally longer with all. */
 const SERVICES_SCALE = 5;
 const CALLS_A_SECOND = 1000;
-/** The load of schedules is played in this part, with the limits divided alike. */
+/** The load of schedules is simulated at this fraction, with proportionally lower limits. */
 const SCALE = 50;
-/** Five minutes in which a schedule's minute may begin: `core/base/time-limits.ts`. */
+/** Five minutes within which a scheduled run may start: `core/base/time-limits.ts`. */
 const WINDOW_SECONDS = 300;
 
 /** Rows of places of tables, the tightest. */
@@ -29,13 +29,13 @@ interface Need {
   readonly what: string;
   readonly limit: number;
   readonly need: number;
-  /** Where `need` comes from. */
+  /** Source of `need`. */
   readonly how: string;
 }
 
 const show = (n: number): string => (n >= 100 ? Math.round(n).toLocaleString('en-US') : String(Number(n.toFixed(1))));
 
-/** The tightest first. */
+/** Returns a table of needs, tightest first. */
 function needTable(needs: readonly Need[]): string {
   const rows = [...needs]
     .sort((a, b) => b.need / b.limit - a.need / a.limit)

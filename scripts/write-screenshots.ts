@@ -8,7 +8,8 @@ import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/plat
 import { launchChromium, type Page, signedInPage } from '../dashboard/test/chromium.ts';
 
 /**
- * `npm run screenshots`: writes the pictures of `docs/dashboard.md` anew, from a platform of its own with made-up names.
+ * `npm run screenshots`: regenerates the screenshots of `docs/dashboard.md` from a temporary platform with made-up
+ * names.
  */
 const FOLDER = join(import.meta.dirname, '../docs/images');
 const SIZE = { width: 1280, height: 800 };
@@ -17,13 +18,13 @@ const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** Of the agents, by name: a run is counted for one. */
+/** IDs of agents by name: each run belongs to an agent. */
 const AGENT_IDS = new Map<string, string>();
 
 interface Shot {
   readonly name: string;
   readonly path: string;
-  /** Something of the page that is there when it is ready. */
+  /** Text that is on the page once it is ready. */
   readonly ready: string;
 }
 
@@ -47,7 +48,7 @@ async function main(): Promise<void> {
   process.stdout.write(`${readdirSync(FOLDER).length} pictures are in docs/images.\n`);
 }
 
-/** Takes a picture of a page. A page that is not there yet has none. */
+/** Takes a screenshot of a page, unless the page does not exist yet. */
 async function take(page: Page, target: LocalTarget, { name, path, ready }: Shot, theme: string): Promise<void> {
   await page.goto(`${target.url}/dashboard/acme${path}`);
   const content = page.locator('main').getByText(ready, { exact: false }).filter({ visible: true }).first();
@@ -80,7 +81,7 @@ const shotsOf = ({ chain, step, schedule }: Awaited<ReturnType<typeof fill>>): r
   { name: 'keys', path: '/settings/keys', ready: 'pipeline' },
 ];
 
-/** A week of a small company's agents. */
+/** Creates a week of a small company's agents. */
 async function fill(target: LocalTarget) {
   const client = clientOf(target);
   const { id: workspace_id } = await client.getOrg({});
@@ -121,7 +122,7 @@ async function fill(target: LocalTarget) {
   return { chain, step, schedule: digest.schedule.id };
 }
 
-/** Runs of seven days, at the times of office hours. Every thirteenth fails. */
+/** Creates runs of seven days during office hours. Every thirteenth fails. */
 async function fillWeek(target: LocalTarget, workspaceId: string, digestId: string): Promise<void> {
   const agents = ['support-triage', 'crm-lookup', 'invoice-reader', 'lead-enricher'];
   const monday = startOfWeek();
@@ -165,7 +166,7 @@ function startOfWeek(): number {
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate() - ((now.getUTCDay() + 6) % 7));
 }
 
-/** A run with two sub-calls, as the waterfall shows it, with what was said in it. */
+/** Creates a run with two sub-calls for the waterfall, with recorded content. */
 async function fillChain(target: LocalTarget, workspaceId: string) {
   const startedAt = Date.now() - 2 * MINUTE;
   const chain = crypto.randomUUID();
@@ -249,7 +250,7 @@ type Recorded = Partial<NewRun> & {
   readonly result: Partial<RunResult>;
 };
 
-/** The record of a run of some time ago. */
+/** Creates the record of a past run. */
 async function record(target: LocalTarget, workspaceId: string, { tookMs, result, ...about }: Recorded): Promise<void> {
   const { deps } = target;
   const now = () => about.startedAt + tookMs;

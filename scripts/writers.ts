@@ -11,17 +11,17 @@ const isAction = (text: string | undefined): text is Action => ACTIONS.some((eac
 const clockOf = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`;
 const say = (line: string): boolean => process.stdout.write(`${line}\n`);
 
-/** From when on nothing writes. @default - something runs */
+/** Returns the time from which nothing writes; `undefined` if something is still running. */
 function idleFrom(writers: readonly Writer[]): number | undefined {
   const ends = writers.map((each) => each.idleFrom ?? Number.POSITIVE_INFINITY);
   return Number.isFinite(Math.max(...ends)) ? Math.max(...ends) : undefined;
 }
 
 /**
- * Stops or starts whatever writes to the tables of a platform, and says what it did. `stop` returns when the last of them has ended, `start`
- * refuses tables that are not there, and data of a version that the platform does not take.
+ * Stops or starts everything that writes to the tables of a platform, and prints what it did. `stop` resolves when the
+ * last writer has ended; `start` rejects missing tables, and data of an unsupported version.
  *
- * @param platform as the names of its stacks begin, such as `platform-prod`
+ * @param platform prefix of its stack names, such as `platform-prod`
  */
 export async function runWriters(platform: string, action: string | undefined): Promise<void> {
   if (!isAction(action)) {

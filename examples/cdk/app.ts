@@ -3,7 +3,7 @@ import { App, Stack, Stage, Tags } from 'aws-cdk-lib';
 
 const app = new App();
 
-// An account and Region of yours: the stacks of the platform take them from the stage around them.
+// Use your own account and Region: the stacks of the platform inherit them from the surrounding stage.
 const prod = new Stage(app, 'prod', { env: { account: '111122223333', region: 'eu-west-1' } });
 
 const platform = new AgentPlatform(prod, 'agents', {
@@ -19,5 +19,5 @@ const platform = new AgentPlatform(prod, 'agents', {
 });
 Tags.of(platform).add('team', 'agents');
 
-// Whatever else the app deploys beside it.
+// Other stacks of the app can be deployed beside it.
 new Stack(prod, 'own', { description: 'What uses the platform' });

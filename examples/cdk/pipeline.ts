@@ -3,7 +3,7 @@ import { App, type CfnOutput, Stack, Stage, type StageProps } from 'aws-cdk-lib'
 import { CodePipeline, CodePipelineSource, ManualApprovalStep, ShellStep } from 'aws-cdk-lib/pipelines';
 import type { Construct } from 'constructs';
 
-/** The platform in one account: `test` loses its data with its stacks, `prod` keeps it. */
+/** The platform in one account: `test` deletes its data with its stacks, `prod` keeps it. */
 class Agents extends Stage {
   readonly baseUrl: CfnOutput;
 
@@ -26,13 +26,13 @@ class Agents extends Stage {
 
 const REGION = 'eu-west-1';
 const app = new App();
-// Each push to `main` is deployed to `test`, and to `prod` once `test` answers and somebody agrees.
+// Each push to `main` is deployed to `test`, and to `prod` after the health check of `test` and an approval.
 const stack = new Stack(app, 'agents-pipeline', { env: { account: '111122223333', region: REGION } });
 const pipeline = new CodePipeline(stack, 'pipeline', {
-  // Stages in other accounts read what the pipeline has built.
+  // Stages in other accounts read the artifacts of the pipeline.
   crossAccountKeys: true,
   synth: new ShellStep('Synth', {
-    // A connection that you have made to your repository in the console.
+    // A connection to your repository that you created in the console.
     input: CodePipelineSource.connection('acme/agents-in-our-account', 'main', {
       connectionArn: `arn:aws:codeconnections:${REGION}:111122223333:connection/00000000-0000-0000-0000-000000000000`,
     }),

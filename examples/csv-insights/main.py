@@ -15,15 +15,15 @@ import sys
 DELIMITERS = ",;\t|"
 MISSING = {"", "-", "n/a", "na", "nan", "none", "null", "#n/a"}
 BOOLEANS = {"true", "false", "yes", "no"}
-# Tukey's outer fences: a value this many quartile ranges outside the middle half is far out.
+# Tukey's outer fences: values more than this many interquartile ranges beyond the quartiles are outliers.
 FENCE = 3
 MIN_VALUES_FOR_FENCES = 5
-# A column has a type when so many of its values have it; the others are findings.
+# Share of the values that must have a type for the column to have it; the others are findings.
 TYPE_SHARE = 0.8
 MAX_COLUMNS = 1000
 MAX_LISTED = 5
 MAX_SHOWN_CHARACTERS = 60
-# Larger numbers lose digits in a float, and long runs of digits are identifiers anyway.
+# Larger numbers lose digits in a float, and long runs of digits are usually identifiers.
 PLAIN_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?(?:[eE][+-]?\d{1,2})?")
 COMMA_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3}){1,4}(?:\.\d{1,15})?")
 COMMA_DECIMALS = re.compile(r"[+-]?(?:0|[1-9]\d{0,14}|[1-9]\d{0,2}(?:\.\d{3}){1,4}),\d{1,15}")
@@ -34,7 +34,7 @@ class InputError(Exception):
     """What is wrong with the input, in words for the person who sent it."""
 
 
-# Readers: the text of a cell to a value that can be compared, or None when it is not of that form.
+# Parsers: convert the text of a cell to a comparable value, or None if it has another format.
 
 
 def read_number(text):
@@ -77,7 +77,7 @@ def read_boolean(text):
     return text.lower() if text.lower() in BOOLEANS else None
 
 
-# Of two forms that read equally many values of a column, the first is taken.
+# If two formats match equally many values of a column, the first is used.
 FORMS = [
     ("number", "1,234.5", read_number),
     ("number", "1.234,5", read_comma_number),
@@ -194,7 +194,7 @@ class Column:
             deviation=tidy(statistics.pstdev(plain)),
         )
         reach = FENCE * (high - low)
-        # Where half of the values are the same, every other value would be far out.
+        # If half of the values are equal, every other value would be an outlier.
         if len(plain) < MIN_VALUES_FOR_FENCES or reach == 0:
             return
         far = [(row, value) for row, value in read if not low - reach <= value <= high + reach]

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 
-/** First bytes, what the file is, the extensions that such a file has, and who describes it. */
+/** Magic bytes, file type, its usual extensions, and the function that describes it. */
 const SIGNATURES = [
   ['89504e470d0a1a0a', 'image/png', ['.png'], describePng],
   ['ffd8ff', 'image/jpeg', ['.jpg', '.jpeg', '.jpe'], describeJpeg],
@@ -14,14 +14,14 @@ const SIGNATURES = [
   ['7f454c46', 'application/x-elf', undefined],
   ['4d5a', 'application/x-msdownload', ['.exe', '.dll', '.sys']],
 ];
-/** A zip that holds such a file is a document. */
+/** A zip file that contains such a file is a document. */
 const ZIP_DOCUMENTS = [
   [/^word\//, 'application/vnd.openxmlformats-officedocument.wordprocessingml.document', ['.docx']],
   [/^xl\//, 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet', ['.xlsx']],
   [/^ppt\//, 'application/vnd.openxmlformats-officedocument.presentationml.presentation', ['.pptx']],
   [/^META-INF\/MANIFEST\.MF$/, 'application/java-archive', ['.jar', '.war']],
 ];
-/** Extensions that promise something; with any other extension a file may be what it likes. */
+/** Extensions that imply a binary format; files with other extensions may have any content. */
 const BINARY_EXTENSIONS = new Set([
   ...SIGNATURES.flatMap(([, , extensions]) => extensions ?? []),
   ...ZIP_DOCUMENTS.flatMap(([, , extensions]) => extensions),
@@ -30,12 +30,12 @@ const TEXT_EXTENSIONS = new Set(['.txt', '.csv', '.tsv', '.md', '.json', '.html'
 const DELIMITERS = [',', ';', '\t', '|'];
 const END_OF_ARCHIVE = Buffer.from('504b0506', 'hex');
 const MAX_NAMES = 20;
-/** Parsing takes many times the memory of the text; larger ones are known by how they begin and end. */
+/** Parsing takes many times the memory of the text; larger texts are identified by their start and end. */
 const MAX_PARSED_CHARACTERS = 8_000_000;
 
 /**
- * What a file is by its content; `content` is its text, if it is text. `details` depend on the type; `problems` are
- * sentences about what is damaged or not as the name says.
+ * Detects the type of a file from its content; `content` is its text, if it is text. `details` depend on the type;
+ * `problems` are sentences about damage, or a name that does not match.
  */
 export function describe(bytes, content, name) {
   const extension = extname(name).toLowerCase();
@@ -56,7 +56,7 @@ function recognise(bytes, content, extension) {
   if (bytes.length === 0) return { type: 'empty' };
   const head = bytes.subarray(0, 8).toString('hex');
   const known = SIGNATURES.find(([signature]) => head.startsWith(signature));
-  // A text may begin with the letters MZ.
+  // A text may start with the letters MZ.
   if (known && (content === undefined || known[0].length > 4)) {
     const [, type, extensions, describer] = known;
     return { type, extensions, ...describer?.(bytes) };
@@ -78,19 +78,19 @@ function describeGif(bytes) {
   return { details: { width: bytes.readUInt16LE(6), height: bytes.readUInt16LE(8) } };
 }
 
-/** Goes from marker to marker up to the frame, which has the size. */
+/** Follows the markers to the frame, which contains the size. */
 function describeJpeg(bytes) {
   for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff; ) {
     const marker = bytes[at + 1];
     const isFrame = marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
     if (isFrame) return { details: { width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) } };
-    // Fill bytes may stand before a marker.
+    // Fill bytes may precede a marker.
     at += marker === 0xff ? 1 : 2 + bytes.readUInt16BE(at + 2);
   }
   return damaged('the image has no size');
 }
 
-/** What a PDF shows without decompressing it: pages that lie in object streams are not seen. */
+/** Describes a PDF without decompressing it: pages in object streams are not counted. */
 function describePdf(bytes) {
   const content = bytes.toString('latin1');
   const pages = content.match(/\/Type\s*\/Page(?![A-Za-z])/g)?.length;
@@ -102,7 +102,7 @@ function describePdf(bytes) {
   return content.includes('%%EOF') ? { details } : { details, ...damaged('the document has no end') };
 }
 
-/** Reads the table of contents only, so that nothing has to be expanded. */
+/** Reads only the central directory, so that nothing is decompressed. */
 function describeZip(bytes) {
   const end = bytes.lastIndexOf(END_OF_ARCHIVE);
   if (end === -1 || end + 22 > bytes.length) return damaged('the archive has no table of contents');
@@ -131,7 +131,7 @@ function describeZip(bytes) {
 }
 
 function describeText(content, extension) {
-  // A lone number or word is JSON, too, but only where the name says so.
+  // A single number or word is valid JSON, too, but is treated as JSON only if the name says so.
   const json = (extension === '.json' || /^\s*[[{]/.test(content)) && describeJson(content);
   if (json) return json;
   if (/^\s*<(!doctype html|html[\s>])/i.test(content)) return { type: 'text/html' };
@@ -158,10 +158,10 @@ function describeJson(content) {
   return { type, details: { kind: 'object', members: Object.keys(value).slice(0, MAX_NAMES) } };
 }
 
-/** A table when the first lines have equally many cells. */
+/** Detects a table: the first lines have the same number of cells. */
 function describeTable(content) {
   const lines = content.slice(0, 100_000).split(/\r?\n/).slice(0, 20);
-  // The last one may be cut.
+  // The last line may be truncated.
   const whole = lines.slice(0, Math.max(lines.length - 1, 2)).filter((line) => line.trim() !== '');
   if (whole.length < 2) return undefined;
   for (const delimiter of DELIMITERS) {

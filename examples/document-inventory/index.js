@@ -16,7 +16,7 @@ if (typeof files === 'string') {
 }
 process.stdout.write(JSON.stringify(answer));
 
-/** The uploads, or what is wrong with the input. */
+/** Returns the uploads, or what is wrong with the input. */
 function readInput(json) {
   let input;
   try {

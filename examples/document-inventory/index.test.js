@@ -1,4 +1,4 @@
-// npm test, in this folder.
+// Run `npm test` in this folder.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ function run(input) {
   return { status, stderr, answer: JSON.parse(stdout) };
 }
 
-/** Uploads as the platform lays them down: under names that are not the files' own. */
+/** Stores uploads like the platform, under names that differ from the original ones. */
 function inventory(uploads) {
   const files = Object.entries(uploads).map(([name, content], index) => {
     const path = join(folder, `upload-${index}`);
@@ -34,7 +34,7 @@ function inventory(uploads) {
 const only = (name, content) => inventory({ [name]: content }).files[0];
 const hex = (...parts) => Buffer.from(parts.join(''), 'hex');
 
-/** A zip with one empty stored file. */
+/** Creates a zip with one empty stored file. */
 function zipOf(name) {
   const size = Buffer.alloc(2);
   size.writeUInt16LE(name.length);

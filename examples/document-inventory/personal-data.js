@@ -10,7 +10,9 @@ const IBAN_LENGTHS = new Map(
     .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))]),
 );
 
-/** ISO 7064: the number with its first four characters at the end, letters as 10 to 35, leaves 1 when divided by 97. */
+/**
+ * Checks ISO 7064: with the first four characters moved to the end and letters as 10 to 35, the number modulo 97 is 1.
+ */
 function leavesOne(iban) {
   let rest = 0;
   for (const character of iban.slice(4) + iban.slice(0, 4)) {
@@ -20,7 +22,7 @@ function leavesOne(iban) {
   return rest === 1;
 }
 
-/** Luhn's check digit. */
+/** Checks Luhn's check digit. */
 function hasCheckDigit(digits) {
   const sum = [...digits].reverse().reduce((total, character, index) => {
     const value = Number(character) * (index % 2 === 0 ? 1 : 2);
@@ -42,8 +44,8 @@ const ISSUERS = new RegExp(
 );
 
 /**
- * Each finds candidates, and answers with what may be shown of a true one: enough to find it in the file, too little to
- * use it. Look-behind keeps a run of a million letters from being tried at each of them.
+ * Each kind finds candidates, and returns the part of a valid one that may be shown: enough to find it in the file, too
+ * little to use it. Look-behind prevents a match attempt at each of a million consecutive letters.
  */
 const KINDS = [
   {
@@ -53,7 +55,7 @@ const KINDS = [
   },
   {
     kind: 'iban',
-    // The length decides where it ends: words in capitals may follow.
+    // The country determines the length: words in capitals may follow.
     pattern: /(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?=((?: ?[A-Z0-9]){11,35}))/g,
     show([start, rest]) {
       const length = IBAN_LENGTHS.get(start.slice(0, 2));
@@ -71,7 +73,7 @@ const KINDS = [
   },
 ];
 
-/** How many of each kind, and the first places in the order of lines. */
+/** Returns the number of each kind, and the first locations in line order. */
 export function findPersonalData(content) {
   const counts = { email: 0, iban: 0, card: 0 };
   const found = [];

@@ -2,27 +2,27 @@
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const CONTROL = /[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]/;
 
-/** `undefined` for what is not text. An empty file is. */
+/** Decodes text; returns `undefined` for other content. An empty file is text. */
 export function decode(bytes) {
   for (const encoding of candidates(bytes)) {
     try {
       const content = new TextDecoder(encoding, { fatal: true }).decode(bytes);
       if (!CONTROL.test(content)) return { encoding, content };
     } catch {
-      // Not in this encoding.
+      // The bytes are not valid in this encoding.
     }
   }
   return undefined;
 }
 
-/** UTF-16 only with its mark; any bytes without control characters can be read as windows-1252. */
+/** UTF-16 only with a byte order mark; any bytes without control characters can be read as windows-1252. */
 function candidates(bytes) {
   if (bytes[0] === 0xff && bytes[1] === 0xfe) return ['utf-16le'];
   if (bytes[0] === 0xfe && bytes[1] === 0xff) return ['utf-16be'];
   return ['utf-8', 'windows-1252'];
 }
 
-/** Of any size without a list of its lines: a large file may be all line breaks. */
+/** Works without a list of lines, because a large file may consist of line breaks. */
 export function measure(content) {
   let lines = 0;
   let longest = 0;

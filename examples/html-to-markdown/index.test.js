@@ -1,4 +1,4 @@
-// npm ci && npm test, in this folder.
+// Run `npm ci && npm test` in this folder.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { describe, test } from 'node:test';

@@ -1,22 +1,22 @@
 import domino from '@mixmark-io/domino';
 import TurndownService from 'turndown';
 
-/** Parts of a page that are not what it is about. */
+/** Parts of a page outside its main content. */
 const CHROME = [
   'script, style, template, noscript, iframe, object, svg, canvas',
   'nav, aside, footer, dialog, button, input, label, select, textarea',
   '[hidden], [aria-hidden="true"], [role="navigation"], [role="banner"], [role="contentinfo"], [role="dialog"]',
 ].join(', ');
-/** An element that is said to be the main part is believed when it holds at least this share of the text. */
+/** Minimum share of the text for an element marked as main content to be used as such. */
 const MAIN_SHARE = 0.5;
 
-/** What is wrong with the input, in words for the person who sent it. */
+/** An invalid input, with a message for the caller. */
 export class InputError extends Error {
   static CODE = 'BAD_INPUT';
   code = InputError.CODE;
 }
 
-/** Throws InputError for a page that is nested too deeply. `base` is the page's address, if known. */
+/** Converts a page. `base` is its URL, if known. Throws InputError for a page that is nested too deeply. */
 export function toMarkdown({ html, base }) {
   try {
     return convert(domino.createDocument(html), base);
@@ -57,7 +57,7 @@ function convert(document, base) {
   };
 }
 
-/** The parser's own lists change while elements are removed, and some cannot be iterated. */
+/** Copies the list: the parser's own lists change while elements are removed, and some are not iterable. */
 const all = (root, selector) => Array.from(root.querySelectorAll(selector));
 
 const oneLine = (given) => (given ?? '').replace(/\s+/g, ' ').trim();
@@ -66,11 +66,11 @@ function findMain(body) {
   const mains = all(body, 'main, [role="main"]');
   const [main, ...others] = mains.length > 0 ? mains : all(body, 'article');
   const length = (element) => oneLine(element.textContent).length;
-  // Several articles are a list of them: all of it is what the page is about.
+  // Several articles form a list, all of which is the main content.
   return main && others.length === 0 && length(main) >= length(body) * MAIN_SHARE ? main : body;
 }
 
-/** Answers with the absolute address, or `undefined` for what cannot be followed from elsewhere. */
+/** Returns a function that resolves URLs; it returns `undefined` for links that do not work outside the page. */
 function resolver(document, base) {
   const parse = (address, from) => (URL.canParse(address, from) ? new URL(address, from) : undefined);
   const root = parse(document.querySelector('base[href]')?.getAttribute('href') ?? '', base)?.href ?? base;
@@ -84,7 +84,7 @@ function resolver(document, base) {
 function makeAbsolute(main, resolve) {
   for (const image of all(main, 'img')) {
     const source = resolve(image.getAttribute('data-src') || image.getAttribute('src'));
-    // An image without a description says nothing to a reader of text.
+    // Images without a description are useless in text.
     if (source && oneLine(image.getAttribute('alt'))) image.setAttribute('src', source);
     else image.remove();
   }
@@ -96,7 +96,7 @@ function makeAbsolute(main, resolve) {
   }
 }
 
-/** Turndown takes `pre` for code only around a `code`. */
+/** Turndown treats `pre` as code only if it contains `code`. */
 function wrapInCode(document, pre) {
   if (pre.querySelector('code')) return;
   const code = document.createElement('code');
@@ -117,7 +117,7 @@ function markdownOf(main) {
   return turndown.turndown(main).trim();
 }
 
-/** Without turndown's padding, which makes three spaces of one. */
+/** Formats a list item without turndown's padding of three spaces. */
 function itemOf(content, item) {
   const list = item.parentNode;
   const start = Number.parseInt(list.getAttribute?.('start') ?? '1', 10);
@@ -127,13 +127,13 @@ function itemOf(content, item) {
   return `${prefix}${indented}${item.nextSibling ? '\n' : ''}`;
 }
 
-/** Tables that arrange a page hold other tables, or are one cell wide. */
+/** Layout tables contain other tables, or are one cell wide. */
 function isDataTable(table) {
   if (table.querySelector('table, ul, ol, pre, h1, h2, h3')) return false;
   return all(table, 'tr').some((row) => row.querySelectorAll('th, td').length > 1);
 }
 
-/** Markdown's tables always have a header: without one in the page it is the first row. */
+/** Markdown tables always have a header; if the page has none, the first row is used. */
 function tableOf(turndown, table) {
   const rows = all(table, 'tr')
     .map((row) => all(row, 'th, td').flatMap((cell) => cellsOf(turndown, cell)))

@@ -19,7 +19,7 @@ NAMESPACE, KEY = "site-watch", "sites"
 MAX_SITES = 50
 AT_ONCE = 10
 TIMEOUT_SECONDS = 10
-# One answer that is late or lost is no news.
+# A single late or lost response is not reported.
 FAILURES_BEFORE_DOWN = 2
 
 
@@ -124,7 +124,7 @@ def main():
     except SettingsError as error:
         print(f"CRITICAL {error}", file=sys.stderr)
         return 1
-    # The SDK reads this variable. The secret has a name of its own, so that each service can have a key of its own.
+    # The SDK reads this variable. The secret has a different name, so that each service can have its own key.
     os.environ["PLATFORM_API_KEY"] = os.environ["SITE_WATCH_KEY"]
     try:
         document = storage.get(NAMESPACE, KEY)

@@ -63,7 +63,7 @@ class Look(unittest.TestCase):
 
     def test_answers(self):
         self.assertIsNone(main.look(f"{self.address}/200"))
-        # Not followed: the other address fails.
+        # The redirect is not followed: its target would fail.
         self.assertIsNone(main.look(f"{self.address}/302"))
         self.assertEqual(main.look(f"{self.address}/503"), "it answers 503")
         self.assertRegex(main.look(f"{self.address}/garbage"), "its answer makes no sense: BadStatusLine")

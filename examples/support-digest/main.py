@@ -14,7 +14,7 @@ import sys
 from agent_platform import AgentClient, PlatformError
 
 MAX_TICKETS = 25
-# A provider takes so many requests of one key at a time before it refuses some.
+# Providers limit the number of concurrent requests per key.
 AT_ONCE = 8
 CALL_SECONDS = 60
 RETRY_AFTER_SECONDS = 2
@@ -85,7 +85,7 @@ async def judge_ticket(client, agent, ticket, given, gate):
             return {**about, "error": failure(error)}
     if not isinstance(answer, dict) or not isinstance(answer.get("urgency"), int):
         return {**about, "error": {"code": "UNUSABLE", "message": "the answer is not what ticket-triage promises"}}
-    # A model may invent a team; such a ticket must not get lost in it.
+    # A model may invent a team; the ticket must not get lost because of it.
     team = answer.get("team") if answer.get("team") in given["teams"] else None
     kept = {name: answer.get(name) for name in ("category", "urgency", "summary", "suspicious", "reply")}
     return {**about, "team": team, **kept}

@@ -4,7 +4,7 @@ const HELP = ['/help: this list', '/stats: who wrote how much', '/find WORD: the
 );
 
 /**
- * Reads a webhook: who it is from, and what it says. Add the senders that you have.
+ * Reads the sender and text of a webhook. Add your own senders here.
  *
  * @param {Record<string, string | undefined>} headers
  * @param {any} event the parsed body
@@ -15,14 +15,17 @@ export function readWebhook(headers, event) {
   return { from: cut(from, 80), text: cut(text, MAX_CHARACTERS) };
 }
 
-/** Any program: `{"from": "deploys", "text": "Version 12 is live."}`. What has no text is shown as it came. */
+/**
+ * Reads a webhook of any program: `{"from": "deploys", "text": "Version 12 is live."}`. Bodies without text are shown
+ * as they are.
+ */
 function ofProgram(event) {
   const { from, text } = Object(event);
   const sender = typeof from === 'string' && from.trim() !== '' ? from.trim() : 'webhook';
   return { from: sender, text: typeof text === 'string' && text !== '' ? text : JSON.stringify(event, null, 2) };
 }
 
-/** Alerts of this platform about schedules and services. */
+/** Reads an alert of this platform about a schedule or service. */
 function ofPlatform(event) {
   if (event?.event === 'service.crash_loop') {
     const state = event.auto_paused ? 'is paused' : 'keeps crashing';
@@ -58,8 +61,8 @@ function ofGithub(kind, event) {
 }
 
 /**
- * The bot's answer to a message; `undefined` if it has none. Ask a model here, or one of your agents, to have a bot that
- * knows more.
+ * Returns the bot's answer to a message; `undefined` if it has none. To make the bot smarter, call a model or one of
+ * your agents here.
  *
  * @param {string} text
  * @param {readonly import('./room.js').Message[]} messages

@@ -1,4 +1,4 @@
-// npm test, in this folder. Needs Node 22, whose WebSocket is the client.
+// Run `npm test` in this folder. Requires Node 22, whose WebSocket is the client.
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
@@ -141,7 +141,7 @@ test('the bot answers commands', () => {
 });
 
 describe('the room', () => {
-  /** The platform's storage: one document, whose writes can be made to fail. */
+  /** Replaces the platform's storage with one document whose writes can fail. */
   function documents() {
     const kept = { value: undefined, writes: 0, problem: undefined };
     return {
@@ -164,7 +164,7 @@ describe('the room', () => {
     await Promise.all(['a', 'b', 'c', 'b'].map((id) => room.add(message(id))));
     assert.deepEqual(told, ['a', 'b', 'c']);
     assert.equal(store.kept.writes, 2);
-    // Another instance has written.
+    // Simulates a write of another instance.
     store.kept.value = { messages: [...store.kept.value.messages, message('d')] };
     await room.add(message('e'));
     assert.deepEqual(told, ['a', 'b', 'c', 'd', 'e']);
@@ -219,7 +219,7 @@ describe('WebSockets', () => {
   const HANDSHAKE =
     'GET / HTTP/1.1\r\nHost: chat\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
 
-  /** A masked frame, as browsers send them. */
+  /** Creates a masked frame, as browsers send them. */
   function frame(first, data) {
     const mask = Buffer.from([1, 2, 3, 4]);
     const length = data.length < 126 ? [0x80 | data.length] : [0x80 | 126, data.length >> 8, data.length & 255];
@@ -230,7 +230,7 @@ describe('WebSockets', () => {
     ]);
   }
 
-  /** What comes back for these bytes, after the handshake, until the connection ends. */
+  /** Returns the response to these bytes, after the handshake, until the connection ends. */
   async function answerTo(...parts) {
     const socket = connect(port, '127.0.0.1');
     const received = [];

@@ -1,6 +1,6 @@
 const NAMESPACE = 'webhook-chat';
 const KEY = 'messages';
-/** The newest are kept, as many as fit into one document of the smallest plan. */
+/** Number of latest messages to keep: they fit into one document of the smallest plan. */
 const MAX_MESSAGES = 200;
 const MAX_BYTES = 90_000;
 
@@ -14,8 +14,8 @@ const MAX_BYTES = 90_000;
  */
 
 /**
- * The messages, in the platform's storage: they outlive restarts, new versions and this machine. Another instance may write
- * as well, such as the one that this one replaces.
+ * The messages, in the platform's storage: they survive restarts, new versions and this machine. Another instance may
+ * write, too, such as the one that this instance replaces.
  */
 export class Room {
   /** @type {Message[]} */
@@ -28,7 +28,7 @@ export class Room {
   #reading;
 
   /**
-   * @param {(message: Message) => void} onMessage is told of each new one
+   * @param {(message: Message) => void} onMessage called with each new message
    * @param {Pick<typeof import('agent-platform-sdk').storage, 'get' | 'update'>} documents
    */
   constructor(onMessage, documents) {
@@ -40,7 +40,7 @@ export class Room {
     return this.messages.some((message) => message.id === id);
   }
 
-  /** Reads what is kept. Any number of callers at once read once. */
+  /** Reads the stored messages. Concurrent calls share one read. */
   async refresh() {
     this.#reading ??= this.#documents.get(NAMESPACE, KEY).finally(() => {
       this.#reading = undefined;
@@ -49,7 +49,8 @@ export class Room {
   }
 
   /**
-   * Resolves once the messages are kept. A burst is written together: each write reads and writes the document.
+   * Resolves once the messages are stored. Concurrent messages are batched, because each write reads and writes the
+   * whole document.
    *
    * @param {Message[]} messages
    * @returns {Promise<void>}
@@ -89,7 +90,7 @@ export class Room {
   }
 }
 
-/** Each id once, and no more than there is room for. */
+/** Removes duplicate IDs, and the oldest messages above the limit. */
 function newest(messages) {
   const byId = new Map();
   for (const message of messages) if (!byId.has(message.id)) byId.set(message.id, message);

@@ -13,7 +13,7 @@ const { PORT = '3000', CHAT_TITLE = 'Webhook chat', CHAT_PASSWORD, CHAT_WEBHOOK_
 const MAX_BODY_BYTES = 1024 * 1024;
 const MIN_PASSWORD = 12;
 
-/** A wrong setting ends the start: the reason is in the log of the service, and in its timeline. */
+/** An invalid setting aborts the start: the reason is in the log of the service, and in its timeline. */
 function stop(problem) {
   console.error(`CRITICAL ${problem}`);
   process.exit(1);
@@ -23,7 +23,7 @@ if (!CHAT_WEBHOOK_SECRET) stop('CHAT_WEBHOOK_SECRET is missing: the secret that 
 if ((CHAT_PASSWORD ?? '').length < MIN_PASSWORD) {
   stop(`CHAT_PASSWORD is too short: the page is public, so it needs ${MIN_PASSWORD} characters or more.`);
 }
-// The SDK reads this variable. The secret has a name of its own, so that each service can have a key of its own.
+// The SDK reads this variable. The secret has a different name, so that each service can have its own key.
 process.env.PLATFORM_API_KEY = CHAT_KEY;
 
 const sessions = new Sessions(CHAT_PASSWORD);
@@ -42,7 +42,7 @@ const FILES = {
 const PAGES = { chat: file('chat.html', 'text/html'), login: file('login.html', 'text/html') };
 
 const HEADERS = {
-  // The page runs its own script and nothing else, and talks to its own address alone.
+  // The page may run only its own script, and connect only to its own origin.
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   'referrer-policy': 'no-referrer',
@@ -56,7 +56,7 @@ function send(response, status, [content, type], more = {}) {
   response.writeHead(status, { ...HEADERS, 'content-type': type, ...more }).end(content);
 }
 const sendJson = (response, status, body) => send(response, status, [`${JSON.stringify(body)}\n`, 'application/json']);
-/** A page with its words filled in: `{{title}}`. */
+/** Sends a page with its placeholders, such as `{{title}}`, filled in. */
 function sendPage(response, status, name, words) {
   const [content, type] = PAGES[name];
   const filled = content.replace(/\{\{(\w+)\}\}/g, (_, word) => asHtml({ title: CHAT_TITLE, ...words }[word] ?? ''));
@@ -76,7 +76,7 @@ async function bodyOf(request) {
   return Buffer.concat(parts);
 }
 
-/** Keeps a message and the bot's answer to it, and returns the answer. */
+/** Stores a message and the bot's answer to it, and returns the answer. */
 async function take(message) {
   const reply = answerTo(message.text, room.messages);
   const messages = [{ ...message, at: new Date().toISOString() }];
@@ -102,7 +102,7 @@ async function takeWebhook(request, response) {
     return sendJson(response, 400, { error: 'the body is not JSON' });
   }
   const id = cut(headers['webhook-id'] ?? headers['x-github-delivery'] ?? randomUUID(), 100);
-  // Senders repeat what was answered too late.
+  // Senders retry if the response was too late.
   if (room.has(id)) return sendJson(response, 200, { id, duplicate: true });
   const reply = await take({ id, kind: 'webhook', ...readWebhook(headers, event) });
   sendJson(response, 200, { id, ...(reply !== undefined && { reply }) });
@@ -131,14 +131,14 @@ const server = createServer(async (request, response) => {
       const name = sessions.nameOf(request);
       sendPage(response, 200, name === undefined ? 'login' : 'chat', { name });
     } else if (isRead && pathname === '/socket') {
-      // A page asks why it gets no connection.
+      // Tells a page why it cannot connect.
       const isKnown = sessions.nameOf(request) !== undefined;
       sendJson(response, isKnown ? 426 : 401, { error: isKnown ? 'this is a WebSocket' : 'sign in first' });
     } else sendJson(response, 404, { error: `there is no ${request.method} ${pathname}` });
   } catch (error) {
     const status = error.status ?? 503;
     console.error(`ERROR ${request.method} ${pathname}: ${error.message}`);
-    // Senders come again after a 503.
+    // Senders retry after a 503.
     if (!response.headersSent) sendJson(response, status, { error: error.message });
     else response.destroy();
   }
@@ -149,11 +149,11 @@ server.on('upgrade', async (request, socket, head) => {
   socket.on('error', () => socket.destroy());
   const name = sessions.nameOf(request);
   const { origin, host } = request.headers;
-  // A page of another site would open the connection with the cookies of this one.
+  // Otherwise a page of another site could open the connection with the cookies of this one.
   const isOwn = origin === `http://${host}` || origin === `https://${host}`;
   if (origin !== undefined && !isOwn) return refuse('403 Forbidden');
   if (name === undefined) return refuse('401 Unauthorized');
-  // Another instance may have kept messages meanwhile.
+  // Another instance may have stored messages in the meantime.
   await room.refresh().catch((error) => console.error(`ERROR messages not read: ${error.message}`));
   const accepted = TextSocket.accept(request, socket, head, {
     text: (text, from) => void speak(name, text, from),
@@ -164,7 +164,7 @@ server.on('upgrade', async (request, socket, head) => {
   sockets.add(accepted);
 });
 
-/** A message from a page: `{"text": "..."}`. */
+/** Handles a message from a page: `{"text": "..."}`. */
 async function speak(from, json, socket) {
   const fail = (problem) => socket.send(JSON.stringify({ type: 'problem', problem }));
   let text;
@@ -182,7 +182,7 @@ async function speak(from, json, socket) {
   }
 }
 
-// The platform ends services with it. Pages connect again, to the instance that follows.
+// The platform sends it to stop a service. Pages reconnect to the next instance.
 process.once('SIGTERM', () => {
   server.close(() => process.exit(0));
   for (const socket of sockets) socket.close(1001);

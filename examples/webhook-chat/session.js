@@ -4,11 +4,11 @@ import { isSame } from './signature.js';
 const COOKIE = 'chat_session';
 const SECONDS = 30 * 24 * 3600;
 
-/** Who may read and write: people with a cookie from the page, and programs with `Authorization: Bearer <password>`. */
+/** Access control: people have a cookie from the page, programs send `Authorization: Bearer <password>`. */
 export class Sessions {
   #password;
 
-  /** @param {string} password a new one ends all sessions */
+  /** @param {string} password changing it ends all sessions */
   constructor(password) {
     this.#password = password;
   }
@@ -17,7 +17,7 @@ export class Sessions {
     return isSame(text, this.#password);
   }
 
-  /** The `Set-Cookie` of a person. */
+  /** Returns the `Set-Cookie` header that signs a person in. */
   begin(name, isSecure, now = Date.now()) {
     const content = `${Buffer.from(name).toString('base64url')}.${Math.floor(now / 1000) + SECONDS}`;
     return this.#cookie(`${content}.${this.#sign(content)}`, SECONDS, isSecure);
@@ -27,7 +27,7 @@ export class Sessions {
     return this.#cookie('', 0, isSecure);
   }
 
-  /** The name of whoever asks; `undefined` for a stranger. */
+  /** Returns the name of the caller; `undefined` without a valid session. */
   nameOf({ headers }, now = Date.now()) {
     const [, password] = /^Bearer (.+)$/.exec(headers.authorization ?? '') ?? [];
     if (password !== undefined && this.isPassword(password)) return 'a program';
@@ -41,7 +41,7 @@ export class Sessions {
     return createHmac('sha256', `session ${this.#password}`).update(content).digest('base64url');
   }
 
-  /** Other sites can neither read it nor have it sent. */
+  /** Other sites can neither read this cookie nor make browsers send it. */
   #cookie(value, seconds, isSecure) {
     return `${COOKIE}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure ? '; Secure' : ''}`;
   }

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-/** Senders repeat a delivery for some minutes; an older one may have been recorded by somebody else. */
+/** Senders retry a delivery for some minutes; an older one may be a replay attack. */
 const MAX_AGE_SECONDS = 5 * 60;
 
 /**
@@ -30,12 +30,12 @@ export function problemOf(headers, body, secret, now = Date.now()) {
   if (!(age <= MAX_AGE_SECONDS)) return 'webhook-timestamp is not within five minutes of now';
   const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice('whsec_'.length), 'base64') : secret;
   const expected = `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest('base64')}`;
-  // After a change of the secret, senders sign with both.
+  // After a change of the secret, senders sign with both secrets.
   if (signatures.split(' ').some((signature) => isSame(signature, expected))) return undefined;
   return 'webhook-signature does not fit the id, the timestamp, the body and the secret';
 }
 
-/** Takes as long for a wrong text as for the right one, which could otherwise be guessed letter by letter. */
+/** Compares in constant time, so that the expected text cannot be guessed letter by letter. */
 export function isSame(given, expected) {
   const [one, other] = [given, expected].map((text) => createHmac('sha256', 'compare').update(text).digest());
   return timingSafeEqual(one, other);

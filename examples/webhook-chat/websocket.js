@@ -5,21 +5,21 @@ import { createHash } from 'node:crypto';
 const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 const [CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG] = [0, 1, 2, 8, 9, 10];
 const MAX_MESSAGE_BYTES = 16 * 1024;
-/** What may wait for a slow reader before it is sent away. */
+/** Maximum number of bytes buffered for a slow reader before it is disconnected. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 const PING_MS = 30_000;
-/** A client that was told the end, and does not end the connection, is cut off. */
+/** Time until a client that does not close the connection is disconnected. */
 const CLOSE_MS = 3000;
 
 /**
- * The server's side of a WebSocket for text messages, without extensions (RFC 6455). The `ws` package does more; this is
- * all that a page of text needs, and the example installs nothing.
+ * The server side of a WebSocket for text messages, without extensions (RFC 6455). The `ws` package can do more, but
+ * this is enough for a text page and needs no installation.
  */
 export class TextSocket {
   #socket;
   #onText;
   #pending = Buffer.alloc(0);
-  /** What came of a message that has several frames. @type {Buffer | undefined} */
+  /** Received part of a message with several frames. @type {Buffer | undefined} */
   #begun;
   #isAnswered = true;
   #timer;
@@ -59,7 +59,7 @@ export class TextSocket {
       clearInterval(this.#timer);
       listener.close(this);
     });
-    // A browser that has lost its network says nothing. It answers pings by itself while it has one.
+    // A browser without a network sends nothing. While connected, it answers pings automatically.
     this.#timer = setInterval(() => {
       if (!this.#isAnswered) return void socket.destroy();
       this.#isAnswered = false;
@@ -73,7 +73,7 @@ export class TextSocket {
     this.#send(TEXT, Buffer.from(text));
   }
 
-  /** Ends the connection: 1000 done, 1001 the server goes away. */
+  /** Closes the connection: 1000 means done, 1001 that the server is shutting down. */
   close(code = 1000) {
     const data = Buffer.alloc(2);
     data.writeUInt16BE(code);
@@ -102,16 +102,19 @@ export class TextSocket {
     }
   }
 
-  /** The next frame, removed from what is pending; the code of the reason why there can be none; or `undefined` until more came. */
+  /**
+   * Takes the next frame from the received bytes. Returns a close code for an invalid frame; `undefined` if more bytes
+   * are needed.
+   */
   #next() {
     const bytes = this.#pending;
     if (bytes.length < 2) return undefined;
     const [first, second] = bytes;
     const opcode = first & 15;
-    // No extension was agreed on, and everything that a browser sends is masked.
+    // No extension was negotiated, and browsers mask everything that they send.
     if (first & 0x70 || !(second & 0x80)) return 1002;
     let length = second & 127;
-    // Neither a control frame nor a message may be that long.
+    // Longer than a control frame or a message may be.
     if (length === 127 || (length === 126 && opcode >= CLOSE)) return opcode >= CLOSE ? 1002 : 1009;
     let at = 2;
     if (length === 126) {
@@ -128,7 +131,7 @@ export class TextSocket {
     return { opcode, data, isLast: (first & 0x80) !== 0 };
   }
 
-  /** @returns {number | undefined} the code with which the connection has to end */
+  /** @returns {number | undefined} the code to close the connection with */
   #handle({ opcode, data, isLast }) {
     if (opcode === PONG) this.#isAnswered = true;
     else if (opcode === PING) this.#send(PONG, data);

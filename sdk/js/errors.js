@@ -45,7 +45,7 @@ export class TimeoutExceededError extends PlatformError {}
 /** The called agent is already in the chain of calls, waiting for this one. */
 export class CallChainCycleError extends PlatformError {}
 
-/** The chain of calls has its max length. */
+/** The chain of calls has reached its maximum length. */
 export class MaxHopsExceededError extends PlatformError {}
 
 /** An agent on this machine failed. */

@@ -7,7 +7,7 @@ const ownName = document.querySelector('.who').textContent;
 const KINDS = { person: '', webhook: 'webhook', bot: 'automatic' };
 const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'full' });
-/** Between tries of a lost connection: 1 s, doubled each time. */
+/** Maximum reconnection delay: it starts at 1 s and doubles with each attempt. */
 const MAX_WAIT_MS = 15_000;
 
 find('address').textContent = new URL('webhook', location.href).href;
@@ -17,7 +17,7 @@ find('address').textContent = new URL('webhook', location.href).href;
 let shown = new Set();
 let lastDay;
 
-/** Texts of senders are only ever text: nothing of them is read as HTML. */
+/** Creates an element. Message texts are only inserted as text, never as HTML. */
 function element(name, className, ...content) {
   const made = document.createElement(name);
   if (className) made.className = className;
@@ -25,7 +25,7 @@ function element(name, className, ...content) {
   return made;
 }
 
-/** A text, its web addresses as links. */
+/** Returns a text with its web addresses as links. */
 function withLinks(source) {
   return source.split(/(https?:\/\/[^\s<>"']+[^\s<>"'.,:;!?)\]])/).map((part, index) => {
     if (index % 2 === 0) return part;
@@ -57,7 +57,7 @@ function show(message) {
   item.append(element('div', 'text', ...withLinks(message.text)));
   list.append(item);
   empty.hidden = true;
-  // Whoever reads older messages is not torn away.
+  // Does not scroll while the user reads older messages.
   if (isAtEnd || isOwn) toEnd();
   else newer.hidden = false;
 }
@@ -99,7 +99,7 @@ function connect() {
     if (event.type === 'message') show(event.message);
     else if (event.type === 'problem') problem.textContent = event.problem;
     else if (event.type === 'history') {
-      // Screen readers read what comes later, and not all of this.
+      // Screen readers announce only later messages, not this list.
       list.ariaBusy = 'true';
       list.replaceChildren();
       shown = new Set();
@@ -131,7 +131,7 @@ form.addEventListener('submit', (event) => {
   problem.textContent = '';
   if (text.value.trim() === '') return void text.focus();
   if (socket.readyState !== WebSocket.OPEN) {
-    // The text stays where it is.
+    // The text stays in the input field.
     problem.textContent = 'There is no connection at the moment. Send it again once there is.';
     return;
   }
@@ -142,7 +142,7 @@ form.addEventListener('submit', (event) => {
 });
 
 text.addEventListener('keydown', (event) => {
-  // While a word is being composed, Enter ends the word.
+  // While an IME composes a word, Enter confirms the word.
   if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
   event.preventDefault();
   form.requestSubmit();

@@ -46,7 +46,7 @@ export declare class TimeoutExceededError extends PlatformError {
 /** The called agent is already in the chain of calls, waiting for this one. */
 export declare class CallChainCycleError extends PlatformError {
 }
-/** The chain of calls has its max length. */
+/** The chain of calls has reached its maximum length. */
 export declare class MaxHopsExceededError extends PlatformError {
 }
 /** An agent on this machine failed. */
