@@ -9,7 +9,7 @@ import { estimateOf, NO_HISTORY } from './estimate.ts';
 import type { estimateRoutes } from './routes.ts';
 
 const PERIOD_DAYS = 30;
-/** With fewer runs, an estimate would reveal the cost and duration of single runs. */
+/** Minimum number of runs: with fewer, an estimate would reveal the cost and duration of single runs. */
 const MIN_SAMPLE = 20;
 
 export const estimateHandlers = (

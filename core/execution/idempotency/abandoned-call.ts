@@ -26,7 +26,7 @@ export interface Recovery {
 const SAVE_GRACE_MS = 5_000;
 /** Time past its deadline after which a call without a run counts as dead. */
 const DEAD_AFTER_MS = RUN_GRACE_MS + SAVE_GRACE_MS;
-/** With {@link Recovery.prevent}: time in which a host must begin its run. */
+/** Time in which a host must begin its run, used with {@link Recovery.prevent}. */
 const BEGIN_GRACE_MS = 10_000;
 
 /**
