@@ -357,7 +357,10 @@ describe('a restore', () => {
       const error = await restoreBackup(${JSON.stringify(order)}).catch((error) => error);
       console.log(JSON.stringify({ message: error.message ?? 'restored', left: readdirSync(${JSON.stringify(small)}) }));
     `;
-    expect(onTmpfs(small, 64, restore)).toEqual({ message: expect.stringContaining('bytes free, but the backup needs'), left: [] });
+    expect(onTmpfs(small, 64, restore)).toEqual({
+      message: expect.stringContaining('bytes free, but the backup needs'),
+      left: [],
+    });
     // The archive's bytes fit on the disk, but small files take more blocks than bytes.
     expect(onTmpfs(small, 280, restore)).toEqual({ message: expect.stringContaining('ENOSPC'), left: [] });
   });
