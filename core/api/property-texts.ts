@@ -588,7 +588,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'filter.to': 'Runs that started before this time.',
   'createBulk.status':
     '`running`: still in progress in the background. `aborted`: a request ended it. `failed`: see `message`.',
-  'getBulk.status': '`running`: still in progress in the background. `aborted`: a request ended it. `failed`: see `message`.',
+  'getBulk.status':
+    '`running`: still in progress in the background. `aborted`: a request ended it. `failed`: see `message`.',
   'abortBulk.status':
     '`running`: still in progress in the background. `aborted`: a request ended it. `failed`: see `message`.',
   'createBulk.agent_version': "For a replay: the version that runs in place of each run's own. null: their own.",
