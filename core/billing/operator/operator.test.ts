@@ -112,7 +112,7 @@ test('without an operator key, every request is rejected', async () => {
   for (const key of [KEY, '']) {
     expect(await send('POST', 'ann/credits', { id: 'a', amount_cents: 1 }, key)).toMatchObject({
       status: 403,
-      body: { error: { code: 'FORBIDDEN', message: expect.stringContaining('it has no operator key') } },
+      body: { error: { code: 'FORBIDDEN', message: expect.stringContaining('no operator key is configured') } },
     });
   }
   expect((await send('GET', 'ann')).status).toBe(403);
