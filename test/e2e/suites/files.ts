@@ -203,21 +203,21 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           [['a.gif', gif(8001, 2)]],
           413,
           'DOCUMENT_TOO_LARGE',
-          '"a.gif" has 8001x2 pixels; Anthropic takes 8000',
+          '"a.gif" has 8001x2 pixels; Anthropic accepts at most 8000',
         ],
         [
           '21 of more than 2000 pixels',
           Array.from({ length: 21 }, (): NamedFile => ['a.gif', gif(2001, 2)]),
           413,
           'DOCUMENT_TOO_LARGE',
-          '2000 on each side at most in a request of more than 20 images',
+          'at most 2000 on each side in a request of more than 20 images',
         ],
         [
           'a PDF of too many pages',
           [['a.pdf', pdf(601)]],
           413,
           'DOCUMENT_TOO_LARGE',
-          '"a.pdf" has 601 pages; Anthropic takes 600',
+          '"a.pdf" has 601 pages; Anthropic accepts at most 600',
         ],
       ])('%s is refused', async (name, files, status, code, message) => {
         const agent = `refuses-${name
@@ -254,7 +254,7 @@ export function filesSuite(target: () => Target, { node: hasNode }: Languages): 
           await post('only-anthropic', naming(1)),
           413,
           'DOCUMENT_TOO_LARGE',
-          '"big.png" has 4 MB; Anthropic takes images of 3.75 MB',
+          '"big.png" has 4 MB; Anthropic accepts images of at most 3.75 MB',
         );
         const text = await upload(client, 'x'.repeat(5 * MB + 1));
         const form = new FormData();

@@ -113,7 +113,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         await grants('PUT', '/grant-author/listed', wider, payer.key, stale),
         409,
         'CONFLICT',
-        'read it again',
+        'read the grant again',
       );
       expectError(await grants('DELETE', '/grant-author/listed', undefined, payer.key, stale), 409, 'CONFLICT');
       const fresh = { 'if-match': created.headers.get('etag')! };

@@ -159,7 +159,7 @@ export function identitySuite(target: () => Target): void {
       const later = { name: 'x', expires_at: '2999-01-01T00:00:00Z' };
       expectError(await call('POST', '/api-keys', { key, json: later }), 403, 'FORBIDDEN', 'body.expires_at');
       const over = { name: 'x', expires_at: '2020-01-01T00:00:00Z' };
-      expectError(await call('POST', '/api-keys', { key, json: over }), 400, 'INVALID_INPUT', 'is over');
+      expectError(await call('POST', '/api-keys', { key, json: over }), 400, 'INVALID_INPUT', 'is in the past');
     });
 
     test('that have expired are refused', async () => {

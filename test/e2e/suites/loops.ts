@@ -128,13 +128,15 @@ export function loopsSuite(target: () => Target, has: Languages): void {
       };
       const published = await publish('set', [{ thinking: 'Hm.', text: '{"a": 1}' }], { model_settings });
       expect(expectOk(published, 201).warnings).toEqual([
-        'model_settings: claude-sonnet-5-5 takes no temperature: it is left out.',
+        'model_settings: claude-sonnet-5-5 does not support temperature: it is omitted.',
       ]);
       const answer = await run('set', { llm_credentials: { settings: { effort: 'low' } } });
       expect(expectOk(answer).data).toEqual({ a: 1 });
       const path = `/workspaces/${user.workspaceId}/traces/${answer.headers.get('x-run-id')}/events`;
       const { events } = expectOk(await request(target(), 'GET', path, { key: user.key }));
-      expect(events[1].payload).toEqual({ warnings: ['claude-sonnet-5-5 takes no temperature: it is left out.'] });
+      expect(events[1].payload).toEqual({
+        warnings: ['claude-sonnet-5-5 does not support temperature: it is omitted.'],
+      });
       const { body } = target().llm.requests.findLast(({ body }) => JSON.stringify(body).includes('THE END'))!;
       expect(body).toMatchObject({ output_config: { effort: 'low' }, stop_sequences: ['THE END'] });
       const refused = await run('set', { llm_credentials: { settings: { seed: 1 } } });

@@ -328,7 +328,7 @@ export function servicesSuite(target: () => Target): void {
         [{ ...bot, env: { PORT: '1' } }, 'env: "PORT" is set by the platform'],
         [{ ...bot, env: { PLATFORM_X: '1' } }, 'env: "PLATFORM_X" is set by the platform'],
         [{ ...bot, env: { PLATFORM_HTTP_PORT: '8080' } }, 'must not be 8080'],
-        [{ ...bot, agent_version: 'v7' }, 'there is no version v7'],
+        [{ ...bot, agent_version: 'v7' }, 'has no version v7'],
         [{ ...bot, min_instances: 0 }, 'min_instances'],
         [{ ...bot, min_instances: 3, max_instances: 2 }, 'min_instances: 3 is more'],
         [{ ...bot, max_instances: 1000 }, 'max_instances'],

@@ -157,7 +157,7 @@ export function tasksSuite(target: () => Target): void {
     test.each([
       [{}, 'body.title: '],
       [{ title: '  ' }, 'body.title: must not be empty'],
-      [{ title: 'x'.repeat(501) }, 'body.title: must have at most 500'],
+      [{ title: 'x'.repeat(501) }, 'body.title: must be at most 500'],
       [{ title: 'x', due_date: '2026-02-30' }, 'body.due_date: must be a date of the form YYYY-MM-DD'],
       [{ title: 'x', due_date: '1999-12-31' }, 'body.due_date: must be a date of the years'],
       [{ title: 'x', due_date: 'tomorrow' }, 'body.due_date: '],
