@@ -115,7 +115,7 @@ test('refused calls use up the time of their workspace for checks, and of no oth
     expect(answers.filter(({ status }) => status === 400).length).toBeGreaterThan(5);
     const refused = await call(user.key, 'Ada');
     expect(expectWait(refused)).toBeLessThanOrEqual(60);
-    expect(expectError(refused, 429, 'RATE_LIMITED').message).toContain('600 ms a minute (plan "free")');
+    expect(expectError(refused, 429, 'RATE_LIMITED').message).toContain('600 ms per minute (plan "free")');
     expectOk(await request(target, 'GET', '/org', { key: user.key }));
     expectOk(await call(other.key, 'Ada'));
   } finally {
