@@ -162,7 +162,7 @@ describe('values', () => {
       problem: '"x" contains a NUL character, which a command line cannot contain.',
     });
     expect(fillCommand('echo {{x}}', { x: 'a'.repeat(200_000) })).toMatchObject({
-      problem: expect.stringContaining('at most 120000 fit'),
+      problem: expect.stringContaining('at most 120000 are allowed'),
     });
     expect(run('show "$(printf %s {{x}} | wc -c)"', { x: 'a'.repeat(100_000) })[0]!.trim()).toBe('100000');
   });
@@ -352,7 +352,7 @@ test('a value is written and quoted once, however often the command names it', (
     },
   };
   expect(fillCommand(command, { x: x as unknown as Json })).toEqual({
-    problem: expect.stringContaining('at most 120000 fit'),
+    problem: expect.stringContaining('at most 120000 are allowed'),
   });
   expect(written).toBe(1);
 });
