@@ -97,7 +97,7 @@ function fail(cli: Cli, error: unknown): number {
   const failure = failureOf(error, url);
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
   if (cli.output.isJson) {
-    const { exitCode, ...shown } = failure;
+    const { exitCode, docsUrl: _, ...shown } = failure;
     cli.output.error(JSON.stringify({ error: { ...shown.detail, ...shown, detail: undefined }, exit_code: exitCode }));
   } else {
     cli.output.error(inWords(cli, failure));
@@ -105,9 +105,10 @@ function fail(cli: Cli, error: unknown): number {
   return failure.exitCode === 0 ? EXIT.failed : failure.exitCode;
 }
 
-function inWords({ output }: Cli, { message, hint, code, requestId }: Failure): string {
+function inWords({ output }: Cli, { message, hint, docsUrl, code, requestId }: Failure): string {
   const lines = [`${output.style('red', 'error:')} ${message}`];
   if (hint !== undefined) lines.push(`${output.style('cyan', 'hint:')}  ${hint}`);
+  if (docsUrl !== undefined) lines.push(`${output.style('cyan', 'docs:')}  ${docsUrl}`);
   const quoted = [code === 'USAGE' || code === 'FAILED' ? undefined : code, requestId].filter(Boolean).join(' ');
   if (quoted !== '') lines.push(output.style('dim', quoted));
   return lines.join('\n');

@@ -9,6 +9,8 @@ export interface Failure {
   readonly code: string;
   readonly message: string;
   readonly hint?: string;
+  /** Page about the error's code. */
+  readonly docsUrl?: string;
   readonly requestId?: string;
   /** The `error` member of the API response. */
   readonly detail?: Readonly<Record<string, unknown>>;
@@ -55,7 +57,8 @@ const TOO_LATE = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
   const hint = typeof detail.hint === 'string' ? detail.hint : NO_ROUTE.test(message) ? OLDER : HINTS[code];
   const own = { message: withCommands(message), hint: hint && withCommands(hint) };
-  return { exitCode: exitCodeOf(status), code, ...own, requestId, detail };
+  const docsUrl = typeof detail.docs_url === 'string' ? detail.docs_url : undefined;
+  return { exitCode: exitCodeOf(status), code, ...own, docsUrl, requestId, detail };
 }
 
 /** Message of the platform for a request that matches no route. */

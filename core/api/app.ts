@@ -111,7 +111,7 @@ function refuse(deps: AppDeps, error: unknown, exchange: Exchange): HttpResponse
   if (isHostBusy(error))
     deps.log.warn('host busy', { request_id: requestIdOf(exchange.requestUuid), error: String(error) });
   else if (!isPlatformError(error) || error.code === 'INTERNAL_ERROR') logFailure(deps, exchange.requestUuid, error);
-  return errorResponse(error, exchange.requestUuid, exchange.responseHeaders);
+  return errorResponse(error, exchange.requestUuid, exchange.responseHeaders, deps.config);
 }
 
 /** Cancels a stream that is not read to its end, because it may hold a file open. */

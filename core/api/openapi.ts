@@ -125,6 +125,11 @@ const errorSchema: JsonObject = {
           description: 'Seconds to wait before a retry; the header `Retry-After` has the same value.',
         },
         hint: { type: 'string', description: 'Suggested fix.' },
+        docs_url: {
+          type: 'string',
+          format: 'uri',
+          description: 'Page about this code. Absent where the platform serves no pages.',
+        },
         category: {
           enum: ['code_error', 'setup_error'],
           description:

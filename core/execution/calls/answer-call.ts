@@ -4,7 +4,7 @@ import type { Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { fingerprintOf } from '../idempotency/fingerprint.ts';
 import { idempotent, type Keep } from '../idempotency/idempotent.ts';
-import { type AnswerableRequest, acceptance, rawAnswer, resultBody } from './answers.ts';
+import { type AnswerableRequest, acceptance, rawAnswer, resultBody, shownAgain } from './answers.ts';
 import { finishInBackground, type StartedCall, startCall } from './call.ts';
 import { answerWithEvents } from './event-answer.ts';
 import { type Call, deadlineOf } from './prepare.ts';
@@ -34,7 +34,7 @@ async function answerOnce(deps: Deps, incoming: AnswerableRequest, call: Call, k
   deps.background(work.then(ignore, ignore));
   const outcome = await work;
   if ('result' in outcome) return outcome.result;
-  return rawAnswer(outcome.replayed, { isReplayed: true, asStream: wantsEvents(incoming) });
+  return rawAnswer(shownAgain(outcome.replayed, deps.config), { isReplayed: true, asStream: wantsEvents(incoming) });
 }
 
 /** Makes the call. `keep` stores the answer for retries. */

@@ -1,3 +1,4 @@
+import { withDocsUrl } from '#core/http/envelope.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { RawAnswer } from '#core/http/route.ts';
 import { versionName } from '#core/manifest/references.ts';
@@ -50,6 +51,10 @@ export function acceptance({ agent, workspace, runId }: Call) {
     headers: { location: url, 'preference-applied': 'respond-async' },
   };
 }
+
+/** Adds to a stored error what is added to each error that is sent. */
+export const shownAgain = (answer: KeptAnswer, config: Pick<Deps['config'], 'baseUrl' | 'dashboardUrl'>): KeptAnswer =>
+  answer.status < 400 ? answer : { ...answer, body: JSON.stringify(withDocsUrl(JSON.parse(answer.body), config)) };
 
 /** Sends a stored answer as JSON, or as a stream with one event to a client that accepts events. */
 export function rawAnswer(

@@ -1,5 +1,5 @@
 import { isPlatformError } from '#core/base/errors.ts';
-import { errorEnvelope } from '#core/http/envelope.ts';
+import { errorEnvelope, withDocsUrl } from '#core/http/envelope.ts';
 import { EventStream } from '#core/http/event-stream.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
@@ -23,16 +23,20 @@ export function answerWithEvents(
 ) {
   const progress = new ProgressStream(deps);
   const finish = async (): Promise<void> => {
-    const { status, body } = await started.finish(progress.emit).then(
-      (answer): { status: number; body: unknown } => ({ status: 200, body: resultBody(deps, incoming, call, answer) }),
+    const { status, body, sent } = await started.finish(progress.emit).then(
+      (answer): { status: number; body: unknown; sent?: unknown } => ({
+        status: 200,
+        body: resultBody(deps, incoming, call, answer),
+      }),
       (error: unknown) => {
         if (!isPlatformError(error)) deps.log.error('run failed', { run_id: call.runId, error: String(error) });
-        return errorEnvelope(error, call.runId);
+        const { status, body } = errorEnvelope(error, call.runId);
+        return { status, body, sent: withDocsUrl(body, deps.config) };
       },
     );
     const json = JSON.stringify(body);
     await keep?.({ status, body: json });
-    progress.events.end(status === 200 ? 'result' : 'error', json);
+    progress.events.end(status === 200 ? 'result' : 'error', sent === undefined ? json : JSON.stringify(sent));
   };
   deps.background(finish().finally(() => progress.stop()));
   return {

@@ -5,6 +5,8 @@ export class ApiError extends Error {
   readonly code: string;
   /** Suggested fix. */
   readonly hint: string | undefined;
+  /** Page about the error's code. */
+  readonly docsUrl: string | undefined;
   readonly requestId: string | undefined;
   /** Seconds to wait after RATE_LIMITED. */
   readonly retryAfter: number | undefined;
@@ -18,6 +20,7 @@ export class ApiError extends Error {
     this.status = status;
     this.code = String(error.code ?? (status === 0 ? 'NO_ANSWER' : 'UNKNOWN'));
     this.hint = error.hint as string | undefined;
+    this.docsUrl = error.docs_url as string | undefined;
     this.requestId = (metadata.request_id as string | undefined) ?? headers?.get('x-request-id') ?? undefined;
     const wait = Number(headers?.get('retry-after') ?? Number.NaN);
     this.retryAfter = Number.isFinite(wait) ? wait : undefined;

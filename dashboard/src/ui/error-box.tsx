@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react';
 import { ApiError } from '../api/error.ts';
 import { Button } from './button.tsx';
 import { CopyIcon } from './copy.tsx';
+import { OutsideLink } from './link.tsx';
 import { Code } from './text/code.tsx';
 
 /** An error with its message, hint, code, request id and a retry button. RATE_LIMITED shows a countdown. */
@@ -27,6 +28,7 @@ export function ErrorBox({
         {shown && (
           <p className="flex flex-wrap items-center gap-2 text-soft">
             <Code>{shown.code}</Code>
+            {shown.docsUrl && <OutsideLink href={shown.docsUrl}>About this error</OutsideLink>}
             {shown.requestId && (
               <span className="flex items-center gap-1">
                 Request <Code>{shown.requestId}</Code>
