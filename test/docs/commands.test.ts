@@ -8,7 +8,7 @@ import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/plat
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 import { buildCli } from '../../scripts/build-cli.ts';
-import { type Block, blocksOf, COMMAND_PAGES, NOT_RUN, ROOT } from './pages.ts';
+import { type Block, blocksOf, COMMAND_PAGES, errorCodeOf, NOT_RUN, ROOT } from './pages.ts';
 import { publishWorld, reportKey } from './world.ts';
 
 const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0;
@@ -18,12 +18,12 @@ const canRun = has('curl') && has('python3') && has('bash');
 const REFUSED = ['npm', 'cdk', 'docker', 'aws'];
 const PRELUDE = [
   'set -euo pipefail',
-  // Fails and prints the answer if it is an error.
-  'curl() { command curl --fail-with-body -sS "$@"; }',
   ...REFUSED.map((name) => `${name}() { echo "${name} is not run by this test: fence it as sh no-run" >&2; exit 1; }`),
   // Replaces npx, which would install missing packages; the CLI is available.
   'npx() { [ "$1" = platform ] || { echo "npx $1 is not run by this test" >&2; exit 1; }; node_modules/.bin/"$@"; }',
 ];
+/** Fails and prints the answer if it is an error. */
+const CURL = 'curl() { command curl --fail-with-body -sS "$@"; }';
 const MARK = '@@block';
 /** Time limit for a page, which starts dozens of small processes on a busy machine. */
 const TIMEOUT_MS = 90_000;
@@ -34,7 +34,10 @@ const HOST_PAGE = 'docs/self-host.md';
 const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
 
 const blocks = COMMAND_PAGES.flatMap(blocksOf);
-const commands = blocks.filter(({ info }) => info === 'sh');
+/** Tabs of one call: consecutive blocks, each with a language and its tab. */
+const TABS = ['sh tab="curl"', 'sh tab="CLI"', 'python tab="Python"', 'js tab="JavaScript"'];
+const isShell = (info: string): boolean => info === 'sh' || TABS.slice(0, 2).includes(info);
+const commands = blocks.filter(({ info }) => isShell(info));
 const named = ({ page, line }: Block): string => `${page}:${line}`;
 
 describe('the blocks of pages', () => {
@@ -53,8 +56,9 @@ describe('the blocks of pages', () => {
     });
     expect(found.sort()).toEqual(listed.sort());
     expect(
-      blocks.filter(({ info }) => info.startsWith('sh') && !['sh', 'sh no-run'].includes(info)).map(named),
+      blocks.filter(({ info }) => info.startsWith('sh') && info !== 'sh no-run' && !isShell(info)).map(named),
     ).toEqual([]);
+    expect(blocks.filter(({ info }) => info.includes('tab=') && !TABS.includes(info)).map(named)).toEqual([]);
   });
 
   test('that run start nothing that installs, deploys or goes on', () => {
@@ -105,17 +109,26 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   const pages = COMMAND_PAGES.filter((page) => commands.some((block) => block.page === page));
   test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
     const own = blocksOf(page);
-    const answers = await run(
-      own.filter(({ info }) => info === 'sh'),
-      page === HOST_PAGE ? IN_CLONE : commandLine,
-    );
+    const script = own.filter(({ info }) => isShell(info));
+    const answers = await run(script, page === HOST_PAGE ? IN_CLONE : commandLine, errorCodeOf(page) === undefined);
+    const failing = new Set<number>();
     for (const [index, block] of own.entries()) {
       const before = own[index - 1];
       if (block.info !== 'json' || before?.info !== 'sh' || before.line + lengthOf(before) + 3 < block.line) continue;
-      expect(membersOf(JSON.parse(answers.get(before.line)!)), named(block)).toEqual(
-        expect.arrayContaining(membersOf(JSON.parse(block.text))),
-      );
+      const answer = JSON.parse(answers.get(before.line)!);
+      const shown = JSON.parse(block.text);
+      expect(membersOf(answer), named(block)).toEqual(expect.arrayContaining(membersOf(shown)));
+      if (errorCodeOf(page) === undefined) continue;
+      failing.add(before.line);
+      // Absent where the platform serves no pages.
+      const { docs_url = `/docs/errors/${errorCodeOf(page)}`, ...error } = answer.error;
+      expect(docs_url).toMatch(new RegExp(`/docs/errors/${errorCodeOf(page)}$`));
+      expect({ ...answer, error }, named(block)).toEqual(matching(shown));
     }
+    // curl does not fail there.
+    if (errorCodeOf(page) !== undefined)
+      for (const { line } of script.filter(({ line }) => !failing.has(line)))
+        expect(answers.get(line), `${page}:${line}`).not.toMatch(/^\{"error":/);
   });
 
   test.concurrent.each(CODE_PAGES)('%s has code that runs', async (page) => {
@@ -154,9 +167,9 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   }
 
   /** Runs blocks in one shell and folder. Returns the output of each block by its line. */
-  async function run(script: readonly Block[], platform: string): Promise<Map<number, string>> {
+  async function run(script: readonly Block[], platform: string, mayNotFail: boolean): Promise<Map<number, string>> {
     const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
-    const lines = [...PRELUDE, ...text].join('\n');
+    const lines = [...PRELUDE, ...(mayNotFail ? [CURL] : []), ...text].join('\n');
     const options = { timeout: TIMEOUT_MS - 5000 };
     const stdout = await inFolder(
       (cwd) => execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(cwd), ...options }),
@@ -183,6 +196,14 @@ async function execute(file: string, args: string[], options: ExecFileOptions): 
     const { stdout, stderr } = error as { stdout?: string; stderr?: string };
     throw new Error(`${file} failed: ${(error as Error).message.slice(0, 200)}\n${stdout}\n${stderr}`);
   }
+}
+
+/** Matches an answer with this text; `...` stands for any other text. */
+function matching(shown: unknown): unknown {
+  if (typeof shown === 'string')
+    return expect.stringMatching(new RegExp(`^${shown.split('...').map(RegExp.escape).join('[^]*')}$`));
+  if (typeof shown !== 'object' || shown === null) return shown;
+  return Object.fromEntries(Object.entries(shown).map(([name, member]) => [name, matching(member)]));
 }
 
 /** Returns the paths of an answer's fields, such as `error.code`; `...` in an example stands for more fields. */

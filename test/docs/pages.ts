@@ -4,7 +4,14 @@ import { join } from 'node:path';
 export const ROOT = join(import.meta.dirname, '../..');
 
 /** Pages whose commands a test runs, because readers type them. */
-export const COMMAND_PAGES = ['README.md', 'examples/README.md', ...globSync('docs/*.md', { cwd: ROOT }).sort()];
+export const COMMAND_PAGES = [
+  'README.md',
+  'examples/README.md',
+  ...globSync(['docs/*.md', 'docs/errors/*.md'], { cwd: ROOT }).sort(),
+];
+
+/** Returns the error code that a page is about. */
+export const errorCodeOf = (page: string): string | undefined => /^docs\/errors\/([A-Z_]+)\.md$/.exec(page)?.[1];
 
 /** A fenced block of a page. */
 export interface Block {
