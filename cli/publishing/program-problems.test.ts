@@ -5,7 +5,9 @@ import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { programProblems } from './program-problems.ts';
 
-function problemsOf(files: Record<string, string>, body: object = {}): Promise<string[]> {
+const WITH_COMMAND = { runtime: { command: 'start' } };
+
+function problemsOf(files: Record<string, string>, body: object = WITH_COMMAND): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'program-'));
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -29,17 +31,26 @@ test('a file that the command names and that is not there', async () => {
   expect(await problemsOf(files, { entrypoint: 'app.py' })).toEqual([
     'The command uses app.py, which is not among the published files.',
   ]);
+  expect(await problemsOf(files, {})).toEqual([expect.stringMatching(/^There is no main file: set runtime\.command/)]);
+  expect(await problemsOf({ 'main.js': '' }, {})).toEqual([]);
 });
 
 describe('JavaScript and TypeScript', () => {
   test.each([
     ['main.mjs', 'const a = 1;\nconst b = ;\n', /^main\.mjs, line 2: SyntaxError: Unexpected token ';'$/],
     ['main.cjs', 'module.exports = {', /^main\.cjs.*SyntaxError/],
-    ['main.ts', 'const a: number = ;', /^main\.ts.*Error/],
+    ['main.ts', 'const a: number = 1;\nconst b: number = ;', /^main\.ts, line 2: SyntaxError: Expression expected/],
+    ['main.mts', 'export enum Kind { A }', /^main\.mts, line 1: SyntaxError: TypeScript enum is not supported/],
   ])('a syntax error in %s', async (path, text, problem) => {
     const [found, ...others] = await problemsOf({ [path]: text });
     expect(found).toMatch(problem);
     expect(others).toEqual([]);
+  });
+
+  test('valid TypeScript has no problems', async () => {
+    const text =
+      "import type { A } from 'a';\nconst of = <T,>(a: T): T => a;\nexport const one: number = of<number>(1);";
+    expect(await problemsOf({ 'main.ts': text, 'main.mts': text, 'main.cts': 'const a: number = 1;' })).toEqual([]);
   });
 
   test('a module that is neither declared nor there', async () => {
@@ -56,6 +67,7 @@ describe('JavaScript and TypeScript', () => {
         "const late = await import('@scope/other');",
       ].join('\n'),
       'x.mjs': 'export const x = 1;',
+      'main.ts': "import type { A } from 'only-types';\nexport type { B } from 'only-types';",
       'old.cjs': "const leftPad = require('left-pad');",
     };
     expect(await problemsOf(files)).toEqual([

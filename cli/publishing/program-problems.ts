@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { hasCode } from '#core/base/errors.ts';
+import { detectEntrypoint } from '#core/manifest/bundle/entrypoint.ts';
 
 interface Program {
   /** Path of the folder with its files. */
@@ -21,7 +22,7 @@ const CHECK_MS = 10_000;
  * `python3` on this machine and are skipped without it.
  */
 export async function programProblems({ folder, body, files }: Program): Promise<string[]> {
-  if (files === undefined || files.size === 0) return [];
+  if (files === undefined) return [];
   const paths = [...files.keys()];
   const python = paths.filter((path) => path.endsWith('.py')).slice(0, MAX_FILES);
   const script = paths.filter((path) => /\.[cm]?[jt]s$/.test(path) && !/\.d\.[cm]?ts$/.test(path)).slice(0, MAX_FILES);
@@ -36,7 +37,7 @@ export async function programProblems({ folder, body, files }: Program): Promise
 function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>): string[] {
   const { command } = (body.runtime ?? {}) as { readonly command?: unknown };
   const line = [command, body.run_command, body.entrypoint].find((each) => typeof each === 'string' && each !== '');
-  if (line === undefined) return [];
+  if (line === undefined) return nothingToRun(files);
   return (line as string)
     .split(/[\s"';&|<>()]/)
     .map((word) => word.replace(/^\.\//, ''))
@@ -44,20 +45,48 @@ function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>
     .map((word) => `The command uses ${word}, which is not among the published files.`);
 }
 
+const NO_COMMAND = { runtime: null, run_command: null, entrypoint: null };
+
+/** Without a command, the platform needs a file with a well-known name. */
+function nothingToRun(files: ReadonlyMap<string, unknown>): string[] {
+  try {
+    detectEntrypoint({ files: [...files.keys()].map((path) => ({ path, size: 0, executable: false })) }, NO_COMMAND);
+    return [];
+  } catch {
+    return ['There is no main file: set runtime.command in agent.json, or add a main.py, main.js or main.ts.'];
+  }
+}
+
 const text = (files: ReadonlyMap<string, Uint8Array>, path: string): string =>
   Buffer.from(files.get(path) ?? '').toString();
 
+/** Takes a file as its argument. Node before 22.13 has no parser of TypeScript. */
+const TYPESCRIPT_CHECK = `
+import { readFileSync, writeSync } from 'node:fs';
+import * as module from 'node:module';
+try {
+  module.stripTypeScriptTypes?.(readFileSync(process.argv.at(-1), 'utf8'));
+} catch (error) {
+  writeSync(2, error.stack);
+  process.exitCode = 1;
+}
+`;
+
 async function scriptProblems(folder: string, path: string, files: ReadonlyMap<string, Uint8Array>): Promise<string[]> {
-  const { stderr, code } = await run(process.execPath, ['--check', join(folder, path)]);
+  const isTyped = /\.[cm]?ts$/.test(path);
+  const file = join(folder, path);
+  // `--check` parses TypeScript as JavaScript.
+  const check = isTyped ? ['--no-warnings', '--input-type=module', '-e', TYPESCRIPT_CHECK, file] : ['--check', file];
+  const { stderr, code } = await run(process.execPath, check);
   // The output has "/a/b.js:3", the line, a caret, and the error.
   const line = /:(\d{1,9})\n/.exec(stderr)?.[1];
-  const error = /^(?:\w+ ?\[[\w ]+\]|\w*Error): .*/m.exec(stderr)?.[0];
+  const error = /^(?:\w+ ?\[[\w ]+\]|\w*Error): .*/m.exec(stderr)?.[0]?.replace(/ \[ERR_\w+\]/, '');
   if (code !== 0 && error !== undefined) return [`${path}${line ? `, line ${line}` : ''}: ${error}`];
   const declared = packagesOf(files);
   const names = new Set(
     [
       ...text(files, path).matchAll(
-        /^(?!\s{0,40}(?:\/\/|\*)).{0,400}?\b(?:from|import|require)\s{0,4}\(?\s{0,4}(["'])([^"'\s]{1,200})\1/gm,
+        /^(?!\s{0,40}(?:\/\/|\*|(?:import|export) type\b)).{0,400}?\b(?:from|import|require)\s{0,4}\(?\s{0,4}(["'])([^"'\s]{1,200})\1/gm,
       ),
     ].map(([, , name]) => packageOf(name!)),
   );
