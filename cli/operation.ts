@@ -1,11 +1,12 @@
-import { type Command, Option } from '@commander-js/extra-typings';
+import { type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings';
 import * as z from 'zod';
 import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
+import { textOf as memberText } from '#core/api/describe-members.ts';
 import { isRaw, pathParameters, type Route } from '#core/http/route.ts';
 import type { Cli, Configure } from './shared/cli.ts';
-import { findId } from './shared/find-id.ts';
-import { readJson } from './shared/input.ts';
+import { findId, formsOf } from './shared/find-id.ts';
+import { readJson, readText } from './shared/input.ts';
 import { duration, members, table, textOf } from './shared/output.ts';
 import { routeOf } from './shared/route-of.ts';
 
@@ -21,8 +22,10 @@ export interface OperationCommand {
   readonly args?: readonly string[];
   /** Members with an option. @default - all except aliases */
   readonly options?: readonly string[];
-  /** Maps members to option names that differ from the member's name. */
+  /** Maps members to shorter option names. The member's own name stays as an option that the help omits. */
   readonly named?: Readonly<Record<string, string>>;
+  /** Whether the body is the input of a run: the option is then `--input`, and `--body` stays hidden. */
+  readonly bodyIsInput?: boolean;
   /** Members that are always sent. */
   readonly fixed?: Readonly<Record<string, unknown>>;
   /** Member of the answer that holds the list. @default - the answer itself, if it is a list */
@@ -72,12 +75,19 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
     row.options ? row.options.includes(name) : !row.args?.includes(name) && !isOtherName(schema),
   );
   command.description(row.summary ?? route.summary).addHelpText('after', `\nExample:\n  $ platform ${row.example}`);
-  for (const name of inPath) command.argument(`<${labelOf(name)}>`);
-  for (const { name, schema } of asArguments)
-    command.argument(`<${name.replaceAll('_', '-')}>`, schema.description ?? '');
+  for (const name of inPath) command.argument(`<${labelOf(name)}>`, formsOf(name));
+  for (const { name, schema } of asArguments) command.argument(`<${name.replaceAll('_', '-')}>`, helpOf(schema));
   for (const member of asOptions) for (const option of optionsOf(member, row.named)) command.addOption(option);
   const hasBody = route.request?.body !== undefined && !isRaw(route.request.body);
-  if (hasBody) command.option('--body <json>', 'Request body: JSON, @file, or - for stdin; options take precedence');
+  if (hasBody) {
+    const option = new Option('--body <json>', 'Request body: JSON, @file, or - for stdin; options take precedence');
+    // Commands such as `schedule enable` have a fixed body.
+    command.addOption(option.hideHelp(row.bodyIsInput || (row.fixed !== undefined && asOptions.length === 0)));
+    if (row.bodyIsInput) {
+      const input = new Option('--input <json>', 'Input of the run: JSON, @file, or - for stdin');
+      command.addOption(input.conflicts(['body']));
+    }
+  }
   command.action(async (...given: unknown[]) => {
     const values = given.slice(0, inPath.length + asArguments.length) as string[];
     const options: Readonly<Record<string, unknown>> = command.opts();
@@ -90,18 +100,21 @@ export function addOperation(command: Command, cli: Cli, row: OperationCommand):
       else params[name] = await findId(cli, name, values[index]!);
     }
     if (row.confirm !== undefined) await cli.confirm(`${row.confirm} ${values.join(' ')}`);
+    const body = (options.body ?? (row.bodyIsInput ? options.input : undefined)) as string | undefined;
     const sent: { query: Record<string, unknown>; body: Record<string, unknown> } = {
       query: {},
-      body:
-        options.body === undefined
-          ? {}
-          : ((await readJson(cli.host, options.body as string)) as Record<string, unknown>),
+      body: body === undefined ? {} : ((await readJson(cli.host, body)) as Record<string, unknown>),
     };
     for (const [index, member] of asArguments.entries()) {
       sent[member.part][member.name] = await parsedValue(cli, member, values[inPath.length + index]!);
     }
     for (const member of asOptions) {
-      const value = options[camel(row.named?.[member.name] ?? member.name)];
+      const own = options[camel(member.name)];
+      const short = row.named?.[member.name] === undefined ? undefined : options[camel(row.named[member.name]!)];
+      if (own !== undefined && short !== undefined) {
+        throw new UsageError(`Use either ${flagOf(row.named![member.name]!)} or ${flagOf(member.name)}, not both.`);
+      }
+      const value = short ?? own;
       if (value !== undefined) sent[member.part][member.name] = await parsedValue(cli, member, value);
     }
     Object.assign(hasBody ? sent.body : sent.query, row.fixed);
@@ -136,7 +149,11 @@ export function membersOf(route: Route): Member[] {
   const ofPart = (part: Member['part'], type: z.ZodType | undefined): Member[] => {
     if (type === undefined) return [];
     const { properties = {} } = z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' }) as JsonSchema;
-    return Object.entries(properties).map(([name, schema]) => ({ name, part, schema: withoutNull(schema) }));
+    return Object.entries(properties).map(([name, schema]) => {
+      const { description, ...rest } = withoutNull(schema);
+      const path = [route.operationId, part === 'query' ? 'query' : 'request', name];
+      return { name, part, schema: { ...rest, description: description ?? memberText(path) } };
+    });
   };
   return [...ofPart('query', query), ...ofPart('body', body && !isRaw(body) ? body : undefined)];
 }
@@ -149,17 +166,39 @@ function withoutNull(schema: JsonSchema): JsonSchema {
 
 const isOtherName = ({ description = '' }: JsonSchema): boolean => /^The (same as|opposite of) /.test(description);
 const labelOf = (parameter: string): string => parameter.replace(/_id$/, '').replaceAll('_', '-');
-const camel = (name: string): string => name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+const flagOf = (name: string): string => `--${name.replaceAll('_', '-')}`;
+const camel = (name: string): string => name.replaceAll(/[_-](\w)/g, (_, letter: string) => letter.toUpperCase());
+/** A description for help, which has no periods after single sentences. */
+const helpOf = ({ description = '' }: JsonSchema): string =>
+  /\. /.test(description) ? description : description.replace(/\.$/, '');
 
-function optionsOf({ name, schema }: Member, named: OperationCommand['named']): Option[] {
-  const flag = `--${(named?.[name] ?? name).replaceAll('_', '-')}`;
-  const description = schema.description ?? '';
+function optionsOf({ name, schema }: Member, named: OperationCommand['named'] = {}): Option[] {
+  const short = named[name];
+  if (short === undefined) return optionsWith(flagOf(name), schema);
+  return [
+    ...optionsWith(flagOf(short), schema),
+    ...optionsWith(flagOf(name), schema).map((option) => option.hideHelp()),
+  ];
+}
+
+function optionsWith(flag: string, schema: JsonSchema): Option[] {
+  const description = helpOf(schema);
   if (schema.type === 'boolean') {
     return [new Option(flag, description), new Option(`--no-${flag.slice(2)}`, '').default(undefined).hideHelp()];
   }
-  const option = new Option(`${flag} <${placeholder(schema)}>`, description);
   const choices = schema.enum?.filter((choice) => choice !== null);
+  // Texts of booleans in a query: the flag alone is `true`.
+  if (choices?.includes('true')) {
+    const option = new Option(`${flag} [boolean]`, description);
+    return [option.argParser((text) => choiceOf(choices, text))];
+  }
+  const option = new Option(`${flag} <${placeholder(schema)}>`, description);
   return [choices ? option.choices(choices) : option];
+}
+
+function choiceOf(choices: readonly string[], text: string): string {
+  if (choices.includes(text)) return text;
+  throw new InvalidArgumentError('Allowed choices are true, false.');
 }
 
 const placeholder = ({ type, items, enum: choices }: JsonSchema): string => {
@@ -171,9 +210,10 @@ const placeholder = ({ type, items, enum: choices }: JsonSchema): string => {
 
 /** Parses the text of an option or argument. Throws UsageError that names the member if the text has the wrong type. */
 async function parsedValue(cli: Cli, { name, schema }: Member, given: unknown): Promise<unknown> {
-  if (typeof given === 'boolean') return given;
+  if (typeof given === 'boolean') return schema.enum ? String(given) : given;
   const text = String(given);
-  if (schema.type === 'string' || schema.enum) return text;
+  if (schema.enum) return text;
+  if (schema.type === 'string') return readText(cli.host, text);
   if (schema.type === 'integer' || schema.type === 'number') {
     const number = Number(text);
     if (text.trim() === '' || Number.isNaN(number))

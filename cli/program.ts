@@ -40,7 +40,9 @@ async function buildProgram(cli: Cli): Promise<CommandUnknownOpts> {
   const completes = ['completion', 'complete'].includes(argv[0]!);
   const program = new Command('platform')
     .description('Publish, run and watch agents.')
-    .version(VERSION, '-V, --version')
+    .version(VERSION, '-V, --version', 'Print the version')
+    .helpOption('-h, --help', 'Show help')
+    .helpCommand('help [command]', 'Show help for a command')
     .option('--json', 'Print results as JSON')
     .option('--profile <name>', 'Use this profile')
     .option('--url <address>', 'Base URL of the platform')
@@ -92,9 +94,8 @@ function readSeconds(text: string): number {
 }
 const MAX_SECONDS = 24 * 3600;
 
-function fail(cli: Cli, error: unknown): number {
-  const url = cli.lastUrl;
-  const failure = failureOf(error, url);
+async function fail(cli: Cli, error: unknown): Promise<number> {
+  const failure = await failureOf(error, cli.last);
   if (error instanceof CommanderError && error.exitCode === 0) return 0;
   if (cli.output.isJson) {
     const { exitCode, docsUrl: _, ...shown } = failure;

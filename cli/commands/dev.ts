@@ -26,9 +26,10 @@ const CTRL_C = '\u0003';
 
 const dev: Configure = (command, cli) => {
   command
-    .argument('[folders...]', 'Folders of the agents', ['.'])
+    .argument('[folders...]', 'Folders of the agents (default: the current folder)')
     .addHelpText('after', HELP)
-    .action(async (folders) => {
+    .action(async (given) => {
+      const folders = given.length === 0 ? ['.'] : given;
       const end = new AbortController();
       const stopListening = cli.host.onInterrupt(() => end.abort());
       const platform = await devPlatform(cli, resolve(cli.host.cwd, folders[0]!));

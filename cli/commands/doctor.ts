@@ -31,7 +31,7 @@ const doctor: Configure = (command, cli) => {
         try {
           checks.push({ name, ok: true, detail: await work() });
         } catch (error) {
-          const { message, hint, exitCode } = failureOf(error, connection.url);
+          const { message, hint, exitCode } = await failureOf(error, connection);
           checks.push({ name, ok: false, detail: message, hint });
           if (name === 'platform') status = exitCode;
         }

@@ -21,7 +21,7 @@ const logout: Configure = (command, cli) => {
         isRevoked = (await client.cliLogout({})).revoked;
       } catch (error) {
         // The profile is removed anyway, so that users can always sign out of a machine.
-        const { code, message } = failureOf(error, profile.url);
+        const { code, message } = await failureOf(error, profile);
         if (code !== 'UNAUTHORIZED') cli.output.warn(`The key was not revoked: ${message}`);
       }
       await removeProfile(configFolder, name);

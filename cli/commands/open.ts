@@ -31,7 +31,9 @@ export async function openPage(cli: Cli, body: Parameters<Client['createSignInCo
 /** Throws UsageError without a terminal, because anyone who reads the output could sign in with the link. */
 function requireTerminal({ host, output }: Cli): void {
   if (!host.stdout.isTTY || output.isJson) {
-    throw new UsageError('This command requires a terminal: the link it prints signs in anyone who has it.');
+    throw new UsageError('This command requires a terminal: the link it prints signs in anyone who has it.', {
+      hint: 'Run it in a terminal without --json. Scripts can use an API key instead: `platform keys create NAME`.',
+    });
   }
 }
 

@@ -22,6 +22,8 @@ const publish: Configure = (command, cli) => {
 Does nothing if the latest version is identical. Files matched by .gitignore, tests and caches are not uploaded; change
 that with bundle.include and bundle.exclude in agent.json.
 
+Without a terminal, prints the name, version, URL and warnings as JSON; with --json, the whole agent.
+
 Examples:
   $ platform publish ./hello
   $ platform publish ./hello --dry-run`,
@@ -31,7 +33,7 @@ Examples:
       const body = { ...read.body, ...(options.public && { is_public: true }) };
       const lacking = await findMissingConfig(cli, resolve(cli.host.cwd, folder), read);
       if (options.dryRun) return dryRun(cli, folder, { ...read, body }, lacking);
-      for (const problem of lacking.problems) cli.output.warn(problem);
+      for (const text of warningsOf(lacking)) cli.output.warn(text);
       const client = await cli.client();
       const onInstall = (text: string) =>
         cli.output.note(cli.output.style('dim', printable(text).trimEnd() || 'installing dependencies'));
@@ -67,14 +69,15 @@ async function missingSecrets(cli: Cli, required: readonly string[]): Promise<st
   return required.filter((name) => !secrets.some((secret) => secret.name === name));
 }
 
-function warn(cli: Cli, { missing_secrets, undeclared_variables }: Omit<MissingConfig, 'problems'>): void {
-  for (const name of missing_secrets)
-    cli.output.warn(`The required secret ${name} is missing: run \`platform secrets set ${name}\`.`);
-  for (const [name, path] of Object.entries(undeclared_variables)) {
-    cli.output.warn(
-      `${path} reads ${name}, which is not set in runs: add it to required_secrets or optional_secrets in agent.json.`,
-    );
-  }
+function warningsOf({ problems, missing_secrets, undeclared_variables }: MissingConfig): string[] {
+  return [
+    ...problems,
+    ...missing_secrets.map((name) => `The required secret ${name} is missing: run \`platform secrets set ${name}\`.`),
+    ...Object.entries(undeclared_variables).map(
+      ([name, path]) =>
+        `${path} reads ${name}, which is not set in runs: add it to required_secrets or optional_secrets in agent.json.`,
+    ),
+  ];
 }
 
 async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { name: string } }, lack: MissingConfig) {
@@ -85,8 +88,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
   if (!checked.valid) {
     throw new UsageError(`${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`);
   }
-  for (const problem of lack.problems) cli.output.warn(problem);
-  warn(cli, lack);
+  for (const text of warningsOf(lack)) cli.output.warn(text);
   const preview = await client.previewAgent({ query: { name: body.name } });
   const planned = {
     ...preview,
@@ -107,7 +109,6 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
 async function report(cli: Cli, published: Published, lack: MissingConfig): Promise<void> {
   const { agent, services_updated, service_key, unchanged, failure, warnings } = published;
   for (const warning of warnings) cli.output.warn(warning);
-  warn(cli, lack);
   const name = `${agent.org_slug}/${agent.name}@${agent.version}`;
   if (failure !== null) {
     throw new UsageError(`Published ${name}, but its dependencies could not be installed:\n${printable(failure)}`, {
@@ -118,8 +119,15 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   const version = agent.version === 'dev' ? 'dev' : 'latest';
   const url = `${(await cli.connection()).url}/${agent.org_slug}/${agent.name}/${version}/${agent.default_endpoint}`;
   const moved = unchanged ? 0 : await movedSchedules(cli, agent);
+  const whole = {
+    ...published,
+    url,
+    schedules_updated: moved,
+    ...lack,
+    warnings: [...warnings, ...warningsOf(lack)],
+  };
   cli.output.result(
-    { ...published, url, schedules_updated: moved, ...lack },
+    cli.options.json ? whole : shortOf(whole),
     () => `${unchanged ? 'No changes:' : 'Published'} ${name}\n${url}`,
   );
   if (service_key !== undefined && !cli.output.isJson) {
@@ -134,6 +142,12 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
   if (agent.type !== 'skill') {
     cli.output.note(`Run it with \`platform run ${agent.name}${agent.version === 'dev' ? '@dev' : ''}\`.`);
   }
+}
+
+/** Returns what logs of scripts need; `--json` prints all members. */
+function shortOf<T extends Published & { readonly problems: unknown }>({ agent, problems: _, ...rest }: T) {
+  const { id, org_slug, name, version, is_public } = agent;
+  return { agent: { id, org_slug, name, version, is_public }, ...rest };
 }
 
 /** Returns the number of schedules that run this version. */

@@ -1,3 +1,4 @@
+import { Option } from '@commander-js/extra-typings';
 import { UsageError } from '#client/usage-error.ts';
 import type { Configure } from '../shared/cli.ts';
 import { readJson } from '../shared/input.ts';
@@ -7,15 +8,17 @@ const replay: Configure = (command, cli) => {
   command
     .argument('<run>', 'Run ID or prefix, request ID, or agent name (its latest run)')
     .option('--reason <text>', 'Reason to record with the new run')
-    .option('--data <json>', 'New input: JSON, @file, or - for stdin')
+    .option('-d, --data <json>', 'New input: JSON, @file, or - for stdin')
+    .addOption(new Option('--input <json>', 'The same as --data').conflicts(['data']).hideHelp())
     .option('--edit', 'Edit the input in $VISUAL or $EDITOR first')
     .option('--agent-version <version>', 'Version of the agent to run, such as v3 or latest')
     .addHelpText('after', '\nExample:\n  $ platform replay hello --reason "the key was wrong"')
     .action(async (run, options) => {
       const client = await cli.client();
       const params = await runParams(cli, run);
-      if (options.data !== undefined && options.edit) throw new UsageError('Use either --data or --edit, not both.');
-      let input = options.data === undefined ? undefined : await readJson(cli.host, options.data, '--data');
+      const { data = options.input } = options;
+      if (data !== undefined && options.edit) throw new UsageError('Use either --data or --edit, not both.');
+      let input = data === undefined ? undefined : await readJson(cli.host, data, '--data');
       if (options.edit) {
         if (!cli.isInteractive) throw new UsageError('--edit requires a terminal. Pass the input with --data instead.');
         const { editJson } = await import('../shared/edit.ts');

@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { type Command, Option } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
@@ -6,7 +6,7 @@ import { readFolder } from '../publishing/read-folder.ts';
 import { readReference } from '../shared/agent-reference.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { messagesOf, streamError } from '../shared/follow.ts';
-import { readJson } from '../shared/input.ts';
+import { readBytes, readJson } from '../shared/input.ts';
 import { duration, printable, textOf } from '../shared/output.ts';
 import { isResponse } from '../signing-in/connection.ts';
 
@@ -17,7 +17,12 @@ const declare = (command: Command) =>
     .argument('<agent>', 'Agent or version: agent, agent@v2, org/agent or org/agent@v2; a folder with --local')
     .argument('[input]', 'JSON input file, or - for stdin')
     .option('-d, --data <json>', 'Input: JSON, @file, or - for stdin')
-    .option('-f, --file <path>', 'File to upload (repeatable)', (path, all: string[]) => [...all, path], [])
+    .addOption(new Option('--input <json>', 'The same as --data').conflicts(['data']).hideHelp())
+    .option(
+      '-f, --file <path>',
+      'File to upload, or - for stdin (repeatable)',
+      (path, all: string[] | undefined): string[] => [...(all ?? []), path],
+    )
     .option('--endpoint <name>', 'Endpoint to call', 'run')
     .option('--tenant <id>', 'Your customer, for usage by tenant (`platform usage tenants`)')
     .option('--skills <list>', 'Comma-separated skills to add, such as org/skill@v1')
@@ -106,7 +111,8 @@ function noteWhat({ output }: Cli, agent: string, { metadata }: Answer): void {
   output.note(output.style('dim', `${agent}@${version}${ms === undefined ? '' : ` in ${duration(ms)}`}`));
 }
 
-async function bodyOf(cli: Cli, input: string | undefined, { data, file = [] }: RunOptions): Promise<unknown> {
+async function bodyOf(cli: Cli, input: string | undefined, options: RunOptions): Promise<unknown> {
+  const { data = options.input, file = [] } = options;
   if (input !== undefined && data !== undefined)
     throw new UsageError('Pass the input either as a file or with --data, not both.');
   const given = data ?? (input === undefined || input === '-' ? input : `@${input}`);
@@ -114,10 +120,8 @@ async function bodyOf(cli: Cli, input: string | undefined, { data, file = [] }: 
   if (file.length === 0) return json;
   const form = new FormData();
   for (const path of file) {
-    const bytes = await readFile(resolve(cli.host.cwd, path)).catch((error) => {
-      throw new UsageError(`${path} cannot be read: ${error.code}.`);
-    });
-    form.append('files[]', new Blob([bytes]), basename(path));
+    const bytes = await readBytes(cli.host, path);
+    form.append('files[]', new Blob([bytes]), path === '-' ? 'stdin' : basename(path));
   }
   form.append('metadata', JSON.stringify(json));
   return form;

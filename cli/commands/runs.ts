@@ -18,8 +18,9 @@ const runs: Configure = (command, cli) => {
       'duration_ms',
       'error_message',
     ],
-    example: 'runs --status failed --agent-name hello',
-    async instead({ watch, agentName }) {
+    named: { agent_name: 'agent', schedule_id: 'schedule', trigger_source: 'source', tenant_id: 'tenant' },
+    example: 'runs --status failed --agent hello',
+    async instead({ watch, agent, agentName = agent }) {
       if (watch !== true) return false;
       cli.output.note('Watching the runs of the workspace. Press Ctrl-C to stop.');
       for await (const event of followWorkspace(cli, 'run')) {
@@ -29,7 +30,7 @@ const runs: Configure = (command, cli) => {
       return true;
     },
   });
-  command.option('-w, --watch', 'Show runs as they start and end; filter with --agent-name');
+  command.option('-w, --watch', 'Show runs as they start and end; filter with --agent');
 };
 
 /** `docs/interface/events.md` describes `data`. */

@@ -24,6 +24,17 @@ const settings = [
   'max_consecutive_failures',
 ];
 
+/** Short options. */
+const named = {
+  schedule_type: 'type',
+  cron_expression: 'cron',
+  input_data: 'input',
+  llm_provider: 'provider',
+  alert_webhook_url: 'alert_url',
+  alert_on_failure_count: 'alert_after',
+  max_consecutive_failures: 'max_failures',
+};
+
 export default operations([
   { name: 'list', operation: 'listSchedules', list: 'schedules', columns, example: 'schedule list' },
   {
@@ -31,16 +42,18 @@ export default operations([
     operation: 'createSchedule',
     args: ['agent'],
     options: ['schedule_type', ...settings],
+    named,
     one: 'schedule',
-    example: "schedule create main/hello --cron-expression '0 9 * * 1-5' --timezone Europe/Berlin",
+    example: "schedule create main/hello --cron '0 9 * * 1-5' --timezone Europe/Berlin --input '{}'",
   },
   { name: 'info', operation: 'getSchedule', one: 'schedule', example: 'schedule info hello' },
   {
     name: 'update',
     operation: 'updateSchedule',
     options: ['agent_version', ...settings],
+    named,
     one: 'schedule',
-    example: "schedule update hello --cron-expression '30 8 * * *'",
+    example: "schedule update hello --cron '30 8 * * *'",
   },
   {
     name: 'enable',
@@ -64,6 +77,7 @@ export default operations([
     name: 'trigger',
     operation: 'triggerSchedule',
     named: { scheduled_at: 'at' },
+    bodyIsInput: true,
     // The platform responds with 200 even if the run failed.
     failure: ({ run_id, status, error }) =>
       status === 'success'

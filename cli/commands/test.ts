@@ -101,7 +101,9 @@ async function testAtEachChange(cli: Cli, given: string, place: Place): Promise<
   let isWaiting = false;
   const round = async () => {
     isWaiting = false;
-    await testOnce(cli, given, place).catch((error) => cli.output.error(failureOf(error, cli.lastUrl).message));
+    await testOnce(cli, given, place).catch(async (error) =>
+      cli.output.error((await failureOf(error, cli.last)).message),
+    );
   };
   const again = () => {
     if (!isWaiting) rounds = rounds.then(round);

@@ -17,8 +17,13 @@ export default operations([
     one: 'workspace',
     example: "workspace create 'Data Team'",
   },
-  { name: 'info', operation: 'getOrg', example: 'workspace info' },
-  { name: 'update', operation: 'updateOrg', example: 'workspace update --timezone Europe/Berlin' },
+  { name: 'info', operation: 'getOrg', summary: 'Show the current workspace', example: 'workspace info' },
+  {
+    name: 'update',
+    operation: 'updateOrg',
+    summary: 'Change the name, time zone or trace content setting of the current workspace',
+    example: 'workspace update --timezone Europe/Berlin',
+  },
   { name: 'limits', operation: 'getLimits', example: 'workspace limits' },
   { name: 'members', operation: 'listMembers', list: 'members', columns, example: 'workspace members' },
   {

@@ -84,7 +84,7 @@ export class DevSession {
       try {
         await this.#publish(folder, paths);
       } catch (error) {
-        const { message, hint } = failureOf(error, this.#cli.lastUrl);
+        const { message, hint } = await failureOf(error, this.#cli.last);
         const kept = folder.isPublished ? 'the previous version stays active: ' : '';
         this.#say('red', `${folder.name ?? folder.path}  ${kept}${printable(message)}${hint ? `\n  ${hint}` : ''}`, {
           event: 'refused',
@@ -143,7 +143,7 @@ export class DevSession {
       try {
         for await (const event of followWorkspace(this.#cli, 'run', signal)) this.#showRun(event);
       } catch (error) {
-        const { message, hint = '' } = failureOf(error, this.#cli.lastUrl);
+        const { message, hint = '' } = await failureOf(error, this.#cli.last);
         output.note(output.style('dim', `Cannot follow runs: ${message} ${hint}`.trimEnd()));
         const isRefused = (error as Error).name === 'ApiError' && (error as ApiError).status < 500;
         if (isRefused) return;
@@ -195,7 +195,7 @@ export class DevSession {
       const data = isResponse(answer) ? await answer.text() : (answer as { data?: unknown }).data;
       output.note(typeof data === 'string' ? printable(data) : JSON.stringify(data, null, 2));
     } catch (error) {
-      output.note(output.style('red', printable(failureOf(error, this.#cli.lastUrl).message)));
+      output.note(output.style('red', printable((await failureOf(error, this.#cli.last)).message)));
     }
   }
 

@@ -25,7 +25,7 @@ export function mcpServer(cli: Cli): McpServer {
         const answer = await call(cli.inWorkspace(args.workspace_id as string | undefined), args);
         return { content: [{ type: 'text', text: JSON.stringify(answer) }] };
       } catch (error) {
-        return { isError: true, content: [{ type: 'text', text: errorText(cli, error) }] };
+        return { isError: true, content: [{ type: 'text', text: await errorText(cli, error) }] };
       }
     });
   }
@@ -33,8 +33,8 @@ export function mcpServer(cli: Cli): McpServer {
 }
 
 /** Returns the `error` member of the platform's response, or else the error as shown by the CLI. */
-function errorText(cli: Cli, error: unknown): string {
+async function errorText(cli: Cli, error: unknown): Promise<string> {
   if (error instanceof ApiError && Object.keys(error.detail).length > 0) return JSON.stringify(error.detail);
-  const { code, message, hint } = failureOf(error, cli.lastUrl);
+  const { code, message, hint } = await failureOf(error, cli.last);
   return JSON.stringify({ code, message, hint });
 }

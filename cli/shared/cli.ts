@@ -47,7 +47,7 @@ export class Cli {
   #options: GlobalOptions = {};
   #output: Output;
   #connection: Promise<Connection> | undefined;
-  #url: string | undefined;
+  #last: Pick<Connection, 'url' | 'mismatch'> | undefined;
   #client: Promise<Client> | undefined;
 
   constructor(host: Host) {
@@ -79,7 +79,7 @@ export class Cli {
   async connection(): Promise<Connection> {
     this.#connection ??= findConnection({ ...this.host, ...this.#options });
     const connection = await this.#connection;
-    this.#url = connection.url;
+    this.#last = connection;
     return connection;
   }
 
@@ -88,13 +88,14 @@ export class Cli {
     const { profiles } = await readProfiles(this.host.configFolder);
     const { profile = '' } = this.#options;
     const known = Object.hasOwn(profiles, profile) ? profile : undefined;
-    this.#url = (await findConnection({ ...this.host, ...this.#options, profile: known })).url;
-    return this.#url;
+    const { url } = await findConnection({ ...this.host, ...this.#options, profile: known });
+    this.#last = { url };
+    return url;
   }
 
-  /** URL of the last contacted platform, for error messages. */
-  get lastUrl(): string | undefined {
-    return this.#url;
+  /** The last contacted platform, for error messages. */
+  get last(): Pick<Connection, 'url' | 'mismatch'> | undefined {
+    return this.#last;
   }
 
   /** Returns a client that acts as the user of the connection. Throws UsageError without a key. */
@@ -186,7 +187,7 @@ export class Cli {
     const connection = await this.connection();
     if (connection.key === undefined) {
       throw new UsageError(`Not signed in to ${connection.url}.`, {
-        hint: 'Run `platform login`, or set PLATFORM_API_KEY.',
+        hint: connection.mismatch ?? 'Run `platform login`, or set PLATFORM_API_KEY.',
         exitCode: 2,
       });
     }

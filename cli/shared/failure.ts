@@ -1,7 +1,8 @@
 import { CommanderError } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { ApiError } from '#core/api/client.ts';
-import { withCommands } from './hints.ts';
+import type { Connection } from '../signing-in/connection.ts';
+import { missingSecretsOf, withCommands } from './hints.ts';
 
 /** A failure as shown to users: what happened, what to do next, and what to quote in a support request. */
 export interface Failure {
@@ -16,10 +17,14 @@ export interface Failure {
   readonly detail?: Readonly<Record<string, unknown>>;
 }
 
-/** `url`: base URL of the contacted platform. */
-export function failureOf(error: unknown, url: string | undefined): Failure {
+/** `platform`: the contacted platform. */
+export async function failureOf(
+  error: unknown,
+  platform: Pick<Connection, 'url' | 'mismatch'> | undefined,
+): Promise<Failure> {
+  const { url, mismatch } = platform ?? {};
   // Compared by name: only commands that contact the platform load the client with its route table.
-  if ((error as Error)?.name === 'ApiError') return ofApi(error as ApiError);
+  if ((error as Error)?.name === 'ApiError') return ofApi(error as ApiError, mismatch);
   if (error instanceof UsageError) {
     return { exitCode: error.exitCode, code: 'USAGE', message: error.message, hint: error.hint };
   }
@@ -42,7 +47,9 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
       exitCode: EXIT.network,
       code: 'NETWORK',
       message: `Cannot connect to ${url}: ${cause?.code ?? cause?.message ?? 'the connection failed'}.`,
-      hint: 'Start a platform with `npm start`, or choose another one with PLATFORM_API_URL or `platform switch`.',
+      hint:
+        mismatch ??
+        'Start a platform with `npm start`, or choose another one with PLATFORM_API_URL or `platform switch`.',
     };
   }
   if (error instanceof TypeError && error.message === 'terminated') {
@@ -54,9 +61,18 @@ export function failureOf(error: unknown, url: string | undefined): Failure {
 /** Node's own timeouts of five minutes. */
 const TOO_LATE = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT']);
 
-function ofApi({ status, code, message, detail, requestId }: ApiError): Failure {
-  const hint = typeof detail.hint === 'string' ? detail.hint : NO_ROUTE.test(message) ? OLDER : HINTS[code];
-  const own = { message: withCommands(message), hint: hint && withCommands(hint) };
+async function ofApi(error: ApiError, mismatch: string | undefined): Promise<Failure> {
+  const { status, code, message, detail, requestId } = error;
+  const secrets = missingSecretsOf(code, message);
+  const hint =
+    status === 401 && mismatch !== undefined
+      ? mismatch
+      : typeof detail.hint === 'string'
+        ? await withCommands(detail.hint, secrets)
+        : NO_ROUTE.test(message)
+          ? OLDER
+          : HINTS[code];
+  const own = { message: await withCommands(message, secrets), hint };
   const docsUrl = typeof detail.docs_url === 'string' ? detail.docs_url : undefined;
   return { exitCode: exitCodeOf(status), code, ...own, docsUrl, requestId, detail };
 }

@@ -13,6 +13,15 @@ const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: s
   user_id: { operation: 'listMembers', list: 'members', names: ['email', 'name'] },
   invite_id: { operation: 'listMembers', list: 'invites', names: ['email'] },
 };
+
+/** Describes the accepted forms of a path parameter, for help. */
+export function formsOf(parameter: string): string {
+  const known = LISTS[parameter];
+  if (known === undefined) return '';
+  const names = known.names.map((name) => name.replaceAll('_', ' ')).join(' or ');
+  return `ID, unique prefix of the ID, or ${names}`;
+}
+
 const PAGE = 200;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

@@ -37,9 +37,32 @@ test('a profile is used whole, whatever the environment has, when it is named', 
   expect(await find(env, { profile: 'other' })).toMatchObject(whole);
 });
 
-test('an address of the environment gets no key of a profile', async () => {
+test('a key of the environment that is the key of the profile goes to its address', async () => {
   const find = await setUp();
-  expect((await find({ PLATFORM_API_URL: 'https://mine.example' })).key).toBeUndefined();
+  const found = await find({ PLATFORM_API_KEY: 'sk_live_of-other' });
+  expect(found).toMatchObject({ url: 'https://other.example', key: 'sk_live_of-other', workspace: 'w' });
+  expect(found.mismatch).toBeUndefined();
+});
+
+test('an address of the environment or of a flag gets no key of a profile', async () => {
+  const find = await setUp();
+  const ofEnv = await find({ PLATFORM_API_URL: 'https://mine.example' });
+  expect(ofEnv.key).toBeUndefined();
+  expect(ofEnv.mismatch).toMatch(/profile "other".*https:\/\/other\.example.*unset PLATFORM_API_URL/);
+  for (const profile of [undefined, 'other']) {
+    const ofFlag = await find({}, { url: 'https://mine.example', profile });
+    expect(ofFlag.key).toBeUndefined();
+    expect(ofFlag.mismatch).toMatch(/https:\/\/other\.example.*--url https:\/\/mine\.example.*leave out --url/);
+  }
+});
+
+test('a key that was not sent to the address of a profile is explained', async () => {
+  const find = await setUp();
+  expect((await find({ PLATFORM_API_KEY: KEY })).mismatch).toMatch(
+    /PLATFORM_API_KEY is not sent to https:\/\/other\.example.*profile "other".*Set PLATFORM_API_URL/,
+  );
+  const whole = { PLATFORM_API_KEY: KEY, PLATFORM_API_URL: 'https://mine.example' };
+  expect((await find(whole)).mismatch).toBeUndefined();
 });
 
 test('PLATFORM_URL is refused by name', async () => {

@@ -18,6 +18,8 @@ export interface Connection {
   readonly workspace?: string;
   /** Origin of the URL and key, for messages. */
   readonly source: string;
+  /** Names a URL and a key that were not used together, and how to use each; shown when a request is refused. */
+  readonly mismatch?: string;
 }
 
 export interface ConnectionOptions {
@@ -32,7 +34,8 @@ export interface ConnectionOptions {
 /**
  * Flags take precedence over the environment, and the environment over the profile; the default is the local platform.
  * A key from the environment is sent to a URL from flags or environment, or to the local platform, but never to the URL
- * of a profile, which is another platform. Throws UsageError for a variable that looks like a setting but is not one.
+ * of a profile, which is another platform, unless it is the key of that profile. Throws UsageError for a variable that
+ * looks like a setting but is not one.
  */
 export async function findConnection({ env, configFolder, ...flags }: ConnectionOptions): Promise<Connection> {
   if (env.PLATFORM_URL !== undefined) {
@@ -46,18 +49,37 @@ export async function findConnection({ env, configFolder, ...flags }: Connection
   const envUrl = env.PLATFORM_API_URL ?? env.PLATFORM_GATEWAY_URL;
   // A key is only sent to its own platform: a profile's key is never used with a URL from elsewhere.
   const envKey = flags.profile ? undefined : env.PLATFORM_API_KEY;
-  const profileUrl = envKey === undefined ? profile?.url : undefined;
-  const url = flags.url ?? (flags.profile ? undefined : envUrl) ?? profileUrl ?? LOCAL_URL;
+  const profileUrl = envKey === undefined || envKey === profile?.key ? profile?.url : undefined;
+  const givenUrl = flags.url ?? (flags.profile ? undefined : envUrl);
+  const url = givenUrl ?? profileUrl ?? LOCAL_URL;
   const ownKey = profile !== undefined && profile.url === withoutSlash(url);
   const key = envKey ?? (ownKey ? profile.key : undefined);
   // Another user's key may have no access to the workspace of the profile.
   const isOfProfile = ownKey && key === profile.key;
+  // A key and a URL that are both from elsewhere belong together.
+  const isMixed = profile !== undefined && !ownKey && (envKey === undefined || givenUrl === undefined);
   return {
     url: withoutSlash(url),
     key,
+    ...(isMixed && { mismatch: mismatchOf(name!, profile.url, givenUrl, flags.url === undefined) }),
     workspace: flags.workspace ?? env.PLATFORM_WORKSPACE ?? (isOfProfile ? profile.workspaceId : undefined),
     source: isOfProfile ? `profile ${name}` : 'environment',
   };
+}
+
+/** Explains why the URL of a profile was not used with a key from elsewhere, or its key with another URL. */
+function mismatchOf(name: string, profileUrl: string, url: string | undefined, isUrlOfEnv: boolean): string {
+  if (url === undefined) {
+    return (
+      `PLATFORM_API_KEY is not sent to ${profileUrl}, the address of profile "${name}". ` +
+      `Set PLATFORM_API_URL to the address of the key, or use \`--profile ${name}\` with the key of that profile.`
+    );
+  }
+  const fix = isUrlOfEnv ? 'unset PLATFORM_API_URL' : 'leave out --url';
+  return (
+    `The key of profile "${name}" is only sent to ${profileUrl}. ` +
+    `Run \`platform login --url ${url}\`, set PLATFORM_API_KEY, or ${fix}.`
+  );
 }
 
 const withoutSlash = (url: string): string => withoutEnd(url, '/');

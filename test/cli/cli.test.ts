@@ -156,6 +156,7 @@ describe('signing in', () => {
     const opened: string[] = [];
     const hidden = await platform('open');
     expect([hidden.status, hidden.stdout]).toEqual([5, '']);
+    expect(JSON.parse(hidden.stderr).error.hint).toMatch(/terminal.*platform keys create/);
     const shown = await platform('open', { columns: 80, env: { DISPLAY: ':0' }, openUrl: (url) => opened.push(url) });
     expect(shown.stdout.trim()).toMatch(/\/dashboard\/login#code=[\w-]{43}$/);
     expect(opened).toEqual([shown.stdout.trim()]);
@@ -182,6 +183,33 @@ describe('signing in', () => {
     const who = await commandLine(['whoami', '--url', 'http://other.example.com'], { configFolder, fetch: spy });
     expect(who.status).toBe(2);
     expect(asked.join()).not.toContain(target.key);
+    expect(JSON.parse(who.stderr).error.hint).toMatch(
+      new RegExp(`profile "local" is only sent to ${target.url}.*login --url http://other.example.com`),
+    );
+  });
+
+  test("sends a key of the environment to no profile's address, and says which of both is needed", async () => {
+    const configFolder = join(tempFolder(), 'config');
+    await commandLine(['login', '--with-key', '--url', target.url], { configFolder, stdin: target.key });
+    const asked: string[] = [];
+    const spy: typeof fetch = async (url) => {
+      asked.push(new URL(String(url)).origin);
+      return Response.json({ error: { code: 'UNAUTHORIZED', message: 'Invalid API key.' } }, { status: 401 });
+    };
+    const env = { PLATFORM_API_KEY: 'sk_live_made-up-elsewhere' };
+    const who = await commandLine(['whoami'], { configFolder, env, fetch: spy });
+    expect([who.status, new Set(asked)]).toEqual([2, new Set(['http://127.0.0.1:4280'])]);
+    expect(JSON.parse(who.stderr).error.hint).toMatch(
+      new RegExp(`PLATFORM_API_KEY is not sent to ${target.url}.*profile "local".*PLATFORM_API_URL`),
+    );
+    const own = await commandLine(['whoami'], { configFolder, env: { PLATFORM_API_KEY: target.key } });
+    expect(own).toMatchObject({ status: 0, json: { platform: target.url, key_from: 'profile local' } });
+  });
+
+  test('refuses PLATFORM_URL, with the variable that is meant', async () => {
+    const ended = await platform('whoami', { env: { PLATFORM_URL: 'http://other.example.com' } });
+    expect(ended.status).toBe(5);
+    expect(JSON.parse(ended.stderr).error.message).toMatch(/PLATFORM_URL.*PLATFORM_API_URL/);
   });
 });
 
@@ -231,7 +259,16 @@ describe('an agent of a folder', () => {
     const folder = agentFolder('hello', GREET);
     expect(await platform(`publish ${folder} --dry-run`)).toMatchObject({ status: 0, json: { dry_run: true } });
     const published = await platform(`publish ${folder}`);
-    expect(published).toMatchObject({ status: 0, json: { agent: { name: 'hello' }, missing_secrets: [] } });
+    expect(published).toMatchObject({
+      status: 0,
+      json: { agent: { name: 'hello', version: 'v1' }, url: `${target.url}/main/hello/latest/run`, warnings: [] },
+    });
+    expect(published.stdout.length).toBeLessThan(700);
+    expect(published.json).not.toHaveProperty('agent.manifest');
+    const whole = await platform(`publish ${folder} --json`);
+    const { service_key: _, ...shown } = published.json;
+    expect(whole.json).toMatchObject({ ...shown, unchanged: true });
+    expect(whole.json).toHaveProperty('agent.manifest');
 
     const ran = await commandLine(['run', 'hello', '--data', '{"name": "Ada"}'], signedIn());
     expect(ran).toMatchObject({ status: 0, json: { data: { greeting: 'Hello, Ada!' } } });
@@ -282,12 +319,39 @@ describe('an agent of a folder', () => {
   test('a schedule whose input its agent refuses is warned of, on the error output', async () => {
     const input_schema = { type: 'object', properties: { place: { type: 'string' } }, required: ['place'] };
     await platform(`publish ${agentFolder('placed', "console.log('{}')", { input_schema })}`);
-    const create = ['schedule', 'create', 'main/placed', '--cron-expression', '0 9 * * *'];
-    const warned = await commandLine(create, signedIn());
-    expect(warned.status).toBe(0);
-    expect(warned.stderr).toContain('does not match the input schema of main/placed@v1');
+    const create = ['schedule', 'create', 'main/placed', '--cron', '0 9 * * *'];
+    const warned = await commandLine([...create, '--input', '-'], signedIn({ stdin: '{"place": 7}' }));
+    expect(warned).toMatchObject({ status: 0, json: { schedule: { input_data: { place: 7 } } } });
+    expect(warned.json.warnings).toHaveLength(1);
+    expect(warned.stderr).toContain('warning: input_data does not match the input schema of main/placed@v1');
     const fine = await commandLine(['schedule', 'update', 'placed', '--input-data', '{"place":"Rome"}'], signedIn());
     expect(fine).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  test('short options and those named as the API members are the same', async () => {
+    await platform(`publish ${agentFolder('optioned', "console.log('{}')")}`);
+    const short = ['--cron', '0 9 * * *', '--max-failures', '2', '--alert-after', '1'];
+    const long = ['--cron-expression', '0 9 * * *', '--max-consecutive-failures', '2', '--alert-on-failure-count', '1'];
+    for (const options of [short, long]) {
+      const made = await commandLine(['schedule', 'create', 'main/optioned', ...options], signedIn());
+      expect(made.json.schedule).toMatchObject({
+        cron_expression: '0 9 * * *',
+        max_consecutive_failures: 2,
+        alert_on_failure_count: 1,
+      });
+    }
+    const both = await commandLine(['schedule', 'create', 'main/optioned', ...short, ...long], signedIn());
+    expect(both.status).toBe(5);
+    expect(JSON.parse(both.stderr).error.message).toBe('Use either --cron or --cron-expression, not both.');
+    const help = await platform('schedule create --help');
+    expect(help.stdout).toContain('--cron <text>');
+    expect(help.stdout).not.toContain('--cron-expression');
+  });
+
+  test('an agent that lacks secrets names the command that stores them', async () => {
+    await platform(`publish ${agentFolder('lacking', "console.log('{}')", { required_secrets: ['MY_KEY'] })}`);
+    const { stderr } = await platform('run lacking', { columns: 80 });
+    expect(stderr).toContain('hint:  Add them with `platform secrets set MY_KEY`.');
   });
 
   test('a triggered schedule ends as its run does', async () => {
@@ -315,6 +379,34 @@ describe('secrets', () => {
     expect(set.stdout + set.stderr).not.toContain(value);
     expect(set.stdout + set.stderr).not.toContain(target.key);
     expect((await platform('secrets set EMPTY_KEY')).status).toBe(5);
+  });
+
+  test('come from stdin for -, never from an argument', async () => {
+    const set = await platform('secrets set DASH_KEY -', { stdin: 'made-up\n' });
+    expect(set).toMatchObject({ status: 0, json: { created: true } });
+    const refused = await platform('secrets set DASH_KEY hush-hush');
+    expect(refused.status).toBe(5);
+    expect(refused.stderr).toContain('platform secrets set DASH_KEY - < key.txt');
+    expect(refused.stdout + refused.stderr).not.toContain('hush-hush');
+  });
+});
+
+describe('- is stdin', () => {
+  test('for a text, JSON and a file', async () => {
+    const message = await commandLine(['message', 'send', 'Dash', '-'], signedIn({ stdin: 'Two\nlines\n' }));
+    expect(message.json).toMatchObject({ title: 'Dash' });
+    expect((await platform('message list')).json.messages[0]).toMatchObject({ title: 'Dash', body: 'Two\nlines' });
+    const stored = await platform('storage put notes dash -', { stdin: '{"text": "rain"}' });
+    expect(stored).toMatchObject({ status: 0 });
+    await platform(`publish ${agentFolder('filed', GREET, { accepts_files: true })}`);
+    const run = await platform('run filed --file -', { stdin: 'bytes' });
+    expect(run.status, run.stderr).toBe(0);
+  });
+
+  test('once in a command', async () => {
+    const twice = await platform('message send - -', { stdin: 'x' });
+    expect(twice.status).toBe(5);
+    expect(twice.stderr).toContain('use - once');
   });
 });
 

@@ -69,7 +69,11 @@ export const grantRoutes = defineRoutes([
           .max(200)
           .default([])
           .describe('Names of secrets. A run gets those that its agent declares.'),
-        scopes: z.array(scope).max(10).default([]).describe('What the keys of its runs may use.'),
+        scopes: z
+          .array(scope)
+          .max(10)
+          .default([])
+          .describe('Parts of the workspace that the keys of its runs may access.'),
       }),
     },
     response: { 200: z.object({ grant, created: z.boolean() }) },

@@ -25,7 +25,13 @@ export const earningRoutes = defineRoutes([
           .regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-11')
           .optional()
           .describe('The UTC month of `entries`. By default the current one.'),
-        limit: z.coerce.number().int().min(1).max(10_000).optional().describe('By default 50, for CSV 10,000.'),
+        limit: z.coerce
+          .number()
+          .int()
+          .min(1)
+          .max(10_000)
+          .optional()
+          .describe('Maximum number of entries. Default: 50, for CSV 10,000.'),
         offset: z.coerce.number().int().min(0).max(1_000_000).default(0),
         format: z.enum(['json', 'csv']).default('json'),
       }),
