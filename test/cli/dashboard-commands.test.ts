@@ -56,7 +56,7 @@ test.each(shown)('the command line takes %s of %s', async (command) => {
 
 test('faults of commands are found', async () => {
   const program = await wholeProgram();
-  for (const bad of ['nothing', 'schedule create', 'schedule create X --cron Y', 'runs cancel', 'logout X']) {
+  for (const bad of ['nothing', 'schedule create', 'schedule create X --crontab Y', 'runs cancel', 'logout X']) {
     expect(problemsOf(program, wordsOf(`npx platform ${bad}`)), bad).not.toEqual([]);
   }
 });
