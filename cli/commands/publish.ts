@@ -146,8 +146,8 @@ async function report(cli: Cli, published: Published, lack: MissingConfig): Prom
 
 /** Returns what logs of scripts need; `--json` prints all members. */
 function shortOf<T extends Published & { readonly problems: unknown }>({ agent, problems: _, ...rest }: T) {
-  const { id, org_slug, name, version, is_public } = agent;
-  return { agent: { id, org_slug, name, version, is_public }, ...rest };
+  const { id, org_slug, name, version, is_public, runnable } = agent;
+  return { agent: { id, org_slug, name, version, is_public, runnable }, ...rest };
 }
 
 /** Returns the number of schedules that run this version. */
