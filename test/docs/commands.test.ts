@@ -36,6 +36,41 @@ const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
 const blocks = COMMAND_PAGES.flatMap(blocksOf);
 /** Tabs of one call: consecutive blocks, each with a language and its tab. */
 const TABS = ['sh tab="curl"', 'sh tab="CLI"', 'python tab="Python"', 'js tab="JavaScript"'];
+interface Language {
+  readonly info: string;
+  readonly program: string;
+  /** Name of the file with the tab at this line; 0 for the driver. */
+  file(line: number): string;
+  /** Program that runs the tabs at these lines in order, and prints values other than text as JSON. */
+  driver(lines: readonly number[]): string;
+}
+const LANGUAGES: readonly Language[] = [
+  {
+    info: TABS[2]!,
+    program: 'python3',
+    file: (line) => `tab${line}.py`,
+    driver: (lines) =>
+      [
+        'import builtins, json, runpy',
+        'say = print',
+        'builtins.print = lambda *a, **k: say(*[v if isinstance(v, str) else json.dumps(v) for v in a], **{"flush": True, **k})',
+        ...lines.map(
+          (line) => `say("\\n${MARK} ${line}", flush=True)\nrunpy.run_path("tab${line}.py", run_name="__main__")`,
+        ),
+      ].join('\n'),
+  },
+  {
+    info: TABS[3]!,
+    program: 'node',
+    file: (line) => `tab${line}.mjs`,
+    driver: (lines) =>
+      [
+        'const { log } = console;',
+        'console.log = (...a) => log(...a.map((v) => (typeof v === "string" ? v : JSON.stringify(v))));',
+        ...lines.map((line) => `log("\\n${MARK} ${line}");\nawait import("./tab${line}.mjs");`),
+      ].join('\n'),
+  },
+];
 const isShell = (info: string): boolean => info === 'sh' || TABS.slice(0, 2).includes(info);
 const commands = blocks.filter(({ info }) => isShell(info));
 const named = ({ page, line }: Block): string => `${page}:${line}`;
@@ -111,12 +146,20 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     const own = blocksOf(page);
     const script = own.filter(({ info }) => isShell(info));
     const answers = await run(script, page === HOST_PAGE ? IN_CLONE : commandLine, errorCodeOf(page) === undefined);
+    for (const language of LANGUAGES) {
+      const tabs = own.filter(({ info }) => info === language.info);
+      for (const [line, output] of await runTabs(tabs, language)) answers.set(line, output);
+    }
     const failing = new Set<number>();
     for (const [index, block] of own.entries()) {
-      const before = own[index - 1];
-      if (block.info !== 'json' || before?.info !== 'sh' || before.line + lengthOf(before) + 3 < block.line) continue;
+      const group = block.info === 'json' ? callBefore(own, index) : [];
+      const before = group.find(({ info }) => info === 'sh' || info === TABS[0]);
+      if (before === undefined) continue;
       const answer = JSON.parse(answers.get(before.line)!);
       const shown = JSON.parse(block.text);
+      // Other languages print the data only.
+      for (const { line } of group.filter((other) => other !== before && answers.has(other.line)))
+        expect(membersOf(JSON.parse(answers.get(line)!)), `${page}:${line}`).toEqual(membersOf(shown.data ?? shown));
       expect(membersOf(answer), named(block)).toEqual(expect.arrayContaining(membersOf(shown)));
       if (errorCodeOf(page) === undefined) continue;
       failing.add(before.line);
@@ -166,6 +209,17 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     }
   }
 
+  /** Runs the tabs of a page in one language, each a whole program, in one process. Returns the output of each by its line. */
+  async function runTabs(tabs: readonly Block[], { file, program, driver }: Language): Promise<Map<number, string>> {
+    if (tabs.length === 0) return new Map();
+    const stdout = await inFolder(async (cwd) => {
+      for (const { line, text } of tabs) writeFileSync(join(cwd, file(line)), here(text));
+      writeFileSync(join(cwd, file(0)), driver(tabs.map(({ line }) => line)));
+      return await execute(program, [file(0)], { cwd, env: environment(cwd), timeout: TIMEOUT_MS - 5000 });
+    });
+    return outputsOf(stdout);
+  }
+
   /** Runs blocks in one shell and folder. Returns the output of each block by its line. */
   async function run(script: readonly Block[], platform: string, mayNotFail: boolean): Promise<Map<number, string>> {
     const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
@@ -175,16 +229,33 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
       (cwd) => execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(cwd), ...options }),
       platform,
     );
-    const parts = stdout.split(new RegExp(`\\n${MARK} (\\d+)\\n`)).slice(1);
-    return new Map(
-      parts.flatMap((part, index) => (index % 2 === 0 ? [[Number(part), parts[index + 1]!.trim()] as const] : [])),
-    );
+    return outputsOf(stdout);
   }
 
   /** Replaces the addresses on the pages with the platform under test and a local receiver. */
   const here = (text: string): string =>
     text.replaceAll('http://127.0.0.1:4280', target.url).replaceAll('https://hooks.example.com', receiver.url);
 });
+
+/** Returns what was printed after each mark, by the line in the mark. */
+function outputsOf(stdout: string): Map<number, string> {
+  const parts = stdout.split(new RegExp(`\\n${MARK} (\\d+)\\n`)).slice(1);
+  return new Map(
+    parts.flatMap((part, index) => (index % 2 === 0 ? [[Number(part), parts[index + 1]!.trim()] as const] : [])),
+  );
+}
+
+/** Returns the block that ends directly above the one at `index`, with the tabs beside it. */
+function callBefore(blocks: readonly Block[], index: number): Block[] {
+  const group: Block[] = [];
+  for (let at = index - 1; at >= 0; at--) {
+    const block = blocks[at]!;
+    if (block.line + lengthOf(block) + 3 < blocks[at + 1]!.line) break;
+    if (!TABS.includes(block.info)) return group.length === 0 && block.info === 'sh' ? [block] : group;
+    group.unshift(block);
+  }
+  return group;
+}
 
 const lengthOf = ({ text }: Block): number => text.split('\n').length;
 
