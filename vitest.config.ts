@@ -12,12 +12,13 @@ const SLOWEST_FIRST = [
   'runner/sandbox.heavy.test.ts',
   'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
+  'local/sandbox/local-sandbox.heavy.test.ts',
   'local/sandbox/local-sandbox.test.ts',
   'runner/runner.test.ts',
   'test/sdk/wire.test.ts',
   'test/examples/examples.test.ts',
   'test/sdk/platform.test.ts',
-  'aws/fargate/sandbox.test.ts',
+  'aws/fargate/sandbox.aws.test.ts',
 ];
 
 class SlowestFirst extends BaseSequencer {
@@ -37,7 +38,7 @@ const MAY_BE_SKIPPED = [
   // A Docker engine, and an image to begin with.
   /^(local\/image\.heavy|runner\/image\.aws)\.test\.ts > [^>]*\(not tried: (no Docker engine|the image cannot be built)/,
   // A kernel that lets ordinary users make namespaces.
-  /^local\/sandbox\/local-sandbox\.test\.ts > .*it works for an ordinary user \(not tried:/,
+  /^local\/sandbox\/local-sandbox\.(heavy\.)?test\.ts > .*it works for an ordinary user \(not tried:/,
   // The rehearsal of Fargate has them.
   /^test\/rehearsal\/microvm\.rehearsal\.ts > dependencies of Python /,
 ];
@@ -101,13 +102,14 @@ const AWS = '**/*.aws.test.ts';
 
 /**
  * What starts processes and sandboxes waits for them about half of the time, so that a third worker on two cores has work.
- * Projects with another number of workers run one after the other.
+ * The projects of `npm test` share one number: those with different numbers would run one after the other.
  */
-const WAITING = { maxWorkers: Math.ceil(1.5 * availableParallelism()), sequence: { groupOrder: 1 } };
+const WAITING = { maxWorkers: Math.ceil(1.5 * availableParallelism()) };
 
 const unit = {
   test: {
     name: 'unit',
+    ...WAITING,
     include: ['**/*.test.ts'],
     exclude: [...PLATFORMS, ...PROCESSES, HEAVY, AWS, 'examples/**', ...NEVER],
     // Files share the modules of their worker: none of them replaces a module or a global.
