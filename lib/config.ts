@@ -11,7 +11,7 @@ const RETENTION_DAYS = [
 ] as const;
 
 /**
- * A text that matches the pattern, or a CDK token, whose value is known only at deployment: that of a resource in the
+ * A text that matches the pattern, or a CDK token, whose value is known only at deployment, as for a resource in the
  * same app.
  */
 const form = (pattern: RegExp, message: string) =>
@@ -20,7 +20,7 @@ const form = (pattern: RegExp, message: string) =>
 /** Name of an Availability Zone. */
 const zone = () => form(/^[a-z]{2}(-[a-z]+)+-\d[a-z]$/, 'must be a zone such as us-east-1a');
 
-/** ARN of a certificate in AWS Certificate Manager. @param region - @default - that of the stacks */
+/** ARN of a certificate in AWS Certificate Manager. @param region - @default - the Region of the stacks */
 const certificateArn = (region?: string) =>
   form(
     new RegExp(`^arn:aws[\\w-]*:acm:${region ?? '[\\w-]+'}:\\d{12}:certificate/[\\w-]+$`),
@@ -407,7 +407,7 @@ const platformSchema = z
       refuse(['domain'], 'cannot be used with a private API (access.vpcEndpointIds): set `baseUrl` to your own proxy');
     }
     if (domain && web.kind !== 'off' && !web.domain && !domain.mtls) {
-      refuse(['web'], 'must have its own `domain` in addition to that of the API, or be off: links and sign-in use it');
+      refuse(['web'], 'must have its own `domain` beside the domain of the API, or be off: links and sign-in use it');
     }
     if (access.vpcEndpointIds || access.ranges || domain?.mtls) {
       const closed = 'over the internet, which `access` or `domain.mtls` blocks';

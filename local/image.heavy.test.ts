@@ -98,7 +98,15 @@ describe.skipIf(problem !== undefined)(
       const packages = realpathSync(join(ROOT, 'node_modules'));
       // Not mounted at its own path: the Docker folder may be below it and would show in the list of mounts.
       const mounts = ['--volume', `${ROOT}:/suite:ro`, '--volume', `${packages}:${packages}:ro`];
-      const suite = ['--configLoader', 'runner', '--project', 'processes', '--project', 'heavy', 'local/sandbox/local-sandbox'];
+      const suite = [
+        '--configLoader',
+        'runner',
+        '--project',
+        'processes',
+        '--project',
+        'heavy',
+        'local/sandbox/local-sandbox',
+      ];
       const run = ['--rm', '--network', 'host', ...OPTIONS, ...mounts, '--workdir', '/suite', '--entrypoint', 'node'];
       const ended = docker('run', ...run, TAG, join(packages, 'vitest/vitest.mjs'), 'run', ...suite);
       expect(ended.status, ended.stdout + ended.stderr).toBe(0);

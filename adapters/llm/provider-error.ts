@@ -49,7 +49,7 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
 
   switch (kind) {
     case 'quota':
-      // No retry time: it would be that of the per-minute limit, after which the request fails again.
+      // No retry time: the provider sends the one of its per-minute limit, after which the request would fail again.
       return new LlmFailure(kind, `${subject} takes no more requests ${payer}: its quota is used up${said}`);
     case 'key':
       // Omits the provider's text, which quotes the key.

@@ -134,7 +134,7 @@ class StripePayments implements Payments {
       throw new PlatformError(
         'INVALID_INPUT',
         'header.stripe-signature: it is not the signature of this body, or it is older than 300 seconds.',
-        { hint: 'The signing secret of the platform must be that of the endpoint at Stripe (docs/billing.md).' },
+        { hint: 'The platform and the endpoint at Stripe must have the same signing secret (docs/billing.md).' },
       );
     }
     const { data, error } = eventShape.safeParse(event);

@@ -112,7 +112,7 @@ export const engineTraits = (agent: {
 }): EngineTraits => traitsOf(agent.definition.execution_engine);
 
 /**
- * Returns the engine of a manifest: that of its member `runtime` or `loop`, else the default of its type. `null` for a
+ * Returns the engine that a manifest names in its member `runtime` or `loop`, or else the default of its type. `null` for a
  * skill.
  */
 export function engineOf(type: AgentType, hasMember: (member: string) => boolean): ExecutionEngine | null {

@@ -42,7 +42,7 @@ export interface SessionOptions {
 
 /** A long-running program. */
 export interface ServeRequest {
-  /** Shell command, like that of {@link ExecRequest}. It runs in the bundle's folder. */
+  /** Shell command, as in {@link ExecRequest}. It runs in the bundle's folder. */
   readonly command: string;
   /** Ends the program: SIGTERM to the whole process tree, then SIGKILL after `graceMs`. */
   readonly stop: AbortSignal;

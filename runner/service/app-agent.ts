@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from './gateway-error.ts';
 
-/** Keep-alive time of idle connections, slightly shorter than that of servers which announce none. */
+/** Keep-alive time of idle connections, slightly shorter than the keep-alive time of servers that announce none. */
 const IDLE_MS = 4000;
 const MAX_IDLE = 32;
 

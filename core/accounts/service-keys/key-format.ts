@@ -34,7 +34,7 @@ export function readServiceKey(text: string): string | undefined {
 
 export const newStaticKey = (ids: Ids): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
 
-/** Returns the run id in a run key; `undefined` for any other text. Compare the key's hash with that of the run. */
+/** Returns the run id in a run key; `undefined` for any other text. Compare the key's hash with the hash in the run. */
 export function readRunKey(text: string): RunKeyParts | undefined {
   const bytes = decodeKey(PREFIX, RUN_KEY_BYTES, text);
   if (bytes === undefined) return undefined;

@@ -70,7 +70,7 @@ export const budgetView = z.object({
   ),
   breach_status: z.enum(['none', ...LIMIT_KINDS]),
   burn_rate_usd_per_day: usd.describe(
-    'Spend of a day at the pace of this window so far, in US dollars. The pace is that of at least an hour.',
+    'Spend of a day at the pace of this window so far, in US dollars. The pace is measured over at least an hour.',
   ),
   projected_spend_usd: usd.describe('Spend at the end of the window, at the current burn rate, in US dollars.'),
   projected_breach_at: z.iso

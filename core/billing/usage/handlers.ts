@@ -20,7 +20,7 @@ export const usageHandlers = (deps: UsageDeps): UsageHandlers => ({ ...ownUsage(
 
 const periodOf = ({ clock }: UsageDeps, days: number): Period => lastDays(clock.now(), days);
 
-/** Limits log periods to the retention of run records, which is shorter than that of the roll-ups. */
+/** Limits log periods to the retention of run records, which is shorter than the retention of the roll-ups. */
 const logPeriodOf = (deps: UsageDeps, days: number): Period =>
   periodOf(deps, Math.min(days, deps.config.runRetentionDays));
 

@@ -34,7 +34,7 @@ type TraceStep = ReturnType<typeof traceEventView>;
 /**
  * Merges the calls that a run made of other agents into its steps, by time. The caller's process does not see these
  * calls,
- * so they come from the called runs' records. The span of a call is that of the called run; its parent is the tool or
+ * so they come from the called runs' records. A call shows the span of the called run; its parent is the tool or
  * sandbox that was active when it began.
  */
 export function withSubCalls(

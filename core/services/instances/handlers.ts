@@ -37,7 +37,7 @@ export const instanceHandlers = (
     );
     for (const { serviceId, revision: told } of reports) {
       if (serviceId !== service.id) throw refuse('serviceId', 'must be the service of the path, whose token was sent');
-      if (told !== revision && told !== 0) throw refuse('revision', 'must be that of the token, or 0');
+      if (told !== revision && told !== 0) throw refuse('revision', 'must be the revision in the token, or 0');
     }
     const now = deps.clock.now();
     await takeReports(
