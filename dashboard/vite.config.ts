@@ -44,6 +44,24 @@ const compressed = (): Plugin => ({
   },
 });
 
+/** Large parts that a page loads when it shows them, see `lazy`. */
+const ON_DEMAND = /\/src\/ui\/(data\/chart|schema-form|text\/editor)\./;
+
+/**
+ * One chunk for the frame, one for the parts that pages share, and one per folder of `src/pages`. Automatic chunks
+ * would be one per set of pages that share a module: dozens of requests for a page.
+ */
+const CHUNKS = [
+  { name: 'frame', tags: ['$initial' as const], priority: 3 },
+  {
+    name: 'parts',
+    test: (id: string) => /\/(src\/(ui|live|api)|node_modules)\//.test(id) && !ON_DEMAND.test(id),
+    minShareCount: 2,
+    priority: 2,
+  },
+  { name: (id: string) => /\/src\/pages\/([^/]+)\//.exec(id)?.[1] ?? null, priority: 1 },
+];
+
 export default defineConfig(({ command }) => {
   // Also where a test runner starts the build.
   if (command === 'build') process.env.NODE_ENV = 'production';
@@ -67,6 +85,7 @@ export default defineConfig(({ command }) => {
       manifest: true,
       reportCompressedSize: false,
       chunkSizeWarningLimit: 1000,
+      rolldownOptions: { output: { codeSplitting: { groups: CHUNKS } } },
     },
     server: {
       proxy: {

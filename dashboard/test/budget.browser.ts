@@ -1,7 +1,8 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { describeSite } from './browser.ts';
 import { findChromium } from './chromium.ts';
 
 const DIST = join(import.meta.dirname, '../dist');
@@ -17,10 +18,12 @@ const LARGE: Readonly<Record<string, number>> = {
   'src/ui/data/chart.tsx': 125,
 };
 
+/** Maximum requests of a page, its calls of the API included. */
+const MAX_REQUESTS = 15;
+
 interface Chunk {
   readonly file: string;
   readonly imports?: readonly string[];
-  readonly isDynamicEntry?: boolean;
 }
 
 describe.skipIf(findChromium() === undefined)('sizes', () => {
@@ -40,15 +43,49 @@ describe.skipIf(findChromium() === undefined)('sizes', () => {
     const shell = closure(chunks, 'index.html');
     const total = (names: Iterable<string>) => [...names].reduce((sum, name) => sum + size(chunks[name]!.file), 0) / KB;
     expect(total(shell)).toBeLessThan(SHELL_KB);
-    const tooLarge = Object.entries(chunks)
-      .filter(([, { isDynamicEntry }]) => isDynamicEntry)
-      .map(([name]) => ({ name, kb: total(closure(chunks, name).difference(shell)) }))
+    const scripts = Object.keys(chunks).filter((name) => chunks[name]!.file.endsWith('.js') && !shell.has(name));
+    expect(scripts).toEqual(expect.arrayContaining(Object.keys(LARGE)));
+    // A page that opens a large part already has the shared parts.
+    const shared = closure(chunks, scripts.find((name) => name.startsWith('_parts-'))!);
+    const tooLarge = scripts
+      .map((name) => ({ name, kb: total(closure(chunks, name).difference(LARGE[name] ? shared : shell)) }))
       .filter(({ name, kb }) => kb > (LARGE[name] ?? PAGE_KB));
     expect(tooLarge).toEqual([]);
+  });
+
+  test('no page loads the chunk of another but for the playground in the catalog', () => {
+    const chunks = manifest();
+    const folders = new Set(readdirSync(join(DIST, '../src/pages')));
+    const nameOf = (key: string) => /^_([a-z]+)-/.exec(key)?.[1] ?? '';
+    const others = Object.entries(chunks)
+      .filter(([key]) => folders.has(nameOf(key)))
+      .flatMap(([key, { imports = [] }]) =>
+        imports.filter((each) => folders.has(nameOf(each))).map((each) => `${nameOf(key)} -> ${nameOf(each)}`),
+      );
+    expect(others).toEqual(['catalog -> agents']);
   });
 
   test('no schema of the API is in it', () => {
     const scripts = Object.values(manifest()).map(({ file }) => readFileSync(join(DIST, file), 'utf8'));
     expect(scripts.filter((text) => text.includes('ZodError'))).toEqual([]);
+  });
+});
+
+describeSite('requests', (site) => {
+  const PAGES = [
+    ...['/agents', '/runs', '/services', '/services/new', '/messages', '/storage'],
+    ...['/catalog', '/billing', '/settings/general', '/settings/members', '/settings/keys'],
+  ];
+  test.each(PAGES)(`/acme%s makes at most ${MAX_REQUESTS}`, async (path) => {
+    const page = await site.open('/login');
+    await page.goto('about:blank');
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.goto(site.at(`/acme${path}`));
+    await page.locator('main h1').waitFor();
+    await page.getByText('Loading').first().waitFor({ state: 'detached' });
+    // What a page asks after its first answers is counted, too.
+    await page.waitForTimeout(1_000);
+    expect(asked.length, asked.join('\n')).toBeLessThanOrEqual(MAX_REQUESTS);
   });
 });

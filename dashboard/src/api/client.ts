@@ -1,8 +1,8 @@
 import OPERATIONS from 'virtual:operations';
 import type { Client } from '#core/api/client.ts';
 import { operationPath } from '#core/api/operation-path.ts';
+import { ApiError } from '../api-error.ts';
 import { API_URL } from '../base.ts';
-import { ApiError } from './error.ts';
 
 export type OperationName = keyof Client;
 export type ArgumentsOf<Name extends OperationName> = Parameters<Client[Name]>[0];

@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
+import { ApiError } from '../api-error.ts';
 import { toast } from '../ui/toast.tsx';
 import { type ArgumentsOf, call, type OperationName } from './client.ts';
-import { ApiError } from './error.ts';
 import { keyOf } from './query.ts';
 import { useWorkspace } from './session.ts';
 

@@ -10,9 +10,9 @@ import {
   useQueryClient,
 } from '@tanstack/react-query';
 import { useEffect, useMemo } from 'react';
+import { ApiError } from '../api-error.ts';
 import { toast } from '../ui/toast.tsx';
 import { type AnswerOf, type ArgumentsOf, call, type OperationName } from './client.ts';
-import { ApiError } from './error.ts';
 import { useMaybeWorkspace } from './session.ts';
 
 const RETRIES = 2;

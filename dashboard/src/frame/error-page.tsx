@@ -1,5 +1,5 @@
 import { type ErrorComponentProps, useRouter } from '@tanstack/react-router';
-import { ApiError } from '../api/error.ts';
+import { ApiError } from '../api-error.ts';
 import { ErrorBox } from '../ui/error-box.tsx';
 import { Page } from '../ui/page.tsx';
 

@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { WifiOff } from 'lucide-react';
 import { useEffect } from 'react';
 import { call } from '../api/client.ts';
-import { ApiError } from '../api/error.ts';
+import { ApiError } from '../api-error.ts';
 
 const CHECK_MS = 15_000;
 const ANXIOUS_CHECK_MS = 2_000;
@@ -11,9 +11,11 @@ const ANXIOUS_CHECK_MS = 2_000;
 export function OfflineBar() {
   const { error, refetch } = useQuery({
     queryKey: ['getHealth', {}],
-    queryFn: ({ signal }) => call('getHealth', {}, { signal }),
+    queryFn: ({ signal }) => call('getHealth', {}, { signal }) as Promise<unknown>,
     refetchInterval: ({ state }) => (state.status === 'error' ? ANXIOUS_CHECK_MS : CHECK_MS),
     networkMode: 'always',
+    // The page that shows this bar was just loaded from the platform.
+    initialData: null,
     retry: 1,
     staleTime: CHECK_MS,
   });

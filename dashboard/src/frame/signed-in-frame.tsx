@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { Outlet } from '@tanstack/react-router';
 import { Suspense } from 'react';
-import { ApiError } from '../api/error.ts';
 import { whoQuery, workspacesQuery } from '../api/session.ts';
+import { ApiError } from '../api-error.ts';
 import { ErrorBox } from '../ui/error-box.tsx';
 import { Loading } from '../ui/loading.tsx';
 import { PageKeys } from './page-keys.tsx';

@@ -1,6 +1,6 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { type AnswerOf, type ArgumentsOf, sendOperation } from '../api/client.ts';
-import { ApiError } from '../api/error.ts';
+import { ApiError } from '../api-error.ts';
 
 /**
  * `live`: events arrive as they happen. `reconnecting`: the stream broke and is being resumed. `polling`: streams fail,

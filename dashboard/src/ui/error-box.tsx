@@ -1,6 +1,6 @@
 import { CircleAlert, RefreshCw } from 'lucide-react';
 import { useEffect, useState } from 'react';
-import { ApiError } from '../api/error.ts';
+import { ApiError } from '../api-error.ts';
 import { Button } from './button.tsx';
 import { CopyIcon } from './copy.tsx';
 import { OutsideLink } from './link.tsx';

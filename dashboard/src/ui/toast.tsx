@@ -1,6 +1,6 @@
 import { CircleAlert, CircleCheck, Info, X } from 'lucide-react';
 import { useEffect, useSyncExternalStore } from 'react';
-import { ApiError } from '../api/error.ts';
+import { ApiError } from '../api-error.ts';
 import { Button, IconButton } from './button.tsx';
 
 export interface ToastContent {

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { addressOf } from '../../api/client.ts';
-import { ApiError } from '../../api/error.ts';
 import { keyOf } from '../../api/query.ts';
+import { ApiError } from '../../api-error.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { CutText, JsonView, SHOWN } from '../../ui/text/viewer.tsx';

@@ -1,9 +1,9 @@
 import { Ban, RotateCw } from 'lucide-react';
 import { useState } from 'react';
 import type { AnswerOf, ArgumentsOf } from '../../api/client.ts';
-import { ApiError } from '../../api/error.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { ApiError } from '../../api-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';

@@ -1,9 +1,9 @@
 import { useQuery } from '@tanstack/react-query';
 import { Database } from 'lucide-react';
 import { type AnswerOf, sendOperation } from '../../api/client.ts';
-import { ApiError } from '../../api/error.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { ApiError } from '../../api-error.ts';
 import { bytes } from '../../ui/data/numbers.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Empty } from '../../ui/empty.tsx';
