@@ -230,7 +230,7 @@ function inWords(cli: Cli, row: OperationCommand, answer: unknown): string {
   const list = Array.isArray(answer) ? answer : row.list === undefined ? undefined : object[row.list];
   if (Array.isArray(list)) return listInWords(cli, row, list as Record<string, unknown>[]);
   const shown = row.one === undefined ? object : (object[row.one] as Record<string, unknown>);
-  return members(shown);
+  return members(shown, cli.output.width);
 }
 
 function listInWords(cli: Cli, { columns }: OperationCommand, list: readonly Record<string, unknown>[]): string {

@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stripVTControlCharacters, styleText } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { Output, type OutputSettings, table, widthOf } from './output.ts';
+import { members, Output, type OutputSettings, table, widthOf } from './output.ts';
 
 test.each([
   ['plain', 5],
@@ -161,4 +161,34 @@ test('commands print by Output alone', () => {
     'cli/shared/cli.ts',
     'cli/shared/output.ts',
   ]);
+});
+
+test('members that hold rows are tables below the others', () => {
+  const value = {
+    plan: 'free',
+    none: null,
+    tags: ['a', 'b'],
+    empty: [],
+    runtime: { command: 'node main.js' },
+    limits: { calls: { used: 1, limit: null }, tasks: { used: 0, limit: 5 } },
+    by_agent: [{ agent_name: 'x\u001b[2J', runs: 2 }, { agent_name: 'y' }],
+  };
+  expect(members(value).split('\n')).toEqual([
+    'plan     free',
+    'tags     a, b',
+    'empty    -',
+    'runtime  {"command":"node main.js"}',
+    '',
+    'limits',
+    'name   used  limit',
+    'calls  1     -',
+    'tasks  0     5',
+    '',
+    'by_agent',
+    'agent name  runs',
+    'x           2',
+    'y           -',
+  ]);
+  const wide = members({ rows: [{ text: 'long '.repeat(40) }] }, 40);
+  for (const line of wide.split('\n')) expect(line.length).toBeLessThanOrEqual(40);
 });

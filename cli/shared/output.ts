@@ -205,12 +205,50 @@ function padded(cell: string, width: number, isLast: boolean): string {
   return isLast ? short : short + ' '.repeat(width - widthOf(short));
 }
 
-/** Formats an object as `name  value` lines, without null members. */
-export function members(value: Readonly<Record<string, unknown>>): string {
+type Members = Readonly<Record<string, unknown>>;
+
+/** Formats an object as `name  value` lines, without null members; members that hold rows follow as tables. */
+export function members(value: Members, columns = 80): string {
   const shown = Object.entries(value).filter(([, member]) => member !== null && member !== undefined);
-  const width = Math.max(0, ...shown.map(([name]) => name.length));
-  return shown.map(([name, member]) => `${name.padEnd(width)}${GAP}${textOf(member)}`).join('\n');
+  const tables = shown.flatMap(([name, member]) => {
+    const rows = rowsOf(member);
+    return rows === undefined ? [] : [{ name, rows }];
+  });
+  const lines = shown.filter(([name]) => !tables.some((each) => each.name === name));
+  const width = Math.max(0, ...lines.map(([name]) => name.length));
+  return [
+    lines.map(([name, member]) => `${name.padEnd(width)}${GAP}${listText(member)}`).join('\n'),
+    ...tables.map(({ name, rows }) => `${name}\n${tableOf(rows, columns)}`),
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n');
 }
+
+/** Returns the rows of a list of objects, or of an object whose members are objects. */
+function rowsOf(value: unknown): readonly Members[] | undefined {
+  if (Array.isArray(value)) return value.length > 0 && value.every(isObject) ? value : undefined;
+  if (!isObject(value)) return undefined;
+  const entries = Object.entries(value);
+  if (entries.length === 0 || !entries.every(([, member]) => isObject(member))) return undefined;
+  return entries.map(([name, member]) => ({ name, ...(member as Members) }));
+}
+
+const isObject = (value: unknown): value is Members =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function tableOf(rows: readonly Members[], columns: number): string {
+  const titles = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  return table(
+    titles.map((title) => title.replaceAll('_', ' ')),
+    rows.map((row) => titles.map((title) => listText(row[title]))),
+    columns,
+  );
+}
+
+const listText = (value: unknown): string =>
+  Array.isArray(value) && value.every((each) => typeof each !== 'object')
+    ? value.map(textOf).join(', ') || '-'
+    : textOf(value);
 
 /** Formats a value on one line. Control characters of agents must not reach the terminal. */
 export function textOf(value: unknown): string {
