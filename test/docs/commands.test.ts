@@ -26,10 +26,12 @@ const PRELUDE = [
 const CURL = 'curl() { command curl --fail-with-body -sS "$@"; }';
 const MARK = '@@block';
 /** Time limit for a page, which starts dozens of small processes on a busy machine. */
-const TIMEOUT_MS = 90_000;
+const TIMEOUT_MS = 150_000;
 const IN_CLONE = join(ROOT, 'cli/package/platform.js');
-/** Page whose commands need the platform next to the CLI, as in a clone. */
-const HOST_PAGE = 'docs/self-host.md';
+/** Pages whose commands need the platform next to the CLI, as in a clone. */
+const HOST_PAGES = ['docs/self-host.md', 'docs/tutorials/first-week.md'];
+/** Pages that show what their commands print; `...` stands for any text. */
+const TYPED_PAGES = /^docs\/(tutorials|migrate)\//;
 /** Pages with complete programs; programs on other pages are excerpts. */
 const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
 
@@ -145,10 +147,19 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
   test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
     const own = blocksOf(page);
     const script = own.filter(({ info }) => isShell(info));
-    const answers = await run(script, page === HOST_PAGE ? IN_CLONE : commandLine, errorCodeOf(page) === undefined);
+    const answers = await run(
+      script,
+      HOST_PAGES.includes(page) ? IN_CLONE : commandLine,
+      errorCodeOf(page) === undefined,
+    );
     for (const language of LANGUAGES) {
       const tabs = own.filter(({ info }) => info === language.info);
       for (const [line, output] of await runTabs(tabs, language)) answers.set(line, output);
+    }
+    for (const [index, { info, text }] of own.entries()) {
+      const before = own[index - 1];
+      if (info !== 'text' || before === undefined || !TYPED_PAGES.test(page)) continue;
+      expect(answers.get(before.line), named(before)).toEqual(matching(text.trim()));
     }
     const failing = new Set<number>();
     for (const [index, block] of own.entries()) {
@@ -157,9 +168,13 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
       if (before === undefined) continue;
       const answer = JSON.parse(answers.get(before.line)!);
       const shown = JSON.parse(block.text);
-      // Other languages print the data only.
-      for (const { line } of group.filter((other) => other !== before && answers.has(other.line)))
-        expect(membersOf(JSON.parse(answers.get(line)!)), `${page}:${line}`).toEqual(membersOf(shown.data ?? shown));
+      for (const other of group.filter((each) => each !== before && answers.has(each.line))) {
+        const printed = JSON.parse(answers.get(other.line)!);
+        // Programs print the data only.
+        expect(membersOf(isShell(other.info) ? printed : { data: printed }), named(other)).toEqual(
+          expect.arrayContaining(membersOf(shown).filter((member) => !member.startsWith('.metadata'))),
+        );
+      }
       expect(membersOf(answer), named(block)).toEqual(expect.arrayContaining(membersOf(shown)));
       if (errorCodeOf(page) === undefined) continue;
       failing.add(before.line);

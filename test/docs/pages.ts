@@ -7,7 +7,7 @@ export const ROOT = join(import.meta.dirname, '../..');
 export const COMMAND_PAGES = [
   'README.md',
   'examples/README.md',
-  ...globSync(['docs/*.md', 'docs/errors/*.md'], { cwd: ROOT }).sort(),
+  ...globSync(['docs/*.md', 'docs/{errors,tutorials,migrate}/*.md'], { cwd: ROOT }).sort(),
 ];
 
 /** Returns the error code that a page is about. */
