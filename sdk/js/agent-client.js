@@ -1,5 +1,5 @@
 import { CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError } from './errors.js';
-import { send } from './http.js';
+import { limit, send } from './http.js';
 import { runLocally } from './local.js';
 import { jsonBody } from './upload.js';
 
@@ -41,6 +41,8 @@ const CONTEXT = /** @type {const} */ ([
  * @typedef {object} AgentCallOptions
  * @property {string} [endpoint] Default: `run`.
  * @property {number} [timeout] Milliseconds, default 30 000. The deadline of the run limits it.
+ * @property {number} [maxRetries] Default 0: retries at each level of a chain would multiply.
+ * @property {AbortSignal} [signal] Ends the request.
  */
 
 /** Calls other agents from within an agent. */
@@ -80,17 +82,18 @@ export class AgentClient {
   /**
    * Calls `org/agent@v1` and returns its data. Any number of calls may run at once.
    *
-   * @param {string} agent
-   * @param {object} [input]
+   * @template {string} Name
+   * @param {Name} agent
+   * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
    * @param {AgentCallOptions} [options]
-   * @returns {Promise<any>}
+   * @returns {Promise<import('agent-platform-sdk/agents').OutputOf<Name>>}
    * @throws {DependencyCallError}
    * @throws {TimeoutExceededError}
    * @throws {CallChainCycleError}
    * @throws {MaxHopsExceededError}
    * @throws {TypeError} for a reference of another form
    */
-  async call(agent, input = {}, { endpoint = 'run', timeout = DEFAULT_TIMEOUT_MS } = {}) {
+  async call(agent, input, { endpoint = 'run', timeout = DEFAULT_TIMEOUT_MS, maxRetries = 0, signal } = {}) {
     const [, org, name, version] = REFERENCE.exec(agent) ?? [];
     if (!org || !name || !version) {
       throw new TypeError(`"${agent}" is no agent with a version, such as "acme/summarize@v1"`);
@@ -101,7 +104,7 @@ export class AgentClient {
       return runLocally({
         agent,
         folder: [org, name, version],
-        input,
+        input: input ?? {},
         chain: this.#context.callChain,
         hops,
         timeout: ms,
@@ -114,10 +117,10 @@ export class AgentClient {
     }
     const context = Object.entries(this.#context).map(([member, value]) => [headerOf(member), value]);
     const authorization = { Authorization: `Bearer ${this.#serviceKey}` };
-    const signal = AbortSignal.timeout(ms);
+    const access = { limits: limit(ms, signal), retries: maxRetries };
     /** @type {import('./http.js').Request['makeError']} */
     const makeError = (...failure) => new DependencyCallError(...failure);
-    const sent = await jsonBody({ url: this.#gatewayUrl, headers: authorization, signal, makeError }, input);
+    const sent = await jsonBody({ ...access, url: this.#gatewayUrl, headers: authorization, makeError }, input ?? {});
     const { body } = await send({
       method: 'POST',
       url: `${this.#gatewayUrl}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
@@ -126,12 +129,29 @@ export class AgentClient {
         ...(hops !== undefined && { [headerOf('maxHops')]: String(hops) }),
         ...authorization,
         ...sent.headers,
+        ...(maxRetries > 0 && { 'Idempotency-Key': crypto.randomUUID() }),
       },
+      ...access,
       body: sent.body,
-      signal,
       makeError,
     });
     return typeof body === 'object' && body !== null && 'data' in body && 'metadata' in body ? body.data : body;
+  }
+
+  /**
+   * Makes calls at once, each an agent and its input, and returns their data in the same order. Waits for all of them;
+   * then throws the error of the first one, in this order, that failed.
+   *
+   * @param {Iterable<readonly [agent: string, input?: object]>} calls
+   * @param {AgentCallOptions} [options]
+   * @returns {Promise<any[]>}
+   */
+  async callAll(calls, options) {
+    const outcomes = await Promise.allSettled(Array.from(calls, ([agent, input]) => this.call(agent, input, options)));
+    return outcomes.map((outcome) => {
+      if (outcome.status === 'rejected') throw outcome.reason;
+      return outcome.value;
+    });
   }
 
   /**

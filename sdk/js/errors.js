@@ -5,7 +5,9 @@
  * @property {boolean} [isRetryable]
  * @property {number | null} [suggestedWaitTime]
  * @property {string | null} [hint]
+ * @property {string | null} [docsUrl]
  * @property {string | null} [requestId]
+ * @property {string | null} [runId]
  * @property {unknown} [responseBody]
  */
 
@@ -26,11 +28,41 @@ export class PlatformError extends Error {
     /** Seconds. */
     this.suggestedWaitTime = failure.suggestedWaitTime ?? null;
     this.hint = failure.hint ?? null;
+    /** Page of the documentation about this error. */
+    this.docsUrl = failure.docsUrl ?? null;
     this.requestId = failure.requestId ?? null;
+    /** The run that failed; null if none began. */
+    this.runId = failure.runId ?? null;
     /** Parsed JSON, or text. */
     this.responseBody = failure.responseBody ?? null;
   }
 }
+
+/** The request has an invalid member, or a body of the wrong type or size. */
+export class InvalidRequestError extends PlatformError {}
+
+/** There is no key, or the key is wrong or revoked. */
+export class AuthenticationError extends PlatformError {}
+
+/** The key may not do this. */
+export class PermissionDeniedError extends PlatformError {}
+
+export class NotFoundError extends PlatformError {}
+
+/** The request contradicts the current state, or its idempotency key belongs to another request. */
+export class ConflictError extends PlatformError {}
+
+/** A limit was reached. `suggestedWaitTime` says how long to wait. */
+export class RateLimitError extends PlatformError {}
+
+/** The agent ran and failed, or its run was cancelled. `runId` names the run. */
+export class RunFailedError extends PlatformError {}
+
+/** The platform failed. */
+export class ServerError extends PlatformError {}
+
+/** The platform could not be reached, or the connection was lost. */
+export class NetworkError extends PlatformError {}
 
 /** A call of another agent that failed. */
 export class DependencyCallError extends PlatformError {
@@ -70,32 +102,83 @@ export class StorageConflictError extends StorageError {}
 /** The document is too large, or the workspace's storage is full. */
 export class StorageQuotaError extends StorageError {}
 
+/** @type {Readonly<Record<string, typeof PlatformError>>} */
+const CLASS_OF_CODE = {
+  NETWORK_ERROR: NetworkError,
+  SANDBOX_ERROR: RunFailedError,
+  SANDBOX_TIMEOUT: RunFailedError,
+  TIMEOUT: RunFailedError,
+  RUN_CANCELLED: RunFailedError,
+  LLM_ERROR: RunFailedError,
+};
+
+/** @type {Readonly<Record<number, typeof PlatformError>>} */
+const CLASS_OF_STATUS = {
+  400: InvalidRequestError,
+  401: AuthenticationError,
+  402: PermissionDeniedError,
+  403: PermissionDeniedError,
+  404: NotFoundError,
+  409: ConflictError,
+  413: InvalidRequestError,
+  415: InvalidRequestError,
+  422: InvalidRequestError,
+  429: RateLimitError,
+};
+
+/** Statuses that a proxy answers for a while, if the body is no error of the platform. */
+const PASSING_STATUSES = [429, 502, 503, 504];
+
+/**
+ * The error of the class that fits.
+ *
+ * @param {string} message
+ * @param {Failure} failure
+ * @returns {PlatformError}
+ */
+export function errorOf(message, failure) {
+  const { code, status, runId } = failure;
+  // An error within a stream, or in the record of a run, has no status, but its run began.
+  const otherwise = (status ?? 0) >= 500 ? ServerError : runId ? RunFailedError : PlatformError;
+  const Class = CLASS_OF_CODE[code] ?? CLASS_OF_STATUS[status ?? 0] ?? otherwise;
+  return new Class(message, failure);
+}
+
 /**
  * The message and details of an error response, whether or not it has the error envelope.
  *
  * @param {number | null} status null if the failure came after the status
  * @param {unknown} body
+ * @param {Headers} [headers]
  * @returns {[message: string, failure: Failure]}
  */
-export function describeFailure(status, body) {
+export function describeFailure(status, body, headers) {
   const { error, metadata } = /** @type {any} */ (typeof body === 'object' && body !== null ? body : {});
-  if (typeof error?.message !== 'string') {
-    const text = typeof body === 'string' ? body : JSON.stringify(body);
-    return [
-      `The answer is no error of the platform: ${text.slice(0, 500)}`,
-      { code: `HTTP_${status}`, status, responseBody: body },
-    ];
-  }
+  const isEnvelope = typeof error?.message === 'string';
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
   return [
-    error.message,
+    isEnvelope ? error.message : `The answer is no error of the platform: ${text.slice(0, 500)}`,
     {
-      code: error.code ?? `HTTP_${status}`,
+      code: (isEnvelope && error.code) || `HTTP_${status}`,
       status,
-      isRetryable: error.is_retryable === true,
-      suggestedWaitTime: error.suggested_wait_time,
-      hint: error.hint,
-      requestId: metadata?.request_id,
+      isRetryable: isEnvelope ? error.is_retryable === true : PASSING_STATUSES.includes(status ?? 0),
+      suggestedWaitTime: (isEnvelope ? error.suggested_wait_time : null) ?? retryAfter(headers?.get('retry-after')),
+      hint: isEnvelope ? error.hint : null,
+      docsUrl: isEnvelope ? error.docs_url : null,
+      requestId: (isEnvelope ? metadata?.request_id : null) ?? headers?.get('x-request-id'),
+      runId: headers?.get('x-run-id'),
       responseBody: body,
     },
   ];
+}
+
+/**
+ * The seconds of a `Retry-After` header, which has a number or a date.
+ *
+ * @param {string | null | undefined} text
+ */
+function retryAfter(text) {
+  if (!text) return null;
+  const seconds = /^\d{1,9}$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  return Number.isNaN(seconds) ? null : Math.max(0, seconds);
 }

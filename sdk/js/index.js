@@ -1,16 +1,33 @@
+/**
+ * @typedef {import('./platform.js').Answer} Answer
+ * @typedef {import('./platform.js').CallOptions} CallOptions
+ * @typedef {import('./platform.js').Event} Event
+ * @typedef {import('./platform.js').Run} Run
+ * @typedef {import('./upload.js').Upload} Upload
+ */
 export { AgentClient } from './agent-client.js';
 export {
+  AuthenticationError,
   CallChainCycleError,
+  ConflictError,
   DependencyCallError,
+  InvalidRequestError,
   LocalExecutionError,
   MaxHopsExceededError,
+  NetworkError,
+  NotFoundError,
+  PermissionDeniedError,
   PlatformError,
+  RateLimitError,
+  RunFailedError,
+  ServerError,
   StorageConflictError,
   StorageError,
   StorageNotFoundError,
   StorageQuotaError,
   TimeoutExceededError,
 } from './errors.js';
+export { Stream } from './events.js';
 export * as message from './message.js';
 export { Platform } from './platform.js';
 export * as storage from './storage.js';

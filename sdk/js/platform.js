@@ -1,17 +1,31 @@
-import { readFile } from 'node:fs/promises';
-import { basename } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { describeFailure, PlatformError, TimeoutExceededError } from './errors.js';
-import { asPlatformError, open, send } from './http.js';
-import { formBody, jsonBody } from './upload.js';
+import { describeFailure, errorOf, TimeoutExceededError } from './errors.js';
+import { recordsOf, Stream } from './events.js';
+import {
+  asPlatformError,
+  DEFAULT_RETRIES,
+  limit,
+  open,
+  pause,
+  piecesOf,
+  retrying,
+  send,
+  waitForRetry,
+} from './http.js';
+import { rowsOf } from './listing.js';
+import { formBody, jsonBody, readNamed, upload } from './upload.js';
 
 const DEFAULT_TIMEOUT_MS = 300_000;
 const POLL_MS = 500;
+/** A watched run may take hours; each of its connections ends within 4.5 minutes. */
+const MAX_WATCH_MS = 300_000;
 const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?$/;
+/** Methods whose requests may be sent twice. */
+const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
 
 /**
+ * @template [Data=any]
  * @typedef {object} Answer The result of a call.
- * @property {any} data
+ * @property {Data} data
  * @property {{ code: string, field?: string, message: string }[]} warnings
  * @property {Record<string, any>} metadata
  * @property {string | null} runId Names the run in the workspace's logs.
@@ -24,17 +38,47 @@ const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest
  */
 
 /**
- * @typedef {object} CallOptions
- * @property {string} [endpoint] Default: `run`.
- * @property {readonly (string | { name: string, content: string | Uint8Array | Blob })[]} [files] Paths, or names and
- * contents. With files, the input reaches the agent as `metadata` beside them.
- * @property {string} [idempotencyKey] A repeated call with the same key gets the answer of the first.
+ * @typedef {object} RequestOptions
+ * @property {number} [timeout] Milliseconds, for all attempts together. Default: that of the client, 300 000.
+ * @property {number} [maxRetries] Default: that of the client, 2.
+ * @property {AbortSignal} [signal] Ends the request.
  * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
- * @property {number} [timeout] Milliseconds, default 300 000.
  */
 
+/**
+ * @typedef {object} OwnCallOptions
+ * @property {string} [endpoint] Default: `run`.
+ * @property {readonly import('./upload.js').File[]} [files] Paths, names and contents, or uploads. With files, the input
+ * reaches the agent as `metadata` beside them.
+ * @property {string} [idempotencyKey] A repeated call with the same key gets the answer of the first. Default: a new key,
+ * which the retries of this call share.
+ */
+
+/** @typedef {RequestOptions & OwnCallOptions} CallOptions */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
-/** @typedef {{ type: 'result' } & Answer} Result */
+/**
+ * @template [Data=any]
+ * @typedef {{ type: 'result' } & Answer<Data>} Result
+ */
+
+/**
+ * @typedef {object} Event An event of a watched run: `type` is `progress`, `trace`, `sub_call` or `end`.
+ * @property {string} id
+ * @property {string} type
+ * @property {string} created_at
+ * @property {Record<string, any>} data
+ */
+
+/** @typedef {Record<string, string | number | boolean | undefined>} Query */
+
+/**
+ * @typedef {object} PlatformOptions
+ * @property {string} [apiKey] Default: `PLATFORM_API_KEY`.
+ * @property {string} [url] Default: `PLATFORM_API_URL`.
+ * @property {string} [workspaceId] The workspace to act in. Default: that of the key.
+ * @property {number} [timeout] Milliseconds, default 300 000.
+ * @property {number} [maxRetries] Default 2.
+ */
 
 /**
  * Calls agents from outside, with a person's API key. Agents are named `org/agent` (its latest version) or
@@ -45,24 +89,34 @@ export class Platform {
   #url;
   /** @type {Record<string, string>} */
   #headers;
+  /** @type {{ timeout: number, maxRetries: number }} */
+  #defaults;
+  /** @type {Promise<string> | undefined} */
+  #workspaceId;
 
-  /**
-   * @param {{ apiKey?: string, url?: string, workspaceId?: string }} [options] `apiKey` and `url` come from
-   * `PLATFORM_API_KEY` and `PLATFORM_API_URL` by default.
-   */
-  constructor({ apiKey = process.env.PLATFORM_API_KEY, url = process.env.PLATFORM_API_URL, workspaceId } = {}) {
+  /** @param {PlatformOptions} [options] */
+  constructor({
+    apiKey = process.env.PLATFORM_API_KEY,
+    url = process.env.PLATFORM_API_URL,
+    workspaceId,
+    timeout = DEFAULT_TIMEOUT_MS,
+    maxRetries = DEFAULT_RETRIES,
+  } = {}) {
     if (!apiKey || !url) throw new TypeError('Platform needs apiKey and url, or PLATFORM_API_KEY and PLATFORM_API_URL');
     this.#url = url.replace(/\/+$/, '');
     this.#headers = { Authorization: `Bearer ${apiKey}`, ...(workspaceId && { 'X-Workspace-Id': workspaceId }) };
+    this.#defaults = { timeout, maxRetries };
+    if (workspaceId) this.#workspaceId = Promise.resolve(workspaceId);
   }
 
   /**
    * Calls an agent and waits for its answer.
    *
-   * @param {string} agent
-   * @param {object} [input]
+   * @template {string} Name
+   * @param {Name} agent
+   * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
    * @param {CallOptions} [options]
-   * @returns {Promise<Answer>}
+   * @returns {Promise<Answer<import('agent-platform-sdk/agents').OutputOf<Name>>>}
    */
   async call(agent, input, options = {}) {
     const { body, headers } = await send(await this.#prepare(agent, input, options, {}));
@@ -70,42 +124,25 @@ export class Platform {
   }
 
   /**
-   * Calls an agent and yields its events; the last one has the type `result`. The call continues if the caller stops
-   * reading.
+   * Calls an agent and yields its events; the last one has the type `result`. The run continues if the caller stops
+   * reading. A connection that is lost is made again: then only the events from there on are yielded.
    *
-   * @param {string} agent
-   * @param {object} [input]
+   * @template {string} Name
+   * @param {Name} agent
+   * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
    * @param {CallOptions} [options]
-   * @returns {AsyncGenerator<Progress | Result, void, void>}
+   * @returns {Stream<Progress | Result<import('agent-platform-sdk/agents').OutputOf<Name>>>}
    */
-  async *stream(agent, input, options = {}) {
-    const request = await this.#prepare(agent, input, options, { Accept: 'text/event-stream' });
-    const response = await open(request);
-    try {
-      if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
-        yield { type: 'result', ...asAnswer(await response.json(), response.headers) };
-        return;
-      }
-      for await (const { event, data } of eventsOf(response)) {
-        const content = JSON.parse(data);
-        if (event === 'progress') yield content;
-        else if (event === 'error') throw new PlatformError(...describeFailure(null, content));
-        else if (event === 'result') {
-          yield { type: 'result', ...asAnswer(content, response.headers) };
-          return;
-        }
-      }
-    } catch (error) {
-      throw asPlatformError(error, request);
-    }
-    throw new PlatformError(`The stream of ${agent} ended without a result`, { code: 'NETWORK_ERROR' });
+  stream(agent, input, options = {}) {
+    return new Stream((stream, signal) => this.#events(stream, signal, agent, input, options));
   }
 
   /**
    * Starts a call without waiting for its answer.
    *
-   * @param {string} agent
-   * @param {object} [input]
+   * @template {string} Name
+   * @param {Name} agent
+   * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
    * @param {CallOptions} [options]
    * @returns {Promise<Run>}
    */
@@ -115,49 +152,314 @@ export class Platform {
   }
 
   /**
-   * Waits for the answer of a started call.
+   * Waits for the answer of a run.
    *
-   * @param {Run} run
-   * @param {{ timeout?: number }} [options]
+   * @param {Run | string} run A started call, or the ID of any run of the workspace.
+   * @param {RequestOptions} [options]
    * @returns {Promise<Answer>}
    */
-  async wait(run, { timeout = DEFAULT_TIMEOUT_MS } = {}) {
-    const end = Date.now() + timeout;
+  async wait(run, options = {}) {
+    const { timeout = this.#defaults.timeout, signal } = options;
+    const { id, path } = this.#locate(run);
+    const limits = limit(timeout, signal);
     while (true) {
-      const { body: record } = await this.#request('GET', run);
-      if (record.status === 'completed') return { data: record.output_data, warnings: [], metadata: {}, runId: run.id };
-      if (record.status !== 'queued' && record.status !== 'running') {
-        const code = { timeout: 'TIMEOUT', cancelled: 'RUN_CANCELLED' }[String(record.status)] ?? 'INTERNAL_ERROR';
-        throw new PlatformError(record.error_message ?? `The run ${record.status}`, {
-          code: record.error_code ?? code,
-          responseBody: record,
-        });
+      const request = await this.#request('GET', path, options, limits);
+      const { body: record } = await send(request);
+      if (record.status === 'completed') return { data: record.output_data, warnings: [], metadata: {}, runId: id };
+      if (record.status !== 'queued' && record.status !== 'running') throw failureOf(id, record);
+      if (Date.now() + POLL_MS > limits.end) {
+        throw late(`The run ${id} did not end within ${timeout} ms`, id);
       }
-      if (Date.now() + POLL_MS > end) {
-        const message = `The run ${run.id} did not end within ${timeout} ms`;
-        throw new TimeoutExceededError(message, { code: 'TIMEOUT', isRetryable: true });
-      }
-      await sleep(POLL_MS);
+      await pause(POLL_MS, request);
     }
   }
 
   /**
-   * Cancels a started call and the calls below it. Does nothing if the call has ended.
+   * The events of a run, from its beginning to its end. A connection that is lost is made again without a gap.
    *
-   * @param {Run} run
+   * @param {Run | string} run A started call, or the ID of any run of the workspace.
+   * @param {RequestOptions & { after?: string }} [options] `after` is the `id` of the last event that is known. `timeout`
+   * limits the time in all; there is none by default.
+   * @returns {Stream<Event>}
+   */
+  watch(run, options = {}) {
+    return new Stream((stream, signal) => this.#watch(stream, signal, run, options));
+  }
+
+  /**
+   * Cancels a run and the calls below it. Does nothing if it has ended.
+   *
+   * @param {Run | string} run
+   * @param {RequestOptions} [options]
    * @returns {Promise<void>}
    */
-  async cancel(run) {
-    await this.#request('DELETE', run);
+  async cancel(run, options = {}) {
+    await this.#send('DELETE', this.#locate(run).path, options);
+  }
+
+  /**
+   * Uploads a file once, for the `files` of any number of calls until it expires.
+   *
+   * @param {Exclude<import('./upload.js').File, import('./upload.js').Upload>} file
+   * @param {RequestOptions} [options]
+   * @returns {Promise<import('./upload.js').Upload>}
+   */
+  async upload(file, options = {}) {
+    return upload(this.#access(options), await readNamed(file));
+  }
+
+  /**
+   * Writes the answer of a path, such as the bundle of an agent, to a file, however large it is. The file appears when it
+   * is complete.
+   *
+   * @param {string} path A path of the API. `{workspace_id}` in it stands for the workspace of the client.
+   * @param {string} target
+   * @param {RequestOptions & { query?: Query }} [options]
+   * @returns {Promise<number>} The number of its bytes.
+   */
+  async download(path, target, options = {}) {
+    const { createWriteStream } = await import('node:fs');
+    const { rename, rm } = await import('node:fs/promises');
+    const { pipeline } = await import('node:stream/promises');
+    const request = await this.#request('GET', path, options);
+    const partial = `${target}.${crypto.randomUUID()}.part`;
+    try {
+      const bytes = await retrying(request, async (response) => {
+        const file = createWriteStream(partial);
+        await pipeline(piecesOf(response, Number.POSITIVE_INFINITY), file);
+        return file.bytesWritten;
+      });
+      await rename(partial, target);
+      return bytes;
+    } finally {
+      await rm(partial, { force: true });
+    }
+  }
+
+  /**
+   * Sends any request of the API and returns its answer, as parsed JSON.
+   *
+   * @param {string} method
+   * @param {string} path `{workspace_id}` in it stands for the workspace of the client.
+   * @param {RequestOptions & { query?: Query, body?: unknown }} [options]
+   * @returns {Promise<any>}
+   */
+  request(method, path, options = {}) {
+    return this.#send(method, path, options);
+  }
+
+  /**
+   * Every row of any listing of the API, page by page.
+   *
+   * @param {string} path `{workspace_id}` in it stands for the workspace of the client.
+   * @param {Query} [query] Filters; `limit` is the number of rows in a page.
+   * @param {RequestOptions} [options]
+   * @returns {AsyncGenerator<any, void, void>}
+   */
+  list(path, query = {}, options = {}) {
+    return rowsOf((page) => this.#send('GET', path, { ...options, query: /** @type {Query} */ (page) }), query);
+  }
+
+  /**
+   * The agents of the workspace, each in its latest version.
+   *
+   * @param {Query} [query]
+   * @param {RequestOptions} [options]
+   */
+  agents(query, options) {
+    return this.list('/agents', { latest: true, ...query }, options);
+  }
+
+  /**
+   * The runs of the workspace, newest first.
+   *
+   * @param {Query} [query] Filters, such as `agent_name` and `status`.
+   * @param {RequestOptions} [options]
+   */
+  runs(query, options) {
+    return this.list('/workspaces/{workspace_id}/runs', query, options);
+  }
+
+  /**
+   * @param {Query} [query]
+   * @param {RequestOptions} [options]
+   */
+  schedules(query, options) {
+    return this.list('/workspaces/{workspace_id}/schedules', query, options);
+  }
+
+  /**
+   * @param {Query} [query]
+   * @param {RequestOptions} [options]
+   */
+  services(query, options) {
+    return this.list('/workspaces/{workspace_id}/services', query, options);
+  }
+
+  /**
+   * @param {Query} [query]
+   * @param {RequestOptions} [options]
+   */
+  tasks(query, options) {
+    return this.list('/workspaces/{workspace_id}/tasks', query, options);
+  }
+
+  /**
+   * @param {Query} [query]
+   * @param {RequestOptions} [options]
+   */
+  messages(query, options) {
+    return this.list('/workspaces/{workspace_id}/messages', query, options);
+  }
+
+  /**
+   * @param {Stream<any>} stream
+   * @param {AbortSignal} closed
+   * @param {string} agent
+   * @param {object | undefined} input
+   * @param {CallOptions} options
+   * @returns {AsyncGenerator<any, void, void>}
+   */
+  async *#events(stream, closed, agent, input, options) {
+    const request = await this.#prepare(agent, input, options, { Accept: 'text/event-stream' }, closed);
+    for (let attempt = 0; ; attempt++) {
+      const response = await open(request);
+      stream.runId = response.headers.get('x-run-id');
+      try {
+        if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+          yield { type: 'result', ...asAnswer(await response.json(), response.headers) };
+          return;
+        }
+        for await (const { event, data } of recordsOf(response)) {
+          const content = parsed(data);
+          if (event === 'progress') yield content;
+          else if (event === 'error') throw errorOf(...describeFailure(null, content, response.headers));
+          else if (event === 'result') {
+            yield { type: 'result', ...asAnswer(content, response.headers) };
+            return;
+          }
+        }
+        throw lost(`The stream of ${agent} ended without a result`);
+      } catch (error) {
+        // The key of the request makes the platform answer with the run that began.
+        await waitForRetry(asPlatformError(error, request), attempt, request);
+      }
+    }
+  }
+
+  /**
+   * @param {Stream<Event>} stream
+   * @param {AbortSignal} closed
+   * @param {Run | string} run
+   * @param {RequestOptions & { after?: string }} options
+   * @returns {AsyncGenerator<Event, void, void>}
+   */
+  async *#watch(stream, closed, run, { after, timeout = Number.POSITIVE_INFINITY, signal, ...options }) {
+    const { id: runId, path } = this.#locate(run);
+    stream.runId = runId;
+    const end = Date.now() + timeout;
+    const headers = { ...options.headers, Accept: 'text/event-stream' };
+    /** Events that share the number `after`: they come again. @type {Set<string>} */
+    let known = new Set();
+    let attempt = 0;
+    while (true) {
+      const left = Math.min(MAX_WATCH_MS, end - Date.now());
+      if (left <= 0) throw late(`The run ${runId} did not end within ${timeout} ms`, runId);
+      const request = await this.#request(
+        'GET',
+        `${path}/events`,
+        { ...options, headers, query: { after } },
+        limit(left, closed, signal),
+      );
+      try {
+        for await (const { id, event, data } of recordsOf(await open(request))) {
+          const content = parsed(data);
+          if (event === 'error' && id === undefined) throw errorOf(...describeFailure(null, content));
+          attempt = 0;
+          if (id !== after) known = new Set();
+          if (known.has(data)) continue;
+          known.add(data);
+          after = id ?? after;
+          yield content;
+          if (event === 'end') return;
+        }
+        // The platform ends each connection after some minutes.
+        throw lost(`The events of the run ${runId} ended before the run`);
+      } catch (error) {
+        const failure = asPlatformError(error, request);
+        if (failure instanceof TimeoutExceededError) continue;
+        await waitForRetry(failure, attempt++, request);
+      }
+    }
+  }
+
+  /**
+   * @param {Run | string} run
+   * @returns {{ id: string, path: string }}
+   */
+  #locate(run) {
+    if (typeof run !== 'string') return { id: run.id, path: run.url };
+    return { id: run, path: `/workspaces/{workspace_id}/runs/${encodeURIComponent(run)}` };
+  }
+
+  /**
+   * @param {RequestOptions} options
+   * @param {import('./http.js').Limits} [limits]
+   * @returns {import('./upload.js').Access}
+   */
+  #access({ timeout = this.#defaults.timeout, maxRetries = this.#defaults.maxRetries, signal }, limits) {
+    const headers = this.#headers;
+    return { url: this.#url, headers, limits: limits ?? limit(timeout, signal), retries: maxRetries };
   }
 
   /**
    * @param {string} method
-   * @param {Run} run
+   * @param {string} path
+   * @param {RequestOptions & { query?: Query, body?: unknown }} options
+   * @param {import('./http.js').Limits} [given]
+   * @returns {Promise<import('./http.js').Request>}
    */
-  #request(method, { url }) {
-    const signal = AbortSignal.timeout(DEFAULT_TIMEOUT_MS);
-    return send({ method, url: url.startsWith('/') ? this.#url + url : url, headers: this.#headers, signal });
+  async #request(method, path, options, given) {
+    const { limits, retries } = this.#access(options, given);
+    const { query = {}, body, headers } = options;
+    const search = new URLSearchParams();
+    for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value));
+    return {
+      method,
+      url: (await this.#address(path, limits)) + (search.size > 0 ? `?${search}` : ''),
+      headers: { ...this.#headers, ...(body !== undefined && { 'Content-Type': 'application/json' }), ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      limits,
+      retries: REPEATABLE.includes(method) ? retries : 0,
+    };
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {RequestOptions & { query?: Query, body?: unknown }} options
+   * @param {import('./http.js').Limits} [limits]
+   */
+  async #send(method, path, options, limits) {
+    const { body } = await send(await this.#request(method, path, options, limits));
+    return body;
+  }
+
+  /**
+   * @param {string} path
+   * @param {import('./http.js').Limits} limits
+   */
+  async #address(path, limits) {
+    const own = path.startsWith(`${this.#url}/`) ? path.slice(this.#url.length) : path;
+    // The key must not reach another server.
+    if (!own.startsWith('/')) throw new TypeError(`"${path}" is no path of the API: it must begin with "/"`);
+    if (!own.includes('{workspace_id}')) return this.#url + own;
+    this.#workspaceId ??= this.#send('GET', '/org', {}, limits).then(({ id }) => id);
+    const id = await this.#workspaceId.catch((error) => {
+      this.#workspaceId = undefined;
+      throw error;
+    });
+    return this.#url + own.replaceAll('{workspace_id}', encodeURIComponent(id));
   }
 
   /**
@@ -165,29 +467,34 @@ export class Platform {
    * @param {object | undefined} input
    * @param {CallOptions} options
    * @param {Record<string, string>} more
+   * @param {AbortSignal} [closed]
    * @returns {Promise<import('./http.js').Request>}
    */
-  async #prepare(agent, input, { endpoint = 'run', files = [], idempotencyKey, headers, timeout }, more) {
+  async #prepare(agent, input, options, more, closed) {
+    const { endpoint = 'run', files = [], idempotencyKey, headers } = options;
     const [, org, name, version = 'latest'] = REFERENCE.exec(agent) ?? [];
     if (!org) throw new TypeError(`"${agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"`);
-    const signal = AbortSignal.timeout(timeout ?? DEFAULT_TIMEOUT_MS);
-    const access = { url: this.#url, headers: this.#headers, signal };
+    const { timeout = this.#defaults.timeout, signal } = options;
+    const limits = limit(timeout, closed, signal);
+    const access = this.#access(options, limits);
+    const { retries = 0 } = access;
     const { body, headers: described } =
-      files.length > 0
-        ? await formBody(access, await Promise.all(files.map(readNamed)), input)
-        : await jsonBody(access, input ?? {});
+      files.length > 0 ? await formBody(access, files, input) : await jsonBody(access, input ?? {});
+    // Without retries a key would be of no use.
+    const key = idempotencyKey ?? (retries > 0 ? crypto.randomUUID() : undefined);
     return {
       method: 'POST',
       url: `${this.#url}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
       headers: {
         ...this.#headers,
         ...described,
-        ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }),
+        ...(key !== undefined && { 'Idempotency-Key': key }),
         ...headers,
         ...more,
       },
       body,
-      signal,
+      limits,
+      retries,
     };
   }
 }
@@ -199,38 +506,39 @@ export class Platform {
  */
 function asAnswer(body, headers) {
   if (typeof body !== 'object' || body === null || !('data' in body)) {
-    throw new PlatformError(...describeFailure(200, body));
+    throw errorOf(...describeFailure(200, body, headers));
   }
   const { data, warnings = [], metadata = {} } = body;
   return { data, warnings, metadata, runId: headers.get('x-run-id') };
 }
 
 /**
- * @param {NonNullable<CallOptions['files']>[number]} file
- * @returns {Promise<import('./upload.js').NamedFile>}
+ * @param {string} id
+ * @param {any} record
  */
-async function readNamed(file) {
-  const { name, content } = typeof file === 'string' ? { name: basename(file), content: await readFile(file) } : file;
-  return { name, content: content instanceof Blob ? content : new Blob([content]) };
+function failureOf(id, record) {
+  const code = { timeout: 'TIMEOUT', cancelled: 'RUN_CANCELLED' }[String(record.status)] ?? 'INTERNAL_ERROR';
+  return errorOf(record.error_message ?? `The run ${record.status}`, {
+    code: record.error_code ?? code,
+    runId: id,
+    responseBody: record,
+  });
 }
 
+/** @param {string} message */
+const lost = (message) => errorOf(message, { code: 'NETWORK_ERROR', isRetryable: true });
+
 /**
- * The records of a stream of server-sent events; comments and records without data are skipped.
- *
- * @param {Response} response
+ * @param {string} message
+ * @param {string} runId
  */
-async function* eventsOf(response) {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const chunk of /** @type {AsyncIterable<Uint8Array>} */ (/** @type {unknown} */ (response.body))) {
-    text += decoder.decode(chunk, { stream: true });
-    const records = text.split('\n\n');
-    text = records.pop() ?? '';
-    for (const record of records) {
-      const fields = record.split('\n').map((line) => /^(\w*): ?(.*)$/s.exec(line) ?? []);
-      const data = fields.filter(([, field]) => field === 'data').map(([, , value]) => value);
-      const event = fields.find(([, field]) => field === 'event')?.[2] ?? 'message';
-      if (data.length > 0) yield { event, data: data.join('\n') };
-    }
+const late = (message, runId) => new TimeoutExceededError(message, { code: 'TIMEOUT', isRetryable: true, runId });
+
+/** @param {string} data */
+function parsed(data) {
+  try {
+    return JSON.parse(data);
+  } catch {
+    throw lost(`The stream has a record that is not JSON: ${data.slice(0, 200)}`);
   }
 }

@@ -1,7 +1,9 @@
 import { PlatformError } from './errors.js';
-import { send } from './http.js';
+import { DEFAULT_RETRIES, limit, send } from './http.js';
 
 const TIMEOUT_MS = 30_000;
+/** Methods whose requests may be sent twice. */
+const REPEATABLE = ['GET', 'PUT', 'DELETE'];
 
 /**
  * A request about the workspace of the key in the environment. Undefined members of `query` are left out.
@@ -37,7 +39,9 @@ export async function request(method, path, { query = {}, body, headers, makeErr
       ...headers,
     },
     body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(TIMEOUT_MS),
+    limits: limit(TIMEOUT_MS),
+    // A condition that the lost first attempt met would fail the second one.
+    retries: REPEATABLE.includes(method) && !headers?.['If-Match'] ? DEFAULT_RETRIES : 0,
     makeError,
   });
   return answer.body;

@@ -13,7 +13,25 @@ async function work({ module, method, args, options, headers }) {
   }
   if (module === 'platform') {
     const platform = new sdk.Platform();
-    if (method === 'stream') return Array.fromAsync(platform.stream(...args, withMs(options)));
+    if (method === 'stream' || method === 'watch') return collected(platform[method](...args, withMs(options)));
+    if (method === 'list' || method === 'runs') return collected(platform[method](...args));
+    if (method === 'streamFirst') {
+      const stream = platform.stream(...args, withMs(options));
+      for await (const event of stream) return [event, stream.runId];
+    }
+    if (method === 'streamClosed') {
+      const stream = platform.stream(...args, withMs(options));
+      setTimeout(() => stream.close(), 300);
+      return collected(stream);
+    }
+    if (method === 'callAborted') {
+      const { name } = await platform.call(...args, { signal: AbortSignal.timeout(300) }).catch((error) => error);
+      return name === 'TimeoutError' || name === 'AbortError' ? 'ended' : name;
+    }
+    if (method === 'uploadTwice') {
+      const upload = await platform.upload(args[0]);
+      return Promise.all([1, 2].map(async () => (await platform.call(args[1], {}, { files: [upload] })).data));
+    }
     if (method === 'startAndWait') return platform.wait(await platform.start(...args), withMs(options));
     if (method === 'startAndCancel') return platform.cancel(await platform.start(...args));
     return platform[method](...args, withMs(options));
@@ -25,6 +43,13 @@ async function work({ module, method, args, options, headers }) {
     ...args,
     ...(Object.keys(options).length > 0 ? [options] : []),
   );
+}
+
+/** Node 20 has no Array.fromAsync. */
+async function collected(rows) {
+  const all = [];
+  for await (const row of rows) all.push(row);
+  return all;
 }
 
 const job = JSON.parse(await text(process.stdin));
@@ -39,6 +64,9 @@ const outcome = await work({ args: [], options: {}, ...job }).then(
       isRetryable: error.isRetryable ?? null,
       suggestedWaitTime: error.suggestedWaitTime ?? null,
       requestId: error.requestId ?? null,
+      runId: error.runId ?? null,
+      hint: error.hint ?? null,
+      docsUrl: error.docsUrl ?? null,
       responseBody: error.responseBody ?? null,
       exitCode: error.exitCode ?? null,
     },

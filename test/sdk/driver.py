@@ -3,8 +3,10 @@
 import asyncio
 import dataclasses
 import json
+import os
 import re
 import sys
+import threading
 from types import SimpleNamespace
 
 import agent_platform as sdk
@@ -22,6 +24,37 @@ def plain(value):
     return value
 
 
+async def work_async(method, args, given):
+    platform = sdk.AsyncPlatform()
+    if method == "stream":
+        *progress, answer = [event async for event in platform.stream(*args, **given)]
+        return [*progress, {"type": "result", **plain(answer)}]
+    if method in ("watch", "list", "runs"):
+        return [row async for row in getattr(platform, method)(*args, **given)]
+    if method == "streamFirst":
+        async with platform.stream(*args, **given) as stream:
+            async for event in stream:
+                return [event, stream.run_id]
+    if method == "streamClosed":
+        stream = platform.stream(*args, **given)
+        asyncio.get_running_loop().call_later(0.3, lambda: asyncio.ensure_future(stream.close()))
+        return [event async for event in stream]
+    if method == "callAborted":
+        try:
+            await asyncio.wait_for(platform.call(*args), 0.3)
+        except asyncio.TimeoutError:
+            await asyncio.sleep(0.1)
+            return "ended"
+    if method == "startAndWait":
+        return plain(await platform.wait(await platform.start(*args), **given))
+    if method == "startAndCancel":
+        return await platform.cancel(await platform.start(*args))
+    if method == "uploadTwice":
+        upload = await platform.upload((args[0]["name"], args[0]["content"].encode()))
+        return [(await platform.call(args[1], {}, files=[upload])).data for _ in range(2)]
+    return plain(await getattr(platform, method)(*args, **given))
+
+
 def work(module, method, args=(), options=None, headers=None):
     given = {snake(name): value for name, value in (options or {}).items()}
     if "files" in given:
@@ -37,8 +70,23 @@ def work(module, method, args=(), options=None, headers=None):
             return await asyncio.gather(*(client.call(ref, **given) for ref in args[0]))
 
         return asyncio.run(call_all())
+    if module == "platform" and os.environ.get("SDK_ASYNC"):
+        return asyncio.run(work_async(method, args, given))
     if module == "platform":
         platform = sdk.Platform()
+        if method in ("watch", "list", "runs"):
+            return list(getattr(platform, method)(*args, **given))
+        if method == "streamFirst":
+            stream = platform.stream(*args, **given)
+            for event in stream:
+                return [event, stream.run_id]
+        if method == "streamClosed":
+            stream = platform.stream(*args, **given)
+            threading.Timer(0.3, stream.close).start()
+            return list(stream)
+        if method == "uploadTwice":
+            upload = platform.upload((args[0]["name"], args[0]["content"].encode()))
+            return [platform.call(args[1], {}, files=[upload]).data for _ in range(2)]
         if method == "stream":
             *progress, answer = platform.stream(*args, **given)
             return [*progress, {"type": "result", **plain(answer)}]
@@ -55,7 +103,7 @@ def work(module, method, args=(), options=None, headers=None):
 try:
     outcome = {"value": work(**json.load(sys.stdin))}
 except Exception as error:
-    names = ["code", "status", "isRetryable", "suggestedWaitTime", "requestId", "responseBody", "exitCode"]
+    names = ["code", "status", "isRetryable", "suggestedWaitTime", "requestId", "runId", "hint", "docsUrl", "responseBody", "exitCode"]
     members = {name: getattr(error, snake(name), None) for name in names}
     outcome = {"error": {"type": type(error).__name__, "message": str(error), **members}}
 print(json.dumps(outcome))

@@ -25,7 +25,7 @@ export interface Outcome {
 }
 
 export interface Language {
-  readonly name: 'JavaScript' | 'Python';
+  readonly name: 'JavaScript' | 'Python' | 'Python with asyncio';
   /** Runs a job in a process with these variables of the platform and no others. */
   run(job: Job, env: Readonly<Record<string, string>>): Promise<Outcome>;
 }
@@ -45,6 +45,14 @@ function language(name: Language['name'], command: readonly string[], variables:
       return JSON.parse(await text(child.stdout));
     },
   };
+}
+
+/** The clients of this machine that call agents from outside. */
+export function clients(): Language[] {
+  const all = languages();
+  const variables = { PYTHONPATH: pathOf('../../sdk/python'), SDK_ASYNC: '1' };
+  const asyncio = language('Python with asyncio', ['python3', '-S', pathOf('driver.py')], variables);
+  return all.length > 1 ? [...all, asyncio] : all;
 }
 
 /** Languages of this machine; Python may be missing. */

@@ -79,7 +79,7 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
   const env = { PLATFORM_API_KEY: target.key, PLATFORM_API_URL: target.url };
   const platform = (method: string, args: unknown[], options: Job['options'] = {}) =>
     run({ module: 'platform', method, args, options }, env);
-  const { files, command, helper } = PROGRAMS[name];
+  const { files, command, helper } = PROGRAMS[name as keyof typeof PROGRAMS];
 
   test('calls agents from within a sandbox, some at once, and tells how they fail', async () => {
     const agent = `orchestrate-${name.toLowerCase()}`;
@@ -125,7 +125,7 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
 
     const tooLarge = [{ name: 'x', content: 'x'.repeat(26 * 1024 ** 2) }];
     const refused = await platform('call', ['acme/add@v1', {}], { files: tooLarge });
-    expect(refused.error).toMatchObject({ type: 'PlatformError', code: 'DOCUMENT_TOO_LARGE', status: 413 });
+    expect(refused.error).toMatchObject({ type: 'InvalidRequestError', code: 'DOCUMENT_TOO_LARGE', status: 413 });
   });
 
   test('reports a document that is too large, although the server stops reading it', async () => {
@@ -136,7 +136,7 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
 
   test('tells what was refused', async () => {
     expect((await platform('call', ['acme/nobody', {}])).error).toMatchObject({
-      type: 'PlatformError',
+      type: 'NotFoundError',
       code: 'NOT_FOUND',
       status: 404,
       isRetryable: false,
@@ -160,5 +160,18 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     expect((await platform('startAndWait', ['acme/add@v1', { a: 1, b: 2 }])).value.data).toEqual({ sum: 3 });
     expect((await platform('startAndWait', ['acme/add@v1', {}])).error).toMatchObject({ message: 'no numbers' });
     expect((await platform('startAndCancel', ['acme/wait@v1', {}])).error).toBeUndefined();
+  });
+
+  test('watches a run by its id, lists rows over pages, and names an upload twice', async () => {
+    const { value } = await platform('call', ['acme/add@v1', { a: 1, b: 2 }]);
+    const events = (await platform('watch', [value.runId])).value;
+    expect(events.at(-1)).toMatchObject({ type: 'end', data: { status: 'completed' } });
+    const runs = (await platform('runs', [{ agent_name: 'add', limit: 1 }])).value;
+    expect(runs.length).toBeGreaterThan(1);
+    expect(new Set(runs.map(({ id }: { id: string }) => id)).size).toBe(runs.length);
+    const agents = (await platform('list', ['/agents', { latest: true, limit: 1 }])).value;
+    expect(agents.map((each: { name: string }) => each.name)).toEqual(expect.arrayContaining(['add', 'wait']));
+    const named = await platform('uploadTwice', [{ name: 'a.txt', content: 'text' }, 'acme/add@v1']);
+    expect(named.value).toEqual([{ names: ['a.txt'] }, { names: ['a.txt'] }]);
   });
 });

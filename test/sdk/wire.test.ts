@@ -353,7 +353,7 @@ describe.each(languages())('the SDK for $name', ({ run }) => {
       };
       const failed = { error: { code: 'TIMEOUT', message: 'late', is_retryable: true }, metadata: { request_id: 'r' } };
       expect((await stream(`event: error\ndata: ${JSON.stringify(failed)}\n\n`)).error).toMatchObject({
-        type: 'PlatformError',
+        type: 'RunFailedError',
         code: 'TIMEOUT',
         requestId: 'r',
         status: null,

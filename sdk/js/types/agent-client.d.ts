@@ -29,6 +29,14 @@ export type AgentCallOptions = {
      * Milliseconds, default 30 000. The deadline of the run limits it.
      */
     timeout?: number;
+    /**
+     * Default 0: retries at each level of a chain would multiply.
+     */
+    maxRetries?: number;
+    /**
+     * Ends the request.
+     */
+    signal?: AbortSignal;
 };
 /**
  * @typedef {object} AgentClientOptions The defaults come from the run's environment.
@@ -48,6 +56,8 @@ export type AgentCallOptions = {
  * @typedef {object} AgentCallOptions
  * @property {string} [endpoint] Default: `run`.
  * @property {number} [timeout] Milliseconds, default 30 000. The deadline of the run limits it.
+ * @property {number} [maxRetries] Default 0: retries at each level of a chain would multiply.
+ * @property {AbortSignal} [signal] Ends the request.
  */
 /** Calls other agents from within an agent. */
 export declare class AgentClient {
@@ -66,15 +76,25 @@ export declare class AgentClient {
     /**
      * Calls `org/agent@v1` and returns its data. Any number of calls may run at once.
      *
-     * @param {string} agent
-     * @param {object} [input]
+     * @template {string} Name
+     * @param {Name} agent
+     * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
      * @param {AgentCallOptions} [options]
-     * @returns {Promise<any>}
+     * @returns {Promise<import('agent-platform-sdk/agents').OutputOf<Name>>}
      * @throws {DependencyCallError}
      * @throws {TimeoutExceededError}
      * @throws {CallChainCycleError}
      * @throws {MaxHopsExceededError}
      * @throws {TypeError} for a reference of another form
      */
-    call(agent: string, input?: object, { endpoint, timeout }?: AgentCallOptions): Promise<any>;
+    call<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { endpoint, timeout, maxRetries, signal }?: AgentCallOptions): Promise<import('agent-platform-sdk/agents').OutputOf<Name>>;
+    /**
+     * Makes calls at once, each an agent and its input, and returns their data in the same order. Waits for all of them;
+     * then throws the error of the first one, in this order, that failed.
+     *
+     * @param {Iterable<readonly [agent: string, input?: object]>} calls
+     * @param {AgentCallOptions} [options]
+     * @returns {Promise<any[]>}
+     */
+    callAll(calls: Iterable<readonly [agent: string, input?: object]>, options?: AgentCallOptions): Promise<any[]>;
 }

@@ -5,7 +5,9 @@
  * @property {boolean} [isRetryable]
  * @property {number | null} [suggestedWaitTime]
  * @property {string | null} [hint]
+ * @property {string | null} [docsUrl]
  * @property {string | null} [requestId]
+ * @property {string | null} [runId]
  * @property {unknown} [responseBody]
  */
 export type Failure = {
@@ -14,7 +16,9 @@ export type Failure = {
     isRetryable?: boolean;
     suggestedWaitTime?: number | null;
     hint?: string | null;
+    docsUrl?: string | null;
     requestId?: string | null;
+    runId?: string | null;
     responseBody?: unknown;
 };
 /** A request that the platform refused or that did not reach it. */
@@ -27,7 +31,11 @@ export declare class PlatformError extends Error {
     /** Seconds. */
     suggestedWaitTime: number | null;
     hint: string | null;
+    /** Page of the documentation about this error. */
+    docsUrl: string | null;
     requestId: string | null;
+    /** The run that failed; null if none began. */
+    runId: string | null;
     /** Parsed JSON, or text. */
     responseBody: {} | null;
     /**
@@ -35,6 +43,32 @@ export declare class PlatformError extends Error {
      * @param {Failure} failure
      */
     constructor(message: string, failure: Failure);
+}
+/** The request has an invalid member, or a body of the wrong type or size. */
+export declare class InvalidRequestError extends PlatformError {
+}
+/** There is no key, or the key is wrong or revoked. */
+export declare class AuthenticationError extends PlatformError {
+}
+/** The key may not do this. */
+export declare class PermissionDeniedError extends PlatformError {
+}
+export declare class NotFoundError extends PlatformError {
+}
+/** The request contradicts the current state, or its idempotency key belongs to another request. */
+export declare class ConflictError extends PlatformError {
+}
+/** A limit was reached. `suggestedWaitTime` says how long to wait. */
+export declare class RateLimitError extends PlatformError {
+}
+/** The agent ran and failed, or its run was cancelled. `runId` names the run. */
+export declare class RunFailedError extends PlatformError {
+}
+/** The platform failed. */
+export declare class ServerError extends PlatformError {
+}
+/** The platform could not be reached, or the connection was lost. */
+export declare class NetworkError extends PlatformError {
 }
 /** A call of another agent that failed. */
 export declare class DependencyCallError extends PlatformError {
@@ -69,10 +103,19 @@ export declare class StorageConflictError extends StorageError {
 export declare class StorageQuotaError extends StorageError {
 }
 /**
+ * The error of the class that fits.
+ *
+ * @param {string} message
+ * @param {Failure} failure
+ * @returns {PlatformError}
+ */
+export declare function errorOf(message: string, failure: Failure): PlatformError;
+/**
  * The message and details of an error response, whether or not it has the error envelope.
  *
  * @param {number | null} status null if the failure came after the status
  * @param {unknown} body
+ * @param {Headers} [headers]
  * @returns {[message: string, failure: Failure]}
  */
-export declare function describeFailure(status: number | null, body: unknown): [message: string, failure: Failure];
+export declare function describeFailure(status: number | null, body: unknown, headers?: Headers): [message: string, failure: Failure];

@@ -1,5 +1,6 @@
-export type Answer = {
-    data: any;
+import { Stream } from './events.js';
+export type Answer<Data = any> = {
+    data: Data;
     warnings: {
         code: string;
         field?: string;
@@ -15,42 +16,81 @@ export type Run = {
     id: string;
     url: string;
 };
-export type CallOptions = {
+export type RequestOptions = {
+    /**
+     * Milliseconds, for all attempts together. Default: that of the client, 300 000.
+     */
+    timeout?: number;
+    /**
+     * Default: that of the client, 2.
+     */
+    maxRetries?: number;
+    /**
+     * Ends the request.
+     */
+    signal?: AbortSignal;
+    /**
+     * Additional headers, such as `X-Platform-Skills`.
+     */
+    headers?: Record<string, string>;
+};
+export type OwnCallOptions = {
     /**
      * Default: `run`.
      */
     endpoint?: string;
     /**
-     * Paths, or names and
-     * contents. With files, the input reaches the agent as `metadata` beside them.
+     * Paths, names and contents, or uploads. With files, the input
+     * reaches the agent as `metadata` beside them.
      */
-    files?: readonly (string | {
-        name: string;
-        content: string | Uint8Array | Blob;
-    })[];
+    files?: readonly import('./upload.js').File[];
     /**
-     * A repeated call with the same key gets the answer of the first.
+     * A repeated call with the same key gets the answer of the first. Default: a new key,
+     * which the retries of this call share.
      */
     idempotencyKey?: string;
-    /**
-     * Additional headers, such as `X-Platform-Skills`.
-     */
-    headers?: Record<string, string>;
-    /**
-     * Milliseconds, default 300 000.
-     */
-    timeout?: number;
 };
+export type CallOptions = RequestOptions & OwnCallOptions;
 export type Progress = {
     type: string;
     [member: string]: any;
 };
-export type Result = {
+export type Result<Data = any> = {
     type: 'result';
-} & Answer;
+} & Answer<Data>;
+export type Event = {
+    id: string;
+    type: string;
+    created_at: string;
+    data: Record<string, any>;
+};
+export type Query = Record<string, string | number | boolean | undefined>;
+export type PlatformOptions = {
+    /**
+     * Default: `PLATFORM_API_KEY`.
+     */
+    apiKey?: string;
+    /**
+     * Default: `PLATFORM_API_URL`.
+     */
+    url?: string;
+    /**
+     * The workspace to act in. Default: that of the key.
+     */
+    workspaceId?: string;
+    /**
+     * Milliseconds, default 300 000.
+     */
+    timeout?: number;
+    /**
+     * Default 2.
+     */
+    maxRetries?: number;
+};
 /**
+ * @template [Data=any]
  * @typedef {object} Answer The result of a call.
- * @property {any} data
+ * @property {Data} data
  * @property {{ code: string, field?: string, message: string }[]} warnings
  * @property {Record<string, any>} metadata
  * @property {string | null} runId Names the run in the workspace's logs.
@@ -61,74 +101,181 @@ export type Result = {
  * @property {string} url
  */
 /**
- * @typedef {object} CallOptions
- * @property {string} [endpoint] Default: `run`.
- * @property {readonly (string | { name: string, content: string | Uint8Array | Blob })[]} [files] Paths, or names and
- * contents. With files, the input reaches the agent as `metadata` beside them.
- * @property {string} [idempotencyKey] A repeated call with the same key gets the answer of the first.
+ * @typedef {object} RequestOptions
+ * @property {number} [timeout] Milliseconds, for all attempts together. Default: that of the client, 300 000.
+ * @property {number} [maxRetries] Default: that of the client, 2.
+ * @property {AbortSignal} [signal] Ends the request.
  * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
- * @property {number} [timeout] Milliseconds, default 300 000.
  */
+/**
+ * @typedef {object} OwnCallOptions
+ * @property {string} [endpoint] Default: `run`.
+ * @property {readonly import('./upload.js').File[]} [files] Paths, names and contents, or uploads. With files, the input
+ * reaches the agent as `metadata` beside them.
+ * @property {string} [idempotencyKey] A repeated call with the same key gets the answer of the first. Default: a new key,
+ * which the retries of this call share.
+ */
+/** @typedef {RequestOptions & OwnCallOptions} CallOptions */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
-/** @typedef {{ type: 'result' } & Answer} Result */
+/**
+ * @template [Data=any]
+ * @typedef {{ type: 'result' } & Answer<Data>} Result
+ */
+/**
+ * @typedef {object} Event An event of a watched run: `type` is `progress`, `trace`, `sub_call` or `end`.
+ * @property {string} id
+ * @property {string} type
+ * @property {string} created_at
+ * @property {Record<string, any>} data
+ */
+/** @typedef {Record<string, string | number | boolean | undefined>} Query */
+/**
+ * @typedef {object} PlatformOptions
+ * @property {string} [apiKey] Default: `PLATFORM_API_KEY`.
+ * @property {string} [url] Default: `PLATFORM_API_URL`.
+ * @property {string} [workspaceId] The workspace to act in. Default: that of the key.
+ * @property {number} [timeout] Milliseconds, default 300 000.
+ * @property {number} [maxRetries] Default 2.
+ */
 /**
  * Calls agents from outside, with a person's API key. Agents are named `org/agent` (its latest version) or
  * `org/agent@v1`. Every method throws PlatformError, among them TimeoutExceededError.
  */
 export declare class Platform {
     #private;
-    /**
-     * @param {{ apiKey?: string, url?: string, workspaceId?: string }} [options] `apiKey` and `url` come from
-     * `PLATFORM_API_KEY` and `PLATFORM_API_URL` by default.
-     */
-    constructor({ apiKey, url, workspaceId }?: {
-        apiKey?: string;
-        url?: string;
-        workspaceId?: string;
-    });
+    /** @param {PlatformOptions} [options] */
+    constructor({ apiKey, url, workspaceId, timeout, maxRetries, }?: PlatformOptions);
     /**
      * Calls an agent and waits for its answer.
      *
-     * @param {string} agent
-     * @param {object} [input]
+     * @template {string} Name
+     * @param {Name} agent
+     * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
      * @param {CallOptions} [options]
-     * @returns {Promise<Answer>}
+     * @returns {Promise<Answer<import('agent-platform-sdk/agents').OutputOf<Name>>>}
      */
-    call(agent: string, input?: object, options?: CallOptions): Promise<Answer>;
+    call<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, options?: CallOptions): Promise<Answer<import('agent-platform-sdk/agents').OutputOf<Name>>>;
     /**
-     * Calls an agent and yields its events; the last one has the type `result`. The call continues if the caller stops
-     * reading.
+     * Calls an agent and yields its events; the last one has the type `result`. The run continues if the caller stops
+     * reading. A connection that is lost is made again: then only the events from there on are yielded.
      *
-     * @param {string} agent
-     * @param {object} [input]
+     * @template {string} Name
+     * @param {Name} agent
+     * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
      * @param {CallOptions} [options]
-     * @returns {AsyncGenerator<Progress | Result, void, void>}
+     * @returns {Stream<Progress | Result<import('agent-platform-sdk/agents').OutputOf<Name>>>}
      */
-    stream(agent: string, input?: object, options?: CallOptions): AsyncGenerator<Progress | Result, void, void>;
+    stream<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, options?: CallOptions): Stream<Progress | Result<import('agent-platform-sdk/agents').OutputOf<Name>>>;
     /**
      * Starts a call without waiting for its answer.
      *
-     * @param {string} agent
-     * @param {object} [input]
+     * @template {string} Name
+     * @param {Name} agent
+     * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
      * @param {CallOptions} [options]
      * @returns {Promise<Run>}
      */
-    start(agent: string, input?: object, options?: CallOptions): Promise<Run>;
+    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, options?: CallOptions): Promise<Run>;
     /**
-     * Waits for the answer of a started call.
+     * Waits for the answer of a run.
      *
-     * @param {Run} run
-     * @param {{ timeout?: number }} [options]
+     * @param {Run | string} run A started call, or the ID of any run of the workspace.
+     * @param {RequestOptions} [options]
      * @returns {Promise<Answer>}
      */
-    wait(run: Run, { timeout }?: {
-        timeout?: number;
-    }): Promise<Answer>;
+    wait(run: Run | string, options?: RequestOptions): Promise<Answer>;
     /**
-     * Cancels a started call and the calls below it. Does nothing if the call has ended.
+     * The events of a run, from its beginning to its end. A connection that is lost is made again without a gap.
      *
-     * @param {Run} run
+     * @param {Run | string} run A started call, or the ID of any run of the workspace.
+     * @param {RequestOptions & { after?: string }} [options] `after` is the `id` of the last event that is known. `timeout`
+     * limits the time in all; there is none by default.
+     * @returns {Stream<Event>}
+     */
+    watch(run: Run | string, options?: RequestOptions & {
+        after?: string;
+    }): Stream<Event>;
+    /**
+     * Cancels a run and the calls below it. Does nothing if it has ended.
+     *
+     * @param {Run | string} run
+     * @param {RequestOptions} [options]
      * @returns {Promise<void>}
      */
-    cancel(run: Run): Promise<void>;
+    cancel(run: Run | string, options?: RequestOptions): Promise<void>;
+    /**
+     * Uploads a file once, for the `files` of any number of calls until it expires.
+     *
+     * @param {Exclude<import('./upload.js').File, import('./upload.js').Upload>} file
+     * @param {RequestOptions} [options]
+     * @returns {Promise<import('./upload.js').Upload>}
+     */
+    upload(file: Exclude<import('./upload.js').File, import('./upload.js').Upload>, options?: RequestOptions): Promise<import('./upload.js').Upload>;
+    /**
+     * Writes the answer of a path, such as the bundle of an agent, to a file, however large it is. The file appears when it
+     * is complete.
+     *
+     * @param {string} path A path of the API. `{workspace_id}` in it stands for the workspace of the client.
+     * @param {string} target
+     * @param {RequestOptions & { query?: Query }} [options]
+     * @returns {Promise<number>} The number of its bytes.
+     */
+    download(path: string, target: string, options?: RequestOptions & {
+        query?: Query;
+    }): Promise<number>;
+    /**
+     * Sends any request of the API and returns its answer, as parsed JSON.
+     *
+     * @param {string} method
+     * @param {string} path `{workspace_id}` in it stands for the workspace of the client.
+     * @param {RequestOptions & { query?: Query, body?: unknown }} [options]
+     * @returns {Promise<any>}
+     */
+    request(method: string, path: string, options?: RequestOptions & {
+        query?: Query;
+        body?: unknown;
+    }): Promise<any>;
+    /**
+     * Every row of any listing of the API, page by page.
+     *
+     * @param {string} path `{workspace_id}` in it stands for the workspace of the client.
+     * @param {Query} [query] Filters; `limit` is the number of rows in a page.
+     * @param {RequestOptions} [options]
+     * @returns {AsyncGenerator<any, void, void>}
+     */
+    list(path: string, query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * The agents of the workspace, each in its latest version.
+     *
+     * @param {Query} [query]
+     * @param {RequestOptions} [options]
+     */
+    agents(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * The runs of the workspace, newest first.
+     *
+     * @param {Query} [query] Filters, such as `agent_name` and `status`.
+     * @param {RequestOptions} [options]
+     */
+    runs(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * @param {Query} [query]
+     * @param {RequestOptions} [options]
+     */
+    schedules(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * @param {Query} [query]
+     * @param {RequestOptions} [options]
+     */
+    services(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * @param {Query} [query]
+     * @param {RequestOptions} [options]
+     */
+    tasks(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * @param {Query} [query]
+     * @param {RequestOptions} [options]
+     */
+    messages(query?: Query, options?: RequestOptions): AsyncGenerator<any, void, void>;
 }

@@ -1,13 +1,22 @@
-"""Call agents of the agent platform: :class:`AgentClient` within an agent, :class:`Platform` from outside."""
+"""Call agents of the agent platform: :class:`AgentClient` within an agent, :class:`Platform` and :class:`AsyncPlatform` from outside."""
 
 from importlib import import_module
 
 from .errors import (
+    AuthenticationError,
     CallChainCycleError,
+    ConflictError,
     DependencyCallError,
+    InvalidRequestError,
     LocalExecutionError,
     MaxHopsExceededError,
+    NetworkError,
+    NotFoundError,
+    PermissionDeniedError,
     PlatformError,
+    RateLimitError,
+    RunFailedError,
+    ServerError,
     StorageConflictError,
     StorageError,
     StorageNotFoundError,
@@ -21,36 +30,55 @@ if TYPE_CHECKING:
     from . import message, storage, task
     from .agent_client import AgentClient
     from .call_context import CallContext
-    from .platform import Answer, Platform, Run
+    from ._upload import Upload
+    from .async_platform import AsyncPlatform, AsyncStream
+    from .platform import Answer, Platform, Run, Stream
 
 __all__ = [
     "AgentClient",
     "Answer",
+    "AsyncPlatform",
+    "AsyncStream",
+    "AuthenticationError",
     "CallChainCycleError",
     "CallContext",
+    "ConflictError",
     "DependencyCallError",
+    "InvalidRequestError",
     "LocalExecutionError",
     "MaxHopsExceededError",
+    "NetworkError",
+    "NotFoundError",
+    "PermissionDeniedError",
     "Platform",
     "PlatformError",
+    "RateLimitError",
     "Run",
+    "RunFailedError",
+    "ServerError",
     "StorageConflictError",
     "StorageError",
     "StorageNotFoundError",
     "StorageQuotaError",
+    "Stream",
     "TimeoutExceededError",
+    "Upload",
     "message",
     "storage",
     "task",
 ]
 
-_MODULES = ("agent_client", "call_context", "message", "platform", "storage", "task")
+_MODULES = ("agent_client", "async_platform", "call_context", "message", "platform", "storage", "task")
 _HOMES = {
     "AgentClient": "agent_client",
     "Answer": "platform",
+    "AsyncPlatform": "async_platform",
+    "AsyncStream": "async_platform",
     "CallContext": "call_context",
     "Platform": "platform",
     "Run": "platform",
+    "Stream": "platform",
+    "Upload": "_upload",
 }
 
 if not TYPE_CHECKING:

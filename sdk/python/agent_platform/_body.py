@@ -21,4 +21,4 @@ def json_body(access: Access, input: Any) -> tuple[str, bytes]:
         return "application/json", content
     from ._upload import upload
 
-    return _UPLOADED_JSON, json.dumps({"upload_id": upload(access, content)}).encode()
+    return _UPLOADED_JSON, json.dumps({"upload_id": upload(access, "input.json", content).upload_id}).encode()

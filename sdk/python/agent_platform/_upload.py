@@ -6,7 +6,7 @@ import json
 import mimetypes
 import secrets
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._access import MAX_DIRECT_BYTES, Access
 from ._http import send
@@ -14,20 +14,30 @@ from ._http import send
 _UPLOADS_AT_ONCE = 4
 
 
-def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[str, Any] | None) -> tuple[str, bytes]:
-    """Content type and body of a call with these files."""
+class Upload(NamedTuple):
+    """A file that calls can name until it expires."""
+
+    upload_id: str
+    name: str
+    content_type: str | None
+    expires_at: str
+
+
+def form_body(access: Access, files: list[Any], metadata: Mapping[str, Any] | None) -> tuple[str, bytes]:
+    """Content type and body of a call with these files: uploads, or names and contents."""
     parts: list[tuple[str, str | None, str | None, bytes]] = []
-    if sum(len(content) for _, content in files) <= MAX_DIRECT_BYTES:
+    size = sum(0 if isinstance(file, Upload) else len(file[1]) for file in files)
+    # The platform gives the agent the files of the form first: their order stays only if all go one way.
+    if size <= MAX_DIRECT_BYTES and not any(isinstance(file, Upload) for file in files):
         parts = [("files[]", name, _content_type(name), content) for name, content in files]
     else:
         # Slow to import, and not every program needs it.
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(_UPLOADS_AT_ONCE) as pool:
-            ids = list(pool.map(lambda file: upload(access, file[1]), files))
+            made = list(pool.map(lambda file: file if isinstance(file, Upload) else upload(access, *file), files))
         uploads = [
-            {"upload_id": upload_id, "name": name, "content_type": _content_type(name)}
-            for upload_id, (name, _) in zip(ids, files)
+            {"upload_id": each.upload_id, "name": each.name, "content_type": each.content_type} for each in made
         ]
         parts = [("uploads", None, "application/json", json.dumps(uploads).encode())]
     if metadata is not None:
@@ -35,19 +45,21 @@ def form_body(access: Access, files: list[tuple[str, bytes]], metadata: Mapping[
     return _multipart(parts)
 
 
-def upload(access: Access, content: bytes) -> str:
-    """Uploads a file and returns its upload_id."""
+def upload(access: Access, name: str, content: bytes) -> Upload:
+    """Uploads a file for calls."""
     headers = {**access.headers, "Content-Type": "application/json"}
     url = f"{access.url}/uploads"
-    form, _ = send("POST", url, headers, b'{"purpose":"call"}', access.left(), access.failure)
+    # A form that is not used costs nothing: it may be asked for twice.
+    more = (access.failure, access.retries, access.connection)
+    form, _ = send("POST", url, headers, b'{"purpose":"call"}', access.left(), *more)
     if len(content) > form["max_bytes"]:
         message = f"{len(content)} bytes are more than a call takes, {form['max_bytes']}"
         raise access.failure(message, code="DOCUMENT_TOO_LARGE", status=413)
-    parts = [(name, None, None, value.encode()) for name, value in form["fields"].items()]
+    parts = [(field, None, None, value.encode()) for field, value in form["fields"].items()]
     content_type, body = _multipart([*parts, ("file", "file", "application/octet-stream", content)])
-    # The form needs no key, so the platform's key is not sent.
-    send("POST", form["url"], {"Content-Type": content_type}, body, access.left(), access.failure)
-    return str(form["upload_id"])
+    # The form needs no key, so the platform's key is not sent. A second upload replaces the first.
+    send("POST", form["url"], {"Content-Type": content_type}, body, access.left(), *more)
+    return Upload(str(form["upload_id"]), name, _content_type(name), str(form["expires_at"]))
 
 
 def _content_type(name: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from ._http import send
-from .errors import PlatformError
+from ._http import DEFAULT_RETRIES, send
+from .errors import error_of
 
 if TYPE_CHECKING:
     from ._http import Failure
@@ -23,7 +23,7 @@ def request(
     query: Mapping[str, Any] | None = None,
     body: Any = None,
     headers: Mapping[str, str] | None = None,
-    failure: Failure = PlatformError,
+    failure: Failure = error_of,
 ) -> Any:
     """The parsed answer. Members of ``query`` that are ``None`` are left out; so is a ``body`` that is ``None``."""
     key = os.environ.get("PLATFORM_SERVICE_KEY") or os.environ.get("PLATFORM_API_KEY")
@@ -39,5 +39,7 @@ def request(
     all_headers = {"Authorization": f"Bearer {key}", **(headers or {})}
     if content is not None:
         all_headers["Content-Type"] = "application/json"
-    answer, _ = send(method, url, all_headers, content, _TIMEOUT_SECONDS, failure)
+    # A condition that the lost first attempt met would fail the second one.
+    retries = DEFAULT_RETRIES if method in ("GET", "PUT", "DELETE") and "If-Match" not in all_headers else 0
+    answer, _ = send(method, url, all_headers, content, _TIMEOUT_SECONDS, failure, retries)
     return answer

@@ -58,10 +58,12 @@ class AgentClient:
         *,
         endpoint: str | None = None,
         timeout: float | None = None,
+        max_retries: int = 0,
     ) -> Any:
         """Calls ``org/agent@v1`` and returns its data. Any number of calls may run at once.
 
         ``timeout`` is in seconds, 30 by default; the deadline of the run limits it. ``endpoint`` is ``run`` by default.
+        ``max_retries`` is 0 by default: retries at each level of a chain would multiply.
 
         Raises :class:`DependencyCallError`, :class:`TimeoutExceededError`, :class:`CallChainCycleError`,
         :class:`MaxHopsExceededError`; ``ValueError`` for a reference of another form.
@@ -69,7 +71,7 @@ class AgentClient:
         # Only programs that use asyncio call this: the others need not wait for its import.
         from ._threads import in_thread
 
-        return await in_thread(lambda: self.call_sync(agent, input, endpoint=endpoint, timeout=timeout))
+        return await in_thread(lambda: self.call_sync(agent, input, endpoint=endpoint, timeout=timeout, max_retries=max_retries))
 
     def call_all(
         self,
@@ -77,6 +79,7 @@ class AgentClient:
         *,
         endpoint: str | None = None,
         timeout: float | None = None,
+        max_retries: int = 0,
     ) -> list[Any]:
         """Makes calls at once, each an agent and its input, and returns their data in the same order.
 
@@ -86,7 +89,7 @@ class AgentClient:
         from ._threads import at_once
 
         works = [
-            lambda agent=agent, input=input: self.call_sync(agent, input, endpoint=endpoint, timeout=timeout)
+            lambda agent=agent, input=input: self.call_sync(agent, input, endpoint=endpoint, timeout=timeout, max_retries=max_retries)
             for agent, input in calls
         ]
         return at_once(works)
@@ -98,6 +101,7 @@ class AgentClient:
         *,
         endpoint: str | None = None,
         timeout: float | None = None,
+        max_retries: int = 0,
     ) -> Any:
         """Like :meth:`call`, for programs without an event loop."""
         match = _REFERENCE.fullmatch(agent)
@@ -116,13 +120,17 @@ class AgentClient:
                 f"{missing} is not set: only runs on the platform call other agents", code="UNAUTHORIZED"
             )
         authorization = {"Authorization": f"Bearer {self._service_key}"}
-        access = Access(self._gateway_url, authorization, time.monotonic() + seconds, DependencyCallError)
+        access = Access(self._gateway_url, authorization, time.monotonic() + seconds, DependencyCallError, max_retries)
         content_type, content = json_body(access, input or {})
         headers = {**_context.to_headers(self._context), **authorization, "Content-Type": content_type}
         if hops is not None:
             headers["X-Platform-Max-Hops"] = str(hops)
+        if max_retries > 0:
+            import uuid
+
+            headers["Idempotency-Key"] = str(uuid.uuid4())
         url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{_quoted(endpoint or 'run')}"
-        body, _ = send("POST", url, headers, content, access.left(), DependencyCallError)
+        body, _ = send("POST", url, headers, content, access.left(), DependencyCallError, max_retries)
         return body["data"] if isinstance(body, dict) and "data" in body and "metadata" in body else body
 
     def _check_chain(self, agent: str) -> int | None:

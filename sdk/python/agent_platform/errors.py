@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 
 TYPE_CHECKING = False
@@ -24,7 +25,9 @@ class PlatformError(Exception):
         is_retryable: bool = False,
         suggested_wait_time: float | None = None,
         hint: str | None = None,
+        docs_url: str | None = None,
         request_id: str | None = None,
+        run_id: str | None = None,
         response_body: Any = None,
     ) -> None:
         super().__init__(message)
@@ -33,9 +36,49 @@ class PlatformError(Exception):
         self.is_retryable = is_retryable
         self.suggested_wait_time = suggested_wait_time
         self.hint = hint
+        #: The page of the documentation about this error.
+        self.docs_url = docs_url
         self.request_id = request_id
+        #: The run that failed; ``None`` if none began.
+        self.run_id = run_id
         #: The parsed JSON, or the text.
         self.response_body = response_body
+
+
+class InvalidRequestError(PlatformError):
+    """The request has an invalid member, or a body of the wrong type or size."""
+
+
+class AuthenticationError(PlatformError):
+    """There is no key, or the key is wrong or revoked."""
+
+
+class PermissionDeniedError(PlatformError):
+    """The key may not do this."""
+
+
+class NotFoundError(PlatformError):
+    pass
+
+
+class ConflictError(PlatformError):
+    """The request contradicts the current state, or its idempotency key belongs to another request."""
+
+
+class RateLimitError(PlatformError):
+    """A limit was reached. ``suggested_wait_time`` says how long to wait."""
+
+
+class RunFailedError(PlatformError):
+    """The agent ran and failed, or its run was cancelled. ``run_id`` names the run."""
+
+
+class ServerError(PlatformError):
+    """The platform failed."""
+
+
+class NetworkError(PlatformError):
+    """The platform could not be reached, or the connection was lost."""
 
 
 class DependencyCallError(PlatformError):
@@ -82,21 +125,73 @@ class StorageQuotaError(StorageError):
     """The document is too large, or the workspace's storage is full."""
 
 
-def describe_failure(status: int | None, body: Any) -> Mapping[str, Any]:
+_CLASS_OF_CODE = {
+    "NETWORK_ERROR": NetworkError,
+    "SANDBOX_ERROR": RunFailedError,
+    "SANDBOX_TIMEOUT": RunFailedError,
+    "TIMEOUT": RunFailedError,
+    "RUN_CANCELLED": RunFailedError,
+    "LLM_ERROR": RunFailedError,
+}
+_CLASS_OF_STATUS = {
+    400: InvalidRequestError,
+    401: AuthenticationError,
+    402: PermissionDeniedError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    409: ConflictError,
+    413: InvalidRequestError,
+    415: InvalidRequestError,
+    422: InvalidRequestError,
+    429: RateLimitError,
+}
+#: Statuses that a proxy answers for a while, if the body is no error of the platform.
+_PASSING_STATUSES = (429, 502, 503, 504)
+
+
+def error_of(message: str, **failure: Any) -> PlatformError:
+    """The error of the class that fits."""
+    status = failure.get("status") or 0
+    # An error within a stream, or in the record of a run, has no status, but its run began.
+    otherwise = ServerError if status >= 500 else RunFailedError if failure.get("run_id") else PlatformError
+    kind = _CLASS_OF_CODE.get(failure["code"]) or _CLASS_OF_STATUS.get(status) or otherwise
+    return kind(message, **failure)
+
+
+def describe_failure(status: int | None, body: Any, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     """The arguments of a :class:`PlatformError` for an error response, whether or not it has the error envelope."""
     envelope = body if isinstance(body, dict) else {}
     error = envelope.get("error")
-    if not isinstance(error, dict):
+    is_envelope = isinstance(error, dict)
+    if not is_envelope:
         text = body if isinstance(body, str) else json.dumps(body)
         error = {"message": f"The answer is no error of the platform: {text[:500]}"}
     metadata = envelope.get("metadata")
+    received = headers or {}
+    wait = error.get("suggested_wait_time")
     return {
         "message": str(error.get("message", "")),
         "code": str(error.get("code", f"HTTP_{status}")),
         "status": status,
-        "is_retryable": error.get("is_retryable") is True,
-        "suggested_wait_time": error.get("suggested_wait_time"),
+        "is_retryable": error.get("is_retryable") is True if is_envelope else status in _PASSING_STATUSES,
+        "suggested_wait_time": _retry_after(received.get("retry-after")) if wait is None else wait,
         "hint": error.get("hint"),
-        "request_id": metadata.get("request_id") if isinstance(metadata, dict) else None,
+        "docs_url": error.get("docs_url"),
+        "request_id": metadata.get("request_id") if isinstance(metadata, dict) else received.get("x-request-id"),
+        "run_id": received.get("x-run-id"),
         "response_body": body,
     }
+
+
+def _retry_after(text: str | None) -> float | None:
+    """The seconds of a ``Retry-After`` header, which has a number or a date."""
+    if not text:
+        return None
+    if text.isdigit():
+        return float(text[:9])
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(parsedate_to_datetime(text).timestamp() - time.time(), 0.0)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,27 +1,50 @@
 from __future__ import annotations
 
+import builtins
+import copy
 import json
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Union
-from urllib.parse import quote
+from typing import Any, BinaryIO, Callable, Generic, TypeVar, Union
+from urllib.parse import quote, urlencode
 
 from ._access import Access
 from ._body import json_body
-from ._http import TIMEOUTS, open_response, send
-from .errors import PlatformError, TimeoutExceededError, describe_failure
+from ._http import (
+    DEFAULT_RETRIES,
+    MAX_ANSWER_BYTES,
+    Closed,
+    Connection,
+    as_platform_error,
+    lower,
+    open_response,
+    pause,
+    send,
+    too_large,
+    wait_for_retry,
+)
+from ._upload import Upload
+from .errors import PlatformError, TimeoutExceededError, describe_failure, error_of
 
-#: A path, or a name and its content.
-File = Union[str, "os.PathLike[str]", tuple[str, bytes]]
+#: A path, a name and its content, or an upload.
+File = Union[str, "os.PathLike[str]", tuple[str, Union[bytes, BinaryIO]], Upload]
+T = TypeVar("T")
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?")
 _POLL_SECONDS = 0.5
+#: A watched run may take hours; each of its connections ends within 4.5 minutes.
+_MAX_WATCH_SECONDS = 300.0
+_CHUNK_BYTES = 65536
 _ENDED_CODES = {"timeout": "TIMEOUT", "cancelled": "RUN_CANCELLED"}
+#: Methods whose requests may be sent twice.
+_REPEATABLE = ("GET", "HEAD", "PUT", "DELETE")
 
 
 @dataclass(frozen=True)
@@ -42,16 +65,58 @@ class Run:
     url: str
 
 
+class Stream(Iterator[T], Generic[T]):
+    """Events of a run. Leaving the loop, or a ``with`` block, ends the request; the run continues."""
+
+    def __init__(self, events_of: Callable[[Stream[T]], Iterator[T]], connection: Connection) -> None:
+        #: The run, as soon as it has begun.
+        self.run_id: str | None = None
+        self._connection = connection
+        self._events: Any = events_of(self)
+
+    def __iter__(self) -> Stream[T]:
+        return self
+
+    def __next__(self) -> T:
+        try:
+            return next(self._events)  # type: ignore[no-any-return]
+        except Closed:
+            raise StopIteration from None
+
+    def __enter__(self) -> Stream[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the request, also while another thread waits for an event."""
+        self._connection.end()
+        try:
+            self._events.close()
+        except ValueError:
+            pass  # The other thread is in the generator, which ends by itself.
+
+
 class Platform:
     """Calls agents from outside, with a person's API key.
 
     ``api_key`` and ``url`` come from ``PLATFORM_API_KEY`` and ``PLATFORM_API_URL`` by default.
-    Agents are named ``org/agent`` (its latest version) or ``org/agent@v1``. ``timeout`` is in seconds.
+    Agents are named ``org/agent`` (its latest version) or ``org/agent@v1``. ``timeout`` is in seconds, for all attempts
+    of a request together; each method takes its own ``timeout`` and ``max_retries``.
 
     Every method raises :class:`PlatformError`, among them :class:`TimeoutExceededError`.
     """
 
-    def __init__(self, api_key: str | None = None, url: str | None = None, *, workspace_id: str | None = None) -> None:
+    def __init__(
+        self,
+        api_key: str | None = None,
+        url: str | None = None,
+        *,
+        workspace_id: str | None = None,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        max_retries: int = DEFAULT_RETRIES,
+    ) -> None:
         key = api_key or os.environ.get("PLATFORM_API_KEY")
         base = url or os.environ.get("PLATFORM_API_URL")
         if not key or not base:
@@ -60,6 +125,10 @@ class Platform:
         self._headers = {"Authorization": f"Bearer {key}"}
         if workspace_id:
             self._headers["X-Workspace-Id"] = workspace_id
+        self._workspace_id = [workspace_id] if workspace_id else []
+        self._timeout = timeout
+        self._max_retries = max_retries
+        self._connection: Connection | None = None
 
     def call(
         self,
@@ -70,16 +139,19 @@ class Platform:
         files: Iterable[File] = (),
         idempotency_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        timeout: float | None = None,
+        max_retries: int | None = None,
     ) -> Answer:
         """Calls an agent and waits for its answer.
 
         With ``files``, ``input`` reaches the agent as ``metadata`` beside them. A repeated call with the same
-        ``idempotency_key`` gets the answer of the first. ``headers`` are additional ones, such as ``X-Platform-Skills``.
+        ``idempotency_key`` gets the answer of the first; by default the retries of this call share a new key.
+        ``headers`` are additional ones, such as ``X-Platform-Skills``.
         """
-        url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
-        answer, received = send("POST", url, sent, body, left)
-        return _as_answer(answer, received.get("x-run-id"))
+        access = self._access(timeout, max_retries)
+        url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
+        answer, received = self._send("POST", url, sent, body, access)
+        return _as_answer(answer, received)
 
     def stream(
         self,
@@ -90,37 +162,23 @@ class Platform:
         files: Iterable[File] = (),
         idempotency_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    ) -> Iterator[Union[dict[str, Any], Answer]]:
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> Stream[Union[dict[str, Any], Answer]]:
         """Calls an agent and yields its events: dictionaries with a ``type``, and last the :class:`Answer`.
 
-        The call continues if the caller stops reading.
+        The run continues if the caller stops reading. A connection that is lost is made again: then only the events
+        from there on are yielded.
         """
-        url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
-        sent["Accept"] = "text/event-stream"
-        end = time.monotonic() + left
-        try:
-            with open_response("POST", url, sent, body, left, PlatformError) as response:
-                run_id = response.headers.get("x-run-id")
-                if response.headers.get_content_type() != "text/event-stream":
-                    yield _as_answer(json.load(response), run_id)
-                    return
-                for event, data in _events(response):
-                    if time.monotonic() > end:
-                        raise TimeoutError
-                    content = json.loads(data)
-                    if event == "progress":
-                        yield content
-                    elif event == "error":
-                        raise PlatformError(**describe_failure(None, content))
-                    elif event == "result":
-                        yield _as_answer(content, run_id)
-                        return
-        except TIMEOUTS:
-            raise TimeoutExceededError(f"{agent} did not answer within {timeout:.3g} s", code="TIMEOUT") from None
-        except OSError as error:
-            raise PlatformError(f"The stream of {agent} broke: {error}", code="NETWORK_ERROR") from error
-        raise PlatformError(f"The stream of {agent} ended without a result", code="NETWORK_ERROR")
+        platform = self._with(self._connection or Connection())
+
+        def events(stream: Stream[Any]) -> Iterator[Any]:
+            access = platform._access(timeout, max_retries)
+            url, sent, body = platform._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
+            sent["Accept"] = "text/event-stream"
+            return platform._events(stream, agent, url, sent, body, access)
+
+        return Stream(lambda stream: _lazily(lambda: events(stream)), platform._connection or Connection())
 
     def start(
         self,
@@ -131,53 +189,305 @@ class Platform:
         files: Iterable[File] = (),
         idempotency_key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        timeout: float | None = None,
+        max_retries: int | None = None,
     ) -> Run:
-        """Starts a call without waiting for its answer; see :meth:`wait` and :meth:`cancel`."""
-        url, sent, body, left = self._prepare(agent, input, endpoint, files, idempotency_key, headers, timeout)
+        """Starts a call without waiting for its answer; see :meth:`wait`, :meth:`watch` and :meth:`cancel`."""
+        access = self._access(timeout, max_retries)
+        url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
         sent["Prefer"] = "respond-async"
-        answer, _ = send("POST", url, sent, body, left)
+        answer, _ = self._send("POST", url, sent, body, access)
         return Run(answer["run_id"], answer["url"])
 
-    def wait(self, run: Run, *, timeout: float = DEFAULT_TIMEOUT_SECONDS) -> Answer:
-        """Waits for the answer of a started call."""
-        end = time.monotonic() + timeout
+    def wait(self, run: Run | str, *, timeout: float | None = None, max_retries: int | None = None) -> Answer:
+        """Waits for the answer of a run: a started call, or the ID of any run of the workspace."""
+        access = self._access(timeout, max_retries)
+        run_id, path = _locate(run)
         while True:
-            record, _ = send("GET", self._address(run), self._headers, None, max(end - time.monotonic(), 1))
+            record, _ = self._send("GET", self._address(path, access), self._headers, None, access)
             status = record["status"]
             if status == "completed":
-                return Answer(record.get("output_data"), [], {}, run.id)
+                return Answer(record.get("output_data"), [], {}, run_id)
             if status not in ("queued", "running"):
                 code = record.get("error_code") or _ENDED_CODES.get(status, "INTERNAL_ERROR")
-                raise PlatformError(record.get("error_message") or f"The run {status}", code=code, response_body=record)
-            if time.monotonic() + _POLL_SECONDS > end:
-                raise TimeoutExceededError(
-                    f"The run {run.id} did not end within {timeout:.3g} s", code="TIMEOUT", is_retryable=True
-                )
-            time.sleep(_POLL_SECONDS)
+                message = record.get("error_message") or f"The run {status}"
+                raise error_of(message, code=code, run_id=run_id, response_body=record)
+            if time.monotonic() + _POLL_SECONDS > access.end:
+                raise _late(run_id)
+            pause(_POLL_SECONDS, self._connection)
 
-    def cancel(self, run: Run) -> None:
-        """Cancels a started call and the calls below it. Does nothing if the call has ended."""
-        send("DELETE", self._address(run), self._headers, None, DEFAULT_TIMEOUT_SECONDS)
+    def watch(
+        self,
+        run: Run | str,
+        *,
+        after: str | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> Stream[dict[str, Any]]:
+        """The events of a run, from its beginning to its end. A connection that is lost is made again without a gap.
 
-    def _address(self, run: Run) -> str:
-        return self._url + run.url if run.url.startswith("/") else run.url
+        ``after`` is the ``id`` of the last event that is known. There is no ``timeout`` by default.
+        """
+        platform = self._with(self._connection or Connection())
+        retries = self._max_retries if max_retries is None else max_retries
+        return Stream(
+            lambda stream: platform._watch(stream, run, after, timeout, retries), platform._connection or Connection()
+        )
+
+    def cancel(self, run: Run | str, *, timeout: float | None = None, max_retries: int | None = None) -> None:
+        """Cancels a run and the calls below it. Does nothing if it has ended."""
+        self.request("DELETE", _locate(run)[1], timeout=timeout, max_retries=max_retries)
+
+    def upload(self, file: File, *, timeout: float | None = None, max_retries: int | None = None) -> Upload:
+        """Uploads a file once, for the ``files`` of any number of calls until it expires."""
+        from ._upload import upload
+
+        given = _read(file)
+        return given if isinstance(given, Upload) else upload(self._access(timeout, max_retries), *given)
+
+    def download(
+        self,
+        path: str,
+        target: str | os.PathLike[str],
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> int:
+        """Writes the answer of a path, such as the bundle of an agent, to a file, and returns the number of its bytes.
+
+        ``{workspace_id}`` in the path stands for the workspace of the client. The file appears when it is complete.
+        """
+        access = self._access(timeout, max_retries)
+        url = self._address(path, access, query)
+        partial = f"{os.fspath(target)}.{uuid.uuid4()}.part"
+        attempt = 0
+        try:
+            while True:
+                try:
+                    size = self._save(url, {**self._headers, **(headers or {})}, partial, access)
+                    os.replace(partial, target)
+                    return size
+                except PlatformError as error:
+                    wait_for_retry(error, attempt, access.retries, access.end, self._connection)
+                attempt += 1
+        finally:
+            Path(partial).unlink(missing_ok=True)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> Any:
+        """Sends any request of the API and returns its answer, as parsed JSON.
+
+        ``{workspace_id}`` in the path stands for the workspace of the client.
+        """
+        access = self._access(timeout, max_retries if method in _REPEATABLE else 0)
+        content = None if body is None else json.dumps(body).encode()
+        sent = {**self._headers, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
+        return self._send(method, self._address(path, access, query), sent, content, access)[0]
+
+    def list(
+        self,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+    ) -> Iterator[Any]:
+        """Every row of any listing of the API, page by page. ``query`` has filters; ``limit`` is the size of a page."""
+        options = {"headers": headers, "timeout": timeout, "max_retries": max_retries}
+        for rows in _pages(lambda page: self.request("GET", path, query=page, **options), query or {}):
+            yield from rows
+
+    def agents(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        """The agents of the workspace, each in its latest version."""
+        return self.list("/agents", {"latest": True, **(query or {})}, **options)
+
+    def runs(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        """The runs of the workspace, newest first. ``query`` has filters, such as ``agent_name`` and ``status``."""
+        return self.list("/workspaces/{workspace_id}/runs", query, **options)
+
+    def schedules(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        return self.list("/workspaces/{workspace_id}/schedules", query, **options)
+
+    def services(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        return self.list("/workspaces/{workspace_id}/services", query, **options)
+
+    def tasks(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        return self.list("/workspaces/{workspace_id}/tasks", query, **options)
+
+    def messages(self, query: Mapping[str, Any] | None = None, **options: Any) -> Iterator[Any]:
+        return self.list("/workspaces/{workspace_id}/messages", query, **options)
+
+    def _with(self, connection: Connection) -> Platform:
+        """This client, with requests that ``connection`` ends."""
+        platform = copy.copy(self)
+        platform._connection = connection
+        return platform
+
+    def _events(
+        self, stream: Stream[Any], agent: str, url: str, sent: dict[str, str], body: bytes, access: Access
+    ) -> Iterator[Any]:
+        attempt = 0
+        while True:
+            try:
+                for event, _, data, received in self._records("POST", url, sent, body, access):
+                    stream.run_id = received.get("x-run-id")
+                    if event is None:
+                        yield _as_answer(data, received)
+                        return
+                    if event == "progress":
+                        yield data
+                    elif event == "error":
+                        raise error_of(**describe_failure(None, data, received))
+                    elif event == "result":
+                        yield _as_answer(data, received)
+                        return
+                raise _lost(f"The stream of {agent} ended without a result")
+            except PlatformError as error:
+                # The key of the request makes the platform answer with the run that began.
+                wait_for_retry(error, attempt, access.retries, access.end, self._connection)
+            attempt += 1
+
+    def _watch(
+        self, stream: Stream[Any], run: Run | str, after: str | None, timeout: float | None, retries: int
+    ) -> Iterator[dict[str, Any]]:
+        stream.run_id, path = _locate(run)
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        #: Events that share the number ``after``: they come again.
+        known: list[Any] = []
+        attempt = 0
+        while True:
+            now = time.monotonic()
+            if now >= end:
+                raise _late(stream.run_id)
+            access = Access(
+                self._url, self._headers, min(end, now + _MAX_WATCH_SECONDS), error_of, retries, self._connection
+            )
+            try:
+                url = self._address(f"{path}/events", access, {"after": after})
+                headers = {**self._headers, "Accept": "text/event-stream"}
+                for event, number, content, _ in self._records("GET", url, headers, None, access):
+                    if event == "error" and number is None:
+                        raise error_of(**describe_failure(None, content))
+                    attempt = 0
+                    if number != after:
+                        known = []
+                    if content in known:
+                        continue
+                    known.append(content)
+                    after = number or after
+                    yield content
+                    if event == "end":
+                        return
+                # The platform ends each connection after some minutes.
+                raise _lost(f"The events of the run {stream.run_id} ended before the run")
+            except TimeoutExceededError:
+                continue
+            except PlatformError as error:
+                wait_for_retry(error, attempt, retries, end, self._connection)
+            attempt += 1
+
+    def _records(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, access: Access
+    ) -> Iterator[tuple[str | None, str | None, Any, Mapping[str, str]]]:
+        """Events, their numbers and contents, and the headers. An answer that is no stream has no event."""
+        try:
+            with open_response(method, url, headers, body, access.left(), access.failure, access.connection) as response:
+                received = lower(response.headers)
+                if response.headers.get_content_type() != "text/event-stream":
+                    content = response.read(MAX_ANSWER_BYTES + 1)
+                    if len(content) > MAX_ANSWER_BYTES:
+                        raise too_large(f"The answer has more than {MAX_ANSWER_BYTES} bytes")
+                    yield None, None, _parsed(content), received
+                    return
+                for event, number, data in _events(_lines(response)):
+                    if time.monotonic() > access.end:
+                        raise TimeoutError
+                    yield event, number, _parsed(data), received
+        except (OSError, HTTPException) as error:
+            raise as_platform_error(error, method, url, access.left(), access.failure) from error
+        except (AttributeError, ValueError):
+            # Another thread ended the connection in the middle of a read.
+            if access.connection is None or not access.connection.ended.is_set():
+                raise
+            raise Closed from None
+
+    def _save(self, url: str, headers: Mapping[str, str], path: str, access: Access) -> int:
+        size = 0
+        try:
+            with open_response("GET", url, headers, None, access.left(), access.failure, access.connection) as response:
+                with open(path, "wb") as file:
+                    while chunk := response.read1(_CHUNK_BYTES):
+                        size += file.write(chunk)
+                        if time.monotonic() > access.end:
+                            raise TimeoutError
+                if getattr(response, "length", None):
+                    raise _lost(f"GET {url} ended {response.length} bytes early")
+        except HTTPException as error:
+            raise as_platform_error(error, "GET", url, access.left(), access.failure) from error
+        except OSError as error:
+            if error.filename is not None:
+                raise
+            raise as_platform_error(error, "GET", url, access.left(), access.failure) from error
+        return size
+
+    def _access(self, timeout: float | None, max_retries: int | None) -> Access:
+        return Access(
+            self._url,
+            self._headers,
+            time.monotonic() + (self._timeout if timeout is None else timeout),
+            error_of,
+            self._max_retries if max_retries is None else max_retries,
+            self._connection,
+        )
+
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, access: Access
+    ) -> tuple[Any, Mapping[str, str]]:
+        return send(method, url, headers, body, access.left(), access.failure, access.retries, self._connection)
+
+    def _address(self, path: str, access: Access, query: Mapping[str, Any] | None = None) -> str:
+        own = path[len(self._url) :] if path.startswith(f"{self._url}/") else path
+        # The key must not reach another server.
+        if not own.startswith("/"):
+            raise ValueError(f'"{path}" is no path of the API: it must begin with "/"')
+        if "{workspace_id}" in own:
+            if not self._workspace_id:
+                organization, _ = self._send("GET", f"{self._url}/org", self._headers, None, access)
+                self._workspace_id.append(organization["id"])
+            own = own.replace("{workspace_id}", quote(str(self._workspace_id[0]), safe=""))
+        given = {
+            name: str(value).lower() if isinstance(value, bool) else value
+            for name, value in (query or {}).items()
+            if value is not None
+        }
+        return self._url + own + (f"?{urlencode(given)}" if given else "")
 
     def _prepare(
         self,
+        access: Access,
         agent: str,
         input: Mapping[str, Any] | None,
         endpoint: str,
         files: Iterable[File],
         idempotency_key: str | None,
         headers: Mapping[str, str] | None,
-        timeout: float,
-    ) -> tuple[str, dict[str, str], bytes, float]:
+    ) -> tuple[str, dict[str, str], bytes]:
         match = _REFERENCE.fullmatch(agent)
         if not match:
             raise ValueError(f'"{agent}" is no agent, such as "acme/summarize" or "acme/summarize@v1"')
         url = f"{self._url}/{match[1]}/{match[2]}/{match[3] or 'latest'}/{quote(endpoint, safe='')}"
-        access = Access(self._url, self._headers, time.monotonic() + timeout)
         given = [_read(file) for file in files]
         if given:
             from ._upload import form_body
@@ -186,31 +496,102 @@ class Platform:
         else:
             content_type, body = json_body(access, input or {})
         sent = {**self._headers, "Content-Type": content_type, **(headers or {})}
+        # Without retries a key would be of no use.
+        if idempotency_key is None and access.retries > 0:
+            idempotency_key = str(uuid.uuid4())
         if idempotency_key is not None:
             sent["Idempotency-Key"] = idempotency_key
-        return url, sent, body, access.left()
+        return url, sent, body
 
 
-def _as_answer(body: Any, run_id: str | None) -> Answer:
+def _lazily(make: Callable[[], Iterator[T]]) -> Iterator[T]:
+    yield from make()
+
+
+def _locate(run: Run | str) -> tuple[str, str]:
+    if isinstance(run, Run):
+        return run.id, run.url
+    return run, f"/workspaces/{{workspace_id}}/runs/{quote(run, safe='')}"
+
+
+def _as_answer(body: Any, received: Mapping[str, str]) -> Answer:
     if not isinstance(body, dict) or "data" not in body:
-        raise PlatformError(**describe_failure(200, body))
-    return Answer(body["data"], body.get("warnings", []), body.get("metadata", {}), run_id)
+        raise error_of(**describe_failure(200, body, received))
+    return Answer(body["data"], body.get("warnings", []), body.get("metadata", {}), received.get("x-run-id"))
 
 
-def _read(file: File) -> tuple[str, bytes]:
-    return file if isinstance(file, tuple) else (Path(file).name, Path(file).read_bytes())
+def _read(file: File) -> Any:
+    if isinstance(file, Upload):
+        return file
+    if not isinstance(file, tuple):
+        return Path(file).name, Path(file).read_bytes()
+    name, content = file
+    return name, content if isinstance(content, bytes) else content.read()
 
 
-def _events(lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+def _lost(message: str) -> PlatformError:
+    return error_of(message, code="NETWORK_ERROR", is_retryable=True)
+
+
+def _late(run_id: str) -> PlatformError:
+    message = f"The run {run_id} did not end in time"
+    return TimeoutExceededError(message, code="TIMEOUT", is_retryable=True, run_id=run_id)
+
+
+def _parsed(data: str | bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        raise _lost(f"The stream has a record that is not JSON: {data[:200]!r}") from None
+
+
+def _pages(get_page: Callable[[dict[str, Any]], Any], query: Mapping[str, Any]) -> Iterator[list[Any]]:
+    """Listings continue by a cursor, in the answer or in the last row, or by an offset."""
+    offset = int(query.get("offset", 0))
+    position: dict[str, Any] = {}
+    previous: list[Any] = []
+    while True:
+        page = get_page({**query, **position})
+        members = page.values() if isinstance(page, dict) else [page]
+        rows: list[Any] = next((member for member in members if isinstance(member, builtins.list)), [])
+        # An address without pages answers the same rows again.
+        if not rows or rows == previous:
+            return
+        previous = rows
+        yield rows
+        holder: Any = page if isinstance(page, dict) else rows[-1]
+        holder = holder if isinstance(holder, dict) else {}
+        cursor = holder.get("next_cursor") or (holder.get("cursor") if holder.get("has_more") else None)
+        offset += len(rows)
+        if cursor:
+            position = {"cursor": cursor, "offset": None}
+        elif "next_cursor" in holder or "has_more" in holder:
+            return
+        elif isinstance(page, dict) and offset >= page.get("total", float("inf")):
+            return
+        else:
+            position = {"offset": offset}
+
+
+def _lines(response: Any) -> Iterator[bytes]:
+    while line := response.readline(MAX_ANSWER_BYTES):
+        if len(line) >= MAX_ANSWER_BYTES:
+            raise too_large(f"An event of the stream has more than {MAX_ANSWER_BYTES} bytes")
+        yield line
+
+
+def _events(lines: Iterable[bytes]) -> Iterator[tuple[str, str | None, str]]:
     """The records of a stream of server-sent events; comments and records without data are skipped."""
-    event, data = "message", []
+    event, number, data = "message", None, []
     for line in lines:
         field, _, value = line.decode("utf-8").rstrip("\r\n").partition(":")
         if field == "event":
             event = value.strip()
+        elif field == "id":
+            number = value.strip()
         elif field == "data":
             data.append(value.removeprefix(" "))
         elif field == "" and value == "":
             if data:
-                yield event, "\n".join(data)
-            event, data = "message", []
+                yield event, number, "\n".join(data)
+            event, number, data = "message", None, []
