@@ -143,7 +143,9 @@ describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bas
     rmSync(built, { recursive: true });
   });
 
-  const pages = COMMAND_PAGES.filter((page) => commands.some((block) => block.page === page));
+  const pages = COMMAND_PAGES.filter((page) =>
+    blocks.some((block) => block.page === page && (isShell(block.info) || TABS.includes(block.info))),
+  );
   test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
     const own = blocksOf(page);
     const script = own.filter(({ info }) => isShell(info));

@@ -21,11 +21,16 @@ async function work({ module, method, args, options, headers }) {
     }
     if (method === 'streamClosed') {
       const stream = platform.stream(...args, withMs(options));
-      setTimeout(() => stream.close(), 300);
-      return collected(stream);
+      const events = [];
+      for await (const event of stream) {
+        events.push(event);
+        // While the loop waits for the next one.
+        setTimeout(() => stream.close(), 100);
+      }
+      return events;
     }
     if (method === 'callAborted') {
-      const { name } = await platform.call(...args, { signal: AbortSignal.timeout(300) }).catch((error) => error);
+      const { name } = await platform.call(...args, { signal: AbortSignal.timeout(3000) }).catch((error) => error);
       return name === 'TimeoutError' || name === 'AbortError' ? 'ended' : name;
     }
     if (method === 'uploadTwice') {

@@ -37,11 +37,14 @@ async def work_async(method, args, given):
                 return [event, stream.run_id]
     if method == "streamClosed":
         stream = platform.stream(*args, **given)
-        asyncio.get_running_loop().call_later(0.3, lambda: asyncio.ensure_future(stream.close()))
-        return [event async for event in stream]
+        events = []
+        async for event in stream:
+            events.append(event)
+            asyncio.get_running_loop().call_later(0.1, lambda: asyncio.ensure_future(stream.close()))
+        return events
     if method == "callAborted":
         try:
-            await asyncio.wait_for(platform.call(*args), 0.3)
+            await asyncio.wait_for(platform.call(*args), 3)
         except asyncio.TimeoutError:
             await asyncio.sleep(0.1)
             return "ended"
@@ -82,8 +85,11 @@ def work(module, method, args=(), options=None, headers=None):
                 return [event, stream.run_id]
         if method == "streamClosed":
             stream = platform.stream(*args, **given)
-            threading.Timer(0.3, stream.close).start()
-            return list(stream)
+            events = []
+            for event in stream:
+                events.append(event)
+                threading.Timer(0.1, stream.close).start()
+            return events
         if method == "uploadTwice":
             upload = platform.upload((args[0]["name"], args[0]["content"].encode()))
             return [platform.call(args[1], {}, files=[upload]).data for _ in range(2)]

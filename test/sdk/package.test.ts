@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-// @ts-ignore: the declarations of the package are for its users.
+// @ts-expect-error: the declarations of the package are for its users.
 import * as sdk from '../../sdk/js/index.js';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -110,9 +110,7 @@ print(json.dumps([sorted(names), of(sdk.Platform), of(sdk.AsyncPlatform), of(sdk
   expect([...methodsOf(sdk.AgentClient), 'call_sync', 'from_request'].sort()).toEqual(agentClient);
   expect(own(sdk.AgentClient)).toContain('fromRequest');
   expect(methodsOf(sdk.Stream)).toEqual(expect.arrayContaining(stream));
-  expect(
-    Object.keys(sdk.storage)
-      .map(snake)
-      .sort(),
-  ).toEqual(modules.storage.filter((name: string) => name !== 'Document').sort());
+  expect(Object.keys(sdk.storage).map(snake).sort()).toEqual(
+    modules.storage.filter((name: string) => name !== 'Document').sort(),
+  );
 });
