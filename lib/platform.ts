@@ -24,6 +24,8 @@ export interface BuildArtifacts {
   readonly runnerContext: string;
   /** Folder of the built dashboard (`scripts/build-dashboard.ts`): `index.html`, files beside it, and `assets/`. */
   readonly dashboard: string;
+  /** Folder of the built documentation site (`scripts/build-docs-site.ts`). */
+  readonly docs: string;
   /** Command that creates the first key. */
   readonly firstKey: string;
 }
@@ -59,6 +61,7 @@ export class AgentPlatform extends Construct {
       bundles: join(DIST, 'functions'),
       runnerContext: join(DIST, 'runner'),
       dashboard: join(DIST, 'dashboard'),
+      docs: join(DIST, 'docs-site'),
       firstKey: `npx agent-platform-key ${platformNameOf(stage)}`,
       ...surroundings,
     };

@@ -14,6 +14,7 @@ import { recoverServices } from '#core/services/sweep.ts';
 import type { LocalConfig } from './config.ts';
 import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { Dashboard } from './http/dashboard.ts';
+import { Docs } from './http/docs.ts';
 import { GatewayClients } from './http/gateway-clients.ts';
 import { requestListener } from './http/http-adapter.ts';
 import { createTickLimiter } from './http/tick-limiter.ts';
@@ -112,10 +113,12 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   const app = createApp(deps, routes, allHandlers(deps));
   const { uploadForms, hostState } = deps;
   const dashboard = new Dashboard({ log: deps.log, url: dashboardUrl });
+  const docs = new Docs({ url });
   const answerApi: App = (request, address) =>
     uploadForms.takes(request) ? uploadForms.accept(request) : app(request, address);
   answer = async (request, address) => {
     if (dashboard.takes(request)) return dashboard.answer(request, request.headers.get('accept-encoding') ?? '');
+    if (docs.takes(request)) return docs.answer(request);
     const began = performance.now();
     const response = await answerApi(request, address);
     hostState.countRequest(request.method, response.status, performance.now() - began);

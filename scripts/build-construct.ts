@@ -3,6 +3,7 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { buildDashboard } from './build-dashboard.ts';
+import { buildDocsSite } from './build-docs-site.ts';
 import { buildFunctions } from './build-functions.ts';
 import { buildRunner } from './build-runner.ts';
 
@@ -54,10 +55,9 @@ export async function buildConstruct(): Promise<void> {
   await buildFunctions(join(DIST, 'functions'));
   await buildRunner(join(DIST, 'runner'));
   // CloudFront compresses files itself, and Vite's manifest is only for tests.
-  cpSync(buildDashboard(), join(DIST, 'dashboard'), {
-    recursive: true,
-    filter: (file) => !/\.(br|gz|vite)$/.test(file),
-  });
+  const filter = (file: string): boolean => !/\.(br|gz|vite)$/.test(file);
+  cpSync(buildDashboard(), join(DIST, 'dashboard'), { recursive: true, filter });
+  cpSync(buildDocsSite(), join(DIST, 'docs-site'), { recursive: true, filter });
 }
 
 if (import.meta.main) await buildConstruct();

@@ -10,3 +10,12 @@ export const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
 } as const;
+
+/** Headers of the documentation, whose search runs WebAssembly. */
+export const DOCS_HEADERS = {
+  ...PAGE_HEADERS,
+  'content-security-policy': PAGE_HEADERS['content-security-policy'].replace(
+    "script-src 'self'",
+    "script-src 'self' 'wasm-unsafe-eval'",
+  ),
+} as const;

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Aws, Duration, Fn, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
@@ -26,7 +26,7 @@ import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws
 import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deployment';
 import { Construct, type IConstruct } from 'constructs';
 import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
-import { PAGE_HEADERS } from '#core/http/page-headers.ts';
+import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
 
@@ -38,6 +38,9 @@ const SILENCE = Duration.seconds(60);
 const KEPT_CONNECTION = Duration.seconds(60);
 const ASSETS = 'assets';
 const INDEX = 'index.html';
+const DOCS_ASSETS = '_astro';
+/** CloudFront's limit: docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/cloudfront-limits.html. */
+const MAX_FUNCTION_BYTES = 10_240;
 
 export interface WebFrontProps {
   readonly stage: Stage;
@@ -50,22 +53,25 @@ export interface WebFrontProps {
    * Folder of the built dashboard: `index.html`, files beside it, and `assets/`, whose names contain content hashes.
    */
   readonly files: string;
+  /** Folder of the built documentation site: pages as `.html` and `.md`, and `_astro/`, whose names contain content hashes. */
+  readonly docs: string;
 }
 
 /**
- * One address for dashboard and API: CloudFront serves `/dashboard` from a private bucket, and forwards everything else
- * to the REST API without caching.
+ * One address for dashboard, documentation and API: CloudFront serves `/dashboard` and `/docs` from a private bucket,
+ * and forwards everything else to the REST API without caching.
  */
 export class WebFront extends Construct {
   /** Public address without a trailing slash. */
   readonly url: string;
 
-  readonly #basePath: string;
+  /** Public path of the root, with a trailing slash. */
+  readonly #root: string;
 
-  constructor(scope: Construct, id: string, { stage, settings, apiId, token, files }: WebFrontProps) {
+  constructor(scope: Construct, id: string, { stage, settings, apiId, token, files, docs }: WebFrontProps) {
     super(scope, id);
     const name = `${platformNameOf(stage)}-${Aws.REGION}`;
-    this.#basePath = basePathOf(stage);
+    this.#root = rootOf(stage);
     const bucket = new Bucket(this, 'Files', {
       encryption: BucketEncryption.S3_MANAGED,
       enforceSSL: true,
@@ -100,23 +106,31 @@ export class WebFront extends Construct {
         functionAssociations: [this.#atRequest('Viewer', VIEWER)],
       },
     });
+    const origin = S3BucketOrigin.withOriginAccessControl(bucket, {
+      // The CDK's default name would be the same in every Region, and names are unique per account.
+      originAccessControl: new S3OriginAccessControl(this, 'Access', { originAccessControlName: name }),
+      // Without LIST, S3 responds 403 for missing objects.
+      originAccessLevels: [AccessLevel.READ, AccessLevel.LIST],
+    });
     const pages = {
-      origin: S3BucketOrigin.withOriginAccessControl(bucket, {
-        // The CDK's default name would be the same in every Region, and names are unique per account.
-        originAccessControl: new S3OriginAccessControl(this, 'Access', { originAccessControlName: name }),
-        // Without LIST, S3 responds 403 for missing objects.
-        originAccessLevels: [AccessLevel.READ, AccessLevel.LIST],
+      cachePolicy: CachePolicy.CACHING_OPTIMIZED,
+      responseHeadersPolicy: this.#headers('Headers', name, {
+        ...PAGE_HEADERS,
+        'content-security-policy': withUploads(PAGE_HEADERS['content-security-policy'], stage),
       }),
-      options: {
-        cachePolicy: CachePolicy.CACHING_OPTIMIZED,
-        responseHeadersPolicy: this.#headers(stage, name),
-        viewerProtocolPolicy: ViewerProtocolPolicy.REDIRECT_TO_HTTPS,
-        functionAssociations: [this.#atRequest('Pages', pagesOf(files, this.#basePath))],
-      },
+      viewerProtocolPolicy: ViewerProtocolPolicy.REDIRECT_TO_HTTPS,
+      functionAssociations: [this.#atRequest('Pages', pagesOf(files, this.#root))],
     };
-    for (const path of ['/dashboard', '/dashboard/*']) distribution.addBehavior(path, pages.origin, pages.options);
+    for (const path of ['/dashboard', '/dashboard/*']) distribution.addBehavior(path, origin, pages);
+    const docsPages = {
+      ...pages,
+      responseHeadersPolicy: this.#headers('DocsHeaders', `${name}-docs`, DOCS_HEADERS),
+      functionAssociations: [this.#atRequest('Docs', docsPagesOf(docs, this.#root))],
+    };
+    for (const path of ['/docs', '/docs/*', '/llms.txt', '/llms-full.txt'])
+      distribution.addBehavior(path, origin, docsPages);
     this.url = `https://${settings.domain?.name ?? distribution.distributionDomainName}`;
-    this.#deploy(stage, files, bucket, distribution);
+    this.#deploy(stage, { files, docs }, bucket, distribution);
     this.#acknowledge(bucket, settings);
   }
 
@@ -127,13 +141,14 @@ export class WebFront extends Construct {
     };
   }
 
-  /** Sets {@link PAGE_HEADERS}, like the local host. CloudFront accepts some of them only as its own settings. */
-  #headers(stage: Stage, name: string): ResponseHeadersPolicy {
-    const { 'content-security-policy': policy, 'x-content-type-options': _, ...others } = PAGE_HEADERS;
-    // Large files are uploaded there, bypassing the API.
-    const bucket = Fn.sub(`https://${bucketNameOf(stage)}.s3.\${AWS::Region}.\${AWS::URLSuffix}`);
-    const contentSecurityPolicy = policy.replace("connect-src 'self'", `connect-src 'self' ${bucket}`);
-    return new ResponseHeadersPolicy(this, 'Headers', {
+  /** Sets the headers of the local host. CloudFront accepts some of them only as its own settings. */
+  #headers(
+    id: string,
+    name: string,
+    headers: Readonly<Record<keyof typeof PAGE_HEADERS, string>>,
+  ): ResponseHeadersPolicy {
+    const { 'content-security-policy': contentSecurityPolicy, 'x-content-type-options': _, ...others } = headers;
+    return new ResponseHeadersPolicy(this, id, {
       responseHeadersPolicyName: name,
       securityHeadersBehavior: {
         contentSecurityPolicy: { contentSecurityPolicy, override: true },
@@ -147,7 +162,12 @@ export class WebFront extends Construct {
   }
 
   /** Deploys assets first and removes none: open pages load further ones. */
-  #deploy(stage: Stage, files: string, bucket: Bucket, distribution: Distribution): void {
+  #deploy(
+    stage: Stage,
+    { files, docs }: Pick<WebFrontProps, 'files' | 'docs'>,
+    bucket: Bucket,
+    distribution: Distribution,
+  ): void {
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionNameOf(stage, 'dashboard-files')}`,
       retention: stage.logRetentionDays,
@@ -156,12 +176,14 @@ export class WebFront extends Construct {
     // CloudFront compresses by itself.
     const compressed = ['*.br', '*.gz', '**/*.br', '**/*.gz'];
     const common = { destinationBucket: bucket, prune: false, retainOnDelete: false, logGroup, memoryLimit: 256 };
-    const assets = new BucketDeployment(this, 'Assets', {
-      ...common,
-      sources: [Source.asset(join(files, ASSETS), { exclude: compressed })],
-      destinationKeyPrefix: `dashboard/${ASSETS}`,
-      cacheControl: [CacheControl.fromString('public, max-age=31536000, immutable')],
-    });
+    const hashed = (id: string, folder: string, destinationKeyPrefix: string) =>
+      new BucketDeployment(this, id, {
+        ...common,
+        sources: [Source.asset(folder, { exclude: compressed })],
+        destinationKeyPrefix,
+        cacheControl: [CacheControl.fromString('public, max-age=31536000, immutable')],
+      });
+    const assets = hashed('Assets', join(files, ASSETS), `dashboard/${ASSETS}`);
     const pages = new BucketDeployment(this, 'PageFiles', {
       ...common,
       sources: [
@@ -174,12 +196,24 @@ export class WebFront extends Construct {
       distributionPaths: ['/dashboard*'],
     });
     pages.node.addDependency(assets);
+    const docsPages = new BucketDeployment(this, 'DocsFiles', {
+      ...common,
+      sources: [Source.asset(docs, { exclude: [...compressed, DOCS_ASSETS, `${DOCS_ASSETS}/**`] })],
+      destinationKeyPrefix: 'docs',
+      cacheControl: [CacheControl.fromString('no-cache')],
+      distribution,
+      distributionPaths: ['/docs*', '/llms*'],
+    });
+    docsPages.node.addDependency(hashed('DocsAssets', join(docs, DOCS_ASSETS), `docs/${DOCS_ASSETS}`));
     this.#acknowledgeRights(bucket, assets.handlerRole.node.scope!);
   }
 
   /** Returns the single page with its base path, because a proxy may serve it under another path. */
   #index(files: string): string {
-    return readFileSync(join(files, INDEX), 'utf8').replace(/<base href="[^"]*"/, `<base href="${this.#basePath}"`);
+    return readFileSync(join(files, INDEX), 'utf8').replace(
+      /<base href="[^"]*"/,
+      `<base href="${this.#root}dashboard/"`,
+    );
   }
 
   /**
@@ -244,20 +278,64 @@ const VIEWER = `function handler(event) {
 }`;
 
 /** Maps every address except files to the single page, like the local host (`local/http/dashboard.ts`). */
-const pagesOf = (folder: string, basePath: string): string => `var FILES = ${JSON.stringify(namesIn(folder))};
+const pagesOf = (folder: string, root: string): string => `var FILES = ${JSON.stringify(namesIn(folder))};
 function handler(event) {
   var request = event.request;
   if (request.uri === '/dashboard') {
-    return { statusCode: 308, statusDescription: 'Permanent Redirect', headers: { location: { value: '${basePath}' } } };
+    return { statusCode: 308, statusDescription: 'Permanent Redirect', headers: { location: { value: '${root}dashboard/' } } };
   }
   var name = request.uri.slice('/dashboard/'.length);
   if (name.indexOf('${ASSETS}/') !== 0 && FILES.indexOf(name) < 0) request.uri = '/dashboard/${INDEX}';
   return request;
 }`;
 
-/** Public path of `/dashboard/`. */
-const basePathOf = ({ baseUrl }: Stage): string =>
-  `${new URL(baseUrl ?? 'https://host').pathname.replace(/\/$/, '')}/dashboard/`;
+/**
+ * Maps addresses of pages to files, and to their Markdown for readers that ask for it, like the local host
+ * (`local/http/docs.ts`). Pages of the API reference are not listed, because a function has little room.
+ */
+function docsPagesOf(folder: string, root: string): string {
+  const names = globSync('**/*.html', { cwd: folder }).map((file) =>
+    file.replaceAll('\\', '/').slice(0, -'.html'.length),
+  );
+  const listed = names.filter((name) => !name.startsWith('api/') && name !== '404').sort();
+  const code = `var PAGES = ${JSON.stringify(listed)};
+function answer(status, text, headers) {
+  return { statusCode: status, statusDescription: text, headers: headers };
+}
+function handler(event) {
+  var request = event.request;
+  if (request.uri.indexOf('/llms') === 0) { request.uri = '/docs' + request.uri; return request; }
+  var name = request.uri.slice('/docs/'.length);
+  var isSlashed = /.\\/$/.test(name);
+  if (request.uri === '/docs' || isSlashed) {
+    return answer(308, 'Permanent Redirect', { location: { value: '${root}docs/' + name.replace(/\\/+$/, '') } });
+  }
+  if (/\\.[\\w-]+$/.test(name)) return request;
+  var isListed = PAGES.indexOf(name || 'index') >= 0;
+  if (!isListed && name.indexOf('api/') !== 0) {
+    var page = answer(404, 'Not Found', { 'content-type': { value: 'text/html; charset=utf-8' } });
+    page.body = '<!doctype html><title>Not found</title><p>There is no such page. <a href="${root}docs/">Documentation</a>';
+    return page;
+  }
+  var accept = request.headers.accept ? request.headers.accept.value : '';
+  var isMarkdown = isListed && name !== 'api' && /(^|,)\\s*text\\/markdown\\b/i.test(accept);
+  request.uri = '/docs/' + (name || 'index') + (isMarkdown ? '.md' : '.html');
+  return request;
+}`;
+  if (Buffer.byteLength(code) > MAX_FUNCTION_BYTES) {
+    throw new Error(`The documentation has too many pages for a function of CloudFront: ${listed.length}.`);
+  }
+  return code;
+}
+
+/** Allows pages to upload large files, which bypass the API. */
+const withUploads = (policy: string, stage: Stage): string =>
+  policy.replace(
+    "connect-src 'self'",
+    `connect-src 'self' ${Fn.sub(`https://${bucketNameOf(stage)}.s3.\${AWS::Region}.\${AWS::URLSuffix}`)}`,
+  );
+
+const rootOf = ({ baseUrl }: Stage): string => `${new URL(baseUrl ?? 'https://host').pathname.replace(/\/$/, '')}/`;
 
 const namesIn = (folder: string): string[] =>
   readdirSync(folder, { withFileTypes: true })

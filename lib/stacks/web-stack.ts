@@ -8,14 +8,16 @@ export interface WebStackProps extends StackProps {
   readonly settings: WebSettings;
   /** Folder of the built dashboard. */
   readonly dashboard: string;
+  /** Folder of the built documentation site. */
+  readonly docs: string;
 }
 
 /**
- * CloudFront in front of the API and the dashboard. It is deployed after the API: an account that AWS has not verified
+ * CloudFront in front of the API, the dashboard and the documentation. It is deployed after the API: an account that AWS has not verified
  * gets no distribution, but still has the API.
  */
 export class WebStack extends Stack {
-  constructor(scope: Construct, id: string, { stage, settings, dashboard, ...props }: WebStackProps) {
+  constructor(scope: Construct, id: string, { stage, settings, dashboard, docs, ...props }: WebStackProps) {
     super(scope, id, props);
     const { url } = new WebFront(this, 'web', {
       stage,
@@ -23,6 +25,7 @@ export class WebStack extends Stack {
       apiId: Fn.importValue(apiExportOf(stage)),
       token: Fn.importValue(frontTokenExportOf(stage)),
       files: dashboard,
+      docs,
     });
     new CfnOutput(this, 'DashboardUrl', { value: `${stage.baseUrl ?? url}/dashboard/` });
   }

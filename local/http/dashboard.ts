@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, statSync } from 'node:fs';
-import { readdir, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { constants, setPriority } from 'node:os';
-import { extname, join } from 'node:path';
+import { join } from 'node:path';
 import type { HttpRequest, HttpResponse } from '#core/http/message.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import type { Log } from '#core/ports/deps.ts';
+import { decoded, FRESH, filesIn, notYet, page, plain, StaticFiles, typeOf } from './static-files.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const SOURCES = ['dashboard/{src,public}/**/*', 'dashboard/*.{ts,html,json}', 'core/**/routes.ts'];
@@ -19,20 +20,6 @@ export const BUILD = [VITE, 'build', '--configLoader', 'native', '--logLevel', '
 const SEGMENT = '/dashboard';
 /** Maximum length of the build output that is reported on failure. */
 const MAX_SAID = 4_000;
-
-const TYPES: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript; charset=utf-8',
-  '.css': 'text/css; charset=utf-8',
-  '.svg': 'image/svg+xml',
-  '.json': 'application/json',
-  '.woff2': 'font/woff2',
-};
-const FRESH = { 'cache-control': 'no-store' } as const;
-const ENCODINGS = [
-  ['br', '.br'],
-  ['gzip', '.gz'],
-] as const;
 
 export interface DashboardOptions {
   readonly log: Pick<Log, 'info' | 'error'>;
@@ -51,7 +38,7 @@ export class Dashboard {
   readonly #basePath: string;
   readonly #folder: string;
   readonly #isOwn: boolean;
-  #files: ReadonlyMap<string, string> | undefined;
+  #files: StaticFiles | undefined;
   #build: Promise<void> | undefined;
   #child: ChildProcess | undefined;
   #problem: string | undefined;
@@ -85,42 +72,23 @@ export class Dashboard {
     void this.prepare();
     if (this.#child !== undefined) return notYet(503, BEING_BUILT, { 'retry-after': '2' });
     if (this.#problem !== undefined) return notYet(503, page('The dashboard could not be built', this.#problem));
-    this.#files ??= await filesIn(this.#folder);
+    this.#files ??= new StaticFiles(await filesIn(this.#folder), 'assets/', PAGE_HEADERS);
     const files = this.#files;
     if (!files.has('index.html')) {
       this.#files = undefined;
       return notYet(404, page('The dashboard has not been built', 'Build it: npm run build --workspace dashboard'));
     }
-    // Only names of files in the folder match, so no path can escape it.
-    const name = decoded(path);
-    const file = name === undefined || name === '' ? undefined : files.get(name);
-    if (file !== undefined && name !== 'index.html') return this.#send(name!, file, accepted);
-    if (name?.startsWith('assets/')) return plain(404, 'There is no such file.\n');
-    return this.#index(files.get('index.html')!);
-  }
-
-  async #send(name: string, file: string, accepted: string): Promise<HttpResponse> {
-    const found = ENCODINGS.find(([coding, end]) => accepted.includes(coding) && this.#files!.has(name + end));
-    const body = await readFile(found ? file + found[1] : file);
-    return {
-      status: 200,
-      headers: {
-        ...PAGE_HEADERS,
-        // Names of assets contain a content hash.
-        'cache-control': name.startsWith('assets/') ? 'public, max-age=31536000, immutable' : 'no-cache',
-        'content-type': TYPES[extname(name)] ?? 'application/octet-stream',
-        vary: 'accept-encoding',
-        ...(found && { 'content-encoding': found[0] }),
-      },
-      body,
-    };
+    const name = decoded(path) ?? '';
+    if (files.has(name) && name !== 'index.html') return files.send(name, accepted);
+    if (name.startsWith('assets/')) return plain(404, 'There is no such file.\n');
+    return this.#index(files.fileOf('index.html'));
   }
 
   /** Returns the single page, whose script routes by the address. */
   async #index(file: string): Promise<HttpResponse> {
     const html = await readFile(file, 'utf8');
     const body = html.replace(/<base href="[^"]*"/, `<base href="${this.#basePath}"`);
-    return { status: 200, headers: { ...PAGE_HEADERS, ...FRESH, 'content-type': TYPES['.html']! }, body };
+    return { status: 200, headers: { ...PAGE_HEADERS, ...FRESH, 'content-type': typeOf('.html') }, body };
   }
 
   async #buildNow(): Promise<void> {
@@ -161,47 +129,9 @@ export function isStale(folder: string): boolean {
   return globSync(SOURCES, { cwd: ROOT }).some((file) => statSync(join(ROOT, file)).mtimeMs > builtAt);
 }
 
-/** Maps each path below the folder (with slashes) to its file. */
-async function filesIn(folder: string): Promise<ReadonlyMap<string, string>> {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
-  const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
-  return new Map(files.map((file) => [file.slice(folder.length + 1).replaceAll('\\', '/'), file]));
-}
-
-function decoded(path: string): string | undefined {
-  try {
-    return decodeURIComponent(path);
-  } catch {
-    return undefined;
-  }
-}
-
-const plain = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): HttpResponse => ({
-  status,
-  headers: { ...PAGE_HEADERS, ...FRESH, 'content-type': 'text/plain; charset=utf-8', ...headers },
-  body,
-});
-
-const notYet = (status: number, body: string, headers: Readonly<Record<string, string>> = {}): HttpResponse => ({
-  status,
-  headers: { ...PAGE_HEADERS, ...FRESH, 'content-type': TYPES['.html']!, ...headers },
-  body,
-});
-
-const page = (title: string, text: string, head = ''): string => `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-${head}<title>${title}</title>
-<style>:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif } main { max-width: 40rem; margin: 15vh auto; padding: 0 1rem } pre { white-space: pre-wrap }</style>
-</head>
-<body><main><h1>${title}</h1><pre>${text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</pre></main></body>
-</html>
-`;
 /** The refresh keeps the fragment of the address. */
 const BEING_BUILT = page(
   'The dashboard is being built',
   'This takes about half a minute, only once. The page reloads by itself. The API is already available.',
-  '<meta http-equiv="refresh" content="2">\n',
+  { head: '<meta http-equiv="refresh" content="2">\n' },
 );

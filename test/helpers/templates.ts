@@ -129,6 +129,7 @@ export const emptyFolders = () => ({
   bundles: emptyBundles(),
   runnerContext: emptyRunner(),
   dashboard: emptyDashboard(),
+  docs: emptyDocs(),
 });
 
 function emptyDashboard(): string {
@@ -141,6 +142,15 @@ function emptyDashboard(): string {
     'assets/main-1a2b.js': '',
   };
   for (const [file, content] of Object.entries(files)) writeFileSync(join(folder, file), content);
+  return folder;
+}
+
+function emptyDocs(): string {
+  const folder = temporaryFolder('docs-');
+  for (const name of ['_astro', 'api', 'errors']) mkdirSync(join(folder, name));
+  const files = ['index.html', 'index.md', '404.html', 'calls.html', 'calls.md', 'errors/TIMEOUT.html', 'api.html'];
+  for (const file of [...files, 'api/callagent.html', '_astro/page.1a2b.js', 'llms.txt'])
+    writeFileSync(join(folder, file), '');
   return folder;
 }
 

@@ -5,7 +5,7 @@ import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
-import { PAGE_HEADERS } from '#core/http/page-headers.ts';
+import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 import { defineStage } from '#lib/config.ts';
 import { API_STACK_FUNCTIONS } from '#lib/functions.ts';
@@ -68,6 +68,10 @@ describe('the dashboard of a stage', () => {
     expect(behaviors.map(({ PathPattern }: { PathPattern: string }) => PathPattern)).toEqual([
       '/dashboard',
       '/dashboard/*',
+      '/docs',
+      '/docs/*',
+      '/llms.txt',
+      '/llms-full.txt',
     ]);
     for (const behavior of behaviors) {
       const origin = originOf(behavior);
@@ -78,7 +82,13 @@ describe('the dashboard of a stage', () => {
         ViewerProtocolPolicy: 'redirect-to-https',
       });
     }
-    const [, policy] = only(web, 'AWS::CloudFront::ResponseHeadersPolicy');
+    const policies = resourcesOf(web, 'AWS::CloudFront::ResponseHeadersPolicy');
+    const policyOf = (index: number) =>
+      policies.find(([id]) => behaviors[index].ResponseHeadersPolicyId.Ref === id)![1] as Resource;
+    expect(policies).toHaveLength(2);
+    const docsPolicy = policyOf(2).Properties.ResponseHeadersPolicyConfig.SecurityHeadersConfig.ContentSecurityPolicy;
+    expect(docsPolicy.ContentSecurityPolicy).toBe(DOCS_HEADERS['content-security-policy']);
+    const policy = policyOf(0);
     // The presigned forms of large files lead there.
     const [, { Properties: blobs }] = only(data, 'AWS::S3::Bucket');
     const uploads = `https://${rendered(blobs.BucketName)}.s3.eu-west-1.amazonaws.com`;
@@ -126,14 +136,17 @@ describe('the dashboard of a stage', () => {
     expect(about.sort()).toEqual([
       ['dashboard', 'no-cache', ['/dashboard*'], false, false],
       ['dashboard/assets', 'public, max-age=31536000, immutable', undefined, false, false],
+      ['docs', 'no-cache', ['/docs*', '/llms*'], false, false],
+      ['docs/_astro', 'public, max-age=31536000, immutable', undefined, false, false],
     ]);
-    const [[assetsId]] = deployments.filter(([, { Properties }]) => !Properties.DistributionPaths) as [
-      [string, Resource],
-    ];
-    const [[, pages]] = deployments.filter(([, { Properties }]) => Properties.DistributionPaths) as [
-      [string, Resource],
-    ];
-    expect(pages.DependsOn).toContain(assetsId);
+    const deploymentTo = (prefix: string) =>
+      deployments.find(([, { Properties }]) => Properties.DestinationBucketKeyPrefix === prefix)!;
+    for (const [pages, assets] of [
+      ['dashboard', 'dashboard/assets'],
+      ['docs', 'docs/_astro'],
+    ] as const) {
+      expect(deploymentTo(pages)[1].DependsOn).toContain(deploymentTo(assets)[0]);
+    }
   });
 
   test('it comes after the API, which stands without it', () => {
@@ -178,7 +191,31 @@ describe('the dashboard of a stage', () => {
     ['/dashboard/assets/main-1a2b.js', '/dashboard/assets/main-1a2b.js'],
     ['/dashboard/assets/gone.js', '/dashboard/assets/gone.js'],
   ])('%s shows %s', (uri, shown) => {
-    for (const behavior of behaviors) expect(atEdge(behavior, { request: { uri, headers: {} } }).uri).toBe(shown);
+    for (const behavior of behaviors.slice(0, 2)) {
+      expect(atEdge(behavior, { request: { uri, headers: {} } }).uri).toBe(shown);
+    }
+  });
+
+  test.each([
+    ['/docs/', '/docs/index.html'],
+    ['/docs/calls', '/docs/calls.html'],
+    ['/docs/calls', '/docs/calls.md', 'text/markdown, text/html;q=0.5'],
+    ['/docs/calls.md', '/docs/calls.md'],
+    ['/docs/errors/TIMEOUT', '/docs/errors/TIMEOUT.html'],
+    ['/docs/api/callagent', '/docs/api/callagent.html', 'text/markdown'],
+    ['/docs/_astro/page.1a2b.js', '/docs/_astro/page.1a2b.js'],
+    ['/llms.txt', '/docs/llms.txt'],
+    ['/llms-full.txt', '/docs/llms-full.txt'],
+  ])('%s of the documentation shows %s', (uri, shown, accept = 'text/html') => {
+    expect(atEdge(behaviors[3], { request: { uri, headers: { accept: { value: accept } } } }).uri).toBe(shown);
+  });
+
+  test('addresses of the documentation lead to one form, and unknown ones to a page that says so', () => {
+    const at = (uri: string) => atEdge(behaviors[3], { request: { uri, headers: {} } });
+    expect([at('/docs').statusCode, at('/docs').headers.location.value]).toEqual([308, '/docs/']);
+    expect(at('/docs/calls/').headers.location.value).toBe('/docs/calls');
+    expect(at('/docs/gone')).toMatchObject({ statusCode: 404, body: expect.stringContaining('href="/docs/"') });
+    expect(at('/docs/../secret').statusCode).toBe(404);
   });
 
   test('the address without its slash leads to the one with it', () => {

@@ -1,0 +1,30 @@
+import starlight from '@astrojs/starlight';
+import { defineConfig } from 'astro/config';
+import starlightOpenApi from 'starlight-openapi';
+import { finish } from './src/finish.ts';
+import { sidebar } from './src/sidebar.ts';
+
+export default defineConfig({
+  base: '/docs',
+  outDir: '../../dist/docs-site',
+  cacheDir: './node_modules/.astro',
+  trailingSlash: 'never',
+  build: { format: 'file', inlineStylesheets: 'never' },
+  // No page loads code from another site, and the policy of the platform allows no inline scripts.
+  devToolbar: { enabled: false },
+  integrations: [
+    starlight({
+      title: 'Agent Platform',
+      favicon: '/favicon.svg',
+      sidebar,
+      customCss: ['./src/site.css'],
+      components: { PageTitle: './src/components/PageTitle.astro' },
+      tableOfContents: { minHeadingLevel: 2, maxHeadingLevel: 3 },
+      pagination: true,
+      disable404Route: false,
+      expressiveCode: { themes: ['github-dark', 'github-light'], styleOverrides: { borderRadius: '0.4rem' } },
+      plugins: [starlightOpenApi([{ base: 'api', schema: '../openapi.json', sidebar: { label: 'API reference' } }])],
+    }),
+    finish(),
+  ],
+});

@@ -1,0 +1,110 @@
+import { posix } from 'node:path';
+import { slugOf } from './pages.ts';
+
+/** Where files outside of `docs/` are shown. */
+const REPOSITORY = 'https://github.com/agent-platform/agent-platform/blob/main/';
+const FENCE = /^( {0,3})(`{3,}|~{3,})(.*)$/;
+
+/** Splits Markdown into text and fenced code blocks, in their order. Code is never changed. */
+export function partsOf(
+  markdown: string,
+): readonly { readonly isCode: boolean; readonly text: string; readonly info?: string }[] {
+  const parts: { isCode: boolean; text: string; info?: string }[] = [];
+  let lines: string[] = [];
+  let open: { readonly mark: string; readonly info: string } | undefined;
+  const end = (): void => {
+    if (lines.length > 0)
+      parts.push({ isCode: open !== undefined, text: lines.join('\n'), ...(open && { info: open.info }) });
+    lines = [];
+  };
+  for (const line of markdown.split('\n')) {
+    const [, , mark = '', rest = ''] = FENCE.exec(line) ?? [];
+    if (open === undefined && mark !== '' && !(mark.startsWith('`') && rest.includes('`'))) {
+      end();
+      open = { mark, info: rest.trim() };
+      lines.push(line);
+    } else if (open !== undefined && mark.startsWith(open.mark) && rest.trim() === '') {
+      lines.push(line);
+      end();
+      open = undefined;
+    } else {
+      lines.push(line);
+    }
+  }
+  end();
+  return parts;
+}
+
+/** How links of a page are written: as addresses of pages or of their Markdown. */
+export interface LinkRules {
+  /** Path of the page's file below `docs/`. */
+  readonly file: string;
+  /** Whether a file below `docs/` is a page. */
+  readonly isPage: (file: string) => boolean;
+  /** Public path of the documentation, with a trailing slash. */
+  readonly base: string;
+  /** Extension of links to pages. */
+  readonly extension: '' | '.md';
+}
+
+/** Rewrites relative links between files of the repository to addresses of the site. Code is left as it is. */
+export const withLinks = (markdown: string, rules: LinkRules): string =>
+  partsOf(markdown)
+    .map(({ isCode, text }) => (isCode ? text : linksIn(text, rules)))
+    .join('\n');
+
+/** Matches code spans, which are skipped, and the targets of inline links, images, definitions and HTML attributes. */
+const TARGET = /(`+)[\s\S]*?[^`]\1(?!`)|(\]\(<?)([^)\s>]+)|(^\[[^\]]+\]:\s+)(\S+)|(\b(?:href|src|srcset)=")([^"]+)/gm;
+
+const linksIn = (text: string, rules: LinkRules): string =>
+  text.replace(TARGET, (whole, code, a, aTarget, b, bTarget, c, cTarget) =>
+    code ? whole : `${a ?? b ?? c}${addressOf(aTarget ?? bTarget ?? cTarget, rules)}`,
+  );
+
+/** Returns the address of a link's target. */
+export function addressOf(target: string, { file, isPage, base, extension }: LinkRules): string {
+  if (/^([a-z][a-z\d+.-]*:|\/|#)/i.test(target)) return target;
+  const [path = '', fragment] = target.split('#', 2);
+  const found = posix.join('docs', posix.dirname(file), path);
+  const end = fragment === undefined ? '' : `#${fragment}`;
+  if (found === 'README.md' || found === 'docs/README.md') return `${base}${extension === '' ? '' : 'index.md'}${end}`;
+  if (!found.startsWith('docs/')) return `${REPOSITORY}${found}${end}`;
+  const below = found.slice('docs/'.length).replace(/\/$/, '');
+  const page = isPage(`${below}/README.md`) ? `${below}/README.md` : below;
+  if (isPage(page)) return `${base}${slugOf(page)}${extension}${end}`;
+  if (below === 'openapi.json') return `${base}openapi.json`;
+  return below.startsWith('images/') ? `${base}${below}` : `${REPOSITORY}${found}${end}`;
+}
+
+const TAB = /(?:^|\s)tab="([^"]{1,40})"/;
+
+/**
+ * Turns runs of consecutive code blocks with `tab="..."` in their info strings into tabs. The custom element of the site
+ * adds the behaviour (`docs/site/src/tabs.ts`); without scripts the blocks follow each other under their names.
+ */
+export function withTabs(markdown: string): string {
+  const parts = partsOf(markdown);
+  const written: string[] = [];
+  for (let at = 0; at < parts.length; at++) {
+    const tabs: { readonly name: string; readonly text: string }[] = [];
+    let next = at;
+    for (; next < parts.length; next++) {
+      const { isCode, text, info = '' } = parts[next]!;
+      const name = isCode ? TAB.exec(info)?.[1] : undefined;
+      if (name !== undefined) tabs.push({ name, text: text.replace(TAB, '') });
+      // Blank lines separate blocks of the same tabs.
+      else if (isCode || text.trim() !== '') break;
+    }
+    if (tabs.length < 2) {
+      written.push(tabs.length === 1 ? tabs[0]!.text : parts[at]!.text);
+      continue;
+    }
+    const panels = tabs.map(({ name, text }) => `<section data-tab="${escaped(name)}">\n\n${text}\n\n</section>`);
+    written.push(`\n<code-tabs>\n${panels.join('\n')}\n</code-tabs>\n`);
+    at = next - 1;
+  }
+  return written.join('\n');
+}
+
+const escaped = (text: string): string =>
+  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('"', '&quot;');
