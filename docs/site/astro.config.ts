@@ -22,7 +22,6 @@ export default defineConfig({
       tableOfContents: { minHeadingLevel: 2, maxHeadingLevel: 3 },
       pagination: true,
       disable404Route: false,
-      expressiveCode: { themes: ['github-dark', 'github-light'], styleOverrides: { borderRadius: '0.4rem' } },
       plugins: [starlightOpenApi([{ base: 'api', schema: '../openapi.json', sidebar: { label: 'API reference' } }])],
     }),
     finish(),

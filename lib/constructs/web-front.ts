@@ -1,4 +1,5 @@
-import { globSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, globSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Aws, Duration, Fn, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
@@ -25,6 +26,7 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deployment';
 import { Construct, type IConstruct } from 'constructs';
+import { docsLinksAt } from '#core/http/docs-links.ts';
 import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
@@ -130,7 +132,7 @@ export class WebFront extends Construct {
     for (const path of ['/docs', '/docs/*', '/llms.txt', '/llms-full.txt'])
       distribution.addBehavior(path, origin, docsPages);
     this.url = `https://${settings.domain?.name ?? distribution.distributionDomainName}`;
-    this.#deploy(stage, { files, docs }, bucket, distribution);
+    this.#deploy(stage, { files, docs: docsAt(docs, this.#root) }, bucket, distribution);
     this.#acknowledge(bucket, settings);
   }
 
@@ -326,6 +328,18 @@ function handler(event) {
     throw new Error(`The documentation has too many pages for a function of CloudFront: ${listed.length}.`);
   }
   return code;
+}
+
+/** Returns a folder of the documentation whose links begin with the public path. */
+function docsAt(folder: string, root: string): string {
+  if (root === '/') return folder;
+  const copy = mkdtempSync(join(tmpdir(), 'docs-site-'));
+  cpSync(folder, copy, { recursive: true });
+  for (const name of globSync('**/*.html', { cwd: copy })) {
+    const file = join(copy, name);
+    writeFileSync(file, docsLinksAt(readFileSync(file, 'utf8'), root));
+  }
+  return copy;
 }
 
 /** Allows pages to upload large files, which bypass the API. */

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { docsLinksAt } from '#core/http/docs-links.ts';
 import type { HttpRequest, HttpResponse } from '#core/http/message.ts';
 import { DOCS_HEADERS } from '#core/http/page-headers.ts';
 import { DocsTexts } from '../docs/texts.ts';
@@ -82,7 +83,7 @@ export class Docs {
     return {
       status: 200,
       headers: { ...DOCS_HEADERS, ...FRESH, 'content-type': typeOf('.html') },
-      body: html.replace(/(?<==")\/docs(?=[/"])/g, this.#basePath.slice(0, -1)),
+      body: docsLinksAt(html, this.#basePath.slice(0, -'docs/'.length)),
     };
   }
 

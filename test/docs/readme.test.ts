@@ -13,7 +13,10 @@ const PAGES = [
   'CHANGELOG.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
-  ...globSync(['docs/**/*.md', '{*,core/*}/README.md', 'examples/**/*.md'], { cwd: ROOT }).sort(),
+  ...globSync(['docs/**/*.md', '{*,core/*}/README.md', 'examples/**/*.md'], {
+    cwd: ROOT,
+    exclude: ['docs/site/node_modules/**'],
+  }).sort(),
 ];
 
 const TOP_FOLDERS = /^(aws|bench|bin|cli|core|docs|examples|functions|lib|llm|local|runner|scripts|sdk|stages|test)\//;
@@ -45,7 +48,7 @@ function problemOf(target: string): string | undefined {
 
 test('the tables of the README list every page of docs', () => {
   const listed = [...read('README.md').matchAll(/^\|.*\]\((docs\/[^)#]+)\)/gm)].map(([, page]) => page);
-  const pages = globSync(['docs/**/*.md', 'docs/openapi.json'], { cwd: ROOT });
+  const pages = globSync(['docs/**/*.md', 'docs/openapi.json'], { cwd: ROOT, exclude: ['docs/site/**'] });
   expect(listed.sort()).toEqual(
     pages.filter((page) => !/^docs\/(README\.md|decisions\/|errors\/(?!README))/.test(page)).sort(),
   );

@@ -151,6 +151,7 @@ function emptyDocs(): string {
   const files = ['index.html', 'index.md', '404.html', 'calls.html', 'calls.md', 'errors/TIMEOUT.html', 'api.html'];
   for (const file of [...files, 'api/callagent.html', '_astro/page.1a2b.js', 'llms.txt'])
     writeFileSync(join(folder, file), '');
+  writeFileSync(join(folder, 'index.html'), '<a href="/docs/calls">');
   return folder;
 }
 

@@ -10,6 +10,16 @@ import { BASE, DOCS } from './docs-folder.ts';
 const SCRIPT = /<script(?<attributes>[^>]*)>(?<code>[\s\S]*?)<\/script>/g;
 const COMPRESSED = /\.(html|js|css|svg|json|md|txt)$/;
 
+/** What axe finds in the markup of Starlight and its plugin, and images that need not delay a page. */
+const corrected = (html: string): string =>
+  html
+    .replaceAll('<kbd class="sl-hidden', '<kbd aria-hidden="true" class="sl-hidden')
+    .replace(/<h5( class="sl-openapi-examples-heading[^>]*>[\s\S]*?)<\/h5>/g, '<p$1</p>')
+    .replaceAll('<img src="/docs/images/', '<img loading="lazy" decoding="async" src="/docs/images/');
+
+/** Code that scrolls is focusable, but it is no landmark of the page. */
+const withoutLandmarks = (code: string): string => code.replace('"role","region"', '"role","group"');
+
 /**
  * Completes the build: moves inline scripts to files, because the policy of the platform allows no others; adds the
  * Markdown of each page, the texts for programs, and what the pages link to; and compresses everything.
@@ -26,13 +36,16 @@ export const finish = (): AstroIntegration => ({
       };
       for (const name of globSync('**/*.html', { cwd: out })) {
         const html = readFileSync(join(out, name), 'utf8');
-        const external = html.replace(SCRIPT, (whole, attributes: string, code: string) => {
+        const external = corrected(html).replace(SCRIPT, (whole, attributes: string, code: string) => {
           if (/\bsrc=/.test(attributes) || /type="application\//.test(attributes) || code.trim() === '') return whole;
           const file = `_astro/inline.${createHash('sha256').update(code).digest('hex').slice(0, 16)}.js`;
           if (!existsSync(join(out, file))) write(file, code);
           return `<script${attributes} src="${BASE}${file}"></script>`;
         });
         if (external !== html) writeFileSync(join(out, name), external);
+      }
+      for (const name of globSync('_astro/ec.*.js', { cwd: out })) {
+        write(name, withoutLandmarks(readFileSync(join(out, name), 'utf8')));
       }
       const texts = new DocsTexts(DOCS, BASE);
       for (const { slug } of texts.pages) write(`${slug === '' ? 'index' : slug}.md`, texts.markdownOf(slug)!);
