@@ -120,6 +120,13 @@ const runs = createRoute({
   component: lazyRouteComponent(() => import('./pages/runs/runs-page.tsx'), 'RunsPage'),
 });
 
+const compareRuns = createRoute({
+  getParentRoute: () => workspace,
+  path: '/runs/compare',
+  validateSearch: search('a', 'b'),
+  component: lazyRouteComponent(() => import('./pages/runs/compare-page.tsx'), 'ComparePage'),
+});
+
 const run = createRoute({
   getParentRoute: () => workspace,
   path: '/runs/$run',
@@ -288,6 +295,7 @@ const tree = root.addChildren([
       catalog,
       catalogAgent,
       runs,
+      compareRuns,
       run,
       schedules,
       newSchedule,

@@ -68,7 +68,7 @@ describeSite('runs', (site) => {
     await page.getByText('Cancelled', { exact: true }).first().waitFor();
     await page.getByRole('button', { name: 'Edit and replay' }).click();
     await page.getByLabel('Input').fill('{"text": ');
-    await page.getByText('The input is no JSON').waitFor();
+    await page.getByText('The input is not valid JSON').waitFor();
     await page.getByLabel('Input').fill('{"text": "<img src=x onerror=alert(1)> \\u202e \\u001b[31mred"}');
     await page.getByRole('button', { name: 'Replay with this input' }).click();
     await page.waitForURL((url) => !url.pathname.endsWith(id));
@@ -76,7 +76,8 @@ describeSite('runs', (site) => {
     // Messages are shown as text.
     await page.getByRole('row').filter({ hasText: 'llm call' }).click();
     await page.getByText('Say <img src=x onerror=alert(1)>').first().waitFor();
-    expect(new URL(page.url()).searchParams.get('span')).toMatch(/^[0-9a-f]{16}$/);
+    // The URL follows the selection after a delay; the conversation already shows the same text.
+    await page.waitForURL((url) => /^[0-9a-f]{16}$/.test(url.searchParams.get('span') ?? ''));
     expect(await page.locator('img').count()).toBe(0);
     await page.reload();
     await page.getByText('Say <img src=x onerror=alert(1)>').first().waitFor();
@@ -85,7 +86,7 @@ describeSite('runs', (site) => {
   test('a failed run is found by its first digits', async () => {
     const id = await start('[[llm {"status":400}]]');
     const page = await site.open('/acme/runs?status=failed');
-    await page.getByLabel('Run id').fill(id.slice(0, 8));
+    await page.getByLabel('Search runs').fill(id.slice(0, 8));
     await page.waitForURL((url) => url.searchParams.get('q') === id.slice(0, 8));
     await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
     // The absolute time is in the tooltip of the relative one.
@@ -158,7 +159,7 @@ describeSite('runs', (site) => {
   test('a waterfall is narrowed to what failed, zoomed, folded and shown as a table', async () => {
     const id = await recordChain(site.target, workspaceId, 1_000);
     const page = await site.open(`/acme/runs/${id}?only=failed`);
-    await page.getByText('22 of 1,002 lines').waitFor();
+    await page.getByText('22 of 1,002 steps').waitFor();
     await page.locator('[role="treegrid"][aria-rowcount="22"]').waitFor();
     await page.getByText('tool call tool_49 (failed)').first().click();
     await page.getByRole('button', { name: 'Zoom to step' }).click();
@@ -240,7 +241,7 @@ describeSite('runs', (site) => {
     const page = await site.open(`/r/req_${id.replaceAll('-', '').slice(0, 9)}`);
     await page.waitForURL(site.at(`/acme/runs/${id}`));
     await page.goto(site.at('/r/0000000000'));
-    await page.getByRole('heading', { name: 'No such run' }).waitFor();
+    await page.getByRole('heading', { name: 'Run not found' }).waitFor();
   });
 
   test('filters are in the address, and what is not asked for is not listed', async () => {
@@ -285,11 +286,11 @@ describeSite('runs', (site) => {
     await page.reload();
     await page.getByText('2 of 2 cancelled').waitFor();
     await page.getByRole('button', { name: 'Close' }).click();
-    await page.getByText('All that match').waitFor();
+    await page.getByText('All matching runs').waitFor();
     site.target.llm.release(tenant);
     await page.getByRole('button', { name: 'Replay…' }).click();
     await page.getByRole('button', { name: 'Replay 2 runs' }).click();
-    await page.getByText('2 of 2 started again').waitFor();
+    await page.getByText('2 of 2 replayed').waitFor();
     const params = { workspace_id: workspaceId };
     const query = { trigger_source: 'replay', tenant_id: tenant };
     const { runs } = await site.client.listRuns({ params, query });
@@ -314,6 +315,75 @@ describeSite('runs', (site) => {
       })
       .toBe(true);
     expect(await table.getAttribute('aria-rowcount')).toBe('1001');
+  });
+
+  test('two selected runs are compared', async () => {
+    const tenant = crypto.randomUUID();
+    const first = await start('apples', 'said', tenant);
+    const second = await start('pears', 'said', tenant);
+    const page = await site.open(`/acme/runs?tenant=${tenant}`);
+    for (const id of [first, second]) {
+      await page.getByRole('link', { name: id.slice(0, 8) }).focus();
+      await page.keyboard.press('x');
+    }
+    await page.getByRole('link', { name: 'Compare', exact: true }).click();
+    await page.waitForURL((url) => url.searchParams.get('a') === first && url.searchParams.get('b') === second);
+    const input = page.getByRole('region', { name: 'Differences of the input' });
+    await input.getByText('apples').waitFor();
+    await input.getByText('pears').waitFor();
+    // Both traces have the same steps.
+    await page.getByText('No differences.').first().waitFor();
+    await page.reload();
+    await checkAccess(page, () => input.getByText('pears').waitFor());
+    await page.goto(site.at(`/acme/runs/${first}`));
+    await page.getByRole('button', { name: 'Compare with…' }).click();
+    await page.getByRole('list', { name: 'Latest runs of the agent' }).getByText(second.slice(0, 8)).click();
+    await input.getByText('pears').waitFor();
+    await page.goto(site.at(`/acme/runs/compare?a=${first}&b=${crypto.randomUUID()}`));
+    await page.getByText('NOT_FOUND').first().waitFor();
+  });
+
+  test('messages of a run read like a conversation beside the waterfall', async () => {
+    const id = await start('<b>a greeting</b>');
+    const page = await site.open(`/acme/runs/${id}`);
+    const turns = page.getByRole('region', { name: 'Conversation' }).getByRole('listitem');
+    await turns.first().getByText('Say <b>a greeting</b>.').waitFor();
+    expect(await turns.count()).toBe(2);
+    await turns.nth(1).getByRole('heading', { name: 'Assistant' }).waitFor();
+  });
+
+  test('filters are saved, and columns are hidden', async () => {
+    await start('[[llm {"status":400}]]');
+    const page = await site.open('/acme/runs?status=failed');
+    await page.getByRole('button', { name: 'Saved filters' }).click();
+    await page.getByRole('menuitem', { name: 'Save current filters…' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('Only failures');
+    await page.getByRole('button', { name: 'Save', exact: true }).click();
+    await page.getByRole('button', { name: 'Columns' }).click();
+    await page.getByRole('menuitem', { name: 'Hide Source' }).click();
+    await page.getByRole('columnheader', { name: 'Source' }).waitFor({ state: 'detached' });
+    await page.goto(site.at('/acme/runs'));
+    await page.getByRole('columnheader', { name: 'Error' }).waitFor();
+    expect(await page.getByRole('columnheader', { name: 'Source' }).count()).toBe(0);
+    // Bulk actions need a selection or a filter.
+    expect(await page.getByRole('toolbar', { name: 'Bulk actions' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Saved filters' }).click();
+    await page.getByRole('menuitem', { name: 'Only failures', exact: true }).click();
+    await page.waitForURL((url) => url.searchParams.get('status') === 'failed');
+    await page.getByRole('toolbar', { name: 'Bulk actions' }).waitFor();
+  });
+
+  test('the search box takes an agent, and any text of the loaded runs', async () => {
+    const id = await start('[[llm {"status":400}]]');
+    const page = await site.open('/acme/runs');
+    const search = page.getByLabel('Search runs');
+    await search.fill('said');
+    await page.waitForURL((url) => url.searchParams.get('agent') === 'said' && !url.searchParams.has('q'));
+    await search.fill('no such text');
+    await page.waitForURL((url) => url.searchParams.get('q') === 'no such text');
+    await page.getByRole('link', { name: id.slice(0, 8) }).waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Clear filters' }).click();
+    await page.getByRole('link', { name: id.slice(0, 8) }).waitFor();
   });
 
   test('the list can be used by everybody', async () => {

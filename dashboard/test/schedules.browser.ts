@@ -68,7 +68,7 @@ describeSite('schedules', (site) => {
 
     // The run was started by the platform's clock, not by the page.
     const runs = page.getByRole('table', { name: 'Runs' });
-    await page.getByText('It has not run yet').waitFor();
+    await page.getByText('No runs yet').waitFor();
     await site.target.fire(workspace_id, id);
     await runs.getByText('Running').waitFor();
     await runs.getByText('Completed').waitFor();

@@ -24,13 +24,7 @@ export function BodyView({
   readonly member?: Member;
   readonly state: string;
 }) {
-  const { data, error, refetch } = useQuery({
-    queryKey: keyOf('getRun', params, member ?? 'all', state),
-    queryFn: ({ signal }) => readBody(addressOf('getRun', { params: { ...params } }), member, signal),
-    staleTime: Number.POSITIVE_INFINITY,
-    // Files of tens of megabytes are not cached.
-    gcTime: 0,
-  });
+  const { data, error, refetch } = useBody(params, member, state);
   if (error) return <ErrorBox error={error} onRetry={() => void refetch()} />;
   if (!data) return <Loading />;
   const name = `${params.run_id}${member === undefined ? '' : `-${member.replace('_data', '')}`}`;
@@ -48,3 +42,13 @@ function readBody(url: string, member: Member, signal: AbortSignal): Promise<Bod
   worker.postMessage({ url, member, max: SHOWN } satisfies BodyQuestion);
   return promise.finally(() => worker.terminate());
 }
+
+/** Reads input, output or complete record of a run in a worker. */
+export const useBody = (params: RunParams, member: Member, state: string) =>
+  useQuery({
+    queryKey: keyOf('getRun', params, member ?? 'all', state),
+    queryFn: ({ signal }) => readBody(addressOf('getRun', { params: { ...params } }), member, signal),
+    staleTime: Number.POSITIVE_INFINITY,
+    // Files of tens of megabytes are not cached.
+    gcTime: 0,
+  });

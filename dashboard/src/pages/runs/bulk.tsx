@@ -37,8 +37,8 @@ export function BulkBar({
 }) {
   const [action, setAction] = useState<Action>();
   return (
-    <div className="flex flex-wrap items-center gap-2" role="toolbar" aria-label="Many runs">
-      <span className="text-soft">{chosen > 0 ? `${count(chosen)} selected` : 'All that match'}</span>
+    <div className="flex flex-wrap items-center gap-2" role="toolbar" aria-label="Bulk actions">
+      <span className="text-soft">{chosen > 0 ? `${count(chosen)} selected` : 'All matching runs'}</span>
       <Button icon={Ban} isDisabled={meant === undefined} onPress={() => setAction('cancel')}>
         Cancel…
       </Button>
@@ -85,7 +85,7 @@ function BulkDialog({
       onClose={onClose}
       actions={
         <>
-          <Button onPress={onClose}>Leave them</Button>
+          <Button onPress={onClose}>Close</Button>
           <Button
             variant={action === 'cancel' ? 'danger' : 'primary'}
             isDisabled={!found || found.total === 0}
@@ -103,9 +103,9 @@ function BulkDialog({
         <>
           <p>
             {action === 'cancel'
-              ? 'Runs that are under way end as cancelled, with everything that they called. Others stay as they are.'
-              : 'Runs that have ended run again: the same version with the same input, as new runs.'}
-            {found.filter?.from && ` Of runs since ${new Date(found.filter.from).toLocaleString()}.`}
+              ? 'Running runs are cancelled, with their sub-calls. Runs that have ended do not change.'
+              : 'Runs that have ended are repeated as new runs, with the same version and input.'}
+            {found.filter?.from && ` Since ${new Date(found.filter.from).toLocaleString()}.`}
           </p>
           <ul className="flex flex-col gap-1">
             {found.sample.map((run) => (
@@ -140,7 +140,7 @@ export function BulkProgress({ id, onClose }: { readonly id: string; readonly on
   if (!bulk) return <Loading />;
   const ready = bulk.done + bulk.skipped + bulk.failed;
   const total = Math.max(bulk.total, ready);
-  const did = bulk.action === 'cancel' ? 'cancelled' : 'started again';
+  const did = bulk.action === 'cancel' ? 'cancelled' : 'replayed';
   return (
     <Section
       title={bulk.action === 'cancel' ? 'Cancelling runs' : 'Replaying runs'}
@@ -158,12 +158,12 @@ export function BulkProgress({ id, onClose }: { readonly id: string; readonly on
       }
     >
       <div className="flex flex-col gap-2">
-        <progress className="h-2 w-full accent-accent" aria-label="Runs that are done" max={total} value={ready} />
+        <progress className="h-2 w-full accent-accent" aria-label="Progress" max={total} value={ready} />
         <p role="status">
           {count(bulk.done)} of {count(total)}
           {bulk.total_is_exact ? '' : ' or more'} {did}
-          {bulk.skipped > 0 && `, ${count(bulk.skipped)} had ended before`}
-          {bulk.failed > 0 && `, ${count(bulk.failed)} could not be`}
+          {bulk.skipped > 0 && `, ${count(bulk.skipped)} already ended`}
+          {bulk.failed > 0 && `, ${count(bulk.failed)} failed`}
         </p>
         {bulk.message !== null && <p className="text-warn">{bulk.message}</p>}
         {bulk.failures.length > 0 && (

@@ -21,6 +21,14 @@ export interface Line {
 }
 type LooseLine = Omit<Line, 'depth' | 'isParent'>;
 
+/** Names of the platform's own steps. */
+const NAMES: Readonly<Record<string, string>> = {
+  'setup_step install': 'install dependencies',
+  'setup_step start': 'start sandbox',
+  'setup_step files': 'copy files',
+  'queue undefined': 'wait in queue',
+};
+
 /** Lists all lines of a chain depth-first, in order of their start. `now` is the current end of running lines. */
 export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
   const below = new Map<string, LooseLine[]>();
@@ -46,7 +54,9 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
         id: step.span_id ?? `${run.span_id}-${index}`,
         run,
         step,
-        name: `${step.kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${String(about)}`}`,
+        name:
+          NAMES[`${step.kind} ${String(about)}`] ??
+          `${step.kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${String(about)}`}`,
         status: step.status,
         from: Date.parse(step.started_at),
         to: step.ended_at === null ? now : Date.parse(step.ended_at),

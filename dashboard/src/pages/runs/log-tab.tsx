@@ -28,7 +28,7 @@ export function LogTab({
     void navigate({ to: '.', search: (old: object) => ({ ...old, ...next }), replace: true } as never);
   const lines = useMemo(() => logLines(pieces, stream), [pieces, stream]);
   if (pieces.length === 0) {
-    return <p className="text-soft">{isOver ? 'The run printed nothing.' : 'Nothing was printed yet.'}</p>;
+    return <p className="text-soft">{isOver ? 'No logs.' : 'No logs yet.'}</p>;
   }
   return (
     <LogView
@@ -52,7 +52,7 @@ export function LogTab({
       name={`${name}-log.txt`}
       whole={() => textOf(pieces, stream)}
       isLive={isRunning}
-      empty={<p className="text-soft">Nothing was printed to {stream}.</p>}
+      empty={<p className="text-soft">No logs on {stream}.</p>}
     />
   );
 }

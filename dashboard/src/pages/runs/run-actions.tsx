@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router';
-import { Ban, Copy, Pencil, RotateCw } from 'lucide-react';
+import { Ban, Columns2, Copy, Pencil, Printer, RotateCw } from 'lucide-react';
 import { useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
@@ -14,6 +14,7 @@ import { useKeys } from '../../ui/keys.ts';
 import { Menu } from '../../ui/menu.tsx';
 import { SHOWN } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
+import { CompareDialog } from './compare-dialog.tsx';
 
 type Run = AnswerOf<'getRun'>;
 
@@ -25,6 +26,7 @@ export function RunActions({ run }: { readonly run: Run }) {
   const cancel = useAction('requestRunCancel', { stale: ['getRun', 'getRunWaterfall', 'listRuns'] });
   const replay = useAction('replayRun', { stale: ['listRuns'] });
   const [edited, setEdited] = useState<string>();
+  const [isComparing, setComparing] = useState(false);
   const { isCopied, copy } = useCopy();
   const problem = edited === undefined ? undefined : problemOf(edited);
   const start = async (input?: unknown) => {
@@ -42,7 +44,7 @@ export function RunActions({ run }: { readonly run: Run }) {
       if (text.length <= SHOWN) return setEdited(text);
       toast({
         tone: 'bad',
-        text: `The input has ${bytes(text.length)}: too much to edit here. Download it, and send it from a terminal.`,
+        text: `The input has ${bytes(text.length)}: too large to edit here. Download it and send it from a terminal.`,
       });
     } catch (error) {
       toast({ tone: 'bad', error });
@@ -52,11 +54,11 @@ export function RunActions({ run }: { readonly run: Run }) {
   const address = `${API_URL}/workspaces/${workspace_id}/runs/${run.id}`;
   const withKey = '-H "Authorization: Bearer $PLATFORM_API_KEY"';
   const texts = [
-    ['Replay, as curl', `curl -s -X POST ${address}/replay ${withKey}`],
-    ['Replay, as a command', `npx platform replay ${run.id}`],
-    ['Show, as curl', `curl -s ${address} ${withKey}`],
-    ['Show, as a command', `npx platform logs ${run.id}`],
-    ['Run id', run.id],
+    ['Replay (curl)', `curl -s -X POST ${address}/replay ${withKey}`],
+    ['Replay (CLI)', `npx platform replay ${run.id}`],
+    ['Show (curl)', `curl -s ${address} ${withKey}`],
+    ['Show (CLI)', `npx platform logs ${run.id}`],
+    ['Run ID', run.id],
     ['Link', location.href],
   ] as const;
   return (
@@ -72,9 +74,16 @@ export function RunActions({ run }: { readonly run: Run }) {
       <Button icon={Pencil} onPress={() => void edit()}>
         Edit and replay
       </Button>
+      <Button icon={Columns2} onPress={() => setComparing(true)}>
+        Compare with…
+      </Button>
+      <Button icon={Printer} onPress={() => print()}>
+        Print
+      </Button>
       <Menu label="Copy" entries={texts.map(([label, text]) => ({ id: label, label, run: () => copy(text) }))}>
         <Button icon={Copy}>{isCopied ? 'Copied' : 'Copy'}</Button>
       </Menu>
+      {isComparing && <CompareDialog run={run} onClose={() => setComparing(false)} />}
       <Dialog
         title="Edit and replay"
         size="large"
@@ -102,6 +111,6 @@ function problemOf(text: string): string | undefined {
     JSON.parse(text);
     return undefined;
   } catch (error) {
-    return `The input is no JSON: ${(error as Error).message}`;
+    return `The input is not valid JSON: ${(error as Error).message}`;
   }
 }

@@ -1,11 +1,15 @@
+import { Search, SlidersHorizontal } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';
 import { RUN_STATUSES, TRIGGERS } from '#core/base/run-kinds.ts';
+import { useAgents } from '../../api/agents.ts';
 import type { ArgumentsOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import type { LiveEvent } from '../../live/watch.ts';
 import { Button } from '../../ui/button.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
 import { Checkbox, Select, TextField, type TextFieldProps } from '../../ui/field.tsx';
+import { SavedFilters } from './saved-filters.tsx';
 
 /** A run is stored when it starts, so lists never contain queued runs. */
 const STATUSES = RUN_STATUSES.filter((status) => status !== 'queued');
@@ -13,16 +17,16 @@ const STATUSES = RUN_STATUSES.filter((status) => status !== 'queued');
 const ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 const VERSION = /^[\w.-]{1,64}$/;
 const SINCE: Readonly<Record<string, readonly [label: string, ms: number]>> = {
-  '1h': ['The last hour', 3_600_000],
-  '24h': ['The last 24 hours', 86_400_000],
-  '7d': ['The last 7 days', 604_800_000],
+  '1h': ['Last hour', 3_600_000],
+  '24h': ['Last 24 hours', 86_400_000],
+  '7d': ['Last 7 days', 604_800_000],
 };
 /** Debounce delay of text filters. */
 const TYPED_MS = 350;
 
 /** Search parameters of the list; all values are text. */
 export interface Filters {
-  /** Prefix of an id. */
+  /** Prefix of an id; any other text is searched in the loaded runs. */
   readonly q?: string;
   readonly status?: (typeof STATUSES)[number];
   readonly agent?: string;
@@ -75,6 +79,20 @@ export function queryOf(filters: Filters, now: number): Query {
   };
 }
 
+/** Whether the search text is no id prefix. */
+export const isTextSearch = ({ q }: Filters): boolean => q !== undefined && !ID_PREFIX.test(q);
+
+/** Whether the agent, source or error of a run contains a text. */
+export function containsText(
+  run: { readonly agent_name?: unknown; readonly trigger_source?: unknown; readonly error_message?: unknown },
+  text: string,
+): boolean {
+  const wanted = text.toLowerCase();
+  return [run.agent_name, run.trigger_source, run.error_message].some(
+    (value) => typeof value === 'string' && value.toLowerCase().includes(wanted),
+  );
+}
+
 /** Whether a run from an event belongs to the list. */
 export function matches(filters: Filters, told: LiveEvent['data']): boolean {
   const { q, status, agent, version, source, schedule, tenant, top, from, to } = filters;
@@ -90,7 +108,10 @@ export function matches(filters: Filters, told: LiveEvent['data']): boolean {
     (top === undefined || told.parent_run_id === null) &&
     (from === undefined || filters.since !== undefined || at >= Date.parse(from)) &&
     (to === undefined || filters.since !== undefined || at < Date.parse(to)) &&
-    (q === undefined || !ID_PREFIX.test(q) || String(told.run_id).startsWith(q.replace(/^req_/i, '').toLowerCase()))
+    (q === undefined ||
+      (isTextSearch(filters)
+        ? containsText(told, q)
+        : String(told.run_id).startsWith(q.replace(/^req_/i, '').toLowerCase())))
   );
 }
 
@@ -99,20 +120,69 @@ interface FiltersProps {
   readonly onChange: (change: Filters) => void;
 }
 
+/** Search box and filters; on small screens, the filters are in a dialog. */
 export function RunFilters({ filters, onChange }: FiltersProps) {
-  const [isOpen, setOpen] = useState(FURTHER.some((name) => filters[name] !== undefined));
-  const isSet = FILTER_NAMES.some((name) => filters[name] !== undefined);
-  const isBetween = filters.from !== undefined || filters.to !== undefined;
+  const [isSheetOpen, setSheetOpen] = useState(false);
+  const agents = useAgents({ staleTime: 60_000 });
+  const set = FILTER_NAMES.filter((name) => name !== 'q' && filters[name] !== undefined);
+  const clear = () => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])) as Filters);
+  const search = (q: string | undefined) =>
+    (agents.rows ?? []).some(({ name }) => name === q) ? onChange({ q: undefined, agent: q }) : onChange({ q });
   return (
     <div className="flex flex-col gap-3" data-filter>
-      <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-5">
-        <Typed
-          label="Run id"
-          placeholder="ID or prefix (7+ characters)"
-          value={filters.q}
-          onChange={(q) => onChange({ q })}
-          error={filters.q === undefined || ID_PREFIX.test(filters.q) ? undefined : '7 or more of 0-9 and a-f'}
+      <div className="flex flex-wrap items-end gap-2">
+        <div className="min-w-0 grow sm:max-w-md">
+          <Typed
+            label="Search runs"
+            isLabelHidden
+            icon={<Search size={14} aria-hidden />}
+            placeholder="Run ID, agent or text"
+            value={filters.q}
+            onChange={search}
+          />
+        </div>
+        <div className="sm:hidden">
+          <Button icon={SlidersHorizontal} onPress={() => setSheetOpen(true)}>
+            {set.length === 0 ? 'Filters' : `Filters (${set.length})`}
+          </Button>
+        </div>
+        <SavedFilters
+          current={Object.fromEntries(FILTER_NAMES.flatMap((name) => (filters[name] ? [[name, filters[name]]] : [])))}
+          onApply={(search) =>
+            onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, search[name]])) as Filters)
+          }
         />
+        {(set.length > 0 || filters.q !== undefined) && (
+          <Button variant="quiet" onPress={clear}>
+            Clear filters
+          </Button>
+        )}
+      </div>
+      <div className="max-sm:hidden">
+        <FilterFields filters={filters} onChange={onChange} />
+      </div>
+      <Dialog
+        title="Filters"
+        isOpen={isSheetOpen}
+        onClose={() => setSheetOpen(false)}
+        actions={
+          <Button variant="primary" onPress={() => setSheetOpen(false)}>
+            Show runs
+          </Button>
+        }
+      >
+        <FilterFields filters={filters} onChange={onChange} />
+      </Dialog>
+    </div>
+  );
+}
+
+function FilterFields({ filters, onChange }: FiltersProps) {
+  const [isOpen, setOpen] = useState(FURTHER.some((name) => filters[name] !== undefined));
+  const isBetween = filters.from !== undefined || filters.to !== undefined;
+  return (
+    <div className="flex flex-col gap-3">
+      <div className="grid grid-cols-2 items-start gap-3 lg:grid-cols-4">
         <Typed label="Agent" placeholder="Exact name" value={filters.agent} onChange={(agent) => onChange({ agent })} />
         <Select
           label="Status"
@@ -139,25 +209,17 @@ export function RunFilters({ filters, onChange }: FiltersProps) {
             });
           }}
           choices={[
-            { id: '', label: 'At any time' },
+            { id: '', label: 'Any time' },
             ...Object.entries(SINCE).map(([id, [label]]) => ({ id, label })),
             { id: 'between', label: 'Between…' },
           ]}
         />
       </div>
       {isOpen && <FurtherFilters filters={filters} onChange={onChange} />}
-      <div className="flex gap-2">
+      <div>
         <Button variant="quiet" aria-expanded={isOpen} onPress={() => setOpen(!isOpen)}>
           {isOpen ? 'Fewer filters' : 'More filters'}
         </Button>
-        {isSet && (
-          <Button
-            variant="quiet"
-            onPress={() => onChange(Object.fromEntries(FILTER_NAMES.map((name) => [name, undefined])) as Filters)}
-          >
-            Clear filters
-          </Button>
-        )}
       </div>
     </div>
   );
@@ -214,10 +276,10 @@ function FurtherFilters({ filters, onChange }: FiltersProps) {
         isDisabled={!between}
         value={localOf(filters.to)}
         onChange={(to) => onChange({ to: isoOf(to) })}
-        error={isBackwards(filters) ? 'It must be later than the beginning.' : undefined}
+        error={isBackwards(filters) ? 'Must be later than the start.' : undefined}
       />
       <Checkbox value={filters.top === 'on'} onChange={(on) => onChange({ top: on ? 'on' : undefined })}>
-        Without sub-calls
+        Hide sub-calls
       </Checkbox>
     </div>
   );

@@ -37,10 +37,10 @@ type Run = AnswerOf<'getRun'>;
 export function RunPage() {
   const { run = '' } = useParams({ strict: false });
   // The key resets the state, so that output is not carried over to the next run.
-  return <OneRun key={run} name={run} />;
+  return <RunView key={run} name={run} />;
 }
 
-function OneRun({ name }: { readonly name: string }) {
+function RunView({ name }: { readonly name: string }) {
   const { id: workspace_id } = useWorkspace();
   const search = useSearch({ strict: false }) as { tab?: TabName };
   const tab = TABS.find((each) => each === search.tab) ?? 'trace';
@@ -53,7 +53,7 @@ function OneRun({ name }: { readonly name: string }) {
     query: { body: 'false' },
   });
   const client = useQueryClient();
-  const [printed, setPrinted] = useState<readonly LogPiece[]>([]);
+  const [output, setOutput] = useState<readonly LogPiece[]>([]);
   const [isPaused, setPaused] = useState(false);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
@@ -74,21 +74,20 @@ function OneRun({ name }: { readonly name: string }) {
     onEvent: ({ type, data }) => {
       if (type === 'progress' && (data.type === 'stdout' || data.type === 'stderr')) {
         const piece = { stream: data.type, text: String(data.text) } as const;
-        setPrinted((old) => [...old, piece]);
+        setOutput((old) => [...old, piece]);
       } else if (isRunning) refresh();
     },
     onGap: refresh,
   });
   if (error instanceof ApiError && error.status === 404) {
     return (
-      <Page title="No such run">
+      <Page title="Run not found">
         <ErrorBox error={error} />
         <p className="text-soft">
-          Runs are kept for some weeks. If it is of another of your workspaces,{' '}
+          Runs are deleted after a retention period.{' '}
           <Link to="/r/$run" params={{ run: name }}>
-            look in all of them
+            Search all your workspaces
           </Link>
-          .
         </p>
       </Page>
     );
@@ -133,7 +132,7 @@ function OneRun({ name }: { readonly name: string }) {
       <About run={run} />
       {run.error_message !== null && <Failure run={run} params={params} />}
       {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}
-      {tab === 'logs' && <LogTab name={run.id} pieces={printed} isRunning={isRunning} isOver={state === 'over'} />}
+      {tab === 'logs' && <LogTab name={run.id} pieces={output} isRunning={isRunning} isOver={state === 'over'} />}
       {tab === 'input' && <BodyView params={params} member="input_data" state={run.status} />}
       {tab === 'output' && <BodyView params={params} member="output_data" state={run.status} />}
       {tab === 'tree' && <TreeTab params={params} isRunning={isRunning} />}
@@ -164,10 +163,10 @@ function Source({ run }: { readonly run: Run }) {
         `by ${run.trigger_source}`
       ) : (
         <Link to="/$workspace/schedules/$schedule" params={{ workspace, schedule: run.schedule_id }}>
-          by its schedule
+          by a schedule
         </Link>
       )}
-      {run.replay_of_run_id !== null && <> · again for {runLink(run.replay_of_run_id)}</>}
+      {run.replay_of_run_id !== null && <> · replay of {runLink(run.replay_of_run_id)}</>}
       {run.parent_run_id !== null && <> · called by {runLink(run.parent_run_id)}</>} · <Time at={run.created_at} />
     </>
   );
@@ -179,23 +178,23 @@ function About({ run }: { readonly run: Run }) {
   const facts: (readonly [name: string, value: ReactNode])[] = [
     ['Status', <Status key="status" value={run.status} />],
     run.status === 'running'
-      ? (['Ends at the latest', <TimeLeft key="left" until={run.deadline} />] as const)
-      : (['Took', <Duration key="took" ms={run.duration_ms} />] as const),
+      ? (['Deadline', <TimeLeft key="left" until={run.deadline} />] as const)
+      : (['Duration', <Duration key="took" ms={run.duration_ms} />] as const),
     ...(run.llm_model === null ? [] : [['Model', escapeText(run.llm_model)] as const]),
     ...(tokens === 0
       ? []
       : [
           [
             'Tokens',
-            `${count(run.input_tokens ?? 0)} in${cached > 0 ? ` (${count(cached)} from a cache)` : ''}, ${count(run.output_tokens ?? 0)} out`,
+            `${count(run.input_tokens ?? 0)} in${cached > 0 ? ` (${count(cached)} from cache)` : ''}, ${count(run.output_tokens ?? 0)} out`,
           ] as const,
         ]),
-    ...(run.cost_usd === null ? [] : [['Cost at the provider', <Money key="cost" usd={run.cost_usd} />] as const]),
+    ...(run.cost_usd === null ? [] : [['Provider cost', <Money key="cost" usd={run.cost_usd} />] as const]),
     ...(run.credits_cents === 0 ? [] : [['Credits', <Credits key="credits" cents={run.credits_cents} />] as const]),
     ...(run.tenant_id === null ? [] : [['Tenant', escapeText(run.tenant_id)] as const]),
     ...(run.scheduled_local === null
       ? []
-      : [['For the moment', `${run.scheduled_local} ${run.scheduled_zone ?? ''}`] as const]),
+      : [['Scheduled for', `${run.scheduled_local} ${run.scheduled_zone ?? ''}`] as const]),
   ];
   return <FactsRow facts={facts} />;
 }
@@ -232,13 +231,13 @@ function Failure({ run, params }: { readonly run: Run; readonly params: { worksp
           </pre>
           {lines.length > TAIL_LINES && (
             <p>
-              The last {TAIL_LINES} of {count(lines.length)} lines of stderr.{' '}
+              Last {TAIL_LINES} of {count(lines.length)} lines of stderr.{' '}
               <Link
                 to="/$workspace/runs/$run"
                 params={{ workspace, run: run.id }}
                 search={{ tab: 'logs', stream: 'stderr' }}
               >
-                All of them
+                Show all
               </Link>
             </p>
           )}

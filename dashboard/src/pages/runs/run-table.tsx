@@ -15,43 +15,53 @@ export type RunRow = AnswerOf<'listRuns'>['runs'][number];
 /** All rows have the same height, so none has to be measured. */
 const ROW_HEIGHT = 37;
 
+export type ColumnName = 'Status' | 'Error' | 'Source' | 'Started' | 'Duration';
+
 const COLUMNS: readonly {
-  readonly title: string;
+  readonly title: ColumnName;
   readonly className?: string;
   readonly cell: (run: RunRow) => ReactNode;
 }[] = [
   { title: 'Status', className: 'w-28 sm:w-32', cell: ({ status }) => <Status value={status} /> },
   {
-    title: 'Agent',
-    cell: (run) => {
-      const name = `${run.agent_name}@${run.agent_version}`;
-      return <span title={name}>{name}</span>;
-    },
+    title: 'Error',
+    className: 'max-lg:hidden',
+    cell: ({ error_message }) => <span className="text-soft">{escapeText((error_message ?? '').slice(0, 300))}</span>,
   },
   { title: 'Source', className: 'w-24 max-md:hidden', cell: ({ trigger_source }) => trigger_source },
-  {
-    title: 'Error',
-    className: 'w-2/5 max-lg:hidden',
-    cell: ({ error_message }) => <span className="text-soft">{escapeText((error_message ?? '').slice(0, 200))}</span>,
-  },
   { title: 'Started', className: 'w-32 max-sm:hidden', cell: ({ created_at }) => <Time at={created_at} /> },
   {
-    title: 'Took',
+    title: 'Duration',
     className: 'w-28 text-right max-sm:hidden',
     cell: ({ duration_ms }) => <Duration ms={duration_ms} />,
   },
 ];
+export const COLUMN_NAMES: readonly ColumnName[] = COLUMNS.map(({ title }) => title);
+
+/** Name and version on up to two lines, so that long names fit. */
+function Agent({ run: { agent_name, agent_version } }: { readonly run: RunRow }) {
+  const name = `${agent_name}@${agent_version}`;
+  return (
+    <span
+      title={name}
+      className={classes('line-clamp-2 break-all', name.length > 18 ? 'text-xs leading-4' : 'font-medium')}
+    >
+      {name}
+    </span>
+  );
+}
 
 interface RunTableProps {
   readonly runs: readonly RunRow[];
   readonly chosen: ReadonlySet<string>;
   readonly onChoose: (chosen: ReadonlySet<string>) => void;
+  readonly hidden: ReadonlySet<ColumnName>;
   /** Called when the end of the list becomes visible. */
   readonly onEnd: () => void;
 }
 
 /** Virtualised table of runs, newest first. The key `x` selects the focused row. */
-export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
+export function RunTable({ runs, chosen, onChoose, hidden, onEnd }: RunTableProps) {
   const { slug: workspace } = useWorkspace();
   const rows = useVirtualRows({ count: runs.length, height: ROW_HEIGHT, keyOf: (index) => runs[index]!.id });
   const lastShown = rows.indexes.at(-1) ?? -1;
@@ -65,6 +75,9 @@ export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
       if (id !== undefined) toggle(id);
     },
   });
+  const columns = COLUMNS.filter(({ title }) => !hidden.has(title));
+  // Without the error, the name takes the remaining space.
+  const agentWidth = hidden.has('Error') ? undefined : 'lg:w-80';
   const isAll = runs.length > 0 && runs.every(({ id }) => chosen.has(id));
   return (
     <div className="overflow-x-auto rounded-lg border border-line bg-raised">
@@ -77,10 +90,13 @@ export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
                 <span className="sr-only">Select all that are listed</span>
               </Checkbox>
             </th>
+            <th scope="col" className={classes('px-3 py-1.5 font-medium max-sm:px-2', agentWidth)}>
+              Agent
+            </th>
             <th scope="col" className="w-22 px-3 py-1.5 font-medium max-sm:px-2">
               Run
             </th>
-            {COLUMNS.map(({ title, className }) => (
+            {columns.map(({ title, className }) => (
               <th
                 key={title}
                 scope="col"
@@ -111,6 +127,9 @@ export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
                     <span className="sr-only">Select run {run.id.slice(0, 8)}</span>
                   </Checkbox>
                 </td>
+                <td className={classes('px-3 max-sm:px-2', agentWidth)}>
+                  <Agent run={run} />
+                </td>
                 <td className="px-3 max-sm:px-2">
                   <Link
                     to="/$workspace/runs/$run"
@@ -120,7 +139,7 @@ export function RunTable({ runs, chosen, onChoose, onEnd }: RunTableProps) {
                     {run.id.slice(0, 8)}
                   </Link>
                 </td>
-                {COLUMNS.map(({ title, className, cell }) => (
+                {columns.map(({ title, className, cell }) => (
                   <td key={title} className={classes('truncate px-3 align-middle max-sm:px-2', className)}>
                     {cell(run)}
                   </td>

@@ -1,22 +1,32 @@
 import { type InfiniteData, useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import { Activity } from 'lucide-react';
+import { Activity, Columns2, Eye, EyeOff, TableProperties } from 'lucide-react';
 import { useCallback, useMemo, useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
-import { Button } from '../../ui/button.tsx';
+import { Button, LinkButton } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
+import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
+import { readList, writeList } from './browser-list.ts';
 import { BulkBar, BulkProgress, type BulkSelection } from './bulk.tsx';
 import { MAX_NEW_RUNS, useFreshRuns } from './fresh-runs.ts';
-import { FILTER_NAMES, type Filters, matches, queryOf, RunFilters } from './run-filters.tsx';
-import { RunTable } from './run-table.tsx';
+import {
+  containsText,
+  FILTER_NAMES,
+  type Filters,
+  isTextSearch,
+  matches,
+  queryOf,
+  RunFilters,
+} from './run-filters.tsx';
+import { COLUMN_NAMES, type ColumnName, RunTable } from './run-table.tsx';
 
 const PAGE = 100;
 const NONE: ReadonlySet<string> = new Set();
@@ -25,7 +35,7 @@ type Pages = InfiniteData<AnswerOf<'listRuns'>, string | undefined>;
 
 /** Runs of the workspace. New runs wait behind a button, so that rows do not move under the pointer. */
 export function RunsPage() {
-  const { id: workspace_id } = useWorkspace();
+  const { id: workspace_id, slug } = useWorkspace();
   const search = useSearch({ strict: false }) as Filters & { readonly bulk?: string };
   const navigate = useNavigate();
   const change = (next: Filters & { readonly bulk?: string }) =>
@@ -46,8 +56,12 @@ export function RunsPage() {
     // Events report new runs; a refetch would load every page again.
     refetchOnWindowFocus: false,
   });
-  const runs = useMemo(() => data?.pages.flatMap((page) => page.runs) ?? [], [data]);
-  const listed = useMemo(() => new Set(runs.map(({ id }) => id)), [runs]);
+  const loaded = useMemo(() => data?.pages.flatMap((page) => page.runs) ?? [], [data]);
+  const listed = useMemo(() => new Set(loaded.map(({ id }) => id)), [loaded]);
+  const isText = isTextSearch(filters);
+  const { q = '' } = filters;
+  const runs = useMemo(() => (isText ? loaded.filter((run) => containsText(run, q)) : loaded), [loaded, isText, q]);
+  const [hidden, hide] = useState<ReadonlySet<ColumnName>>(() => new Set(readList(HIDDEN_COLUMNS, isColumn)));
   const isListed = (id: string) => listed.has(id);
   const { fresh, onEvent, clear } = useFreshRuns(isListed, (ends) =>
     client.setQueryData<Pages>(queryKey, (old) => old && withEnds(old, ends)),
@@ -73,8 +87,9 @@ export function RunsPage() {
   };
   const isFiltered = FILTER_NAMES.some((name) => filters[name] !== undefined);
   const more = useCallback(() => {
-    if (hasNextPage && !isFetching) void fetchNextPage();
-  }, [hasNextPage, isFetching, fetchNextPage]);
+    // A text may match few runs, so the user decides how far back to search.
+    if (hasNextPage && !isFetching && !isText) void fetchNextPage();
+  }, [hasNextPage, isFetching, isText, fetchNextPage]);
   return (
     <Page title="Runs" isWide actions={<LiveBadge state={state} onPause={() => setPaused(!isPaused)} />}>
       <RunFilters filters={filters} onChange={change} />
@@ -83,9 +98,9 @@ export function RunsPage() {
       {!data && !error && <Loading />}
       {(runs.length > 0 || unseen > 0) && (
         <div className="flex flex-wrap items-center gap-3">
-          {runs.length > 0 && (
+          {runs.length > 0 && (chosen.size > 0 || isFiltered) && (
             <BulkBar
-              meant={meantBy(chosen, query)}
+              meant={isText && chosen.size === 0 ? undefined : meantBy(chosen, query)}
               chosen={chosen.size}
               onStart={(started) => {
                 choose(NONE);
@@ -93,7 +108,24 @@ export function RunsPage() {
               }}
             />
           )}
+          {chosen.size === 2 && (
+            <LinkButton
+              icon={Columns2}
+              to="/$workspace/runs/compare"
+              params={{ workspace: slug }}
+              search={pairOf(chosen)}
+            >
+              Compare
+            </LinkButton>
+          )}
           <span className="grow" />
+          <ColumnMenu
+            hidden={hidden}
+            onChange={(next) => {
+              hide(next);
+              writeList(HIDDEN_COLUMNS, [...next]);
+            }}
+          />
           {unseen > 0 && (
             <Button variant="primary" onPress={() => void show()}>
               {unseen === MAX_NEW_RUNS ? `${count(MAX_NEW_RUNS)} or more new` : `${unseen} new`}
@@ -101,14 +133,16 @@ export function RunsPage() {
           )}
         </div>
       )}
-      {runs.length > 0 && <RunTable runs={runs} chosen={chosen} onChoose={choose} onEnd={more} />}
+      {runs.length > 0 && <RunTable runs={runs} chosen={chosen} onChoose={choose} hidden={hidden} onEnd={more} />}
       {isFetchingNextPage && <Loading />}
       {data && runs.length === 0 && !hasNextPage && <NoRuns isFiltered={isFiltered} />}
-      {data && runs.length === 0 && hasNextPage && (
+      {data && hasNextPage && (runs.length === 0 || isText) && (
         <div className="flex flex-col items-start gap-2">
-          <p className="text-soft">None of the latest runs matches.</p>
+          <p className="text-soft">
+            {runs.length === 0 ? 'No recent run matches.' : `Searched the latest ${count(loaded.length)} runs.`}
+          </p>
           <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
-            Look at older runs
+            Search older runs
           </Button>
         </div>
       )}
@@ -116,12 +150,45 @@ export function RunsPage() {
   );
 }
 
+const HIDDEN_COLUMNS = 'platform.run-columns-hidden';
+const isColumn = (value: unknown): value is ColumnName => COLUMN_NAMES.some((name) => name === value);
+
+/** Shows and hides columns; this browser stores the choice. */
+function ColumnMenu({
+  hidden,
+  onChange,
+}: {
+  readonly hidden: ReadonlySet<ColumnName>;
+  readonly onChange: (hidden: ReadonlySet<ColumnName>) => void;
+}) {
+  return (
+    <Menu
+      label="Columns"
+      entries={COLUMN_NAMES.map((name) => ({
+        id: name,
+        label: `${hidden.has(name) ? 'Show' : 'Hide'} ${name}`,
+        icon: hidden.has(name) ? Eye : EyeOff,
+        run: () => onChange(hidden.symmetricDifference(new Set([name]))),
+      }))}
+    >
+      <Button variant="quiet" icon={TableProperties}>
+        Columns
+      </Button>
+    </Menu>
+  );
+}
+
+function pairOf(chosen: ReadonlySet<string>): { readonly a?: string; readonly b?: string } {
+  const [a, b] = chosen;
+  return { a, b };
+}
+
 const NoRuns = ({ isFiltered }: { readonly isFiltered: boolean }) =>
   isFiltered ? (
     <Empty icon={Activity} title="No run matches these filters" />
   ) : (
     <Empty icon={Activity} title="No runs yet" command="npx platform run AGENT">
-      Every call of an agent is a run. Make one:
+      Every call of an agent is a run. Start one:
     </Empty>
   );
 

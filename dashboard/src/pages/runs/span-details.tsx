@@ -1,16 +1,18 @@
 import { type ReactNode, useState } from 'react';
-import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { useLive } from '../../live/use-live.ts';
-import { bytes, count, Money } from '../../ui/data/numbers.tsx';
+import { count, Money } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
-import { Duration, duration, Time } from '../../ui/data/time.tsx';
+import { absoluteTime, Duration, duration } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
 import { escapeText, JsonView, TextView } from '../../ui/text/viewer.tsx';
+import { Hinted } from '../../ui/tooltip.tsx';
+import { type Content, Contents, Part } from './contents.tsx';
+import { Conversation } from './conversation.tsx';
 import type { Line } from './lines.ts';
 import type { RunParams } from './run-params.ts';
 
@@ -28,12 +30,14 @@ export function SpanDetails({
   const { run, step } = line;
   const { slug } = useWorkspace();
   const about = step ?? run;
+  // The page shows the error of its own run.
+  const isPageRun = !step && run.run_id === run_id;
   const tokens: readonly (readonly [string, number | null | undefined])[] = step
     ? [
         ['in', step.token_input],
         ['out', step.token_output],
-        ['read from a cache', step.cache_read_tokens],
-        ['written to a cache', step.cache_write_tokens],
+        ['from cache', step.cache_read_tokens],
+        ['written to cache', step.cache_write_tokens],
       ]
     : [
         ['in', run.input_tokens],
@@ -43,19 +47,19 @@ export function SpanDetails({
   const model = step ? step.model : run.llm_model;
   const cost = step ? step.cost_usd : run.cost_usd;
   const facts: (readonly [string, ReactNode])[] = [
-    ['State', <Status key="state" value={line.status === 'succeeded' ? 'completed' : line.status} />],
+    ['Status', <Status key="state" value={line.status === 'succeeded' ? 'completed' : line.status} />],
     [
-      'Began',
-      <span key="began">
-        +{duration(Math.max(0, line.from - start))} · <Time at={line.from} />
-      </span>,
+      'Started',
+      <Hinted key="started" text={() => absoluteTime(line.from)}>
+        <time dateTime={new Date(line.from).toISOString()}>+{duration(Math.max(0, line.from - start))}</time>
+      </Hinted>,
     ],
-    ['Took', <Duration key="took" ms={line.to - line.from} />],
+    ['Duration', <Duration key="took" ms={line.to - line.from} />],
     ...(model ? [['Model', escapeText(model)] as const] : []),
     ...(known.length > 0
       ? [['Tokens', known.map(([what, number]) => `${count(number!)} ${what}`).join(', ')] as const]
       : []),
-    ...(cost == null ? [] : [['Cost at the provider', <Money key="cost" usd={cost} />] as const]),
+    ...(cost == null ? [] : [['Provider cost', <Money key="cost" usd={cost} />] as const]),
     ...(run.run_id === run_id
       ? []
       : [
@@ -72,42 +76,35 @@ export function SpanDetails({
     <Section title={escapeText(line.name)}>
       <div className="flex min-w-0 flex-col gap-4">
         <Facts facts={facts} />
-        {about.error_message && (
+        {about.error_message && !isPageRun && (
           <Part title={step ? 'Error' : `Error ${run.error_code}`}>
             <TextView text={about.error_message} name={`${line.id}-error`} />
           </Part>
         )}
         {payload && (
-          <Part title="About it">
+          <Part title="Details">
             <JsonView value={payload} name={line.id} />
           </Part>
         )}
+        {!step && <Conversation run={run} workspaceId={workspace_id} />}
         {step?.span_id !== undefined &&
           (run.status === 'running' ? (
-            <SaidSoFar line={line} workspaceId={workspace_id} />
+            <LiveStepContent line={line} workspaceId={workspace_id} />
           ) : (
-            <Said line={line} workspaceId={workspace_id} />
+            <StepContent line={line} workspaceId={workspace_id} />
           ))}
       </div>
     </Section>
   );
 }
 
-const Part = ({ title, children }: { readonly title: string; readonly children: ReactNode }) => (
-  <div className="flex min-w-0 flex-col gap-1">
-    <h3 className="font-medium">{title}</h3>
-    {children}
-  </div>
-);
-
-type Content = NonNullable<AnswerOf<'listTraceEvents'>['events'][number]['content']>;
-interface SaidProps {
+interface StepContentProps {
   readonly line: Line;
   readonly workspaceId: string;
 }
 
 /** Messages, arguments and result of a step. */
-function Said({ line: { id, run, step }, workspaceId }: SaidProps) {
+function StepContent({ line: { id, run, step }, workspaceId }: StepContentProps) {
   const { data, error } = useOperation(
     'listTraceEvents',
     {
@@ -119,8 +116,8 @@ function Said({ line: { id, run, step }, workspaceId }: SaidProps) {
   if (!run.has_content) {
     return (
       <p className="text-soft">
-        What was said is not kept. An owner can change that for runs from now on: platform workspace update
-        --trace-content all
+        Messages are not stored. An owner can turn this on for future runs: platform workspace update --trace-content
+        all
       </p>
     );
   }
@@ -132,77 +129,25 @@ function Said({ line: { id, run, step }, workspaceId }: SaidProps) {
 }
 
 /** The same contents for a step of a running run, read from its events. */
-function SaidSoFar({ line: { id, run, step }, workspaceId }: SaidProps) {
-  const [told, setTold] = useState<readonly Content[]>([]);
+function LiveStepContent({ line: { id, run, step }, workspaceId }: StepContentProps) {
+  const [contents, setContents] = useState<readonly Content[]>([]);
   useLive({
     name: 'listRunEvents',
     args: { params: { workspace_id: workspaceId, run_id: run.run_id } },
     onEvent: ({ type, data: { span_id, content } }) => {
-      if (type === 'trace' && span_id === step!.span_id && content) setTold((old) => [...old, content as Content]);
+      if (type === 'trace' && span_id === step!.span_id && content) setContents((old) => [...old, content as Content]);
     },
   });
-  if (told.length === 0) {
+  if (contents.length === 0) {
     return (
       <p className="text-soft">
-        What is said in it is shown when the run has ended, if the workspace keeps it; meanwhile, too, if it keeps that
-        of all runs.
+        No messages yet. They appear when the run has ended, if the workspace stores trace content; with the setting
+        "all", they appear live.
       </p>
     );
   }
-  return told.map((content, number) => (
+  return contents.map((content, number) => (
     // biome-ignore lint/suspicious/noArrayIndexKey: they never change their places.
     <Contents key={number} content={content} name={`${id}-${number}`} />
   ));
-}
-
-/** Contents of one event of a step: the start has the request, the end the response. */
-function Contents({
-  content: { messages = [], left_out = 0, arguments: given, result },
-  name,
-}: {
-  readonly content: Content;
-  /** Name of downloaded files. */
-  readonly name: string;
-}) {
-  return (
-    <>
-      {left_out > 0 && <p className="text-soft">{`${count(left_out)} older messages are not kept.`}</p>}
-      {messages.map((message, index) => (
-        <Part
-          // biome-ignore lint/suspicious/noArrayIndexKey: they never change their places.
-          key={index}
-          title={`${WORDS[message.role]}${message.tool_name ? ` ${escapeText(message.tool_name)}` : ''}${message.is_error ? ' (error)' : ''}`}
-        >
-          <TextOrJson text={message.text} name={`${name}-${index}`} />
-          {(message.files ?? []).map((file) => (
-            <p key={file.name} className="text-soft">
-              {escapeText(file.name)} · {file.media_type} · {bytes(file.bytes)}
-            </p>
-          ))}
-        </Part>
-      ))}
-      {given && (
-        <Part title="Arguments">
-          <TextOrJson text={given.text} name={`${name}-arguments`} />
-        </Part>
-      )}
-      {result && (
-        <Part title="Result">
-          <TextOrJson text={result.text} name={`${name}-result`} />
-        </Part>
-      )}
-    </>
-  );
-}
-
-const WORDS = { system: 'System', user: 'User', assistant: 'Assistant', tool_call: 'Call of', tool: 'Result of' };
-
-/** Text, shown as JSON if it parses. */
-function TextOrJson({ text, name }: { readonly text: string; readonly name: string }) {
-  if (!/^\s*[{[]/.test(text)) return <TextView text={text} name={name} />;
-  try {
-    return <JsonView value={JSON.parse(text)} name={name} />;
-  } catch {
-    return <TextView text={text} name={name} />;
-  }
 }

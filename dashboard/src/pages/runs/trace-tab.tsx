@@ -47,7 +47,7 @@ export function TraceTab({ params, isRunning }: { readonly params: RunParams; re
   const lines = useMemo(() => (data ? linesOf(data.runs, data.at) : []), [data]);
   if (error && !data) return <ErrorBox error={error} />;
   if (!data) return <Loading />;
-  if (lines.length === 0) return <p className="text-soft">Nothing of the run is recorded.</p>;
+  if (lines.length === 0) return <p className="text-soft">The run has no trace.</p>;
   return <Trace lines={lines} params={params} />;
 }
 
@@ -101,7 +101,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
             choices={[
               { id: '', label: 'All steps' },
               { id: 'failed', label: 'Failed' },
-              { id: 'pending', label: 'Not ended' },
+              { id: 'pending', label: 'In progress' },
             ]}
           />
         </div>
@@ -132,13 +132,13 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
         <span className="grow" />
         <span className="text-xs text-soft">
           {shown.length === lines.length ? count(lines.length) : `${count(shown.length)} of ${count(lines.length)}`}{' '}
-          lines
+          {lines.length === 1 ? 'step' : 'steps'}
         </span>
       </div>
       <Split
         left={
           shown.length === 0 ? (
-            <Empty icon={Table2} title={search.only === 'failed' ? 'No step failed' : 'Every step has ended'} />
+            <Empty icon={Table2} title={search.only === 'failed' ? 'No step failed' : 'No step is in progress'} />
           ) : (
             <Waterfall
               lines={shown}

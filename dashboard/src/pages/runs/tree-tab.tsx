@@ -41,7 +41,7 @@ export function TreeTab({ params, isRunning }: { readonly params: RunParams; rea
           ),
         },
         { title: 'Status', cell: ({ run }) => <Status value={run.status} /> },
-        { title: 'Took', cell: ({ run }) => <Duration ms={run.duration_ms} />, isNumber: true, from: 'sm' },
+        { title: 'Duration', cell: ({ run }) => <Duration ms={run.duration_ms} />, isNumber: true, from: 'sm' },
         {
           title: 'Tokens',
           cell: ({ run }) => (tokens(run) === 0 ? <span className="text-soft">–</span> : count(tokens(run))),

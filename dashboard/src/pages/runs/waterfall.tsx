@@ -5,7 +5,7 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { ChevronDown, ChevronRight } from 'lucide-react';
 import { memo, type PointerEvent, useEffect, useRef, useState } from 'react';
 import { classes } from '../../ui/classes.ts';
-import { count, usd } from '../../ui/data/numbers.tsx';
+import { count, shortCount, usd } from '../../ui/data/numbers.tsx';
 import { duration } from '../../ui/data/time.tsx';
 import { escapeText } from '../../ui/text/viewer.tsx';
 import { isBad, isOpen, type Line, ticksOf, type Window } from './lines.ts';
@@ -16,6 +16,7 @@ const TICKS = 5;
 const SHORTEST_DRAG_PX = 6;
 /** Column widths. */
 const NAME_WIDTH = 'w-2/5 min-w-0 shrink-0';
+const SPENT_WIDTH = 'w-18 shrink-0 text-right whitespace-nowrap text-soft @max-xl:hidden';
 const TOOK_WIDTH = 'w-16 shrink-0 text-right whitespace-nowrap';
 
 interface WaterfallProps {
@@ -93,7 +94,10 @@ export function Waterfall({
     return true;
   };
   return (
-    <div ref={box} className="max-h-[70dvh] min-w-0 self-start overflow-auto rounded-lg border border-line bg-raised">
+    <div
+      ref={box}
+      className="@container max-h-[70dvh] min-w-0 self-start overflow-auto rounded-lg border border-line bg-raised"
+    >
       <div className={view === 'table' ? 'min-w-160' : undefined}>
         {view === 'bars' ? <Axis window={window} onWindow={onWindow} /> : <Titles />}
         <div
@@ -209,12 +213,43 @@ const Row = memo(function Row({
           <Bar line={line} from={line.from - start - from} took={took} whole={to - from} isMarked={isMarked} />
         </div>
       )}
+      {!isTable && <Spent line={line} />}
       <div role="gridcell" className={classes(TOOK_WIDTH, 'text-soft')}>
         {duration(took)}
       </div>
     </div>
   );
 });
+
+const tokensOf = ({ step, run }: Line): number =>
+  step ? (step.token_input ?? 0) + (step.token_output ?? 0) : (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
+const costOf = ({ step, run }: Line) => (step ? step.cost_usd : run.cost_usd);
+
+/** Tokens and cost of a line, beside its bar. */
+function Spent({ line }: { readonly line: Line }) {
+  const tokens = tokensOf(line);
+  const cost = costOf(line);
+  return (
+    <>
+      <div role="gridcell" className={SPENT_WIDTH}>
+        {tokens > 0 && (
+          <>
+            <span className="sr-only">Tokens: </span>
+            {shortCount(tokens)}
+          </>
+        )}
+      </div>
+      <div role="gridcell" className={SPENT_WIDTH}>
+        {cost != null && (
+          <>
+            <span className="sr-only">Cost: </span>
+            {usd(cost)}
+          </>
+        )}
+      </div>
+    </>
+  );
+}
 
 function Bar({
   line,
@@ -244,7 +279,7 @@ function Bar({
   );
 }
 
-const FIGURES = ['Status', 'Began', 'Model', 'Tokens', 'Cost'] as const;
+const FIGURES = ['Status', 'Started', 'Model', 'Tokens', 'Cost'] as const;
 const FIGURE_WIDTH = 'min-w-0 flex-1 truncate';
 
 const Titles = () => (
@@ -258,15 +293,14 @@ const Titles = () => (
         {title}
       </span>
     ))}
-    <span className={TOOK_WIDTH}>Took</span>
+    <span className={TOOK_WIDTH}>Duration</span>
   </div>
 );
 
-function Figures({ line: { step, run, status, from }, start }: { readonly line: Line; readonly start: number }) {
-  const tokens = step
-    ? (step.token_input ?? 0) + (step.token_output ?? 0)
-    : (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
-  const cost = step ? step.cost_usd : run.cost_usd;
+function Figures({ line, start }: { readonly line: Line; readonly start: number }) {
+  const { step, run, status, from } = line;
+  const tokens = tokensOf(line);
+  const cost = costOf(line);
   const texts = [
     status,
     `+${duration(Math.max(0, from - start))}`,
@@ -332,7 +366,9 @@ function Axis({ window, onWindow }: Pick<WaterfallProps, 'window' | 'onWindow'>)
           />
         )}
       </div>
-      <span className={TOOK_WIDTH}>Took</span>
+      <span className={SPENT_WIDTH}>Tokens</span>
+      <span className={SPENT_WIDTH}>Cost</span>
+      <span className={TOOK_WIDTH}>Duration</span>
     </div>
   );
 }

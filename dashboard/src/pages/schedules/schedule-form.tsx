@@ -84,7 +84,7 @@ export function ScheduleForm({
   const names = (agents.rows ?? []).filter((each) => each.type !== 'skill').map(({ name }) => name);
   return (
     <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_minmax(0,26rem)]">
-      <Section title={isNew ? 'What runs' : `Schedule of ${of.agent_name}`}>
+      <Section title={isNew ? 'Agent and input' : `Schedule of ${of.agent_name}`}>
         <div className="flex flex-col gap-4">
           {isNew && (
             <div className="grid gap-4 sm:grid-cols-2">
@@ -94,7 +94,7 @@ export function ScheduleForm({
                 value={agent}
                 onChange={setAgent}
                 description={
-                  agents.rows && names.length === 0 ? 'There is no agent yet: publish one first.' : undefined
+                  agents.rows && names.length === 0 ? 'No agents yet. Publish one first.' : undefined
                 }
               />
               <Select label="Starts" choices={TYPES} value={type} onChange={setType} />
@@ -113,7 +113,7 @@ export function ScheduleForm({
                 label="Time zone"
                 value={zone}
                 onChange={setZone}
-                description="Such as Europe/Berlin, or UTC"
+                description="For example Europe/Berlin or UTC"
               />
             </div>
           )}
@@ -137,7 +137,7 @@ export function ScheduleForm({
             value={alertUrl}
             onChange={setAlertUrl}
             placeholder="https://"
-            description="Failures are posted to it."
+            description="Failures are sent to this URL."
           />
           <div className="grid grid-cols-2 gap-4">
             <TextField label="Alert after failures" inputMode="numeric" value={alertAfter} onChange={setAlertAfter} />

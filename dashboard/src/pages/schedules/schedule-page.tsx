@@ -86,7 +86,7 @@ export function SchedulePage() {
 
 const When = ({ schedule: { cron_expression, timezone } }: { readonly schedule: Schedule }) =>
   cron_expression === null ? (
-    'Runs when something posts to its address'
+    'Runs on webhook requests'
   ) : (
     <>
       Runs {cronInWords(cron_expression)}, {timezone}{' '}
@@ -105,23 +105,23 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
         <p role="note" className="rounded-lg border border-line bg-bad-ground p-3">
           Disabled <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row
           {auto_disabled_reason === null ? '. ' : <>: {escapeText(auto_disabled_reason)} </>}
-          Correct the cause, then enable the schedule.
+          Fix the cause, then enable the schedule.
         </p>
       )}
       <div className="grid items-start gap-4 lg:grid-cols-2">
         <Section title="Settings">
           <Facts
             facts={[
-              ['Version', `${agent_version}${schedule.auto_update ? ', follows new ones' : ', stays'}`],
+              ['Version', `${agent_version}${schedule.auto_update ? ', follows new versions' : ', fixed'}`],
               [
                 'While a run is in progress',
-                schedule.overlap === 'skip' ? 'The next one is skipped' : 'The next one begins',
+                schedule.overlap === 'skip' ? 'Skip the next one' : 'Start the next one',
               ],
               ['Alerts', schedule.alert_webhook_url ?? 'None'],
               ['Failures in a row', `${schedule.consecutive_failures} of ${schedule.max_consecutive_failures}`],
               ['Runs', String(schedule.run_count)],
-              ['Made', <Time key="made" at={schedule.created_at} />],
-              ['Id', <Code key="id">{id}</Code>],
+              ['Created', <Time key="created" at={schedule.created_at} />],
+              ['ID', <Code key="id">{id}</Code>],
             ]}
           />
         </Section>
@@ -151,7 +151,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
   const update = useAction('updateSchedule', { stale: ALL });
   const remove = useAction('deleteSchedule', { stale: ['listSchedules', 'listUpcoming'], silent: true });
   const alert = useAction('sendTestAlert', { stale: ['listScheduleEvents'] });
-  if (role !== 'owner') return <p className="text-soft">Owners of the workspace can run and change it.</p>;
+  if (role !== 'owner') return <p className="text-soft">Only owners of the workspace can run or change it.</p>;
   const params = { workspace_id, schedule_id: schedule.id };
   const turn = (enabled: boolean) =>
     update.mutate(
@@ -161,7 +161,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
           if (enabled) showWarnings(warnings);
           toast({
             tone: 'good',
-            text: enabled ? 'The schedule is on.' : 'The schedule is paused.',
+            text: enabled ? 'The schedule is enabled.' : 'The schedule is paused.',
             ...(!enabled && { action: { label: 'Undo', run: () => turn(true) } }),
           });
         },
@@ -212,8 +212,8 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
                 onSuccess: ({ success }) =>
                   toast(
                     success
-                      ? { tone: 'good', text: 'The test alert arrived.' }
-                      : { tone: 'bad', text: 'The test alert did not arrive: look at the timeline.' },
+                      ? { tone: 'good', text: 'The test alert was delivered.' }
+                      : { tone: 'bad', text: 'The test alert was not delivered. The timeline has the reason.' },
                   ),
               },
             )
@@ -235,7 +235,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
           void navigate({ to: '/$workspace/schedules', params: { workspace: slug } });
         }}
       >
-        It runs no more. Its runs stay in the list of runs.
+        It no longer runs. Its past runs are kept.
       </ConfirmDialog>
     </div>
   );
@@ -251,7 +251,7 @@ function Webhook({ schedule }: { readonly schedule: Schedule }) {
     <Section title="Webhook">
       <div className="flex flex-col gap-3">
         <p className="text-soft">
-          Its address was shown when it was made. The secret in it begins with{' '}
+          The URL was shown when the schedule was created. Its secret begins with{' '}
           <Code>{schedule.webhook_secret_preview ?? ''}</Code>
         </p>
         <CodeBlock
@@ -286,7 +286,7 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
     <Section
       title="Runs"
       isFramed={false}
-      description={data && data.total > 50 ? `The newest 50 of ${data.total}` : undefined}
+      description={data && data.total > 50 ? `Latest 50 of ${data.total}` : undefined}
     >
       {error && <ErrorBox error={error} />}
       {!data && !error && <Loading />}
@@ -298,9 +298,9 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
           linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id! } })}
           columns={[
             { title: 'Status', cell: ({ status }) => <Status value={status!} /> },
-            { title: 'Began', cell: ({ started_at }) => <Time at={started_at} /> },
-            { title: 'Took', cell: ({ duration_ms }) => <Duration ms={duration_ms} />, isNumber: true },
-            { title: 'By', cell: ({ trigger_source }) => trigger_source?.replaceAll('_', ' ') ?? '', from: 'sm' },
+            { title: 'Started', cell: ({ started_at }) => <Time at={started_at} /> },
+            { title: 'Duration', cell: ({ duration_ms }) => <Duration ms={duration_ms} />, isNumber: true },
+            { title: 'Source', cell: ({ trigger_source }) => trigger_source?.replaceAll('_', ' ') ?? '', from: 'sm' },
             { title: 'Version', cell: ({ agent_version }) => agent_version, from: 'md' },
             {
               title: 'Error',
@@ -308,7 +308,7 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
               from: 'md',
             },
           ]}
-          empty={<Empty icon={HistoryIcon} title="It has not run yet" />}
+          empty={<Empty icon={HistoryIcon} title="No runs yet" />}
         />
       )}
     </Section>

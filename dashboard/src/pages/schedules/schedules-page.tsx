@@ -109,7 +109,7 @@ export function SchedulesPage() {
               title: 'Last run',
               cell: ({ last_run_status }) => (last_run_status ? <Status value={last_run_status} /> : 'Never'),
             },
-            { title: 'Began', cell: ({ last_run_at }) => <Time at={last_run_at} />, from: 'lg' },
+            { title: 'Started', cell: ({ last_run_at }) => <Time at={last_run_at} />, from: 'lg' },
             { title: 'Runs', cell: ({ run_count }) => run_count, isNumber: true, from: 'md' },
           ]}
           empty={
@@ -121,7 +121,7 @@ export function SchedulesPage() {
                 title="No schedules yet"
                 command='npx platform schedule create AGENT --cron-expression "0 9 * * 1-5"'
               >
-                A schedule runs an agent by itself. Create one here, or from a terminal:
+                A schedule runs an agent automatically. Create one here or from a terminal:
               </Empty>
             )
           }
@@ -132,12 +132,12 @@ export function SchedulesPage() {
           Page {offset / PAGE + 1} of {pages}
           {offset > 0 && (
             <Link to="." search={{ ...search, page: String(offset / PAGE) }}>
-              Newer
+              Previous
             </Link>
           )}
           {offset / PAGE + 1 < pages && (
             <Link to="." search={{ ...search, page: String(offset / PAGE + 2) }}>
-              Older
+              Next
             </Link>
           )}
         </p>
@@ -186,7 +186,7 @@ const isStopped = (schedule: Schedule): boolean => stateOf(schedule) === 'auto_d
 
 const When = ({ schedule: { cron_expression, timezone } }: { readonly schedule: Schedule }) =>
   cron_expression === null ? (
-    'When something posts to it'
+    'On webhook requests'
   ) : (
     <>
       {cronInWords(cron_expression)} <span className="text-soft">{timezone}</span>

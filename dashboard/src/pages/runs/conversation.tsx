@@ -1,0 +1,48 @@
+import { useAllRows } from '../../api/query.ts';
+import { ErrorBox } from '../../ui/error-box.tsx';
+import { Loading } from '../../ui/loading.tsx';
+import { type Content, Contents } from './contents.tsx';
+import type { WaterfallRun } from './lines.ts';
+
+/** Messages, tool calls and results of a run in their order, read like a conversation. */
+export function Conversation({ run, workspaceId }: { readonly run: WaterfallRun; readonly workspaceId: string }) {
+  const { rows, error, isWhole } = useAllRows('listTraceEvents', {
+    args: (cursor) => ({
+      params: { workspace_id: workspaceId, trace_id: run.run_id },
+      query: { content: 'true', cursor },
+    }),
+    rowsOf: ({ events }) => events,
+    nextOf: ({ next_cursor }) => next_cursor ?? undefined,
+    enabled: run.has_content && run.status !== 'running',
+    staleTime: 60_000,
+  });
+  if (!run.has_content || run.status === 'running') return null;
+  if (error && !rows) return <ErrorBox error={error} />;
+  if (!rows) return <Loading />;
+  const turns = turnsOf(rows);
+  if (turns.length === 0) return null;
+  return (
+    <section aria-label="Conversation" className="flex min-w-0 flex-col gap-2">
+      <h3 className="font-medium">Conversation</h3>
+      <ol className="flex min-w-0 flex-col gap-2">
+        {turns.map(({ key, content }) => (
+          <li key={key} className="flex min-w-0 flex-col gap-2 rounded-md border border-line p-2">
+            <Contents content={content} name={`${run.run_id}-${key}`} />
+          </li>
+        ))}
+      </ol>
+      {!isWhole && <Loading />}
+    </section>
+  );
+}
+
+/** Returns the contents without arguments that a message of the model already shows. */
+function turnsOf(events: readonly { readonly sequence_no: number; readonly content?: Content }[]) {
+  const hasCalls = events.some(({ content }) => content?.messages?.some(({ role }) => role === 'tool_call'));
+  return events.flatMap(({ sequence_no: key, content }) => {
+    if (!content) return [];
+    const shown: Content = hasCalls ? { ...content, arguments: undefined } : content;
+    const isEmpty = !shown.messages?.length && !shown.arguments && !shown.result;
+    return isEmpty ? [] : [{ key, content: shown }];
+  });
+}
