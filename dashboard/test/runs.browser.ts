@@ -352,6 +352,19 @@ describeSite('runs', (site) => {
     await turns.nth(1).getByRole('heading', { name: 'Assistant' }).waitFor();
   });
 
+  test('a run is printed on white, without navigation and controls', async () => {
+    const id = await start('hello');
+    const page = await site.open(`/acme/runs/${id}`);
+    await page.getByRole('region', { name: 'Conversation' }).waitFor();
+    await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+    expect(await page.getByRole('button', { name: 'Replay', exact: true }).isVisible()).toBe(false);
+    expect(await page.getByRole('link', { name: 'Overview' }).isVisible()).toBe(false);
+    expect(await page.locator('h1 ~ * time').first().isVisible()).toBe(true);
+    expect(await page.getByRole('region', { name: 'Conversation' }).isVisible()).toBe(true);
+    const ground = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+    expect(ground).toBe('rgb(255, 255, 255)');
+  });
+
   test('filters are saved, and columns are hidden', async () => {
     await start('[[llm {"status":400}]]');
     const page = await site.open('/acme/runs?status=failed');

@@ -62,7 +62,7 @@ export function RunActions({ run }: { readonly run: Run }) {
     ['Link', location.href],
   ] as const;
   return (
-    <>
+    <div className="flex flex-wrap items-center gap-2 print:hidden">
       {isRunning && (
         <Button variant="danger" icon={Ban} isPending={cancel.isPending} onPress={cancelRun}>
           Cancel run
@@ -102,7 +102,7 @@ export function RunActions({ run }: { readonly run: Run }) {
       >
         <TextField label="Input" lines={16} isMono value={edited ?? ''} onChange={setEdited} error={problem} />
       </Dialog>
-    </>
+    </div>
   );
 }
 

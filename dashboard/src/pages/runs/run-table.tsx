@@ -46,7 +46,8 @@ function Agent({ run: { agent_name, agent_version } }: { readonly run: RunRow })
       title={name}
       className={classes('line-clamp-2 break-all', name.length > 18 ? 'text-xs leading-4' : 'font-medium')}
     >
-      {name}
+      {agent_name}
+      <span className="max-sm:hidden">@{agent_version}</span>
     </span>
   );
 }
@@ -77,7 +78,7 @@ export function RunTable({ runs, chosen, onChoose, hidden, onEnd }: RunTableProp
   });
   const columns = COLUMNS.filter(({ title }) => !hidden.has(title));
   // Without the error, the name takes the remaining space.
-  const agentWidth = hidden.has('Error') ? undefined : 'lg:w-80';
+  const agentWidth = hidden.has('Error') ? undefined : 'lg:w-60';
   const isAll = runs.length > 0 && runs.every(({ id }) => chosen.has(id));
   return (
     <div className="overflow-x-auto rounded-lg border border-line bg-raised">

@@ -91,7 +91,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
   });
   return (
     <div className="flex min-w-0 flex-col gap-3">
-      <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2 print:hidden">
         <div className="w-32">
           <Select
             label="Steps"

@@ -99,7 +99,7 @@ export function WholeValue({
   name,
 }: Named & { readonly text: () => string | Promise<string>; readonly file?: Blob }) {
   return (
-    <div className="flex gap-2">
+    <div className="flex gap-2 print:hidden">
       <CopyButton text={text} />
       <Button icon={Download} onPress={async () => download(name, file ?? (await text()))}>
         Download
