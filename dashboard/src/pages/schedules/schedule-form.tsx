@@ -93,9 +93,7 @@ export function ScheduleForm({
                 choices={names.map((name) => ({ id: name, label: name }))}
                 value={agent}
                 onChange={setAgent}
-                description={
-                  agents.rows && names.length === 0 ? 'No agents yet. Publish one first.' : undefined
-                }
+                description={agents.rows && names.length === 0 ? 'No agents yet. Publish one first.' : undefined}
               />
               <Select label="Starts" choices={TYPES} value={type} onChange={setType} />
             </div>

@@ -113,10 +113,7 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
           <Facts
             facts={[
               ['Version', `${agent_version}${schedule.auto_update ? ', follows new versions' : ', fixed'}`],
-              [
-                'While a run is in progress',
-                schedule.overlap === 'skip' ? 'Skip the next one' : 'Start the next one',
-              ],
+              ['While a run is in progress', schedule.overlap === 'skip' ? 'Skip the next one' : 'Start the next one'],
               ['Alerts', schedule.alert_webhook_url ?? 'None'],
               ['Failures in a row', `${schedule.consecutive_failures} of ${schedule.max_consecutive_failures}`],
               ['Runs', String(schedule.run_count)],
