@@ -1,23 +1,20 @@
+import { isUtf8 } from 'node:buffer';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { FileContent, FilesByPath } from '#client/gallery.ts';
 
-/** Texts by path, relative to the root of the repository and separated by `/`. */
-export type Files = Readonly<Record<string, string>>;
+/** Files of the repository that commands need: examples, templates and the documentation. */
+const PACKED = ['examples/**', 'docs/{,interface/}*.md'];
+const LEFT_OUT = /(^|\/)(node_modules|__pycache__)\/|\.pyc$|^examples\/(cdk\/|README\.md$)/;
 
-/** Files of the repository that commands need: the examples, which are the templates, and the documentation. */
-const PACKED = [
-  'examples/{csv-insights,html-to-markdown,log-investigator,reply-style,site-watch,support-digest,ticket-triage}/**',
-  'docs/{,interface/}*.md',
-];
-const LEFT_OUT = /(^|\/)(node_modules|__pycache__)\/|\/README\.md$|\.pyc$/;
+/** `scripts/build-cli.ts` inserts the files here, because the package has no other files. */
+declare const PACKED_FILES: FilesByPath | undefined;
 
-/** `scripts/build-cli.ts` inserts the texts here, because the package has no other files. */
-declare const PACKED_FILES: Files | undefined;
-
-export const packedFiles = (): Files => (typeof PACKED_FILES === 'undefined' ? readPackedFiles() : PACKED_FILES);
+/** Returns the files by path, relative to the root of the repository and separated by `/`. */
+export const packedFiles = (): FilesByPath => (typeof PACKED_FILES === 'undefined' ? readPackedFiles() : PACKED_FILES);
 
 /** Reads the files from the repository that contains this module. */
-export function readPackedFiles(): Files {
+export function readPackedFiles(): FilesByPath {
   const root = join(import.meta.dirname, '..');
   const found = PACKED.flatMap((glob) => globSync(glob, { cwd: root, withFileTypes: true }))
     .filter((entry) => entry.isFile())
@@ -27,5 +24,8 @@ export function readPackedFiles(): Files {
         .replaceAll('\\', '/'),
     )
     .filter((path) => !LEFT_OUT.test(path));
-  return Object.fromEntries(found.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')]));
+  return Object.fromEntries(found.sort().map((path) => [path, contentOf(readFileSync(join(root, path)))]));
 }
+
+const contentOf = (bytes: Buffer): FileContent =>
+  isUtf8(bytes) ? bytes.toString('utf8') : { base64: bytes.toString('base64') };

@@ -1,32 +1,30 @@
-import { EDITOR_SCHEMAS, editorSchema } from '#core/manifest/editor/schemas.ts';
-import { type Files, packedFiles } from './packed-files.ts';
+import { exampleFiles, type FileContent, type FilesByPath, galleryOf } from '#client/gallery.ts';
+import { editorSchema } from '#core/manifest/editor/schemas.ts';
+import { packedFiles } from './packed-files.ts';
 
 interface Template {
   readonly summary: string;
-  /** Folder in `examples/` that the template is based on. */
-  readonly example: string;
-  /** Example agents that it calls; they are created beside it. */
-  readonly calls?: readonly string[];
+  /** Templates of agents that it calls; they are created beside it. */
+  readonly needs?: readonly string[];
 }
 
+/** Templates for `platform init`, the smallest first. Each is a folder in `examples/templates`. */
 export const TEMPLATES = {
-  prompt: { summary: 'a single model call with schemas', example: 'ticket-triage' },
-  'tool-python': { summary: 'a Python program', example: 'csv-insights' },
-  'tool-node': { summary: 'a Node.js program with an npm package', example: 'html-to-markdown' },
-  loop: { summary: 'a model that uses tools', example: 'log-investigator' },
-  orchestrator: {
-    summary: 'a Python program that calls two agents',
-    example: 'support-digest',
-    calls: ['csv-insights', 'ticket-triage'],
-  },
-  skill: { summary: 'instructions for other agents', example: 'reply-style' },
-  service: { summary: 'an always-on Python worker', example: 'site-watch' },
+  'hello-python': { summary: 'a Python program of 14 lines' },
+  'hello-node': { summary: 'a Node.js program of 10 lines' },
+  'hello-typescript': { summary: 'a TypeScript program without a build step' },
+  prompt: { summary: 'a single model call with schemas' },
+  loop: { summary: 'a model that uses two tools' },
+  orchestrator: { summary: 'a Python program that calls another agent', needs: ['hello-python'] },
+  'web-app': { summary: 'a service with a web page' },
+  worker: { summary: 'a program that always runs' },
+  skill: { summary: 'instructions for other agents' },
 } as const satisfies { readonly [name: string]: Template };
 
 export type TemplateName = keyof typeof TEMPLATES;
 
-const EDITOR_FOLDER = '.platform';
-const schemaPath = (file: string): string => `${EDITOR_FOLDER}/${file.replace('.json', '.schema.json')}`;
+/** The schema for editors. `$schema` in `agent.json` is enough for them to find it. */
+const SCHEMA_PATH = '.platform/agent.schema.json';
 /** Members that are removed from an example's manifest: a new agent is private, and needs no other agent's skill. */
 const EXAMPLES_OWN = ['is_public', 'allow_local_download', 'tags', 'default_skills'];
 
@@ -34,25 +32,35 @@ const EXAMPLES_OWN = ['is_public', 'allow_local_download', 'tags', 'default_skil
  * Returns the files of a new agent by path, relative to the parent of its folder. Includes the agents that it calls, in
  * their own folders.
  */
-export function templateFiles(template: TemplateName, name: string): Files {
-  const { example, calls = [] }: Template = TEMPLATES[template];
-  return { ...agentFiles(example, name), ...Object.assign({}, ...calls.map((called) => agentFiles(called, called))) };
+export function templateFiles(template: TemplateName, name: string): FilesByPath {
+  const { needs = [] }: Template = TEMPLATES[template];
+  return withNeeded(`templates/${template}`, name, needs, 'templates/');
 }
 
-function agentFiles(example: string, name: string): Files {
-  const files: Record<string, string> = {};
-  const prefix = `examples/${example}/`;
-  for (const [path, text] of Object.entries(packedFiles())) {
-    if (path.startsWith(prefix)) files[path.slice(prefix.length)] = adapted(path.slice(prefix.length), text, name);
+/** Like {@link templateFiles}, for an example of {@link galleryOf}. Its skills are left out. */
+export function galleryFiles(example: string, name: string): FilesByPath {
+  const gallery = galleryOf(packedFiles());
+  const { needs } = gallery.find((entry) => entry.name === example)!;
+  const called = needs.filter((need) => gallery.find((entry) => entry.name === need)?.kind !== 'skill');
+  return withNeeded(example, name, called, '');
+}
+
+const withNeeded = (source: string, name: string, needs: readonly string[], prefix: string): FilesByPath =>
+  Object.assign({}, ...needs.map((need) => agentFiles(prefix + need, need)), agentFiles(source, name));
+
+function agentFiles(source: string, name: string): FilesByPath {
+  const { 'README.md': _, ...all } = exampleFiles(packedFiles(), source);
+  const files: Record<string, FileContent> = {};
+  for (const [path, content] of Object.entries(all)) {
+    files[path] = typeof content === 'string' ? adapted(path, content, name) : content;
   }
   const isSkill = files['SKILL.md'] !== undefined;
   files['AGENTS.md'] = isSkill ? skillGuide(name) : agentGuide(name, files);
   if (!isSkill) {
-    files['.gitignore'] = `${EDITOR_FOLDER}/*\n!${EDITOR_FOLDER}/*.schema.json\nnode_modules/\n__pycache__/\n`;
-    files['.vscode/settings.json'] = json({ 'json.schemas': editorSettings() });
-    for (const file of EDITOR_SCHEMAS) files[schemaPath(file)] = json(editorSchema(file));
+    files['.gitignore'] = `.platform/*\n!${SCHEMA_PATH}\nnode_modules/\n__pycache__/\n`;
+    files[SCHEMA_PATH] = json(editorSchema('agent.json'));
   }
-  return Object.fromEntries(Object.entries(files).map(([path, text]) => [`${name}/${path}`, text]));
+  return Object.fromEntries(Object.entries(files).map(([path, content]) => [`${name}/${path}`, content]));
 }
 
 function adapted(path: string, text: string, name: string): string {
@@ -60,11 +68,7 @@ function adapted(path: string, text: string, name: string): string {
   if (path === 'agent.json') {
     const { $schema: _, bundle, ...manifest } = JSON.parse(text) as Record<string, unknown>;
     const kept = Object.entries(manifest).filter(([member]) => !EXAMPLES_OWN.includes(member));
-    return json({ $schema: `./${schemaPath('agent.json')}`, ...Object.fromEntries(kept), name, bundle });
-  }
-  if (path === 'schema.json') return json({ $schema: `./${schemaPath('schema-file.json')}`, ...JSON.parse(text) });
-  if (/^tests\/fixture-.*\.json$/.test(path)) {
-    return json({ $schema: `../${schemaPath('fixture.json')}`, ...JSON.parse(text) });
+    return json({ $schema: `./${SCHEMA_PATH}`, ...Object.fromEntries(kept), name, bundle });
   }
   // These paths differ in the examples.
   return text.replaceAll('PYTHONPATH=../../sdk/python ', '').replaceAll('README.md', 'AGENTS.md');
@@ -72,17 +76,9 @@ function adapted(path: string, text: string, name: string): string {
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
-const EDITED: { readonly [schema in (typeof EDITOR_SCHEMAS)[number]]: string } = {
-  'agent.json': '/agent.json',
-  'schema-file.json': '/schema.json',
-  'fixture.json': '/tests/fixture-*.json',
-};
-const editorSettings = () =>
-  EDITOR_SCHEMAS.map((file) => ({ fileMatch: [EDITED[file]], url: `./${schemaPath(file)}` }));
-
 /** Returns the guide for people and coding agents who change the folder. */
-function agentGuide(name: string, files: Files): string {
-  const manifest = JSON.parse(files['agent.json']!) as {
+function agentGuide(name: string, files: FilesByPath): string {
+  const manifest = JSON.parse(files['agent.json'] as string) as {
     runtime?: { command: string };
     run_mode?: string;
     required_secrets?: string[];
@@ -104,6 +100,8 @@ function agentGuide(name: string, files: Files): string {
     has('sample-input.json') && '- `sample-input.json`: an example input.',
     hasFixtures && '- `tests/fixture-*.json`: test calls with their expected results.',
     samples.length > 0 && '- `sample-files/`: example files.',
+    has('sample-deploy.json') && '- `sample-deploy.json`: settings for a deployment.',
+    has('server.test.mjs') && '- `server.test.mjs`: unit tests; run `node --test`.',
     has('test_main.py') && '- `test_main.py`: unit tests; run `python3 -m unittest`.',
     has('index.test.js') && '- `index.test.js`: unit tests; run `npm ci && npm test`.',
     has('requirements.txt') && '- `requirements.txt`: packages to install on publish.',
@@ -118,7 +116,7 @@ function agentGuide(name: string, files: Files): string {
     lines.filter(Boolean).join('\n'),
     ...(needs.length > 0
       ? [
-          `It calls ${needs.join(' and ')}. Publish these first. \`main\` is the workspace; if yours has another name, change it in \`agent.json\`.`,
+          `It calls ${needs.join(' and ')}. Publish these first. \`main\` is the workspace; if yours has another name, change it in this folder.`,
         ]
       : []),
     ...(secrets.length > 0
@@ -130,7 +128,9 @@ function agentGuide(name: string, files: Files): string {
       'platform validate     # validates without publishing',
       ...(hasFixtures ? ['platform test         # runs the tests in tests/'] : []),
       'platform publish      # publishes a new version',
-      isService ? `platform service deploy ${name}` : `platform run ${name}${input}`,
+      isService
+        ? `platform service deploy ${name}${has('sample-deploy.json') ? ' --body @sample-deploy.json' : ''}`
+        : `platform run ${name}${input}`,
       isService ? `platform service logs ${name}` : `platform logs ${name}`,
       '```',
     ].join('\n'),

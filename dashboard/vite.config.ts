@@ -6,11 +6,15 @@ import optimizeLocales from '@react-aria/optimize-locales-plugin';
 import tailwind from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
+import { readPackedFiles } from '../cli/packed-files.ts';
+import { exampleFiles, galleryOf } from '../client/gallery.ts';
 import { routes } from '../core/api/routes.ts';
 
 /** Where `npm run dev --workspace dashboard` finds a platform. */
 const PLATFORM = process.env.PLATFORM_API_URL ?? 'http://127.0.0.1:4280';
 const OPERATIONS = 'virtual:operations';
+const GALLERY = 'virtual:gallery';
+const GALLERY_FILES = 'virtual:gallery-files';
 
 /** `operationId -> [method, path]` of the route table, without the shapes: those are types in the browser. */
 const operations = (): Plugin => ({
@@ -20,6 +24,20 @@ const operations = (): Plugin => ({
     if (id !== `\0${OPERATIONS}`) return undefined;
     const rows = routes.map(({ operationId, method, path }) => [operationId, [method, path]]);
     return `export default ${JSON.stringify(Object.fromEntries(rows))};`;
+  },
+});
+
+/** The examples of the repository: their list, and separately their files, which only a copy needs. */
+const gallery = (): Plugin => ({
+  name: 'gallery',
+  resolveId: (id) => ([GALLERY, GALLERY_FILES].includes(id) ? `\0${id}` : undefined),
+  load(id) {
+    if (id !== `\0${GALLERY}` && id !== `\0${GALLERY_FILES}`) return undefined;
+    const files = readPackedFiles();
+    const entries = galleryOf(files);
+    if (id === `\0${GALLERY}`) return `export default ${JSON.stringify(entries)};`;
+    const byName = Object.fromEntries(entries.map(({ name }) => [name, exampleFiles(files, name)]));
+    return `export default ${JSON.stringify(byName)};`;
   },
 });
 
@@ -74,6 +92,7 @@ export default defineConfig(({ command }) => {
       react(),
       tailwind(),
       operations(),
+      gallery(),
       compressed(),
     ],
     resolve: { alias: { '#core': join(import.meta.dirname, '../core') } },

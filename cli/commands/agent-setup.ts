@@ -19,7 +19,7 @@ const BLOCK = new RegExp(`${BEGIN}[\\s\\S]*?${END}`);
 const GUIDE = `${BEGIN}
 ## Agents of the platform
 
-- A folder with an \`agent.json\` (or a \`SKILL.md\`) is an agent. \`platform init NAME --template tool-python\` creates one.
+- A folder with an \`agent.json\` (or a \`SKILL.md\`) is an agent. \`platform init NAME --template hello-python\` creates one.
 - \`platform validate\` checks it, \`platform test\` runs its tests, \`platform publish\` publishes a new version.
 - \`platform run NAME --data '{...}'\` calls it. \`platform logs NAME\` and \`platform trace NAME\` show the latest run.
 - Results are JSON when stdout is not a terminal. \`platform docs\` shows the documentation, \`platform COMMAND --help\` has examples.

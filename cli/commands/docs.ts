@@ -11,7 +11,9 @@ const docs: Configure = (command, cli) => {
     .action((topic) => {
       const pages = Object.entries(packedFiles()).flatMap(([path, text]) => {
         const name = /^docs\/(.+)\.md$/.exec(path)?.[1];
-        return name === undefined ? [] : [{ topic: name, title: /^# (.+)$/m.exec(text)?.[1] ?? name, text }];
+        return name === undefined || typeof text !== 'string'
+          ? []
+          : [{ topic: name, title: /^# (.+)$/m.exec(text)?.[1] ?? name, text }];
       });
       if (topic === undefined) {
         const list = pages.map(({ topic: name, title }) => ({ topic: name, title }));

@@ -1,10 +1,12 @@
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
+import { type FileContent, galleryOf } from '#client/gallery.ts';
 import { UsageError } from '#client/usage-error.ts';
+import { packedFiles } from '../packed-files.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { table } from '../shared/output.ts';
-import { TEMPLATES, type TemplateName, templateFiles } from '../templates.ts';
+import { galleryFiles, TEMPLATES, type TemplateName, templateFiles } from '../templates.ts';
 
 const NAMES = Object.keys(TEMPLATES) as TemplateName[];
 /** Format of agent names (`docs/interface/identifiers.md#formats`). */
@@ -14,11 +16,18 @@ const init: Configure = (command, cli) => {
   command
     .argument('[folder]', 'Folder to create; its name becomes the name of the agent')
     .option('-t, --template <name>', `Template to start from: ${NAMES.join(', ')}`)
-    .option('--list', 'List the templates')
-    .addHelpText('after', '\nExample:\n  $ platform init greeter --template tool-python')
+    .option('-e, --example <name>', 'Example to copy instead; --list names them')
+    .option('--list', 'List the templates and the examples')
+    .addHelpText('after', '\nExample:\n  $ platform init greeter --template hello-python')
     .action(async (given, options) => {
       if (options.list) return listTemplates(cli);
-      const template = await templateOf(cli, options.template);
+      if (options.template !== undefined && options.example !== undefined) {
+        throw new UsageError('Specify either --template or --example, not both.');
+      }
+      const source =
+        options.example === undefined
+          ? { template: await templateOf(cli, options.template) }
+          : { example: exampleOf(options.example) };
       const folder = resolve(cli.host.cwd, given ?? (await askFolder(cli)));
       const name = basename(folder);
       if (!AGENT_NAME.test(name)) {
@@ -26,8 +35,8 @@ const init: Configure = (command, cli) => {
           `Invalid agent name "${name}": use 2 to 50 lower-case letters, digits and single hyphens.`,
         );
       }
-      const files = Object.entries(templateFiles(template, name)).map(
-        ([path, text]) => [join(dirname(folder), path), text] as const,
+      const files = Object.entries(filesOf(source, name)).map(
+        ([path, content]) => [join(dirname(folder), path), content] as const,
       );
       const shown = (path: string): string => relative(cli.host.cwd, path) || '.';
       // Dependencies may already exist; existing files are kept, because they are newer.
@@ -41,11 +50,11 @@ const init: Configure = (command, cli) => {
         });
       }
       const written = files.filter((file) => own.includes(file) || missing.includes(siblingOf(folder, file[0])));
-      for (const [path, text] of written) {
+      for (const [path, content] of written) {
         await mkdir(dirname(path), { recursive: true });
-        await writeFile(path, text, { flag: 'wx' });
+        await writeFile(path, bytesOf(content), { flag: 'wx' });
       }
-      const result = { name, template, folder, files: written.map(([path]) => shown(path)) };
+      const result = { name, ...source, folder, files: written.map(([path]) => shown(path)) };
       cli.output.result(result, () => `Created ${name} in ${shown(folder)} (${written.length} files).`);
       for (const other of missing) cli.output.note(`Created ${shown(other)} too: ${name} calls ${basename(other)}.`);
       const next = [...missing, folder].map((each) => `\`platform publish ${shown(each)}\``).join(', ');
@@ -57,15 +66,28 @@ const init: Configure = (command, cli) => {
 const siblingOf = (folder: string, path: string): string =>
   join(dirname(folder), relative(dirname(folder), path).split(/[\\/]/)[0]!);
 
+const filesOf = (source: { template: TemplateName } | { example: string }, name: string) =>
+  'template' in source ? templateFiles(source.template, name) : galleryFiles(source.example, name);
+
+const bytesOf = (content: FileContent): string | Buffer =>
+  typeof content === 'string' ? content : Buffer.from(content.base64, 'base64');
+
 function listTemplates(cli: Cli): void {
-  const all = NAMES.map((name) => ({ name, summary: TEMPLATES[name].summary, example: TEMPLATES[name].example }));
-  cli.output.result(all, () =>
-    table(
-      ['template', 'description', 'based on'],
-      all.map(({ name, summary, example }) => [name, summary, `examples/${example}`]),
-      cli.output.width,
-    ),
-  );
+  const templates = NAMES.map((name) => ({ name, summary: TEMPLATES[name].summary }));
+  const list = { templates, examples: galleryOf(packedFiles()) };
+  cli.output.result(list, ({ examples }) => {
+    const lines = [
+      ...templates.map(({ name, summary }) => ['--template', name, summary]),
+      ...examples.map(({ name, summary }) => ['--example', name, summary.split(/[:;]|, and |\. /)[0]!]),
+    ];
+    return table(['option', 'name', 'description'], lines, cli.output.width);
+  });
+}
+
+function exampleOf(given: string): string {
+  const names = galleryOf(packedFiles()).map(({ name }) => name);
+  if (names.includes(given)) return given;
+  throw new UsageError(`Unknown example "${given}": choose from ${names.join(', ')}.`);
 }
 
 async function templateOf(cli: Cli, given: string | undefined): Promise<TemplateName> {

@@ -1,51 +1,45 @@
-import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Ajv } from 'ajv';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TEMPLATES } from '#cli/templates.ts';
-import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
+import { EXAMPLES_FOLDER, listExamples } from '#local/demo/examples.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
-import { modelAnswers } from '../examples/model-answers.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 
 let target: LocalTarget;
 beforeAll(async () => {
   target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
-  target.llm.script({ rules: [QUIET, ...modelAnswers(shownBy).rules!] });
+  target.llm.script({ rules: MODEL });
   const params = { workspace_id: (await clientOf(target).getOrg({})).id };
   await clientOf(target).putSecret({ params, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-scripted' } });
-  await clientOf(target).putSecret({ params, body: { name: 'SITE_WATCH_KEY', value: target.key } });
 });
 afterAll(() => target?.close());
 
-/** Returns the answer in the README of an example. */
-const shownBy = (name: string) =>
-  JSON.parse(/```json\n([\s\S]*?)\n```/.exec(readFileSync(join(EXAMPLES_FOLDER, name, 'README.md'), 'utf8'))![1]!);
+const tool = (name: string, input: object) => ({ toolCalls: [{ name, input: input as Record<string, unknown> }] });
+const NOTES = '/tmp/uploads/0_notes.txt';
+const ANSWERS = {
+  prompt: { summary: 'The bakery opens at seven from Monday.', language: 'en' },
+  loop: { answer: 'The oven failed on Wednesday.', lines: [3] },
+  orchestrator: { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
+} as const;
+const HELLO = { greeting: 'Hello, Ada!' };
 
-/** Log of the loop's fixture without errors. */
-const QUIET = {
-  marker: 'quiet.log',
-  turns: [
-    { toolCalls: [{ name: 'count_levels', input: { path: '/tmp/uploads/0_quiet.log' } }] },
-    {
-      toolCalls: [
-        {
-          name: 'submit_result',
-          input: {
-            summary: 'x',
-            cause: null,
-            confidence: 'high',
-            began: null,
-            ended: null,
-            findings: [],
-            next_steps: [],
-          },
-        },
-      ],
-    },
-  ],
-};
+/** The scripted model's answers to the samples and the fixtures. */
+const MODEL = [
+  { marker: 'Bäckerei', turns: [{ text: JSON.stringify({ summary: 'Sie öffnet um sieben.', language: 'de' }) }] },
+  { marker: 'waited in the rain', turns: [{ text: JSON.stringify(ANSWERS.prompt) }] },
+  {
+    marker: 'notes.txt',
+    turns: [
+      tool('count_lines', { path: NOTES }),
+      tool('find_lines', { path: NOTES, word: 'failed' }),
+      tool('submit_result', ANSWERS.loop),
+    ],
+  },
+];
 
 const platform = (line: string, cwd: string) =>
   commandLine(line.split(' '), {
@@ -62,8 +56,19 @@ const offline = (line: string, cwd: string, columns?: number) =>
 
 const names = Object.keys(TEMPLATES) as (keyof typeof TEMPLATES)[];
 
+/** Publishes the agents that `init` created beside the named one: a manifest is only valid with its dependencies. */
+async function publishOthers(made: readonly string[], name: string, cwd: string): Promise<void> {
+  const others = new Set(made.map((path) => path.split('/')[0]!).filter((folder) => folder !== name));
+  for (const other of others) {
+    const published = await platform(`publish ${other}`, cwd);
+    expect(published.status, published.stderr).toBe(0);
+  }
+}
+
 describe.each(names)('the template %s', (template) => {
   const name = `my-${template}`;
+  const isService = ['web-app', 'worker'].includes(template);
+  const isPython = ['hello-python', 'orchestrator', 'worker'].includes(template);
   let cwd: string;
   let made: string[];
 
@@ -74,74 +79,101 @@ describe.each(names)('the template %s', (template) => {
     made = ended.json.files;
   }
 
-  test('is complete without a network, and checked by the schemas beside it', async () => {
+  test('is small, complete without a network, valid, and checked by the schema beside it', async () => {
     await make();
     expect(made.filter((path) => !existsSync(join(cwd, path)))).toEqual([]);
-    expect(made).toContain(`${name}/AGENTS.md`);
+    const seen = made.filter((path) => path.startsWith(`${name}/`) && !path.startsWith(`${name}/.`));
+    expect(seen).toContain(`${name}/AGENTS.md`);
+    expect(seen.length).toBeGreaterThanOrEqual(3);
+    expect(seen.length).toBeLessThanOrEqual(6);
     expect(readFileSync(join(cwd, name, 'AGENTS.md'), 'utf8')).not.toMatch(/undefined|false|examples\//);
-    const checked = made.filter((path) => /\/(agent|schema|tests\/fixture-[\w-]+)\.json$/.test(path));
-    expect(checked.length).toBeGreaterThan(template === 'skill' ? -1 : 0);
-    for (const path of checked) {
+    for (const path of made.filter((file) => file.endsWith('/agent.json'))) {
       const value = JSON.parse(readFileSync(join(cwd, path), 'utf8'));
       const schema = JSON.parse(readFileSync(join(cwd, dirname(path), value.$schema), 'utf8'));
       const validate = new Ajv({ strict: false }).compile(schema);
       expect(validate(value), `${path}: ${JSON.stringify(validate.errors)}`).toBe(true);
     }
-    const settings = globSync('*/.vscode/settings.json', { cwd }).map((path) => join(cwd, path));
-    for (const file of settings) {
-      for (const { url } of JSON.parse(readFileSync(file, 'utf8'))['json.schemas']) {
-        expect(existsSync(join(dirname(file), '..', url))).toBe(true);
-      }
-    }
+    await publishOthers(made, name, cwd);
+    const validated = await platform(`validate ${name}`, cwd);
+    expect(validated.status, validated.stderr).toBe(0);
   });
 
-  const isCalled = template !== 'skill' && template !== 'service';
-  testWhere(isCalled)(
-    'passes its own tests',
-    async ({ skip }) => {
-      skip(template !== 'prompt' && target.interpreters.python === undefined, 'no sandbox works on this machine');
-      await make();
-      const env = { PATH: process.env.PATH!, HOME: cwd, ...target.llm.settings, ANTHROPIC_API_KEY: 'sk-ant-scripted' };
-      const tested = await commandLine(['test', name, '--llm', 'record'], { cwd, env });
-      skip(template === 'tool-node' && tested.stderr.includes('could not be installed'), 'no npm registry in reach');
+  testWhere(template !== 'skill')('passes its own tests', { timeout: 120_000 }, async ({ skip }) => {
+    skip(target.interpreters.python === undefined, 'no sandbox with Python works on this machine');
+    await make();
+    if (isService) {
+      const [command, args] = isPython ? ['python3', ['-m', 'unittest']] : [process.execPath, ['--test']];
+      const tested = spawnSync(command as string, args as string[], { cwd: join(cwd, name), encoding: 'utf8' });
       expect(tested.status, tested.stdout + tested.stderr).toBe(0);
-    },
-    120_000,
-  );
+      return;
+    }
+    const env = { PATH: process.env.PATH!, HOME: cwd, ...target.llm.settings, ANTHROPIC_API_KEY: 'sk-ant-scripted' };
+    const tested = await commandLine(['test', name, '--llm', 'record'], { cwd, env });
+    expect(tested.status, tested.stdout + tested.stderr).toBe(0);
+    expect(tested.json).toMatchObject({ ok: true, passed: 1 });
+  });
 
-  test('is published and answers', async ({ skip }) => {
-    const needs = template.startsWith('tool') || ['orchestrator', 'loop', 'service'].includes(template);
-    skip(needs && target.interpreters.python === undefined, 'no sandbox with Python works on this machine');
+  test('is published and answers', { timeout: 120_000 }, async ({ skip }) => {
+    skip(
+      !['prompt', 'skill'].includes(template) && target.interpreters.python === undefined,
+      'no sandbox with Python works on this machine',
+    );
     await make();
     const folders = [...new Set(made.map((path) => path.split('/')[0]!))];
-    for (const folder of [...folders.filter((each) => each !== name), name]) {
+    for (const folder of folders) {
       const published = await platform(`publish ${folder}`, cwd);
       expect(published.status, published.stderr).toBe(0);
       expect(published.json.agent).toMatchObject({ name: folder, is_public: false });
     }
     if (template === 'skill') return;
-    if (template === 'service') {
-      const body = JSON.stringify({ agent: name, env: { SITES: `${target.url}/health` } });
-      const deployed = await commandLine(['service', 'deploy', name, '--body', body], {
-        env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key },
-      });
+    const folder = join(cwd, name);
+    if (isService) {
+      const deployed = await platform(`service deploy ${name} --body @sample-deploy.json`, folder);
       expect(deployed.status, deployed.stderr).toBe(0);
       const { id } = deployed.json.service;
-      await expect
-        .poll(async () => (await platform(`service logs ${id}`, cwd)).stdout)
-        .toContain('INFO watches 1 addresses');
+      const logs = async () => (await platform(`service logs ${id}`, cwd)).stdout;
+      await expect.poll(logs, { timeout: 30_000 }).toContain(isPython ? 'INFO turn 2' : 'INFO listens on port');
+      if (!isPython) {
+        const page = async () => (await fetch(`${target.url}/services/${id}/?name=Ada`)).text();
+        await expect.poll(page, { timeout: 30_000 }).toContain('<h1>Hello, Ada!</h1>');
+        expect(await page()).toContain('<title>My first page</title>');
+      }
       expect((await platform(`service delete ${id} --yes`, cwd)).status).toBe(0);
       return;
     }
-    const environment = async () => (await platform(`info ${name}`, cwd)).json.environment_status;
-    await expect.poll(environment).not.toBe('building');
-    skip((await environment()) === 'failed' && template === 'tool-node', 'no npm registry in reach');
-    const folder = join(cwd, name);
     const samples = globSync('sample-files/*', { cwd: folder }).sort();
     const input = samples.length > 0 ? samples.map((path) => `--file ${path}`).join(' ') : 'sample-input.json';
     const ran = await platform(`run ${name} ${input}`, folder);
     expect(ran.status, ran.stderr).toBe(0);
-    expect(ran.json.data).toEqual(shownBy(TEMPLATES[template].example));
+    expect(ran.json.data).toEqual(template in ANSWERS ? ANSWERS[template as keyof typeof ANSWERS] : HELLO);
+    // A program answers at once: nothing is installed.
+    expect((await platform(`info ${name}`, cwd)).json.environment_status).not.toBe('building');
+  });
+});
+
+describe.each(listExamples().map(({ name }) => name))('the example %s', (example) => {
+  test('is copied whole, private, and valid', async () => {
+    const cwd = tempFolder();
+    const made = await offline(`init my-copy --example ${example}`, cwd);
+    expect(made.status, made.stderr).toBe(0);
+    expect(made.json).toMatchObject({ name: 'my-copy', example });
+    const left = /^README\.md$|node_modules\/|__pycache__\//;
+    const there = globSync('**', { cwd: join(EXAMPLES_FOLDER, example), withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => join(entry.parentPath, entry.name).slice(join(EXAMPLES_FOLDER, example).length + 1))
+      .filter((path) => !left.test(path));
+    for (const path of there) {
+      expect(existsSync(join(cwd, 'my-copy', path)), path).toBe(true);
+      if (/\.(png|jpg|pdf|csv|log)$/.test(path)) {
+        expect(readFileSync(join(cwd, 'my-copy', path))).toEqual(readFileSync(join(EXAMPLES_FOLDER, example, path)));
+      }
+    }
+    await publishOthers(made.json.files, 'my-copy', cwd);
+    const validated = await platform('validate my-copy', cwd);
+    expect(validated.status, validated.stderr).toBe(0);
+    if (existsSync(join(cwd, 'my-copy/agent.json'))) {
+      expect(JSON.parse(readFileSync(join(cwd, 'my-copy/agent.json'), 'utf8')).is_public).toBeUndefined();
+    }
   });
 });
 
@@ -150,7 +182,7 @@ describe('platform init', () => {
     const cwd = tempFolder();
     mkdirSync(join(cwd, 'greeter'));
     writeFileSync(join(cwd, 'greeter/main.py'), 'print("mine")');
-    const refused = await offline('init greeter --template tool-python', cwd);
+    const refused = await offline('init greeter --template hello-python', cwd);
     expect(refused.status).toBe(5);
     expect(refused.stderr).toContain('greeter/main.py');
     expect(readFileSync(join(cwd, 'greeter/main.py'), 'utf8')).toBe('print("mine")');
@@ -159,9 +191,9 @@ describe('platform init', () => {
 
   test('leaves the agents that an orchestrator calls as they are', async () => {
     const cwd = tempFolder();
-    expect((await offline('init csv-insights --template tool-python', cwd)).status).toBe(0);
+    expect((await offline('init csv-insights --template hello-python', cwd)).status).toBe(0);
     writeFileSync(join(cwd, 'csv-insights/main.py'), '# mine');
-    const made = await offline('init digest --template orchestrator', cwd);
+    const made = await offline('init digest --example support-digest', cwd);
     expect(made.status, made.stderr).toBe(0);
     expect(readFileSync(join(cwd, 'csv-insights/main.py'), 'utf8')).toBe('# mine');
     expect(existsSync(join(cwd, 'ticket-triage/agent.json'))).toBe(true);
@@ -169,20 +201,33 @@ describe('platform init', () => {
 
   test.each([
     ['a name that no agent may have', 'init My_Agent --template prompt', 'lower-case'],
-    ['a template that is none', 'init greeter --template robot', 'tool-python'],
-    ['no template where nobody can be asked', 'init greeter', '--template'],
-    ['no folder where nobody can be asked', 'init --template prompt', 'platform init greeter'],
+    ['an unknown template', 'init greeter --template robot', 'hello-python'],
+    ['an unknown example', 'init greeter --example robot', 'csv-insights'],
+    ['an example that is no folder of its own', 'init greeter --example ../templates', 'csv-insights'],
+    ['a template and an example', 'init greeter --template prompt --example csv-insights', 'not both'],
+    ['no template without a terminal', 'init greeter', '--template: hello-python, hello-node'],
+    ['no folder without a terminal', 'init --template prompt', 'platform init greeter'],
   ])('refuses %s', async (_, line, words) => {
-    const ended = await offline(line, tempFolder());
+    const cwd = tempFolder();
+    const ended = await offline(line, cwd);
     expect(ended.status).toBe(5);
     expect(ended.stderr).toContain(words);
+    expect(readdirSync(cwd)).toEqual([]);
   });
 
-  test('lists the templates', async () => {
-    expect((await offline('init --list', tempFolder())).json.map(({ name }: { name: string }) => name)).toEqual(names);
+  test('lists the templates and the examples', async () => {
+    const { templates, examples } = (await offline('init --list', tempFolder())).json;
+    expect(templates.map((each: { name: string }) => each.name)).toEqual(names);
+    const known = listExamples();
+    expect(examples.map((each: { name: string }) => each.name)).toEqual(known.map(({ name }) => name).sort());
+    for (const { name, summary, features, needs_model_key: asksModel } of examples) {
+      expect(summary, name).not.toBe('');
+      expect(features.length, name).toBeGreaterThan(0);
+      expect(asksModel, name).toBe(known.find((each) => each.name === name)!.asksModel);
+    }
   });
 
-  test('the schemas that it writes are those that a platform serves', async () => {
+  test('the schema that it writes is the one that a platform serves', async () => {
     const cwd = tempFolder();
     await offline('init greeter --template prompt', cwd);
     const served = await fetch(`${target.url}/schemas/agent.json`);

@@ -77,13 +77,13 @@ test.skipIf(noTerminal)('platform init asks for the template and the name', asyn
   const init = typedCommand(['init'], { cwd, env: {} });
   await init.shows('Which template?');
   init.type('\u001b[B');
-  await init.shows('a Python program');
+  await init.shows('a Node.js program');
   init.type(ENTER);
   await init.shows('Name of the agent');
   init.type(`asked-for${ENTER}`);
   await init.shows('Created asked-for');
   expect(await init.ended).toBe(0);
-  expect(existsSync(join(cwd, 'asked-for/main.py'))).toBe(true);
+  expect(existsSync(join(cwd, 'asked-for/main.mjs'))).toBe(true);
 });
 
 test.skipIf(noTerminal)('Ctrl-C at a question changes nothing', async () => {

@@ -138,7 +138,7 @@ test('an orchestrator is tested with the agents beside it', { timeout: TIMEOUT_M
     JSON.parse(/```json\n([\s\S]*?)\n```/.exec(readFileSync(join(EXAMPLES_FOLDER, name, 'README.md'), 'utf8'))![1]!);
   llm.script(modelAnswers(shown));
   const cwd = tempFolder();
-  await platform('init digest --template orchestrator', { cwd });
+  await platform('init digest --example support-digest', { cwd });
   const recorded = await platform('test digest --llm record', { cwd, env: withModels() });
   expect(recorded.json, recorded.stderr).toMatchObject({ ok: true, passed: 1 });
   expect(globSync('digest/tests/*.llm.json', { cwd })).toHaveLength(1);

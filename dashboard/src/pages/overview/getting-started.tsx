@@ -55,7 +55,7 @@ export function GettingStarted({
           <p>An agent is a folder: a prompt, a program, or a model with tools. Make one, change it, publish it:</p>
           <CodeBlock
             label="Copy the commands"
-            text={'npx platform init my-agent --template tool-node\nnpx platform publish my-agent'}
+            text={'npx platform init my-agent --template hello-node\nnpx platform publish my-agent'}
           />
         </Card>
         <Card title="Schedule it" isDone={hasScheduled}>
