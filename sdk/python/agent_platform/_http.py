@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import socket
 import threading
 import time
@@ -170,6 +169,9 @@ def wait_for_retry(
         raise error
     if error.run_id is not None or attempt >= retries:
         raise error
+    # Slow to import, and most requests succeed at once.
+    import random
+
     asked = error.suggested_wait_time or 0.0
     backoff = min(_FIRST_WAIT_SECONDS * 2**attempt, _MAX_BACKOFF_SECONDS)
     # The jitter spreads the clients that failed together.
