@@ -40,7 +40,7 @@ describeSite('the first minutes', (site) => {
     });
     await page.getByText('First steps').waitFor({ state: 'detached' });
     await page.getByRole('table', { name: 'Next due' }).getByText('hello@v1').first().waitFor();
-    expect(await page.getByRole('table', { name: 'Next due' }).getByRole('row').count()).toBe(1 + 10);
+    expect(await page.getByRole('table', { name: 'Next due' }).getByRole('row').count()).toBe(1 + 1);
   });
 });
 
@@ -65,13 +65,22 @@ describeSite('the overview of a workspace', (site) => {
     const failure = page.getByRole('table', { name: 'Last failures' }).getByRole('row').nth(1);
     await failure.getByText('Failed', { exact: true }).waitFor();
     await numbers.getByText('50.0 %').waitFor();
+    const hours = page.getByRole('list', { name: 'Calls per hour' });
+    await hours.getByRole('link', { name: /[1-9]\d* calls, [1-9]\d* failed$/ }).waitFor();
+    expect(await hours.getByRole('link').count()).toBe(24);
+    await page.getByRole('list', { name: 'Cost per day' }).getByRole('link').first().waitFor();
+    await start('[[llm {"status":400}]]');
+    await failure.getByText(/2 times since/).waitFor();
+    expect(await page.getByRole('table', { name: 'Last failures' }).getByRole('row').count()).toBe(1 + 1);
+    const rate = /^33\.3 %$/;
+    await numbers.getByText(rate).waitFor();
     await start('[[llm {"hang":true}]]');
     await page.getByRole('table', { name: 'Running now' }).getByText(`${name}@v1`).waitFor();
     await site.client.sendMessage({ body: { title: '<b>Look</b> at this', body: 'x', level: 'warning' } } as never);
     await page.getByText('<b>Look</b> at this').waitFor();
     await page.getByRole('link', { name: 'Today' }).click();
     await page.waitForURL(site.at('/acme?days=1'));
-    await numbers.getByText('50.0 %').waitFor();
+    await numbers.getByText(rate).waitFor();
     await checkAccess(page, () => failure.waitFor());
     await page.setViewportSize({ width: 320, height: 800 });
     await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320);

@@ -17,6 +17,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { GettingStarted, useFirstSteps } from './getting-started.tsx';
+import { Pictures } from './pictures.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/');
 
@@ -26,7 +27,11 @@ const RANGES = [
   [30, '30 days'],
 ] as const;
 const SHOWN = 5;
+/** Equal failures among these are one row. */
+const READ_FAILURES = 50;
 const SHOWN_DUE = 10;
+/** One schedule may take many of the next slots. */
+const READ_DUE = 200;
 
 /** Current activity and recent results of a workspace, or first steps if it is new. */
 export function OverviewPage() {
@@ -44,6 +49,7 @@ export function OverviewPage() {
       'listWorkspaceMessages',
       'getWorkspaceMetrics',
       'getUsage',
+      'getUsageTimeseries',
       'getComputeUsage',
     ],
     { isPaused },
@@ -66,6 +72,7 @@ export function OverviewPage() {
             }))}
           />
           <Numbers days={days} />
+          <Pictures days={days} />
           <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
             <div className="flex min-w-0 flex-col gap-4">
               <Running />
@@ -82,8 +89,12 @@ export function OverviewPage() {
   );
 }
 
+/** Plans without a limit of their own count down from ten million a day. */
+const UNLIMITED = 1_000_000;
+const left = (calls: number): string => (calls >= UNLIMITED ? 'unlimited' : shortCount(calls));
+
 function Numbers({ days }: { readonly days: number }) {
-  const { id: workspace_id, slug } = useWorkspace();
+  const { id: workspace_id } = useWorkspace();
   const metrics = useOperation('getWorkspaceMetrics', { params: { workspace_id }, query: { days } });
   const usage = useOperation('getUsage', { query: { days } });
   const compute = useOperation('getComputeUsage', { query: { days: 1 } });
@@ -125,17 +136,8 @@ function Numbers({ days }: { readonly days: number }) {
         },
         {
           name: 'Calls left today',
-          value: shortCount(calls_remaining),
-          note: `and ${shortCount(compute.data.executions_remaining)} of programs`,
-        },
-        {
-          name: 'More',
-          value: (
-            <Link to="/$workspace/usage" params={{ workspace: slug }} search={{ days: String(days) }}>
-              Usage
-            </Link>
-          ),
-          note: 'by day and agent',
+          value: left(calls_remaining),
+          note: `programs: ${left(compute.data.executions_remaining)}`,
         },
       ]}
     />
@@ -164,9 +166,9 @@ function Listed<Data>({
   return isEmpty(data) ? <p className="rounded-lg border border-line p-3 text-soft">{empty}</p> : children(data);
 }
 
-function useRuns(status: 'running' | 'failed' | 'timeout') {
+function useRuns(status: 'running' | 'failed' | 'timeout', limit = SHOWN) {
   const { id: workspace_id } = useWorkspace();
-  return useOperation('listRuns', { params: { workspace_id }, query: { status, limit: SHOWN } });
+  return useOperation('listRuns', { params: { workspace_id }, query: { status, limit } });
 }
 
 function Running() {
@@ -210,11 +212,15 @@ const AllRuns = ({ status }: { readonly status: string }) => (
 
 function Failures() {
   const { slug } = useWorkspace();
-  const failed = useRuns('failed');
-  const timedOut = useRuns('timeout');
-  const runs = [...(failed.data?.runs ?? []), ...(timedOut.data?.runs ?? [])]
-    .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
-    .slice(0, SHOWN);
+  const failed = useRuns('failed', READ_FAILURES);
+  const timedOut = useRuns('timeout', READ_FAILURES);
+  const runs = [...(failed.data?.runs ?? []), ...(timedOut.data?.runs ?? [])].sort((a, b) =>
+    a.created_at < b.created_at ? 1 : -1,
+  );
+  const equal = Map.groupBy(runs, (run) => `${run.agent_name} ${run.status} ${run.error_message}`);
+  const groups = [...equal.values()]
+    .slice(0, SHOWN)
+    .map((own) => ({ ...own[0]!, times: own.length, since: own.at(-1)!.created_at }));
   return (
     <Section title="Last failures" isFramed={false} actions={<AllRuns status="failed" />}>
       <Listed
@@ -225,21 +231,28 @@ function Failures() {
         {() => (
           <Table
             label="Last failures"
-            rows={runs}
+            rows={groups}
             keyOf={({ id }) => id}
             linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id } })}
             columns={[
               { title: 'Agent', cell: nameOf },
               {
                 title: 'Why',
-                cell: ({ status, error_message }) => (
+                cell: ({ status, error_message, times, since }) => (
                   <span className="flex min-w-0 flex-col items-start gap-0.5">
-                    <Status value={status} />
+                    <span className="flex flex-wrap items-center gap-1">
+                      <Status value={status} />
+                      {times > 1 && (
+                        <span className="text-xs text-soft">
+                          {count(times)} times since <Time at={since} />
+                        </span>
+                      )}
+                    </span>
                     <span className="line-clamp-2 text-xs text-soft">{error_message}</span>
                   </span>
                 ),
               },
-              { title: 'Started', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
+              { title: 'Last', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
             ]}
           />
         )}
@@ -252,7 +265,7 @@ function Due() {
   const { id: workspace_id, slug } = useWorkspace();
   const due = useOperation(
     'listUpcoming',
-    { params: { workspace_id }, query: { limit: SHOWN_DUE } },
+    { params: { workspace_id }, query: { limit: READ_DUE } },
     { refetchInterval: 60_000 },
   );
   return (
@@ -280,8 +293,10 @@ function Due() {
         {({ slots }) => (
           <Table
             label="Next due"
-            rows={slots}
-            keyOf={({ schedule_id, local, utc_offset }) => `${schedule_id} ${local}${utc_offset}`}
+            rows={slots
+              .filter((slot, index) => slots.findIndex((each) => each.schedule_id === slot.schedule_id) === index)
+              .slice(0, SHOWN_DUE)}
+            keyOf={({ schedule_id }) => schedule_id}
             linkOf={({ schedule_id }) => ({
               to: '/$workspace/schedules/$schedule',
               params: { workspace: slug, schedule: schedule_id },
