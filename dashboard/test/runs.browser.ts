@@ -361,7 +361,7 @@ describeSite('runs', (site) => {
     expect(await page.getByRole('link', { name: 'Overview' }).isVisible()).toBe(false);
     expect(await page.locator('h1 ~ * time').first().isVisible()).toBe(true);
     expect(await page.getByRole('region', { name: 'Conversation' }).isVisible()).toBe(true);
-    const ground = await page.evaluate<string>('getComputedStyle(document.body).backgroundColor');
+    const ground = await page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
     expect(ground).toBe('rgb(255, 255, 255)');
   });
 
