@@ -44,7 +44,8 @@ function isStale(): boolean {
 }
 
 function run(command: string, args: readonly string[]): void {
-  const env = { ...process.env, ASTRO_TELEMETRY_DISABLED: '1' };
+  // Under NODE_ENV=test the build would have no search.
+  const env = { ...process.env, NODE_ENV: 'production', ASTRO_TELEMETRY_DISABLED: '1' };
   execFileSync(command, args, { cwd: SITE, env, stdio: ['ignore', 2, 2] });
 }
 
