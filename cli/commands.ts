@@ -31,7 +31,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'doctor', summary: 'Diagnose problems with the setup', load: () => import('./commands/doctor.ts') },
   ],
   'Agents:': [
-    { name: 'init', summary: 'Create a new agent from a template', load: () => import('./commands/init.ts') },
+    {
+      name: 'init',
+      summary: 'Create a new agent from a template or an example',
+      load: () => import('./commands/init.ts'),
+    },
     { name: 'dev', summary: 'Publish on every change and watch the runs', load: () => import('./commands/dev.ts') },
     { name: 'test', summary: 'Run the tests of an agent', load: () => import('./commands/test.ts') },
     {

@@ -128,7 +128,7 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   say(`  curl -s ${url}/${config.workspaceSlug}/${example}/latest/run \\`);
   say(`    -H "Authorization: Bearer ${key ?? '$PLATFORM_API_KEY'}" \\`);
   say(`    -H "Content-Type: application/json" -d @${join(EXAMPLES_FOLDER, example, 'sample-input.json')}`);
-  const others = listExamples().filter(({ asksModel }) => asksModel);
+  const others = listExamples().filter(({ needs_model_key: asksModel }) => asksModel);
   say('');
   say(`Agents that need a model provider key: ${others.map(({ name }) => name).join(', ')}.`);
   say(KEY_HINT);

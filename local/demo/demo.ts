@@ -39,7 +39,7 @@ function sampleInput(example: string): { body: string | FormData; shown: string 
   return { body: form, shown: names.map((name) => `-F files[]=@examples/${example}/sample-files/${name}`).join(' ') };
 }
 
-const isCalled = ({ type, isService, asksModel }: ReturnType<typeof listExamples>[number]): boolean =>
+const isCalled = ({ type, isService, needs_model_key: asksModel }: ReturnType<typeof listExamples>[number]): boolean =>
   type !== 'skill' && !isService && !asksModel;
 
 async function call(server: LocalServer, key: string, workspace: string, example: string): Promise<boolean> {
@@ -91,7 +91,7 @@ async function show(server: LocalServer, stays: boolean): Promise<void> {
   const { url, password } = await showService(server, key, say);
   if (failed > 0) throw new Error(`${failed} of the examples failed`);
   say('\nEvery example that needs no language model answered, and the service runs.');
-  const others = examples.filter((each) => each.asksModel).map((each) => each.name);
+  const others = examples.filter((each) => each.needs_model_key).map((each) => each.name);
   say(`With a model provider key you can also run: ${others.join(', ')}. ${KEY_HINT}`);
   if (stays) {
     say(`\nOpen ${url} in a browser; the password is ${password}. Ctrl+C stops the platform.`);

@@ -1,8 +1,9 @@
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readAgentFolder } from '#client/agent-folder.ts';
+import { type GalleryEntry, galleryOf } from '#client/gallery.ts';
 import { uploadBundle } from '#client/upload-bundle.ts';
 import { createOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { type ApiError, type Client, createClient } from '#core/api/client.ts';
@@ -17,46 +18,37 @@ const AUTHOR = 'main';
 /** Hint for callers of examples that need a model. */
 export const KEY_HINT = 'See "Keys of model providers" in examples/README.md.';
 
-interface Example {
-  readonly name: string;
-  /** `skill` for a folder with a SKILL.md. */
-  readonly type: string;
+interface Example extends GalleryEntry {
   /** Shell command of a program. */
   readonly command?: string;
+  /** `skill` for a folder with a SKILL.md. */
+  readonly type: string;
   /** Whether it is deployed as a service instead of called. */
   readonly isService: boolean;
-  /** Whether it or an agent that it calls uses a language model. */
-  readonly asksModel: boolean;
 }
 
 /** Lists the folders of `examples/`, each after its dependencies. */
 export function listExamples(): Example[] {
-  const found = new Map<string, Example>();
-  const add = (name: string): Example => {
-    const known = found.get(name);
-    if (known) return known;
-    const manifest = manifestOf(name);
-    const needs = [...(manifest.manifest?.dependencies ?? []).map(({ id }) => id), ...(manifest.default_skills ?? [])];
-    const needed = needs.map((reference) => add(reference.split('/').at(-1)!.split('@')[0]!));
-    const { type, runtime } = manifest;
-    const isService = manifest.run_mode === 'always_on';
-    const asksModel = type === 'prompt' || type === 'agent' || needed.some((other) => other.asksModel);
-    const example = { name, type, command: runtime?.command, isService, asksModel };
-    found.set(name, example);
-    return example;
+  const paths = globSync('*/{agent.json,SKILL.md}', { cwd: EXAMPLES_FOLDER }).map((path) => path.replaceAll('\\', '/'));
+  const files = paths.map((path) => [`examples/${path}`, readFileSync(join(EXAMPLES_FOLDER, path), 'utf8')]);
+  const gallery = new Map(galleryOf(Object.fromEntries(files)).map((entry) => [entry.name, entry]));
+  const ordered = new Set<GalleryEntry>();
+  const add = (entry: GalleryEntry): void => {
+    for (const need of entry.needs) add(gallery.get(need)!);
+    ordered.add(entry);
   };
-  for (const name of readdirSync(EXAMPLES_FOLDER).filter(isExample)) add(name);
-  return [...found.values()];
+  for (const entry of gallery.values()) add(entry);
+  return [...ordered].map((entry) => {
+    const { type, runtime } = manifestOf(entry.name);
+    return { ...entry, type, command: runtime?.command, isService: entry.kind === 'service' };
+  });
 }
 
 const has = (...path: string[]): boolean => existsSync(join(EXAMPLES_FOLDER, ...path));
-const isExample = (name: string): boolean => has(name, 'agent.json') || has(name, 'SKILL.md');
 
 interface Manifest {
   readonly type: string;
-  readonly run_mode?: string;
   readonly runtime?: { readonly command: string };
-  readonly default_skills?: readonly string[];
   readonly manifest?: { readonly dependencies: readonly { readonly id: string; readonly version: string }[] };
 }
 

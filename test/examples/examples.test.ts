@@ -84,7 +84,7 @@ test('the lines that log-investigator shows are in its sample files', () => {
 const programs = agents.filter(({ command }) => command !== undefined);
 
 describe.each(programs)('$name, as its author runs it', (example) => {
-  const { name, command, asksModel } = example;
+  const { name, command, needs_model_key: asksModel } = example;
   const fixtures = asksModel ? [] : fixturesOf(name);
   const { dependencies } = has(name, 'package.json') ? JSON.parse(read(name, 'package.json')) : {};
   let folder = join(EXAMPLES_FOLDER, name);
@@ -184,7 +184,7 @@ describe('on the platform', () => {
     expectAnswer(name, body.data);
   });
 
-  const asking = agents.filter(({ asksModel }) => asksModel);
+  const asking = agents.filter(({ needs_model_key: asksModel }) => asksModel);
   const cases = asking
     .flatMap((example) => fixturesOf(example.name).map((file) => ({ ...example, file })))
     // Otherwise the platform runs the tools itself.
