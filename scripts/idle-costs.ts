@@ -48,7 +48,7 @@ export function idleCosts(): string {
     ],
   ] as const;
   const total = rows.reduce((sum, [, amount]) => sum + amount, 0);
-  return `## A stage that nobody uses
+  return `## An idle stage
 
 A month, counted in the templates of the stage \`prod\` (\`stages/prod.ts\`). Storage of tables, blobs, images and logs, secrets that users
 store, and what a stage file asks for in addition (idle tasks, firewall, endpoints, NAT, load balancers of services) come on top.
