@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -88,10 +88,19 @@ describe.each(programs)('$name, as its author runs it', (example) => {
   const fixtures = asksModel ? [] : fixturesOf(name);
   const { dependencies } = has(name, 'package.json') ? JSON.parse(read(name, 'package.json')) : {};
   let folder = join(EXAMPLES_FOLDER, name);
+  /** Where the SDK finds the agents that it calls, without a platform. */
+  let agentsFolder: string | undefined;
   let lacks: string | undefined;
 
   beforeAll(() => {
     if (isPython(example) && !hasPython) lacks = 'there is no python3 on this machine';
+    if (!asksModel && example.needs.length > 0) {
+      agentsFolder = mkdtempSync(join(tmpdir(), `${name}-calls-`));
+      for (const need of example.needs) {
+        mkdirSync(join(agentsFolder, 'main', need), { recursive: true });
+        symlinkSync(join(EXAMPLES_FOLDER, need), join(agentsFolder, 'main', need, 'v1'));
+      }
+    }
     if (!dependencies) return;
     folder = mkdtempSync(join(tmpdir(), `${name}-`));
     // Without a manual installation: the lock file must suffice.
@@ -102,11 +111,13 @@ describe.each(programs)('$name, as its author runs it', (example) => {
   });
   afterAll(() => {
     if (dependencies) rmSync(folder, { recursive: true, force: true });
+    if (agentsFolder) rmSync(agentsFolder, { recursive: true, force: true });
   });
 
   function start(line: string, input = '') {
     const PATH = `${NODE_FOLDER}:${process.env.PATH}`;
-    const env = { ...process.env, PATH, PYTHONPATH, PYTHONDONTWRITEBYTECODE: '1' };
+    const local = agentsFolder && { PLATFORM_LOCAL_EXECUTION: '1', PLATFORM_AGENTS_DIR: agentsFolder };
+    const env = { ...process.env, PATH, PYTHONPATH, PYTHONDONTWRITEBYTECODE: '1', ...local };
     return spawnSync('sh', ['-c', line], { cwd: folder, input, env, encoding: 'utf8' });
   }
 

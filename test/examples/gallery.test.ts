@@ -23,6 +23,8 @@ test('the README names the examples that need the key of a model provider', () =
   expect(sentence.split(/, | and /).sort()).toEqual(asking);
 });
 
+test('there are 15 examples or more', () => expect(gallery.length).toBeGreaterThanOrEqual(15));
+
 describe.each(gallery)('$name', ({ name }) => {
   const own = exampleFiles(files, name);
 
