@@ -84,6 +84,12 @@ const agent = createRoute({
   component: lazyRouteComponent(() => import('./pages/agents/agent-page.tsx'), 'AgentPage'),
 });
 
+const examples = createRoute({
+  getParentRoute: () => workspace,
+  path: '/examples',
+  component: lazyRouteComponent(() => import('./pages/examples/examples-page.tsx'), 'ExamplesPage'),
+});
+
 const catalog = createRoute({
   getParentRoute: () => workspace,
   path: '/catalog',
@@ -292,6 +298,7 @@ const tree = root.addChildren([
       overview,
       agents,
       agent,
+      examples,
       catalog,
       catalogAgent,
       runs,
@@ -346,5 +353,9 @@ export const createPages = (queries: QueryClient) =>
 declare module '@tanstack/react-router' {
   interface Register {
     router: ReturnType<typeof createPages>;
+  }
+  interface HistoryState {
+    /** Input with which the playground opens, as JSON. */
+    readonly input?: string;
   }
 }

@@ -1,10 +1,11 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { Bot, Search } from 'lucide-react';
+import { Bot, LayoutGrid, Search } from 'lucide-react';
 import { useAgents } from '../../api/agents.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
+import { LinkButton } from '../../ui/button.tsx';
 import { count, percent } from '../../ui/data/numbers.tsx';
 import { Badge, Status } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
@@ -12,6 +13,7 @@ import { duration, Time } from '../../ui/data/time.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
+import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Hinted } from '../../ui/tooltip.tsx';
@@ -48,6 +50,9 @@ export function AgentsPage() {
           title="Agents"
           actions={
             <>
+              <LinkButton to="/$workspace/examples" params={{ workspace: slug }} icon={LayoutGrid}>
+                Browse examples
+              </LinkButton>
               {buttons}
               <LiveBadge state={state} />
             </>
@@ -61,8 +66,11 @@ export function AgentsPage() {
               title="No agents yet"
               command={`npx platform init hello --template prompt\nnpx platform publish hello`}
             >
-              An agent is a prompt, a program, or a model with tools. Drop its folder here, or make one from a template
-              and publish it:
+              An agent is a prompt, a program, or a model with tools.{' '}
+              <Link to="/$workspace/examples" params={{ workspace: slug }}>
+                Use an example
+              </Link>
+              , drop a folder here, or create one from a template and publish it:
             </Empty>
           )}
           {agents !== undefined && agents.length > 0 && (

@@ -1,4 +1,4 @@
-import { useNavigate, useSearch } from '@tanstack/react-router';
+import { useLocation, useNavigate, useSearch } from '@tanstack/react-router';
 import { Play, Square } from 'lucide-react';
 import { lazy, Suspense, useEffect, useMemo, useState } from 'react';
 import { FileTrigger } from 'react-aria-components/FileTrigger';
@@ -74,7 +74,8 @@ export function Playground({ agent }: { readonly agent: Agent }) {
   const { input: mode = 'form', from } = useSearch({ strict: false }) as Shown;
   const navigate = useNavigate();
   const workspace = useWorkspace();
-  const [text, setText] = useState(() => JSON.stringify(firstInputOf(agent), null, 2));
+  const sample = useLocation({ select: ({ state }) => state.input });
+  const [text, setText] = useState(() => sample ?? JSON.stringify(firstInputOf(agent), null, 2));
   const [files, setFiles] = useState<readonly File[]>([]);
   const [headers, setHeaders] = useState<Readonly<Record<string, string>>>({});
   const [endpoint, setEndpoint] = useState(agent.default_endpoint);

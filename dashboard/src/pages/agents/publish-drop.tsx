@@ -1,7 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { FolderUp, Upload } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import type { AgentFolder } from '#core/manifest/folder/agent-folder.ts';
 import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -18,21 +17,8 @@ import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
 import type { ChosenFile } from './chosen-folder.ts';
 import { filesOfDrop, filesOfInput } from './dropped-files.ts';
-import type { Read } from './read-worker.ts';
+import { readInWorker } from './read-in-worker.ts';
 import { uploadBundle } from './send-file.ts';
-
-/** Reads the selected files in a worker. Throws Error. */
-function readInWorker(files: readonly ChosenFile[]): Promise<AgentFolder> {
-  const worker = new Worker(new URL('./read-worker.ts', import.meta.url), { type: 'module' });
-  const answer = new Promise<AgentFolder>((resolve, reject) => {
-    worker.addEventListener('message', ({ data }: MessageEvent<Read>) =>
-      'folder' in data ? resolve(data.folder) : reject(new Error(data.problem)),
-    );
-    worker.addEventListener('error', ({ message }) => reject(new Error(`It could not be read: ${message}`)));
-  });
-  worker.postMessage(files);
-  return answer.finally(() => worker.terminate());
-}
 
 /**
  * Accepts a selected or dropped folder or zip, previews what it would publish, and publishes it. Its children are the
