@@ -1,5 +1,5 @@
-// Does one job with the JavaScript SDK: JSON on stdin, JSON on stdout. driver.py is the same for Python.
-import { text } from 'node:stream/consumers';
+// Does jobs with the JavaScript SDK: a line of JSON on stdin, a line on stdout. driver.py is the same for Python.
+import { createInterface } from 'node:readline';
 import * as sdk from '../../sdk/js/index.js';
 
 /** Jobs are in seconds, as Python is. */
@@ -57,24 +57,32 @@ async function collected(rows) {
   return all;
 }
 
-const job = JSON.parse(await text(process.stdin));
-const outcome = await work({ args: [], options: {}, ...job }).then(
-  (value) => ({ value: value ?? null }),
-  (error) => ({
-    error: {
-      type: error.constructor.name,
-      code: error.code ?? null,
-      status: error.status ?? null,
-      message: error.message,
-      isRetryable: error.isRetryable ?? null,
-      suggestedWaitTime: error.suggestedWaitTime ?? null,
-      requestId: error.requestId ?? null,
-      runId: error.runId ?? null,
-      hint: error.hint ?? null,
-      docsUrl: error.docsUrl ?? null,
-      responseBody: error.responseBody ?? null,
-      exitCode: error.exitCode ?? null,
-    },
-  }),
-);
-console.log(JSON.stringify(outcome));
+const ownEnvironment = { ...process.env };
+for await (const line of createInterface({ input: process.stdin })) {
+  const { env, deadlineIn, ...job } = JSON.parse(line);
+  process.env = { ...ownEnvironment, ...env };
+  if (deadlineIn !== undefined) process.env.PLATFORM_DEADLINE_MS = String(Date.now() + deadlineIn * 1000);
+  const outcome = await work({ args: [], options: {}, ...job }).then(
+    (value) => ({ value: value ?? null }),
+    (error) => ({
+      error: {
+        type: error.constructor.name,
+        code: error.code ?? null,
+        status: error.status ?? null,
+        message: error.message,
+        isRetryable: error.isRetryable ?? null,
+        suggestedWaitTime: error.suggestedWaitTime ?? null,
+        requestId: error.requestId ?? null,
+        runId: error.runId ?? null,
+        hint: error.hint ?? null,
+        docsUrl: error.docsUrl ?? null,
+        responseBody: error.responseBody ?? null,
+        exitCode: error.exitCode ?? null,
+      },
+    }),
+  );
+  // Node's readline ends lines there, too.
+  console.log(JSON.stringify(outcome).replace(/[\u2028\u2029]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`));
+}
+// A request that waits must not keep the process.
+process.exit();

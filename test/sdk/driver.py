@@ -1,4 +1,4 @@
-"""Does one job with the Python SDK: JSON on stdin, JSON on stdout. driver.js is the same for JavaScript."""
+"""Does jobs with the Python SDK: a line of JSON on stdin, a line on stdout. driver.js is the same for JavaScript."""
 
 import asyncio
 import dataclasses
@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import threading
+import time
 from types import SimpleNamespace
 
 import agent_platform as sdk
@@ -106,10 +107,17 @@ def work(module, method, args=(), options=None, headers=None):
     return getattr(getattr(sdk, module), snake(method))(*args, **given)
 
 
-try:
-    outcome = {"value": work(**json.load(sys.stdin))}
-except Exception as error:
-    names = ["code", "status", "isRetryable", "suggestedWaitTime", "requestId", "runId", "hint", "docsUrl", "responseBody", "exitCode"]
-    members = {name: getattr(error, snake(name), None) for name in names}
-    outcome = {"error": {"type": type(error).__name__, "message": str(error), **members}}
-print(json.dumps(outcome))
+names = ["code", "status", "isRetryable", "suggestedWaitTime", "requestId", "runId", "hint", "docsUrl", "responseBody", "exitCode"]
+own_environment = dict(os.environ)
+for line in sys.stdin:
+    job = json.loads(line)
+    os.environ.clear()
+    os.environ.update({**own_environment, **job.pop("env")})
+    if "deadlineIn" in job:
+        os.environ["PLATFORM_DEADLINE_MS"] = str(int((time.time() + job.pop("deadlineIn")) * 1000))
+    try:
+        outcome = {"value": work(**job)}
+    except Exception as error:
+        members = {name: getattr(error, snake(name), None) for name in names}
+        outcome = {"error": {"type": type(error).__name__, "message": str(error), **members}}
+    print(json.dumps(outcome), flush=True)

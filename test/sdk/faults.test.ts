@@ -2,33 +2,39 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, type TestContext, test } from 'vitest';
 import { clients } from './languages.ts';
 import { json, type Recorder, startRecorder } from './recorder.ts';
 
-/** What the clients make of a platform or network that fails: the same in each. */
-describe.each(clients())('the client for $name', ({ name, run }) => {
-  let server: Recorder;
-  beforeEach(async () => {
-    server = await startRecorder();
-    return () => server.close();
-  });
-  const platform = (method: string, args: unknown[], options = {}) =>
-    run({ module: 'platform', method, args, options }, { PLATFORM_API_KEY: 'sk_live_a', PLATFORM_API_URL: server.url });
+/** What the clients make of a platform or network that fails: the same in each. The tests wait most of their time. */
+describe.each(clients())('the client for $name', { concurrent: true }, ({ name, run }) => {
   const refusal = (code: string, is_retryable: boolean, more = {}) => ({
     error: { code, message: code, is_retryable, ...more },
     metadata: { request_id: 'req_1' },
   });
-  const answers = (...each: ((typeof server)['answer'] | 'ok')[]) => {
-    server.answer = (request, response) => {
-      const answer = each.length > 1 ? each.shift()! : each[0]!;
-      if (answer === 'ok') json(response, 200, { data: 1, metadata: {} });
-      else answer(request, response);
+  /** A server of the test's own, and the client of it. */
+  const start = async ({ onTestFinished }: TestContext) => {
+    const server = await startRecorder();
+    onTestFinished(() => server.close());
+    return {
+      server,
+      platform: (method: string, args: unknown[], options = {}) => {
+        const env = { PLATFORM_API_KEY: 'sk_live_a', PLATFORM_API_URL: server.url };
+        return run({ module: 'platform', method, args, options }, env);
+      },
+      answers: (...each: (Recorder['answer'] | 'ok')[]) => {
+        server.answer = (request, response) => {
+          const answer = each.length > 1 ? each.shift()! : each[0]!;
+          if (answer === 'ok') json(response, 200, { data: 1, metadata: {} });
+          else answer(request, response);
+        };
+      },
+      keys: () => server.requests.map(({ headers }) => headers['idempotency-key']),
     };
   };
-  const keys = () => server.requests.map(({ headers }) => headers['idempotency-key']);
 
-  test('sends a call again that was refused, cut or lost, with the same key', async () => {
+  test('sends a call again that was refused, cut or lost, with the same key', async (context) => {
+    const { server, platform, answers, keys } = await start(context);
     answers(
       (_, response) =>
         response.writeHead(429, { 'retry-after': '1' }).end(JSON.stringify(refusal('RATE_LIMITED', true))),
@@ -43,7 +49,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(keys()[0]).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('gives up after two retries of a proxy that says 503', async () => {
+  test('gives up after two retries of a proxy that says 503', async (context) => {
+    const { server, platform, answers } = await start(context);
     answers((_, response) => response.writeHead(503).end('<html>'));
     expect((await platform('call', ['acme/a'])).error).toMatchObject({ type: 'ServerError', code: 'HTTP_503' });
     expect(server.requests).toHaveLength(3);
@@ -54,7 +61,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     ['what would be refused again', 400, {}, refusal('INVALID_INPUT', false), 'InvalidRequestError'],
     ['a wait of minutes', 429, { 'retry-after': '300' }, refusal('RATE_LIMITED', true), 'RateLimitError'],
     ['a redirect', 307, { location: 'http://127.0.0.1:1/' }, {}, 'PlatformError'],
-  ] as const)('does not send %s again', async ([, status, headers, body, type]) => {
+  ] as const)('does not send %s again', async ([, status, headers, body, type], context) => {
+    const { server, platform, answers } = await start(context);
     answers((_, response) => response.writeHead(status, headers).end(JSON.stringify(body)));
     const { error } = await platform('call', ['acme/a']);
     expect(error).toMatchObject({ type, status });
@@ -63,7 +71,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('sends no POST without a key again, and no key without retries', async () => {
+  test('sends no POST without a key again, and no key without retries', async (context) => {
+    const { server, platform, answers, keys } = await start(context);
     answers((_, response) => response.destroy());
     expect((await platform('request', ['POST', '/tasks'])).error).toMatchObject({ type: 'NetworkError' });
     await platform('call', ['acme/a', {}], { maxRetries: 0 });
@@ -71,7 +80,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(keys()).toEqual([undefined, undefined]);
   });
 
-  test('gives hint, page and request of an error', async () => {
+  test('gives hint, page and request of an error', async (context) => {
+    const { platform, answers } = await start(context);
     const more = { hint: 'Ask.', docs_url: 'https://docs.test/NOT_FOUND' };
     answers((_, response) => json(response, 404, refusal('NOT_FOUND', false, more)));
     expect((await platform('call', ['acme/a'])).error).toMatchObject({
@@ -82,14 +92,16 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     });
   });
 
-  test('ends at its timeout, with all attempts', async () => {
+  test('ends at its timeout, with all attempts', async (context) => {
+    const { server, platform, answers } = await start(context);
     answers(() => {});
     const { error } = await platform('call', ['acme/a', {}], { timeout: 3 });
     expect(error).toMatchObject({ type: 'TimeoutExceededError', code: 'TIMEOUT' });
     expect(server.requests).toHaveLength(1);
   });
 
-  test('reads no answer without end', async () => {
+  test('reads no answer without end', async (context) => {
+    const { server, platform, answers } = await start(context);
     const piece = Buffer.alloc(1024 * 1024, ' ');
     answers(async (_, response) => {
       const closed = once(response, 'close');
@@ -102,7 +114,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('a stream that is cut goes on with the answer of its run', async () => {
+  test('a stream that is cut goes on with the answer of its run', async (context) => {
+    const { platform, answers, keys } = await start(context);
     answers((_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'x-run-id': 'r1' });
       response.write('event: progress\ndata: {"type":"stdout","text":"a"}\n\nevent: prog', () => response.destroy());
@@ -114,7 +127,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(new Set(keys()).size).toBe(1);
   });
 
-  test.for(['streamFirst', 'streamClosed', 'callAborted'])('%s ends the request', async (method) => {
+  test.for(['streamFirst', 'streamClosed', 'callAborted'])('%s ends the request', async (method, context) => {
+    const { server, platform, answers } = await start(context);
     if (method === 'callAborted' && name === 'Python') return;
     const closed = new Promise((resolve) => {
       answers((_, response) => {
@@ -136,7 +150,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(server.requests).toHaveLength(1);
   });
 
-  test('watches a run over lost connections, without a gap and without repeats', async () => {
+  test('watches a run over lost connections, without a gap and without repeats', async (context) => {
+    const { server, platform } = await start(context);
     const event = (id: string, type: string, n: number) =>
       `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify({ id, type, data: { n } })}\n\n`;
     const stream =
@@ -156,7 +171,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(server.requests.map(({ path }) => path)).toContain('/workspaces/w%2F1/runs/r1/events?after=2');
   });
 
-  test('lists every row, by cursors and by offsets, and ends where an address has no pages', async () => {
+  test('lists every row, by cursors and by offsets, and ends where an address has no pages', async (context) => {
+    const { server, platform } = await start(context);
     server.answer = ({ path }, response) => {
       const query = new URL(path, server.url).searchParams;
       const offset = Number(query.get('offset') ?? 0);
@@ -180,7 +196,8 @@ describe.each(clients())('the client for $name', ({ name, run }) => {
     expect(elsewhere.error?.message).toContain('must begin with "/"');
   });
 
-  test('downloads a file as a whole, or not at all', async () => {
+  test('downloads a file as a whole, or not at all', async (context) => {
+    const { platform, answers } = await start(context);
     const folder = mkdtempSync(join(tmpdir(), 'sdk-download-'));
     const content = 'x'.repeat(200_000);
     const cut: Recorder['answer'] = (_, response) =>

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { text } from 'node:stream/consumers';
+import type { Socket } from 'node:net';
+import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 /** One call of an SDK, the same for each language; `timeout` is in seconds. See `driver.js`. */
@@ -10,6 +11,8 @@ export interface Job {
   readonly options?: Readonly<Record<string, unknown>>;
   /** Headers of the request that the client is made from. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Seconds from the begin of the job to the deadline of the run. */
+  readonly deadlineIn?: number;
 }
 
 export interface Outcome {
@@ -26,23 +29,36 @@ export interface Outcome {
 
 export interface Language {
   readonly name: 'JavaScript' | 'Python' | 'Python with asyncio';
-  /** Runs a job in a process with these variables of the platform and no others. */
+  /** Runs a job with these variables of the platform and no others. */
   run(job: Job, env: Readonly<Record<string, string>>): Promise<Outcome>;
 }
 
 const pathOf = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
 
+/** A process that does one job after the other. It ends with the process of the tests, whose end closes its input. */
+function startDriver([program, ...args]: readonly string[], variables: Record<string, string>) {
+  const env = { PATH: process.env.PATH, ...variables };
+  const child = spawn(program!, args, { env, stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  for (const handle of [child, child.stdin as Socket, child.stdout as Socket]) handle.unref();
+  return async (job: object): Promise<Outcome> => {
+    child.stdin.write(`${JSON.stringify(job)}\n`);
+    const { value, done } = await lines.next();
+    if (done) throw new Error(`${program} ended before it answered`);
+    return JSON.parse(value);
+  };
+}
+
 function language(name: Language['name'], command: readonly string[], variables: Record<string, string>): Language {
+  // To start a process takes longer than most jobs.
+  const idle: ReturnType<typeof startDriver>[] = [];
   return {
     name,
     async run(job, env) {
-      const [program, ...args] = command;
-      const child = spawn(program!, args, {
-        env: { PATH: process.env.PATH, ...variables, ...env },
-        stdio: ['pipe', 'pipe', 'inherit'],
-      });
-      child.stdin.end(JSON.stringify(job));
-      return JSON.parse(await text(child.stdout));
+      const driver = idle.pop() ?? startDriver(command, variables);
+      const outcome = await driver({ ...job, env });
+      idle.push(driver);
+      return outcome;
     },
   };
 }

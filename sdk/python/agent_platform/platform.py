@@ -65,14 +65,25 @@ class Run:
     url: str
 
 
+class _Begun:
+    """The run of a stream, which its events fill in."""
+
+    run_id: str | None = None
+
+
 class Stream(Iterator[T], Generic[T]):
     """Events of a run. Leaving the loop, or a ``with`` block, ends the request; the run continues."""
 
-    def __init__(self, events_of: Callable[[Stream[T]], Iterator[T]], connection: Connection) -> None:
-        #: The run, as soon as it has begun.
-        self.run_id: str | None = None
+    def __init__(self, events_of: Callable[[_Begun], Iterator[T]], connection: Connection) -> None:
+        self._begun = _Begun()
         self._connection = connection
-        self._events: Any = events_of(self)
+        # They must not refer to the stream: only without a cycle does leaving the loop end them at once.
+        self._events: Any = events_of(self._begun)
+
+    @property
+    def run_id(self) -> str | None:
+        """The run, as soon as it has begun."""
+        return self._begun.run_id
 
     def __iter__(self) -> Stream[T]:
         return self
@@ -172,13 +183,13 @@ class Platform:
         """
         platform = self._with(self._connection or Connection())
 
-        def events(stream: Stream[Any]) -> Iterator[Any]:
+        def events(begun: _Begun) -> Iterator[Any]:
             access = platform._access(timeout, max_retries)
             url, sent, body = platform._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
             sent["Accept"] = "text/event-stream"
-            return platform._events(stream, agent, url, sent, body, access)
+            return platform._events(begun, agent, url, sent, body, access)
 
-        return Stream(lambda stream: _lazily(lambda: events(stream)), platform._connection or Connection())
+        return Stream(lambda begun: _lazily(lambda: events(begun)), platform._connection or Connection())
 
     def start(
         self,
@@ -231,7 +242,7 @@ class Platform:
         platform = self._with(self._connection or Connection())
         retries = self._max_retries if max_retries is None else max_retries
         return Stream(
-            lambda stream: platform._watch(stream, run, after, timeout, retries), platform._connection or Connection()
+            lambda begun: platform._watch(begun, run, after, timeout, retries), platform._connection or Connection()
         )
 
     def cancel(self, run: Run | str, *, timeout: float | None = None, max_retries: int | None = None) -> None:
@@ -336,13 +347,13 @@ class Platform:
         return platform
 
     def _events(
-        self, stream: Stream[Any], agent: str, url: str, sent: dict[str, str], body: bytes, access: Access
+        self, begun: _Begun, agent: str, url: str, sent: dict[str, str], body: bytes, access: Access
     ) -> Iterator[Any]:
         attempt = 0
         while True:
             try:
                 for event, _, data, received in self._records("POST", url, sent, body, access):
-                    stream.run_id = received.get("x-run-id")
+                    begun.run_id = received.get("x-run-id")
                     if event is None:
                         yield _as_answer(data, received)
                         return
@@ -360,9 +371,9 @@ class Platform:
             attempt += 1
 
     def _watch(
-        self, stream: Stream[Any], run: Run | str, after: str | None, timeout: float | None, retries: int
+        self, begun: _Begun, run: Run | str, after: str | None, timeout: float | None, retries: int
     ) -> Iterator[dict[str, Any]]:
-        stream.run_id, path = _locate(run)
+        begun.run_id, path = _locate(run)
         end = float("inf") if timeout is None else time.monotonic() + timeout
         #: Events that share the number ``after``: they come again.
         known: list[Any] = []
@@ -370,7 +381,7 @@ class Platform:
         while True:
             now = time.monotonic()
             if now >= end:
-                raise _late(stream.run_id)
+                raise _late(begun.run_id)
             access = Access(
                 self._url, self._headers, min(end, now + _MAX_WATCH_SECONDS), error_of, retries, self._connection
             )
@@ -391,7 +402,7 @@ class Platform:
                     if event == "end":
                         return
                 # The platform ends each connection after some minutes.
-                raise _lost(f"The events of the run {stream.run_id} ended before the run")
+                raise _lost(f"The events of the run {begun.run_id} ended before the run")
             except TimeoutExceededError:
                 continue
             except PlatformError as error:
