@@ -52,6 +52,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       summary: 'Show the input and output schemas of an agent',
       load: () => import('./commands/schema.ts'),
     },
+    {
+      name: 'types',
+      summary: 'Write the types of an agent for TypeScript or Python',
+      load: () => import('./commands/types.ts'),
+    },
     { name: 'versions', summary: 'List the versions of an agent', load: () => import('./commands/versions.ts') },
     { name: 'diff', summary: 'Compare two versions of an agent', load: () => import('./commands/diff.ts') },
     { name: 'tree', summary: 'Show the dependency tree of an agent', load: () => import('./commands/tree.ts') },

@@ -169,8 +169,22 @@ describe('versions', () => {
       const env = { PLATFORM_API_KEY };
       const { json } = await platform('schema main/shown', { env });
       expect(json).toEqual({ agent: 'main/shown@v1', input_schema, output_schema: null });
+      const types = await platform('types main/shown --json', { env });
+      expect(types.json).toMatchObject({ agent: 'main/shown@v1', language: 'typescript' });
+      expect(types.json.source).toContain('"main/shown": { input: ShownInput; output: ShownOutput }');
       expect((await platform('info main/shown@v1', { env })).json).toMatchObject({ name: 'shown', org_slug: 'main' });
     }
+    const cwd = tempFolder();
+    for (let time = 0; time < 2; time++) await platform('types shown@v1 --output shown_types.py', { cwd });
+    const written = readFileSync(join(cwd, 'shown_types.py'), 'utf8');
+    expect(written).toContain('"text": str,\n');
+    expect((await platform('types shown@v1 --language python')).stdout).toBe(written);
+    writeFileSync(join(cwd, 'own.ts'), 'mine');
+    const refused = await platform('types shown -o own.ts', { cwd });
+    expect(refused.status).toBe(5);
+    expect(refused.stderr).toContain('Nothing was written');
+    expect(readFileSync(join(cwd, 'own.ts'), 'utf8')).toBe('mine');
+    expect((await platform('types absent')).status).toBe(4);
     expect((await platform('versions shown')).json).toHaveLength(1);
     expect((await platform('tree shown', { columns: 80 })).stdout).toBe('main/shown@v1  prompt\n');
   });
