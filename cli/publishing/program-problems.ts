@@ -47,7 +47,7 @@ function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>
 
 const NO_COMMAND = { runtime: null, run_command: null, entrypoint: null };
 
-/** Without a command, the platform needs a file with a well-known name. */
+/** Reports a missing command, unless a file has a name that the platform starts without one. */
 function nothingToRun(files: ReadonlyMap<string, unknown>): string[] {
   try {
     detectEntrypoint({ files: [...files.keys()].map((path) => ({ path, size: 0, executable: false })) }, NO_COMMAND);

@@ -22,7 +22,7 @@ export interface NamedType {
 type Json = Readonly<Record<string, unknown>>;
 
 const MAX_DEPTH = 50;
-/** Of all types of an agent: more would be no help, and schemas that combine each other could need millions. */
+/** Types of one agent in all. Schemas that combine each other could need millions, which would help no reader. */
 const MAX_TYPES = 20_000;
 
 const UNKNOWN: Type = { kind: 'unknown' };

@@ -57,7 +57,7 @@ export class StaticFiles {
       vary: 'accept-encoding',
       etag,
     };
-    if (known.split(/\s*,\s*/).includes(etag)) return { status: 304, headers, body: null };
+    if (known.split(',').some((tag) => tag.trim() === etag)) return { status: 304, headers, body: null };
     return {
       status: 200,
       headers: { ...headers, 'content-type': typeOf(name), ...(found && { 'content-encoding': found[0] }) },

@@ -15,6 +15,12 @@ const BOUNDED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   'core/base/size-text.ts': { '\\B(?<!\\.\\d*)(?=(\\d{3})+(?!\\d))': 'a number' },
   'core/ports/table-rules.ts': { '^-|0+$': 'a number', 'e.*$': 'a number', '^0+|0+$': 'a number' },
+  'local/docs/markdown.ts': {
+    '^( {0,3})(`{3,}|~{3,})(.*)$': "the platform's own pages",
+    '(`+)[\\s\\S]*?[^`]\\1(?!`)|(\\]\\(<?)([^)\\s>]+)|(^\\[[^\\]]+\\]:\\s+)(\\S+)|(\\b(?:href|src|srcset)=")([^"]+)':
+      "the platform's own pages",
+  },
+  'local/docs/pages.ts': { '\\[([^\\]]*)\\]\\([^)]*\\)': "the platform's own pages" },
   'sdk/js/agent-client.js': { '\\/+$': "the user's own setting" },
   'sdk/js/platform.js': { '\\/+$': "the user's own setting" },
   'sdk/js/workspace.js': { '\\/+$': "the user's own setting" },
