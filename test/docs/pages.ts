@@ -44,7 +44,13 @@ export function blocksOf(page: string): Block[] {
 export const NOT_RUN: readonly { readonly page: string; readonly begins: string; readonly reason: string }[] = [
   { page: 'README.md', begins: 'npm ci && npm run demo', reason: 'installs the packages that this test runs with' },
   { page: 'README.md', begins: 'npm ci && npm test', reason: 'runs this test' },
+  {
+    page: 'README.md',
+    begins: 'npx agent-platform start',
+    reason: 'goes on for ever; package.heavy.test.ts starts the package',
+  },
   { page: 'README.md', begins: 'npm start', reason: 'goes on for ever; the commands below it run on such a platform' },
+  { page: 'docs/sdk.md', begins: 'npx platform types', reason: 'the agent is made up; types.test.ts runs the command' },
   {
     page: 'docs/develop.md',
     begins: 'npx platform dev',
