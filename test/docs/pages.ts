@@ -10,6 +10,9 @@ export const COMMAND_PAGES = [
   ...globSync(['docs/*.md', 'docs/{errors,tutorials,migrate}/*.md'], { cwd: ROOT }).sort(),
 ];
 
+/** Whether a page is about an error code, a tutorial or a migration: they are many, and play in `npm run test:heavy`. */
+export const isLongRead = (page: string): boolean => /^docs\/(errors|tutorials|migrate)\//.test(page);
+
 /** Returns the error code that a page is about. */
 export const errorCodeOf = (page: string): string | undefined => /^docs\/errors\/([A-Z_]+)\.md$/.exec(page)?.[1];
 
@@ -44,11 +47,6 @@ export function blocksOf(page: string): Block[] {
 export const NOT_RUN: readonly { readonly page: string; readonly begins: string; readonly reason: string }[] = [
   { page: 'README.md', begins: 'npm ci && npm run demo', reason: 'installs the packages that this test runs with' },
   { page: 'README.md', begins: 'npm ci && npm test', reason: 'runs this test' },
-  {
-    page: 'README.md',
-    begins: 'npx agent-platform start',
-    reason: 'goes on for ever; package.heavy.test.ts starts the package',
-  },
   { page: 'README.md', begins: 'npm start', reason: 'goes on for ever; the commands below it run on such a platform' },
   { page: 'docs/sdk.md', begins: 'npx platform types', reason: 'the agent is made up; types.test.ts runs the command' },
   {
