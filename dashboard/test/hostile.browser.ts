@@ -47,7 +47,7 @@ describeSite('hostile outputs', (site) => {
     ['the list of runs', () => '/acme/runs', 'answers@v1'],
     ['the waterfall', () => `/acme/runs/${id}`, 'tool call <img src=x'],
     ['its table', () => `/acme/runs/${id}?view=table`, 'tool call <img src=x'],
-    ['what was said in a step', () => `/acme/runs/${id}?span=${spanOf(id)}`, 'Result of the file \\u{202e}gnp.exe'],
+    ['what was said in a step', () => `/acme/runs/${id}?span=${spanOf(id)}`, 'Tool result the file \\u{202e}gnp.exe'],
     ['the log', () => `/acme/runs/${id}?tab=logs`, 'password'.slice(0, 4)],
     ['the input', () => `/acme/runs/${id}?tab=input`, '\\u{202e}gnp.exe'],
     ['the output', () => `/acme/runs/${id}?tab=output`, '\\u{202e}gnp.exe'],

@@ -94,8 +94,8 @@ export function testPages(tested: readonly string[]): void {
       const { id } = await clientOf(target).getOrg({});
       variables = {
         // Tests of agents start a platform from there.
-      PLATFORM_REPOSITORY: ROOT,
-      PLATFORM_API_KEY: target.key,
+        PLATFORM_REPOSITORY: ROOT,
+        PLATFORM_API_KEY: target.key,
         PLATFORM_API_URL: target.url,
         PLATFORM_GATEWAY_URL: target.url,
         PLATFORM_DATA: target.dataFolder,

@@ -67,7 +67,7 @@ export function AgentsPage() {
               command={`npx platform init hello --template prompt\nnpx platform publish hello`}
             >
               An agent is a prompt, a program, or a model with tools.{' '}
-              <Link to="/$workspace/examples" params={{ workspace: slug }}>
+              <Link to="/$workspace/examples" params={{ workspace: slug }} className="underline">
                 Use an example
               </Link>
               , drop a folder here, or create one from a template and publish it:
