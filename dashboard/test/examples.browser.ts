@@ -12,7 +12,7 @@ describeSite('the gallery of examples', (site) => {
     await page.setViewportSize({ width: 1280, height: 900 });
     expect(await site.client.listAgents({ query: { name: 'csv-insights' } })).toEqual([]);
 
-    await page.getByRole('button', { name: 'Use csv-insights' }).click();
+    await page.getByRole('button', { name: 'Use this: csv-insights' }).click();
     await page.getByRole('heading', { name: 'csv-insights' }).waitFor();
     await page.getByRole('button', { name: 'Run', exact: true }).click();
     await page.getByText('Completed', { exact: true }).first().waitFor();
@@ -29,9 +29,11 @@ describeSite('the gallery of examples', (site) => {
 
   test('the examples that one needs are published first, in its own workspace', async () => {
     const page = await site.open('/acme/examples');
-    const card = page.getByRole('listitem').filter({ has: page.getByRole('button', { name: 'Use support-digest' }) });
+    const card = page
+      .getByRole('listitem')
+      .filter({ has: page.getByRole('button', { name: 'Use this: support-digest' }) });
     await card.getByRole('link', { name: 'add it as a secret' }).waitFor();
-    await page.getByRole('button', { name: 'Use support-digest' }).click();
+    await page.getByRole('button', { name: 'Use this: support-digest' }).click();
     await page.getByRole('dialog').getByText('A service key of support-digest').waitFor();
     const agents = await site.client.listAgents({ query: { latest: 'true' } });
     expect(agents.map(({ name }) => name)).toEqual(

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { Outlet } from '@tanstack/react-router';
+import { Outlet, useLocation } from '@tanstack/react-router';
 import { Suspense } from 'react';
 import { whoQuery, workspacesQuery } from '../api/session.ts';
 import { ApiError } from '../api-error.ts';
@@ -36,6 +36,8 @@ export function SignedInFrame() {
 }
 
 function Frame() {
+  // The link to the page follows each navigation.
+  useLocation();
   return (
     <div className="flex min-h-dvh flex-col md:flex-row">
       <a

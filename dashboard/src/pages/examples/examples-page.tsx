@@ -103,7 +103,7 @@ function Card({
       {needs_model_key && (
         <p className="text-soft">
           Needs a model key:{' '}
-          <Link to="/$workspace/settings/secrets" params={{ workspace: slug }}>
+          <Link to="/$workspace/settings/secrets" params={{ workspace: slug }} className="underline">
             add it as a secret
           </Link>
           .
@@ -126,7 +126,7 @@ function Card({
             onPress={() => void use()}
             isPending={state.isPending}
             isDisabled={isBlocked || role !== 'owner'}
-            aria-label={`Use ${name}`}
+            aria-label={`Use this: ${name}`}
           >
             Use this
           </Button>
