@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
+import { buildDocsSite } from '../../scripts/build-docs-site.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
 
@@ -28,6 +29,8 @@ const run = async (cwd: string, command: string, args: string[], env: Record<str
  * Sets up the example with the package from `npm pack`. Other dependencies come from the repository, not the network.
  */
 beforeAll(async () => {
+  // Its packages come from the registry, with the user's settings of npm, which HOME hides below.
+  buildDocsSite();
   const packed = await run(ROOT, 'npm', ['pack', './lib/package', '--json', '--silent', '--pack-destination', folder]);
   const [{ filename }] = JSON.parse(packed.slice(packed.indexOf('[')));
   cpSync(join(ROOT, 'examples/cdk'), app, { recursive: true });
