@@ -6,9 +6,9 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
-import { buildDocsSite } from '../../scripts/build-docs-site.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
+import { buildDocsSite } from '../../scripts/build-docs-site.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'platform-package-'));
