@@ -8,7 +8,7 @@ interface Template {
   readonly needs?: readonly string[];
 }
 
-/** Templates for `platform init`, the smallest first. Each is a folder in `examples/templates`. */
+/** Templates for `platform init`, smallest first. Each one is a folder in `examples/templates`. */
 export const TEMPLATES = {
   'hello-python': { summary: 'a Python program of 14 lines' },
   'hello-node': { summary: 'a Node.js program of 10 lines' },

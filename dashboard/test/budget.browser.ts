@@ -53,7 +53,7 @@ describe.skipIf(findChromium() === undefined)('sizes', () => {
     expect(tooLarge).toEqual([]);
   });
 
-  test('no page loads the chunk of another but for the playground in the catalog and publishing in the gallery', () => {
+  test('no page loads the chunk of another but for the playground in the catalog', () => {
     const chunks = manifest();
     const folders = new Set(readdirSync(join(DIST, '../src/pages')));
     const nameOf = (key: string) => /^_([a-z]+)-/.exec(key)?.[1] ?? '';
@@ -62,7 +62,7 @@ describe.skipIf(findChromium() === undefined)('sizes', () => {
       .flatMap(([key, { imports = [] }]) =>
         imports.filter((each) => folders.has(nameOf(each))).map((each) => `${nameOf(key)} -> ${nameOf(each)}`),
       );
-    expect(others).toEqual(['catalog -> agents', 'examples -> agents']);
+    expect(others).toEqual(['catalog -> agents']);
   });
 
   test('no schema of the API is in it', () => {

@@ -39,8 +39,8 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
 
 /**
  * @typedef {object} RequestOptions
- * @property {number} [timeout] Milliseconds, for all attempts together. Default: that of the client, 300 000.
- * @property {number} [maxRetries] Default: that of the client, 2.
+ * @property {number} [timeout] Milliseconds for all attempts together. Default: the client's timeout, 300 000.
+ * @property {number} [maxRetries] Default: the client's number of retries, 2.
  * @property {AbortSignal} [signal] Ends the request.
  * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
  */
@@ -75,7 +75,7 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
  * @typedef {object} PlatformOptions
  * @property {string} [apiKey] Default: `PLATFORM_API_KEY`.
  * @property {string} [url] Default: `PLATFORM_API_URL`.
- * @property {string} [workspaceId] The workspace to act in. Default: that of the key.
+ * @property {string} [workspaceId] The workspace to act in. Default: the workspace of the key.
  * @property {number} [timeout] Milliseconds, default 300 000.
  * @property {number} [maxRetries] Default 2.
  */

@@ -1,8 +1,8 @@
 import { publishBodyOf } from '#core/manifest/publish-body.ts';
 import { call } from '../../api/client.ts';
+import { uploadBundle } from '../../publishing/send-file.ts';
 import { toast } from '../../ui/toast.tsx';
 import { readBundle } from './bundle-zip.ts';
-import { uploadBundle } from './send-file.ts';
 import type { Version } from './version.ts';
 
 /** Republishes a version as the next one. Returns the service key if one was created. Throws request errors. */

@@ -4,6 +4,10 @@ import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import type { ChosenFile } from '../../publishing/chosen-folder.ts';
+import { filesOfDrop, filesOfInput } from '../../publishing/dropped-files.ts';
+import { readInWorker } from '../../publishing/read-in-worker.ts';
+import { uploadBundle } from '../../publishing/send-file.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
 import { bytes, count } from '../../ui/data/numbers.tsx';
@@ -15,10 +19,6 @@ import { Facts } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
 import { escapeText } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
-import type { ChosenFile } from './chosen-folder.ts';
-import { filesOfDrop, filesOfInput } from './dropped-files.ts';
-import { readInWorker } from './read-in-worker.ts';
-import { uploadBundle } from './send-file.ts';
 
 /**
  * Accepts a selected or dropped folder or zip, previews what it would publish, and publishes it. Its children are the

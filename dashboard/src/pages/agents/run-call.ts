@@ -2,7 +2,7 @@ import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useRef, useState } from 'react';
 import { type ArgumentsOf, call, type SendOptions, sendOperation } from '../../api/client.ts';
 import { ApiError } from '../../api-error.ts';
-import { MAX_DIRECT_BYTES, sendAhead } from './send-file.ts';
+import { MAX_DIRECT_BYTES, sendAhead } from '../../publishing/send-file.ts';
 
 /** Progress of a call. */
 export interface Progress {

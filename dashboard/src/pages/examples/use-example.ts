@@ -1,8 +1,8 @@
 import gallery from 'virtual:gallery';
 import { call } from '../../api/client.ts';
 import type { Workspace } from '../../api/session.ts';
-import { readInWorker } from '../agents/read-in-worker.ts';
-import { uploadBundle } from '../agents/send-file.ts';
+import { readInWorker } from '../../publishing/read-in-worker.ts';
+import { uploadBundle } from '../../publishing/send-file.ts';
 
 /** The examples belong to this workspace in the repository. */
 const HOME = 'main/';

@@ -140,7 +140,7 @@ function Bodies({
       )}
       {values.length === 2 && (
         <div className="flex min-w-0 flex-col gap-3">
-          <Difference
+          <DiffView
             label={`Differences of the ${title.toLowerCase()}`}
             before={textOf(values[0])}
             after={textOf(values[1])}
@@ -169,27 +169,11 @@ function Traces({ runs: [a, b] }: { readonly runs: Pair }) {
       {error && <ErrorBox error={error} />}
       {!error && !(first.data && second.data) && <Loading />}
       {first.data && second.data && (
-        <Difference label="Differences of the trace" before={traceText(first.data)} after={traceText(second.data)} />
+        <DiffView label="Differences of the trace" before={traceText(first.data)} after={traceText(second.data)} />
       )}
     </Section>
   );
 }
-
-/** Differences from run A to run B. */
-const Difference = ({
-  label,
-  before,
-  after,
-}: {
-  readonly label: string;
-  readonly before: string;
-  readonly after: string;
-}) =>
-  before === after ? (
-    <p className="text-soft">No differences.</p>
-  ) : (
-    <DiffView label={label} before={before} after={after} />
-  );
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value, null, 2));
 

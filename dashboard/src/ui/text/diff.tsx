@@ -47,6 +47,7 @@ export function DiffView({
   readonly after: string;
 }) {
   const rows = useMemo(() => rowsOf(diffLines(before, after)), [before, after]);
+  if (before === after) return <p className="text-soft">No differences.</p>;
   const shown = rows.slice(0, MAX_LINES);
   return (
     <section

@@ -1,4 +1,4 @@
-import { call, type SendOptions } from '../../api/client.ts';
+import { call, type SendOptions } from '../api/client.ts';
 
 /** Larger bodies are uploaded separately, because gateways accept only 4 MB. */
 export const MAX_DIRECT_BYTES = 3 * 1024 * 1024;
