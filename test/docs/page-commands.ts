@@ -26,7 +26,7 @@ const PRELUDE = [
 const CURL = 'curl() { command curl --fail-with-body -sS "$@"; }';
 const MARK = '@@block';
 /** Time limit for a page, which starts dozens of small processes on a busy machine. */
-const TIMEOUT_MS = 150_000;
+const TIMEOUT_MS = 90_000;
 const IN_CLONE = join(ROOT, 'cli/package/platform.js');
 /** Pages whose commands need the platform next to the CLI, as in a clone. */
 const HOST_PAGES = ['docs/self-host.md', 'docs/tutorials/first-week.md'];
