@@ -10,6 +10,10 @@ const SLOWEST_FIRST = [
   'test/stacks/templates.aws.test.ts',
   'test/stacks/package.aws.test.ts',
   'runner/sandbox.heavy.test.ts',
+  'runner/service/task.heavy.test.ts',
+  'runner/sandbox/reuse.heavy.test.ts',
+  'test/cli/test-command.heavy.test.ts',
+  'test/examples/services.heavy.test.ts',
   'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
   'local/sandbox/local-sandbox.heavy.test.ts',
@@ -152,12 +156,14 @@ const platform = {
 const others = [
   {
     test: {
-      // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite on the runner.
+      // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite on the runner,
+      // commands that a person types, services, and the task that holds a service.
       name: 'heavy',
+      ...WAITING,
       include: [HEAVY],
       setupFiles: ['test/helpers/fast-check-seed.ts'],
       exclude: NEVER,
-      testTimeout: 30_000,
+      testTimeout: 60_000,
       hookTimeout: 60_000,
     },
   },

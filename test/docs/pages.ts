@@ -52,7 +52,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   {
     page: 'docs/develop.md',
     begins: 'npx platform dev',
-    reason: 'goes on until it is ended; test/cli/dev.test.ts runs it',
+    reason: 'goes on until it is ended; test/cli/dev.heavy.test.ts runs it',
   },
   { page: 'docs/dashboard.md', begins: 'npx platform open', reason: 'signs in whoever has a terminal, and only there' },
   { page: 'docs/sign-in.md', begins: 'export PLATFORM_BASE_URL', reason: 'needs an OpenID provider' },
