@@ -13,6 +13,8 @@ const SLOWEST_FIRST = [
   'runner/service/task.heavy.test.ts',
   'runner/sandbox/reuse.heavy.test.ts',
   'test/cli/test-command.heavy.test.ts',
+  'test/docs/commands.heavy.test.ts',
+  'test/examples/examples.heavy.test.ts',
   'test/examples/services.heavy.test.ts',
   'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
@@ -20,7 +22,6 @@ const SLOWEST_FIRST = [
   'local/sandbox/local-sandbox.test.ts',
   'runner/runner.test.ts',
   'test/sdk/wire.test.ts',
-  'test/examples/examples.test.ts',
   'test/sdk/platform.test.ts',
   'aws/fargate/sandbox.aws.test.ts',
 ];
@@ -86,12 +87,8 @@ class Exceptions implements Reporter {
 
 const NEVER = ['**/node_modules/**', 'dist/**', 'cdk.out/**'];
 
-/** Files that start the local server in their own process, which then has the server's `Request` and `Response`. */
-const PLATFORMS = [
-  'test/{cli,e2e,examples,routes,sdk}/**/*.test.ts',
-  'client/upload-bundle.test.ts',
-  'test/docs/commands.test.ts',
-];
+/** Files that start the local server in their workers, which no other project shares: they then have the server's `Request` and `Response`. */
+const PLATFORMS = ['test/{cli,e2e,examples,routes,sdk}/**/*.test.ts', 'client/upload-bundle.test.ts'];
 /** Files that start programs, sandboxes or servers: a machine that stalls for a second is no fault of the code. */
 const PROCESSES = [
   '{aws,local,adapters/mcp,runner}/**/*.test.ts',
@@ -145,6 +142,7 @@ const isRelated = process.argv.includes('related');
 const platform = {
   test: {
     name: 'platform',
+    isolate: false,
     ...WAITING,
     include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
     exclude: [HEAVY, AWS, ...NEVER],
@@ -157,7 +155,7 @@ const others = [
   {
     test: {
       // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite on the runner,
-      // commands that a person types, services, and the task that holds a service.
+      // commands that a person types, the commands of the docs, all examples, services, and the task that holds a service.
       name: 'heavy',
       ...WAITING,
       include: [HEAVY],

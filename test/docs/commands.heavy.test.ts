@@ -1,4 +1,4 @@
 import { testPages } from './page-commands.ts';
-import { COMMAND_PAGES, isLongRead } from './pages.ts';
+import { COMMAND_PAGES } from './pages.ts';
 
-testPages(COMMAND_PAGES.filter(isLongRead));
+testPages(COMMAND_PAGES);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { blocks, commands, isShell, named, REFUSED, TABS, testPages } from './page-commands.ts';
-import { COMMAND_PAGES, isLongRead, NOT_RUN } from './pages.ts';
+import { blocks, commands, isShell, named, REFUSED, TABS } from './page-commands.ts';
+import { NOT_RUN } from './pages.ts';
 
 describe('the blocks of pages', () => {
   test('name their language, so that no command hides in a block that does not run', () => {
@@ -34,5 +34,3 @@ describe('the blocks of pages', () => {
     expect(commands.filter(({ text }) => foreign.test(text)).map(named)).toEqual([]);
   });
 });
-
-testPages(COMMAND_PAGES.filter((page) => !isLongRead(page)));

@@ -10,9 +10,6 @@ export const COMMAND_PAGES = [
   ...globSync(['docs/*.md', 'docs/{errors,tutorials,migrate}/*.md'], { cwd: ROOT }).sort(),
 ];
 
-/** Whether a page is about an error code, a tutorial or a migration: they are many, and play in `npm run test:heavy`. */
-export const isLongRead = (page: string): boolean => /^docs\/(errors|tutorials|migrate)\//.test(page);
-
 /** Returns the error code that a page is about. */
 export const errorCodeOf = (page: string): string | undefined => /^docs\/errors\/([A-Z_]+)\.md$/.exec(page)?.[1];
 
