@@ -87,7 +87,7 @@ class Exceptions implements Reporter {
 
 const NEVER = ['**/node_modules/**', 'dist/**', 'cdk.out/**'];
 
-/** Files that start the local server in their workers, which no other project shares: they then have the server's `Request` and `Response`. */
+/** Files that start the local server in workers of their own, which then have the server's `Request` and `Response`. */
 const PLATFORMS = ['test/{cli,e2e,examples,routes,sdk}/**/*.test.ts', 'client/upload-bundle.test.ts'];
 /** Files that start programs, sandboxes or servers: a machine that stalls for a second is no fault of the code. */
 const PROCESSES = [
@@ -142,8 +142,9 @@ const isRelated = process.argv.includes('related');
 const platform = {
   test: {
     name: 'platform',
-    isolate: false,
     ...WAITING,
+    // Files share the modules of their worker, and what the server replaces there: loading it takes a second each time.
+    isolate: false,
     include: isRelated ? ['test/routes/*.test.ts'] : PLATFORMS,
     exclude: [HEAVY, AWS, ...NEVER],
     testTimeout: 60_000,
@@ -161,7 +162,7 @@ const others = [
       include: [HEAVY],
       setupFiles: ['test/helpers/fast-check-seed.ts'],
       exclude: NEVER,
-      testTimeout: 60_000,
+      testTimeout: 30_000,
       hookTimeout: 60_000,
     },
   },

@@ -77,8 +77,8 @@ export const isShell = (info: string): boolean => info === 'sh' || TABS.slice(0,
 export const commands = blocks.filter(({ info }) => isShell(info));
 export const named = ({ page, line }: Block): string => `${page}:${line}`;
 
-/** Runs the commands and programs of these pages against a local platform, and compares what the pages show. */
-export function testPages(tested: readonly string[]): void {
+/** Runs the commands and programs of all pages against a local platform, and compares what the pages show. */
+export function testPages(): void {
   describe.skipIf(!canRun)('the commands of (skipped without curl, python3 and bash)', { timeout: TIMEOUT_MS }, () => {
     let target: LocalTarget;
     let receiver: Receiver;
@@ -112,7 +112,7 @@ export function testPages(tested: readonly string[]): void {
       rmSync(built, { recursive: true });
     });
 
-    const pages = tested.filter((page) =>
+    const pages = COMMAND_PAGES.filter((page) =>
       blocks.some((block) => block.page === page && (isShell(block.info) || TABS.includes(block.info))),
     );
     test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
@@ -160,7 +160,7 @@ export function testPages(tested: readonly string[]): void {
           expect(answers.get(line), `${page}:${line}`).not.toMatch(/^\{"error":/);
     });
 
-    test.concurrent.each(CODE_PAGES.filter((page) => tested.includes(page)))('%s has code that runs', async (page) => {
+    test.concurrent.each(CODE_PAGES)('%s has code that runs', async (page) => {
       const codes = blocksOf(page).filter(({ info }) => info === 'python' || info === 'js');
       expect(codes.length).toBeGreaterThan(0);
       await inFolder(async (cwd) => {
