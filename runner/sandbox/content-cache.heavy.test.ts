@@ -16,11 +16,14 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Space } from '#core/ports/space.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { tarOf } from '#test/conformance/sandbox.ts';
 import { ContentCache } from './content-cache.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 const MB = 1024 ** 2;
 

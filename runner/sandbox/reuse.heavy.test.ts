@@ -1,11 +1,14 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { reuseConformance } from '#test/conformance/sandbox-reuse.ts';
 import { noContainer, serveBlobs, startContainer, WRITABLE } from '#test/helpers/runner.ts';
 import { warmMs } from '../server/warm-time.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 const root = mkdtempSync(join(tmpdir(), 'runner-reuse-test-'));
 const blobs = new FolderBlobs(join(root, 'blobs'));

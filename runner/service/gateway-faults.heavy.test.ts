@@ -5,6 +5,9 @@ import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { mayUpgrade, ServiceGateway } from './gateway.ts';
 
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
+
 /* Faults of apps and clients and their outcomes (`docs/interface/service-instances.md#gateway`). */
 
 const open: { close(): void }[] = [];

@@ -5,12 +5,15 @@ import { type AddressInfo, connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { BootDocument } from '#core/ports/service-host.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { noContainer, type RunnerProcess, serveBlobs, startContainer, startRunner } from '#test/helpers/runner.ts';
 import { INSTANCE_TOKEN, startServicePlatform, TASK_ID, UNAUTHORIZED } from '#test/helpers/service-platform.ts';
 import { zip } from '#test/helpers/zip.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 const APP = `
 const { closeSync, openSync, readdirSync, readFileSync } = require('node:fs');

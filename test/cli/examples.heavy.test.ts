@@ -1,8 +1,11 @@
 import type { CommandUnknownOpts } from '@commander-js/extra-typings';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { wholeProgram } from '#cli/program.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { examplesOf, startCommandLine, tempFolder, wordsOf } from './command-line.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 /**
  * Runs every example of every help in order. Each must print JSON, one document or one per line: the format without a

@@ -1,6 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, request, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, type Settings } from './command-line.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 const TALK = `read -r input
 for line in 1 2 3 4 5 6; do echo "line $line" >&2; sleep 0.4; done

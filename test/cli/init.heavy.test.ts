@@ -2,12 +2,15 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Ajv } from 'ajv';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { TEMPLATES } from '#cli/templates.ts';
 import { EXAMPLES_FOLDER, listExamples } from '#local/demo/examples.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 let target: LocalTarget;
 beforeAll(async () => {

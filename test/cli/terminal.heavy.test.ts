@@ -1,9 +1,12 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, tempFolder } from './command-line.ts';
 import { noTerminal, typedCommand } from './terminal.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** Interaction at a terminal: keys, questions, Ctrl-C. */
 

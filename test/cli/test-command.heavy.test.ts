@@ -1,11 +1,14 @@
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
 import { modelAnswers } from '../examples/model-answers.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
 import { type ScriptedLlm, startScriptedLlm } from '../helpers/scripted-llm/server.ts';
 import { commandLine, type Settings, startCommandLine, tempFolder } from './command-line.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** Each `platform test` here starts a whole platform in its own process. */
 const TIMEOUT_MS = 120_000;

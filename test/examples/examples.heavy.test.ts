@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { createClient } from '#core/api/client.ts';
 import { validateAgainst } from '#core/manifest/json-schema/schema-validation.ts';
@@ -12,6 +12,9 @@ import { type LocalServer, startLocalServer } from '#local/server.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
 import { modelAnswers } from './model-answers.ts';
+
+// Each test starts processes that wait for one another.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** Differs from the manifests' org: dependencies must be rewritten. */
 const ORG = 'bakery';
