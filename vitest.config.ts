@@ -18,8 +18,8 @@ const SLOWEST_FIRST = [
   'test/examples/services.heavy.test.ts',
   'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
-  'local/sandbox/local-sandbox.heavy.test.ts',
-  'local/sandbox/local-sandbox.test.ts',
+  'local/sandbox/bubblewrap.heavy.test.ts',
+  'local/sandbox/unshare.heavy.test.ts',
   'runner/runner.test.ts',
   'test/sdk/wire.test.ts',
   'test/sdk/platform.test.ts',
@@ -43,7 +43,7 @@ const MAY_BE_SKIPPED = [
   // A Docker engine, and an image to begin with.
   /^(local\/image\.heavy|runner\/image\.aws)\.test\.ts > [^>]*\(not tried: (no Docker engine|the image cannot be built)/,
   // A kernel that lets ordinary users make namespaces.
-  /^local\/sandbox\/local-sandbox\.(heavy\.)?test\.ts > .*it works for an ordinary user \(not tried:/,
+  /^local\/sandbox\/(bubblewrap|unshare)\.heavy\.test\.ts > .*it works for an ordinary user \(not tried:/,
   // The rehearsal of Fargate has them.
   /^test\/rehearsal\/microvm\.rehearsal\.ts > dependencies of Python /,
 ];
@@ -155,8 +155,9 @@ const platform = {
 const others = [
   {
     test: {
-      // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite on the runner,
-      // commands that a person types, the commands of the docs, all examples, services, and the task that holds a service.
+      // Crashes under load, large uploads, most seeds of the simulations, real registries, the sandbox suite of this
+      // machine and of the runner, the release script, commands that a person types, the commands of the docs, all
+      // examples, services, and the task that holds a service.
       name: 'heavy',
       ...WAITING,
       include: [HEAVY],

@@ -4,13 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, test } from 'vitest';
-import { localSandboxSuite } from '#test/conformance/local-sandbox.ts';
 import { specOf } from '#test/conformance/sandbox.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'sandbox-test-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-await localSandboxSuite('unshare');
 
 describe('where no sandbox works', () => {
   test('the platform starts, and the status says what to install', () => {

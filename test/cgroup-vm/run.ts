@@ -22,7 +22,7 @@ const MODULES = [
   'netfs',
   'fscache',
 ].concat(['9pnet', '9pnet_virtio', '9p', 'overlay', 'unix_diag', 'inet_diag', 'tcp_diag', 'udp_diag']);
-const DEFAULT_TESTS = ['--project', 'processes', '--testTimeout', '300000', 'local/sandbox/local-sandbox.test.ts'];
+const DEFAULT_TESTS = ['--project', 'heavy', '--testTimeout', '300000', 'local/sandbox/unshare.heavy.test.ts'];
 
 function run(command: string, args: readonly string[], cwd: string): string {
   const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' });

@@ -1,0 +1,3 @@
+import { localSandboxSuite } from '#test/conformance/local-sandbox.ts';
+
+await localSandboxSuite('unshare');
