@@ -123,6 +123,28 @@ test('a dry run packs for real, says what would be published, and leaves nothing
   expect(state()).toBe(before);
 });
 
+/** Files of the package for JavaScript: each module has a declaration. */
+const MODULES = [
+  'agent-client',
+  'errors',
+  'events',
+  'http',
+  'index',
+  'listing',
+  'local',
+  'message',
+  'platform',
+  'storage',
+  'task',
+  'upload',
+  'workspace',
+];
+const filesOfSdk = (): string[] =>
+  [
+    ...['LICENSE', 'README.md', 'agents.d.ts', 'package.json'],
+    ...MODULES.flatMap((name) => [`${name}.js`, `types/${name}.d.ts`]),
+  ].sort();
+
 test('the packed command line runs where only npm installed it', { timeout: 120_000 }, () => {
   const out = join(folder(), 'out');
   const packed = release(ROOT, ['pack', '--out', out, '--only', 'cli', 'sdk-js']);
@@ -139,9 +161,8 @@ test('the packed command line runs where only npm installed it', { timeout: 120_
     execFileSync(program, args, { cwd: app, env, encoding: 'utf8' }).trim();
   expect(run(join(app, 'node_modules/.bin/platform'), '--version')).toBe(VERSION);
   expect(existsSync(join(app, 'node_modules/agent-platform-cli/LICENSE'))).toBe(true);
-  expect(run('tar', '-tzf', join(out, sdk)).split('\n')).toEqual(
-    expect.arrayContaining(['LICENSE', 'README.md', 'index.js', 'types/index.d.ts'].map((file) => `package/${file}`)),
-  );
+  const packedFiles = run('tar', '-tzf', join(out, sdk)).split('\n');
+  expect(packedFiles.map((file) => file.replace('package/', '')).sort()).toEqual(filesOfSdk());
   const { artifacts } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
   const sums = [sdk, cli].map((file) => {
     const content = readFileSync(join(out, file));

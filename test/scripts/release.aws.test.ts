@@ -8,6 +8,28 @@ import { fetchPythonBuild } from '../../scripts/fetch-test-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
+/** Prints the paths in a zip, such as a wheel. */
+const LIST_ZIP = 'import sys, zipfile; print("\\n".join(zipfile.ZipFile(sys.argv[1]).namelist()))';
+const MODULES = [
+  '__init__',
+  '_access',
+  '_body',
+  '_context',
+  '_http',
+  '_local',
+  '_threads',
+  '_upload',
+  '_workspace',
+  'agent_client',
+  'async_platform',
+  'call_context',
+  'errors',
+  'message',
+  'platform',
+  'storage',
+  'task',
+];
+
 test('the Python SDK is packed as a wheel, which pip installs, and as sources', { timeout: 600_000 }, () => {
   const folder = temporaryFolder('release-python-');
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -18,6 +40,30 @@ test('the Python SDK is packed as a wheel, which pip installs, and as sources', 
   const wheel = `agent_platform_sdk-${VERSION}-py3-none-any.whl`;
   const sources = `agent_platform_sdk-${VERSION}.tar.gz`;
   expect(readdirSync(out).sort()).toEqual(['SHA256SUMS', wheel, sources, 'manifest.json'].sort());
+
+  const filesOf = (program: string, ...options: string[]) =>
+    execFileSync(program, [...options], { encoding: 'utf8' })
+      .trim()
+      .split('\n')
+      .sort();
+  const code = MODULES.map((name) => `agent_platform/${name}.py`);
+  const info = `agent_platform_sdk-${VERSION}.dist-info`;
+  expect(filesOf('python3', '-c', LIST_ZIP, join(out, wheel))).toEqual(
+    [
+      ...code,
+      'agent_platform/py.typed',
+      ...['METADATA', 'RECORD', 'WHEEL', 'licenses/LICENSE', 'top_level.txt'].map((file) => `${info}/${file}`),
+    ].sort(),
+  );
+  const metadata = ['PKG-INFO', 'SOURCES.txt', 'dependency_links.txt', 'top_level.txt'];
+  const inSources = filesOf('tar', '-tzf', join(out, sources)).filter((file) => !file.endsWith('/'));
+  expect(inSources.map((file) => file.slice(file.indexOf('/') + 1)).sort()).toEqual(
+    [
+      ...code,
+      ...['LICENSE', 'PKG-INFO', 'README.md', 'agent_platform/py.typed', 'pyproject.toml', 'setup.cfg'],
+      ...metadata.map((file) => `agent_platform_sdk.egg-info/${file}`),
+    ].sort(),
+  );
 
   const installed = join(folder, 'installed');
   const python = (...options: string[]) =>
