@@ -3,7 +3,7 @@ import { clientOf, publishCode, request } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite } from './browser.ts';
 
 describeSite('the first minutes', (site) => {
-  test('the link of the first start leads to the first run in three clicks, and each card ticks by itself', async ({
+  test('the link of the first start leads to the first run in three clicks, and each step is checked by itself', async ({
     skip,
   }) => {
     skip(!site.target.interpreters.node, 'no Node in the sandbox');
@@ -13,11 +13,12 @@ describeSite('the first minutes', (site) => {
     const page = await site.open('/login', { signedIn: false });
     await page.goto('about:blank');
     await page.goto(url);
-    await page.getByText('Publish a folder').waitFor();
-    await checkAccess(page, () => page.getByText('Publish a folder').waitFor());
+    await page.getByText('Publish an agent').waitFor();
+    await checkAccess(page, () => page.getByText('Publish an agent').waitFor());
     await page.setViewportSize({ width: 1280, height: 900 });
-    const done = page.getByRole('listitem').filter({ hasText: 'Done' });
-    expect(await done.count()).toBe(0);
+    const checklist = page.getByRole('region', { name: 'Get started' });
+    await checklist.getByText('0 of 6 done').waitFor();
+    const done = checklist.getByRole('listitem').filter({ hasText: 'Done' });
 
     await page.getByRole('button', { name: 'Try the example' }).click();
     await page.getByRole('button', { name: 'Run', exact: true }).click();
@@ -33,14 +34,51 @@ describeSite('the first minutes', (site) => {
     // The other steps are done outside the page while it is open.
     const { workspace } = await client.getSession({});
     await publishCode(client, 'folder', { 'main.js': 'console.log(1)' });
-    await done.filter({ hasText: 'Publish a folder' }).waitFor();
+    await done.filter({ hasText: 'Publish an agent' }).waitFor();
     await client.createSchedule({
       params: { workspace_id: workspace.id },
       body: { agent_name: 'hello', cron_expression: '* * * * *', input_data: { name: 'you' } } as never,
     });
-    await page.getByText('First steps').waitFor({ state: 'detached' });
+    await done.filter({ hasText: 'Create a schedule or webhook' }).waitFor();
     await page.getByRole('table', { name: 'Next due' }).getByText('hello@v1').first().waitFor();
     expect(await page.getByRole('table', { name: 'Next due' }).getByRole('row').count()).toBe(1 + 1);
+    await client.createApiKey({ body: { name: 'programs', scope: 'run' } });
+    await checklist.getByRole('link', { name: 'Go to budgets' }).click();
+    await page.getByRole('button', { name: 'Create budget' }).waitFor();
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await checklist.getByText('4 of 6 done').waitFor();
+    const asked: string[] = [];
+    page.on('request', (request) => asked.push(request.url()));
+    await page.reload();
+    await checklist.getByText('4 of 6 done').waitFor();
+    // Completed steps are not asked for again.
+    expect(asked.filter((url) => /api-keys|schedules\?limit=1$/.test(url))).toEqual([]);
+    await checklist.getByRole('button', { name: 'Dismiss checklist' }).click();
+    await checklist.waitFor({ state: 'detached' });
+    await page.reload();
+    await page.getByRole('table', { name: 'Next due' }).waitFor();
+    expect(await checklist.count()).toBe(0);
+  });
+
+  test('the checklist of a member has no steps of owners, and ends with its last step', async () => {
+    const { workspace } = await site.client.getSession({});
+    const user = await site.target.addUser(`member-${crypto.randomUUID().slice(0, 6)}`);
+    await site.target.addMember(user, workspace.id);
+    await publishCode(site.client, 'shared', { 'main.js': 'console.log(1)' });
+    const { url } = await clientOf(site.target, user.key).createSignInCode({ body: {} });
+    const page = await site.open('/login', { signedIn: false });
+    await page.goto('about:blank');
+    await page.goto(url);
+    await page.getByRole('heading', { level: 1 }).waitFor();
+    await page.goto(site.at(`/${workspace.slug}`));
+    const checklist = page.getByRole('region', { name: 'Get started' });
+    await checklist.getByText('1 of 3 done').waitFor();
+    await request(site.target, 'POST', `/${workspace.slug}/shared/v1/run`, { key: site.target.key, json: {} });
+    await checklist.getByText('2 of 3 done').waitFor();
+    await clientOf(site.target, user.key).createApiKey({ body: { name: 'programs', scope: 'run' } });
+    await page.reload();
+    await page.getByLabel('In this range').waitFor();
+    await expect.poll(() => checklist.count()).toBe(0);
   });
 });
 

@@ -16,7 +16,7 @@ import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { GettingStarted, useFirstSteps } from './getting-started.tsx';
+import { GetStarted, useChecklist } from './checklist.tsx';
 import { Pictures } from './pictures.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/');
@@ -33,7 +33,7 @@ const SHOWN_DUE = 10;
 /** One schedule may take many of the next slots. */
 const READ_DUE = 200;
 
-/** Current activity and recent results of a workspace, or first steps if it is new. */
+/** Current activity and recent results of a workspace, with a checklist until it is complete or dismissed. */
 export function OverviewPage() {
   const { name, slug } = useWorkspace();
   const search = route.useSearch();
@@ -54,12 +54,12 @@ export function OverviewPage() {
     ],
     { isPaused },
   );
-  const steps = useFirstSteps();
+  const checklist = useChecklist();
   return (
     <Page title={name} actions={<LiveBadge state={live} onPause={() => setPaused(!isPaused)} />}>
-      {steps === undefined && <Loading />}
-      {steps && <GettingStarted steps={steps} />}
-      {steps !== undefined && steps?.hasRun !== false && (
+      {checklist === undefined && <Loading />}
+      {checklist && <GetStarted checklist={checklist} />}
+      {checklist !== undefined && checklist?.done.includes('run') !== false && (
         <>
           <Tabs
             label="Range"

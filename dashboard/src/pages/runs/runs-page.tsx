@@ -2,6 +2,7 @@ import { type InfiniteData, useInfiniteQuery, useQueryClient } from '@tanstack/r
 import { useNavigate, useSearch } from '@tanstack/react-router';
 import { Activity, Columns2, Eye, EyeOff, TableProperties } from 'lucide-react';
 import { useCallback, useMemo, useState } from 'react';
+import { useBrowserList } from '../../api/browser-list.ts';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
@@ -14,7 +15,6 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
-import { readList, writeList } from './browser-list.ts';
 import { BulkBar, BulkProgress, type BulkSelection } from './bulk.tsx';
 import { MAX_NEW_RUNS, useFreshRuns } from './fresh-runs.ts';
 import {
@@ -61,7 +61,8 @@ export function RunsPage() {
   const isText = isTextSearch(filters);
   const { q = '' } = filters;
   const runs = useMemo(() => (isText ? loaded.filter((run) => containsText(run, q)) : loaded), [loaded, isText, q]);
-  const [hidden, hide] = useState<ReadonlySet<ColumnName>>(() => new Set(readList(HIDDEN_COLUMNS, isColumn)));
+  const [hiddenColumns, hideColumns] = useBrowserList('run-columns-hidden', isColumn);
+  const hidden = useMemo(() => new Set(hiddenColumns), [hiddenColumns]);
   const isListed = (id: string) => listed.has(id);
   const { fresh, onEvent, clear } = useFreshRuns(isListed, (ends) =>
     client.setQueryData<Pages>(queryKey, (old) => old && withEnds(old, ends)),
@@ -119,13 +120,7 @@ export function RunsPage() {
             </LinkButton>
           )}
           <span className="grow" />
-          <ColumnMenu
-            hidden={hidden}
-            onChange={(next) => {
-              hide(next);
-              writeList(HIDDEN_COLUMNS, [...next]);
-            }}
-          />
+          <ColumnMenu hidden={hidden} onChange={(next) => hideColumns([...next])} />
           {unseen > 0 && (
             <Button variant="primary" onPress={() => void show()}>
               {unseen === MAX_NEW_RUNS ? `${count(MAX_NEW_RUNS)} or more new` : `${unseen} new`}
@@ -150,7 +145,6 @@ export function RunsPage() {
   );
 }
 
-const HIDDEN_COLUMNS = 'platform.run-columns-hidden';
 const isColumn = (value: unknown): value is ColumnName => COLUMN_NAMES.some((name) => name === value);
 
 /** Shows and hides columns; this browser stores the choice. */

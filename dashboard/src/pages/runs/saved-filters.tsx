@@ -1,11 +1,10 @@
 import { Bookmark, Plus, Trash2 } from 'lucide-react';
 import { useState } from 'react';
-import { useWho, useWorkspace } from '../../api/session.ts';
+import { useBrowserList } from '../../api/browser-list.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Menu } from '../../ui/menu.tsx';
-import { readList, writeList } from './browser-list.ts';
 
 const MAX_SAVED = 20;
 const MAX_NAME = 60;
@@ -35,15 +34,8 @@ export function SavedFilters({
   readonly current: Readonly<Record<string, string>>;
   readonly onApply: (search: Saved['search']) => void;
 }) {
-  const { user } = useWho();
-  const { id } = useWorkspace();
-  const key = `platform.run-filters.${user.id}.${id}`;
-  const [saved, setSaved] = useState(() => readList(key, isSaved));
+  const [saved, keep] = useBrowserList('run-filters', isSaved);
   const [name, setName] = useState<string>();
-  const keep = (next: readonly Saved[]) => {
-    setSaved(next);
-    writeList(key, next);
-  };
   const save = () => {
     const called = (name ?? '').trim().slice(0, MAX_NAME);
     if (called === '') return;
