@@ -2,7 +2,8 @@
  * A fresh, isolated environment for untrusted commands.
  *
  * Guarantees of every adapter (`docs/interface/sandbox.md#promises`), tested by `test/conformance/sandbox.ts`: a fresh
- * writable home; bundle and layer read-only; no files of other runs, no host files except the language runtimes, none
+ * writable home; a working folder with the files of the bundle, writable for this session alone, while the bundle itself
+ * and the layer cannot be changed; no files of other runs, no host files except the language runtimes, none
  * of the platform's environment; not root, no capabilities, no new privileges; CPU, memory, processes, file size and
  * wall clock limited; the whole process tree killed at the deadline and at {@link SandboxSession.close}; egress by
  * policy: never loopback, private, link-local or metadata addresses of the host.

@@ -21,7 +21,7 @@ my %ARCHITECTURES = (
     x86_64 => {
         audit => 0xC000003E, unshare => 272, mount => 165, umount2 => 166, pivot_root => 155, prctl => 157, capset => 126,
         setgroups => 116, setresuid => 117, setresgid => 119, sethostname => 170, prlimit64 => 302, dup3 => 292, setsid => 112,
-        statfs => 137, keyctl => 250, socket => 41, socketpair => 53, clone => 56, ioctl => 16, fcntl => 72, close => 3,
+        statfs => 137, setxattr => 188, sendmsg => 46, recvmsg => 47, keyctl => 250, socket => 41, socketpair => 53, clone => 56, ioctl => 16, fcntl => 72, close => 3,
         exit_group => 231, clock_gettime => 228, execve => 59,
         # The filter denies these; no code here calls them.
         add_key => 248, request_key => 249, ptrace => 101, process_vm_readv => 310, process_vm_writev => 311, setns => 308,
@@ -35,7 +35,7 @@ my %ARCHITECTURES = (
     aarch64 => {
         audit => 0xC00000B7, unshare => 97, mount => 40, umount2 => 39, pivot_root => 41, prctl => 167, capset => 91,
         setgroups => 159, setresuid => 147, setresgid => 149, sethostname => 161, prlimit64 => 261, dup3 => 24, setsid => 157,
-        statfs => 43, keyctl => 219, socket => 198, socketpair => 199, clone => 220, ioctl => 29, fcntl => 25, close => 57,
+        statfs => 43, setxattr => 5, sendmsg => 211, recvmsg => 212, keyctl => 219, socket => 198, socketpair => 199, clone => 220, ioctl => 29, fcntl => 25, close => 57,
         exit_group => 94, clock_gettime => 113, execve => 221,
         add_key => 217, request_key => 218, ptrace => 117, process_vm_readv => 270, process_vm_writev => 271, setns => 268,
         bpf => 280, perf_event_open => 241, userfaultfd => 282, kexec_load => 104, kexec_file_load => 294, init_module => 105,
@@ -48,7 +48,8 @@ my %ARCHITECTURES = (
 # Since Linux 5.1 a new call has the same number on all architectures. These are io_uring_*, open_tree .. fspick,
 # mount_setattr and memfd_secret.
 my @NEW_DENIED = (425 .. 427, 428 .. 433, 442, 447);
-our ($PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $CLONE3, $CLOSE_RANGE, $MOUNT_SETATTR) = (424, 434, 435, 436, 442);
+our ($PIDFD_SEND_SIGNAL, $OPEN_TREE, $MOVE_MOUNT, $PIDFD_OPEN, $CLONE3, $CLOSE_RANGE, $MOUNT_SETATTR) =
+    (424, 428, 429, 434, 435, 436, 442);
 
 my ($architecture) = $Config{archname} =~ /^(x86_64|aarch64)/ or die "the sandbox knows x86_64 and aarch64 only\n";
 our $SYS = $ARCHITECTURES{$architecture};
@@ -158,6 +159,14 @@ sub close_all_but {
     syscall $SYS->{close}, 0 + $_ for grep { !$keep{$_} } open_descriptors();
 }
 
+# Copies the content of a folder into another one, which becomes the working folder where the kernel cannot show the
+# first one writable.
+sub copy_folder {
+    my ($from, $to) = @_;
+    my @cp = ('cp', '-R', '--no-dereference', '--preserve=mode,timestamps', "$from/.", $to);
+    system({ -x '/bin/cp' ? '/bin/cp' : '/usr/bin/cp' } @cp) == 0 or die "the bundle cannot be copied into the sandbox\n";
+}
+
 # Dies unless this is process 1 of a pid namespace other than $outer, the launcher's.
 sub check_is_process_1 {
     my ($outer) = @_;
@@ -187,7 +196,7 @@ sub seccomp_filter {
     $load->(0);    # number; x32 calls have bit 30 set
     $add->($AT_LEAST, 0, 1, 0x40000000);
     $return->($ENOSYS);
-    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs socket socketpair clone ioctl fcntl close exit_group clock_gettime execve);
+    my %used = map { $_ => 1 } qw(audit prctl capset setgroups setresuid setresgid sethostname prlimit64 dup3 setsid statfs setxattr sendmsg recvmsg socket socketpair clone ioctl fcntl close exit_group clock_gettime execve);
     # Blocks of ascending numbers, of which only one is searched: when a filter is set, the kernel runs it for every
     # system call number.
     my @denied = sort { $a <=> $b } (map { $SYS->{$_} } grep { !$used{$_} } keys %$SYS), @NEW_DENIED;
@@ -763,9 +772,11 @@ sub list {
 }
 
 if (!caller) {    # Bubblewrap's command: $status and $host_socket are descriptors.
-    my ($status, $host_socket, $outer, $token, $ports, $entrance) = @ARGV;
+    # $bundle: a folder that is copied into the home folder, if there is one.
+    my ($status, $host_socket, $outer, $token, $ports, $entrance, $bundle) = @ARGV;
     close_all_but($status, $host_socket, grep { length } $entrance);
     check_is_process_1($outer);
+    if (defined $bundle) { mkdir '/home/user/agent', 0755; copy_folder($bundle, '/home/user/agent') }
     open my $handle, '>&=', $status or die;
     syswrite $handle, "ready\n";
     close $handle;

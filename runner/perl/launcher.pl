@@ -6,7 +6,7 @@
 use strict;
 use warnings;
 
-our ($SYS, $PIDFD_SEND_SIGNAL, $PIDFD_OPEN, $MOUNT_SETATTR);
+our ($SYS, $PIDFD_SEND_SIGNAL, $OPEN_TREE, $MOVE_MOUNT, $PIDFD_OPEN, $MOUNT_SETATTR);
 BEGIN {
     require(__FILE__ =~ s{[^/]*$}{init.pl}r);    # A sandbox runs its init; its helpers are used here, too.
     require(__FILE__ =~ s{[^/]*$}{watcher.pl}r);
@@ -18,7 +18,8 @@ use constant {
     MS_SLAVE => 1 << 19, MNT_DETACH => 2,
     NEW_USER => 0x10000000, NEW_PID => 0x20000000, NEW_MOUNT => 0x00020000, SIGCHLD => 17,
     NEW_OTHERS => 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000,    # Of the network, IPC, host names, cgroups.
-    PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2,
+    OPEN_TREE_CLONE => 1, AT_EMPTY_PATH => 0x1000, MOUNT_ATTR_IDMAP => 0x00100000, MOVE_MOUNT_F_EMPTY_PATH => 4,
+    PR_CAPBSET_DROP => 24, O_PATH => 010000000, O_CLOEXEC => 02000000, F_SETFD => 2, MSG_CMSG_CLOEXEC => 0x40000000,
     # Mount point of the host's files while a sandbox is built. Later this folder holds devpts.
     OLD => '/dev/pts',
     # Each sandbox has its own host uid, from a range that no host assigns.
@@ -67,6 +68,59 @@ sub hidden_mount {
     return $is_mounted;
 }
 
+# Shows $folder writable at $at, through an overlay that keeps all changes below $files, in the file system that holds
+# the sandbox's files. Nothing inside shows the two folders there, so no program can plant what the kernel's overlay
+# itself writes into them. Returns nothing if the kernel cannot: the user must own $folder to copy a file up, and a
+# removed folder that is made anew needs an extended attribute, which tmpfs has had since Linux 6.6.
+sub writable_mount {
+    my ($folder, $at, $files) = @_;
+    return if syscall($SYS->{setxattr}, $files, my $name = 'user.probe', my $value = '', 0, 0) == -1;
+    chdir $folder or die "cannot enter $folder: $!\n";
+    my $options = "lowerdir=.,upperdir=$files/changed,workdir=$files/changing,userxattr";
+    my $is_mounted = (stat '.')[4] == $> && eval {
+        mkdir "$files/$_", 0755 for qw(changed changing);
+        sys('mount', 'host', $at, 'overlay', MS_NOSUID | MS_NODEV, $options);
+        1;
+    };
+    chdir '/';
+    return $is_mounted;
+}
+
+# As root, returns a copy of the mount at $path on which the files of user 1000 belong to user 1000 of the process $pid
+# and its user namespace. It is attached nowhere.
+sub mount_for_user {
+    my ($path, $pid) = @_;
+    open my $mount, '<&=', sys($OPEN_TREE, -100, $path, OPEN_TREE_CLONE | O_CLOEXEC) or die;
+    open my $users, '<', "/proc/$pid/ns/user" or die "cannot see a sandbox's users: $!\n";
+    my $flags = MS_RDONLY | MS_NOSUID | MS_NODEV | MOUNT_ATTR_IDMAP;
+    sys($MOUNT_SETATTR, fileno $mount, '', AT_EMPTY_PATH, pack('Q4', $flags, 0, 0, fileno $users), 32);
+    return $mount;
+}
+
+# Sends a byte over a Unix socket, with a descriptor if $handle is one (unix(7), cmsg(3)).
+sub send_go {
+    my ($socket, $handle) = @_;
+    my $byte = '.';
+    my $part = pack 'P Q', $byte, length $byte;
+    my $control = $handle ? pack('Q l l l x4', 20, 1, 1, fileno $handle) : '';    # SOL_SOCKET, SCM_RIGHTS
+    sys('sendmsg', fileno $socket, pack('x16 P Q P Q x8', $part, 1, $control, length $control), 0);
+}
+
+# Waits for send_go. Returns whether it came, and the handle or nothing.
+sub wait_for_go {
+    my ($socket) = @_;
+    # Written by the kernel, so they may share their memory with no other string. vec() sees to that.
+    my ($byte, $control) = ('', '');
+    vec($byte, 0, 8) = vec($control, 23, 8) = 0;
+    my $part = pack 'P Q', $byte, 1;
+    my $message = pack 'x16 P Q P Q x8', $part, 1, $control, length $control;
+    return unless syscall($SYS->{recvmsg}, fileno $socket, $message, MSG_CMSG_CLOEXEC) > 0;
+    my $has_handle = unpack 'x40 Q', $message;
+    return 1 unless $has_handle;
+    open my $handle, '<&=', unpack('x16 l', $control) or die;
+    return (1, $handle);
+}
+
 sub inside { my ($path, $folder) = @_; return $path eq $folder || index($path, "$folder/") == 0 }
 
 # Sets flags recursively. Keeps existing flags, which a remount by an ordinary user may not drop.
@@ -106,9 +160,10 @@ sub build_common {
 }
 
 # Moves into a new file system. $common: folder of the common part that the launcher has built; if empty, it is built
-# here from $plan. $own: a list of [at, from], the folders that are specific to this sandbox.
+# here from $plan. $own: a list of [at, from, bytes], the folders that are specific to this sandbox; bytes is the size of
+# one that is writable, '' for one that is not. $mount: the mount to attach at the writable one's from, or nothing.
 sub enter_root {
-    my ($common, $plan, $own, $disk_bytes) = @_;
+    my ($common, $plan, $own, $disk_bytes, $mount) = @_;
     sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
     # Mounted over /tmp because that always exists. After pivot_root it hides nothing.
     if (length $common) { sys('mount', $common, '/tmp', 0, MS_BIND | MS_REC, 0) }
@@ -120,9 +175,9 @@ sub enter_root {
 
     # A non-empty file takes at least a page, so the bytes run out before the inodes do. The inode limit bounds empty
     # files. Mounted over a folder of the host that exists and has no sources.
-    my $inodes = int($disk_bytes / 4096) + 1000;
     my $files = OLD . '/dev';
-    sys('mount', 'files', $files, 'tmpfs', MS_NOSUID | MS_NODEV, "mode=755,size=$disk_bytes,nr_inodes=$inodes");
+    my $size = sub { my ($bytes) = @_; return "mode=755,size=$bytes,nr_inodes=" . (int($bytes / 4096) + 1000) };
+    sys('mount', 'files', $files, 'tmpfs', MS_NOSUID | MS_NODEV, $size->($disk_bytes));
     for ([ 'home', '/home/user', 0755 ], [ 'tmp', '/tmp', 01777 ], [ 'shm', '/dev/shm', 01777 ]) {
         my ($name, $at, $mode) = @$_;
         mkdir "$files/$name";
@@ -130,8 +185,16 @@ sub enter_root {
         sys('mount', "$files/$name", $at, 0, MS_BIND, 0);
     }
     for (@$own) {
-        my ($at, $source) = ($$_[0], OLD . $$_[1]);
+        my ($at, $source, $bytes) = ($$_[0], OLD . $$_[1], $$_[2]);
         make_parents("$at/.");
+        if (length $bytes) {
+            sys($MOVE_MOUNT, fileno $mount, '', -100, $source, MOVE_MOUNT_F_EMPTY_PATH) if $mount;
+            next if writable_mount($source, $at, $files);
+            # The copy leaves the program as much space as it would have without one.
+            sys('mount', 'none', $files, 0, MS_REMOUNT | MS_NOSUID | MS_NODEV, $size->($disk_bytes + $bytes));
+            copy_folder($source, $at);
+            next;
+        }
         next if hidden_mount($source, $at, '/.nothing');
         bind_mount($source, $at);
         set_mount_flags($at, MS_RDONLY | MS_NOSUID | MS_NODEV);
@@ -229,15 +292,17 @@ sub name_user {
     write_file("/proc/$pid/gid_map", '1000 ' . ($> == 0 ? $id : $) + 0) . ' 1');
 }
 
-# Runs in the new process. $go becomes readable when its user is mapped.
+# Runs in the new process. $go becomes readable when its user is mapped. Returns the mount that comes with that, if any.
 sub join_namespaces {
     my ($go) = @_;
-    sysread $go, my $word, 1 or leave(1);    # The launcher has ended, or failed.
+    my ($is_mapped, $mount) = wait_for_go($go);
+    leave(1) unless $is_mapped;    # The launcher has ended, or failed.
     close $go;
     sys('setresgid', 1000, 1000, 1000);
     sys('setresuid', 1000, 1000, 1000);
     sys('prctl', PR_SET_DUMPABLE, 1, 0, 0, 0);    # Otherwise the launcher could not open its /proc entries as an ordinary user.
     sys('unshare', NEW_MOUNT | NEW_OTHERS);
+    return $mount;
 }
 
 sub ignore_standard_streams {
@@ -245,15 +310,17 @@ sub ignore_standard_streams {
     open STDOUT, '>', '/dev/null' or die;
 }
 
+# Returns the folders of a request as a list of [at, from, bytes].
+sub own_folders { my @folders; while (@_) { push @folders, [ splice @_, 0, 3 ] } return \@folders }
+
 # Runs in the new process. $outer: the launcher's pid namespace. $common, $plan, @own: as in enter_root.
 sub start_in_namespaces {
     my ($status, $host_socket, $outer, $entrance, $go, $common, $plan, $token, $ports, $disk_bytes, @own) = @_;
     go_last();
     ignore_standard_streams();
-    join_namespaces($go);
-    my @folders;
-    while (@own) { push @folders, [ splice @own, 0, 2 ] }
-    enter_root($common, $plan, \@folders, $disk_bytes);
+    my $mount = join_namespaces($go);
+    enter_root($common, $plan, own_folders(@own), $disk_bytes, $mount);
+    undef $mount;
     sys('sethostname', 'sandbox', 7);
     loopback_up();
     drop_capabilities();
@@ -386,7 +453,7 @@ sub run_launcher {
                     my $ok = eval {
                         $sandbox->{root} = open_path($is_container ? '/' : "/proc/$pid/root");
                         if (!$is_container) { open $sandbox->{net}, '<', "/proc/$pid/ns/net" or die "cannot see a sandbox's network: $!\n" }
-                        $sandbox->{had} = $is_container ? files_of($sandbox->{root}) : 0;
+                        $sandbox->{had} = files_of($sandbox->{root});
                         open $sandbox->{end}, '<&=', sys($PIDFD_OPEN, 0 + $pid, 0) or die;
                         1;
                     };
@@ -454,7 +521,7 @@ sub run_launcher {
                         $plan = $plans{$name};
                         $common = $commons{$name} //= eval { common_root($name, $plan) };
                         if (!defined $common) { syswrite $status_writer, $@; next }
-                        pipe $go, $go_writer or die;
+                        socketpair $go, $go_writer, 1, 1, 0 or die;
                     }
                     $pid = $go ? fork_into_namespaces() : fork;
                     if (!defined $pid) { syswrite $status_writer, "cannot start a process: $!\n"; next }
@@ -465,7 +532,8 @@ sub run_launcher {
                         eval {
                             enter_own_group("$group/$id", $pid) if $entrance;
                             name_user($pid, $> == 0 ? FIRST_UID + $pid : $>);
-                            syswrite $go_writer, '.';
+                            my ($writable) = map { length $$_[2] ? $$_[1] : () } @{ own_folders(@setup) };
+                            send_go($go_writer, $> == 0 && defined $writable && eval { mount_for_user($writable, $pid) });
                         } or syswrite $status_writer, $@;
                         next;
                     }
@@ -493,7 +561,7 @@ sub run_launcher {
                     (@$sandbox{qw(limit disk)}, $processes) = @fields;
                     if ($sandbox->{group}) {
                         $sandbox->{kills} = 0;
-                        eval { limit_group($sandbox->{group}, $sandbox->{limit}, $processes); 1 } or kill_sandbox($sandbox);
+                        eval { limit_group($sandbox->{group}, $sandbox->{limit} + $sandbox->{had}, $processes); 1 } or kill_sandbox($sandbox);
                         next;
                     }
                     $sandbox->{watch_at} = now() + LOOK_MS / 1000;

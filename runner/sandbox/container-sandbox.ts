@@ -138,10 +138,7 @@ export class ContainerSandbox {
     await mkdir(BUNDLE, { recursive: true });
     await Promise.all([clear(BUNDLE), clear(LAYER)]);
     if (bundle === undefined) await rmdir(BUNDLE);
-    else {
-      await unpackBundle(blobs, bundle, BUNDLE);
-      await makeReadOnly(BUNDLE);
-    }
+    else await unpackBundle(blobs, bundle, BUNDLE);
     if (layer === undefined) await linkSdk(LAYER);
     else await unpackLayer(blobs, { key: layer, sha256: layerSha256 }, LAYER);
     await makeReadOnly(LAYER);

@@ -20,6 +20,8 @@ export interface ContentCacheOptions {
 /** A folder that stays cached at least until it is released. */
 export interface CachedFolder {
   readonly path: string;
+  /** Size, rounded up to pages for each file. */
+  readonly bytes: number;
   release(): void;
 }
 
@@ -37,7 +39,7 @@ interface Entry {
  * all others can (`docs/interface/limits.md#unpacked-code`).
  *
  * Only one process uses the folder. Sandboxes run under other uids, so every file here is readable for all; the folder
- * around the cache is not.
+ * around the cache is not. Nothing writes to an unpacked folder, also where a sandbox shows it writable.
  */
 export class ContentCache {
   readonly #folder: string;
@@ -132,7 +134,7 @@ export class ContentCache {
         path = this.#find(name, entry, fill).finally(() => this.#expanding.delete(name));
         this.#expanding.set(name, path);
       }
-      return { path: await path, release };
+      return { path: await path, bytes: entry.bytes, release };
     } catch (error) {
       release();
       throw error;

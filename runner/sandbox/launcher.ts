@@ -12,6 +12,8 @@ export interface SandboxProcessSpec {
   /** Ports on which init accepts connections for the platform: `egress=3128,gateway=4280`, or empty. */
   readonly ports: string;
   readonly diskBytes: number;
+  /** Size of the bundle, for which the sandbox's files get additional space if it must be copied. @default 0 */
+  readonly bundleBytes?: number;
   /** A plan with own folders, bubblewrap's command line, or `container`, in the format of `launcher.pl`. */
   setup(token: string): readonly string[];
 }
@@ -27,6 +29,7 @@ export class SandboxProcess {
   /** Number of times that the memory has exceeded its limit. */
   memoryEvents = 0;
   readonly #launcher: Writable;
+  readonly #bundleBytes: number;
   readonly #control: Socket;
   readonly #events: EventEmitter;
   readonly #reader: FrameReader;
@@ -44,7 +47,9 @@ export class SandboxProcess {
     control: Socket,
     launcher: { stdin: Writable; events: EventEmitter },
     gone: Promise<void>,
+    bundleBytes: number,
   ) {
+    this.#bundleBytes = bundleBytes;
     this.token = token;
     this.hostSocket = hostSocket;
     this.#control = control;
@@ -123,7 +128,8 @@ export class SandboxProcess {
   }
 
   watch({ memoryBytes, diskBytes, processes }: SandboxLimits): void {
-    this.#launcher.write(encodeRecord('watch', this.token, memoryBytes, diskBytes, processes));
+    const filesBytes = diskBytes + this.#bundleBytes;
+    this.#launcher.write(encodeRecord('watch', this.token, memoryBytes, filesBytes, processes));
   }
 
   /** Resolves once {@link memoryEvents} is up to date: the kernel kills processes without notifying the launcher. */
@@ -249,6 +255,7 @@ export class Launcher {
         socket,
         { stdin: this.#stdin, events: this.#events },
         gone,
+        spec.bundleBytes ?? 0,
       );
       this.#sandboxes.set(token, sandbox);
       void gone.then(() => this.#sandboxes.delete(token));

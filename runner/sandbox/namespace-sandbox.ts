@@ -26,6 +26,13 @@ type Kind = 'bubblewrap' | 'unshare';
 /** The common file system of sandboxes: without a layer or with one. */
 type Plan = 'plain' | 'layered';
 
+/** A folder that this sandbox shows besides those of its plan, read-only unless `writableBytes` has its size. */
+interface OwnFolder {
+  readonly at: string;
+  readonly from: string;
+  readonly writableBytes?: number;
+}
+
 interface Started {
   readonly sandbox: SandboxProcess;
   /** Releases the cached folders that the sandbox uses. */
@@ -40,6 +47,9 @@ interface Prestarted extends Started {
 const LAUNCHER = fileURLToPath(new URL('../perl/launcher.pl', import.meta.url));
 const INIT = fileURLToPath(new URL('../perl/init.pl', import.meta.url));
 const LAYER = '/layer';
+const WORKING_FOLDER = '/home/user/agent';
+/** Where init finds the bundle that it copies into the working folder. */
+const COPIED = '/.bundle';
 /** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
@@ -200,11 +210,11 @@ export class NamespaceSandbox implements Sandbox {
       for (const folder of folders) folder.release();
     };
     try {
-      const own: { readonly at: string; readonly from: string }[] = [];
+      const own: OwnFolder[] = [];
       if (needs.bundle !== undefined) {
         const bundle = await this.#cache.bundle(needs.bundle, needs.owner);
         folders.push(bundle);
-        own.push({ at: '/home/user/agent', from: this.#visiblePath(bundle.path) });
+        own.push({ at: WORKING_FOLDER, from: this.#visiblePath(bundle.path), writableBytes: bundle.bytes });
       }
       if (needs.layer !== undefined) {
         const layer = await this.#cache.layer(needs.layer, needs.layerSha256, needs.owner);
@@ -216,14 +226,15 @@ export class NamespaceSandbox implements Sandbox {
       const sandbox = await launcher.startSandbox({
         ports: needs.ports,
         diskBytes: needs.diskBytes,
+        bundleBytes: own.find(({ writableBytes }) => writableBytes !== undefined)?.writableBytes,
         setup: (token) =>
           this.#options.kind === 'unshare'
-            ? ['namespaces', plan, ...own.flatMap(({ at, from }) => [at, from])]
-            : this.#bubblewrapCommand(
-                [...this.#planOf(plan), ...own.map((folder): RootEntry => ({ operation: 'bind', ...folder }))],
-                needs,
-                token,
-              ),
+            ? [
+                'namespaces',
+                plan,
+                ...own.flatMap(({ at, from, writableBytes }) => [at, from, `${writableBytes ?? ''}`]),
+              ]
+            : this.#bubblewrapCommand(this.#planOf(plan), own, needs, token),
       });
       return { sandbox, release };
     } catch (error) {
@@ -273,9 +284,12 @@ export class NamespaceSandbox implements Sandbox {
     return { plain: rowsOf('plain'), layered: ['folder', LAYER, '', ...rowsOf('layered')] };
   }
 
-  #bubblewrapCommand(plan: readonly RootEntry[], needs: Needs, token: string): string[] {
+  /** Init copies the writable folder: older versions of bubblewrap cannot mount an overlay. */
+  #bubblewrapCommand(plan: readonly RootEntry[], own: readonly OwnFolder[], needs: Needs, token: string): string[] {
     const { perl, bubblewrap } = this.#runtime;
-    const disk = String(needs.diskBytes);
+    const copied = own.find(({ writableBytes }) => writableBytes !== undefined);
+    // The copy leaves the program as much space as it would have without one.
+    const disk = String(needs.diskBytes + (copied?.writableBytes ?? 0));
     return [
       bubblewrap!,
       ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
@@ -289,8 +303,19 @@ export class NamespaceSandbox implements Sandbox {
       ...plan.flatMap(({ operation, at, from }) =>
         operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
       ),
+      ...own.flatMap((folder) => ['--ro-bind', folder.from, folder === copied ? COPIED : folder.at]),
       ...['--ro-bind', this.#visiblePath(INIT), '/.init.pl', '--remount-ro', '/'],
-      ...[perl!, '/.init.pl', '@status', '@host', '@outer', token, needs.ports, '@entrance'],
+      ...[
+        perl!,
+        '/.init.pl',
+        '@status',
+        '@host',
+        '@outer',
+        token,
+        needs.ports,
+        '@entrance',
+        ...(copied ? [COPIED] : []),
+      ],
     ];
   }
 }

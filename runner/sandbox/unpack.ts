@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createHash, type Hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { mkdir, symlink } from 'node:fs/promises';
+import { chown, mkdir, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { hasCode } from '#core/base/errors.ts';
@@ -19,10 +19,13 @@ export type OnBytes = (bytes: number) => Promise<void>;
 const anySize: OnBytes = async () => {};
 
 const PAGE_BYTES = 4096;
+/** User of programs inside a sandbox. */
+const USER_ID = 1000;
 
 /**
  * Unpacks into the existing folder `target`. Returns the size in bytes, rounded up to pages for each file. Throws if
- * the bundle does not exist, and rethrows errors of `onBytes`.
+ * the bundle does not exist, and rethrows errors of `onBytes`. Where this process is root, everything belongs to user
+ * 1000: a sandbox shows its bundle as that user's own (`mount_for_user` in `launcher.pl`).
  */
 export async function unpackBundle(
   blobs: BundlesAndLayers,
@@ -33,15 +36,20 @@ export async function unpackBundle(
   const bytes = await blobs.get(key);
   if (!bytes) throw new Error(`there is no bundle ${key}`);
   let size = 0;
+  const isRoot = process.getuid?.() === 0;
+  const own = async (path: string): Promise<void> => (isRoot ? chown(path, USER_ID, USER_ID) : undefined);
+  await own(target);
   await expandBundle(bytes, {
     async onFolder(path) {
       size += PAGE_BYTES;
       await mkdir(join(target, path));
+      await own(join(target, path));
     },
     async onFile({ path, size: bytes, executable }, content) {
       size += Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
       await onBytes(size);
       await pipeline(content, createWriteStream(join(target, path), { mode: executable ? 0o755 : 0o644 }));
+      await own(join(target, path));
     },
   });
   return size;

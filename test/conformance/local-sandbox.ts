@@ -110,6 +110,57 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           expect(out.split('\n').filter((line) => paths.some((path) => line.includes(path)))).toEqual([]);
         });
 
+        describe('the unpacked bundle', () => {
+          const bundle = 'bundles/unpacked.zip';
+          const content = join(folder, 'cache/expanded/bundle-unpacked.zip/content');
+          const CHANGE = `echo changed | tee main.py > new; rm -r data; mkdir data; touch -d @5 .; cat main.py; ls -A . data`;
+          const CHANGED = 'changed\n.:\ndata\nmain.py\nnew\n\ndata:\n';
+          beforeAll(() =>
+            blobs.put(
+              bundle,
+              zip([
+                { name: 'main.py', content: 'main\n' },
+                { name: 'data/a.txt', content: 'a\n' },
+              ]),
+            ),
+          );
+          const onHost = () =>
+            spawnSync('find', [content, '-printf', '%P %y %m %U %T@ %C@ %n\\n'], { encoding: 'utf8' }).stdout +
+            readFileSync(join(content, 'main.py'), 'utf8');
+
+          test('is not touched by what programs do in their working folder', async () => {
+            await inSession({ bundle }, (session) => ran(session, 'true'));
+            const before = onHost();
+            expect(before).toContain('data/a.txt');
+            for (let time = 0; time < 2; time++) {
+              const { out } = await inSession({ bundle }, (session) => ran(session, CHANGE));
+              expect(out).toBe(CHANGED);
+            }
+            expect(onHost()).toBe(before);
+          });
+
+          // Bubblewrap always copies. An overlay cannot copy up the files of another user.
+          test.skipIf(!isRoot)('is copied where an overlay of it could not be written to', async () => {
+            const ownCache = join(folder, 'cache4');
+            const own = await create({ prestart: 0, cacheFolder: ownCache });
+            const unpacked = join(ownCache, 'expanded');
+            const [mounts, other] = [`grep -c ' /home/user/agent .*overlay' /proc/self/mountinfo`, { bundle }];
+            const first = await own.open(specOf(other));
+            expect((await ran(first, mounts)).out).toBe(kind === 'unshare' ? '1\n' : '0\n');
+            await first.close();
+            spawnSync('chown', ['-R', '0:0', unpacked]);
+            // The copy takes nothing from the space that the run has.
+            const session = await own.open(specOf({ bundle, limits: { ...specOf().limits, diskBytes: 8192 } }));
+            const { out } = await ran(
+              session,
+              `${mounts}; stat -c %U main.py data/a.txt; head -c 8192 /dev/zero > x && rm x; ${CHANGE}`,
+            );
+            await session.close();
+            await own.close();
+            expect(out).toBe(`0\nuser\nuser\n${CHANGED}`);
+          });
+        });
+
         test('the SDK for Python is compiled: a program cannot keep what it compiles', async () => {
           const session = await sandbox.open(specOf());
           const program = `import agent_platform, os; print(os.path.exists(agent_platform.__spec__.cached))`;
@@ -321,13 +372,15 @@ os.wait()`;
             const program = `
             import { createLocalSandbox } from ${JSON.stringify(fileURLToPath(new URL('../../local/sandbox/local-sandbox.ts', import.meta.url)))};
             import { execToEnd } from ${JSON.stringify(fileURLToPath(new URL('../../core/ports/sandbox.ts', import.meta.url)))};
-            const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(place, 'cache'))}, blobs: {}, kind: '${kind}' });
-            const session = await sandbox.open(${JSON.stringify(specOf({ limits: { ...specOf().limits, memoryBytes: 100 * 1024 * 1024 } }))});
+            const blobs = { get: async () => Buffer.from('${Buffer.from(zip([{ name: 'data/a.txt', content: 'a' }])).toString('base64')}', 'base64') };
+            const sandbox = await createLocalSandbox({ cacheFolder: ${JSON.stringify(join(place, 'cache'))}, blobs, kind: '${kind}' });
+            const session = await sandbox.open(${JSON.stringify(specOf({ bundle: 'bundles/a.zip', limits: { ...specOf().limits, memoryBytes: 100 * 1024 * 1024 } }))});
             const run = async (command) => { const { stdout, exit } = await execToEnd(session, { command, timeoutMs: 20000 }); return [Buffer.from(stdout).toString(), exit.reason]; };
             await session.writeFile('f', Buffer.from('x'));
             console.log(JSON.stringify([
               (await sandbox.status()).kind,
-              await run('id -u; cat f; cat /etc/shadow /proc/1/environ; grep CapEff /proc/self/status; unshare -Ur id'),
+              await run('rm -r data && mkdir data && echo b > data/b.txt && ls -A . data; grep -c " /home/user/agent .*overlay" /proc/self/mountinfo'),
+              await run('id -u; cat ../f; cat /etc/shadow /proc/1/environ; grep CapEff /proc/self/status; unshare -Ur id'),
               await run('perl -e \\'fork; fork; $x = "x" x 60_000_000; sleep 100\\''),
               await run('echo on'),
             ]));
@@ -351,6 +404,7 @@ os.wait()`;
             expect(stderr).toBe('');
             expect(JSON.parse(stdout)).toEqual([
               kind,
+              [`.:\ndata\n\ndata:\nb.txt\n${kind === 'unshare' ? 1 : 0}\n`, 'exited'],
               ['1000\nxCapEff:\t0000000000000000\n', 'exited'],
               ['', 'memory_limit'],
               ['on\n', 'exited'],

@@ -570,10 +570,6 @@ while 1: time.sleep(1)`,
       await fails(session.readFile('nothing'), /cannot read nothing: No such file/);
       await fails(session.readFile('/tmp'), /cannot read \/tmp: Is a directory/);
       await fails(session.listFiles('nothing'), /cannot list nothing: No such file/);
-      await fails(
-        session.writeFile('agent/x', Buffer.from('x')),
-        /cannot write agent\/x: (Read-only|Permission denied)/,
-      );
       await fails(session.writeFile('/usr/x', Buffer.from('x')), /cannot write \/usr\/x: /);
       await ran(session, 'mkfifo /home/user/pipe', { cwd: '/home/user' });
       await fails(session.readFile('pipe'), /cannot read pipe: /);
@@ -707,17 +703,112 @@ for n in range(3, 1024):
     });
   });
 
+  describe('the working folder', () => {
+    /** Prints every path, mode and content of the folder. */
+    const show = "find . -printf '%P %y %m\\n' | sort; find . -type f -name '*.*' | sort | xargs cat";
+    const fresh = async () => (await once(show, { bundle })).out;
+
+    test('can be changed like any folder, for this run only', async () => {
+      const before = await fresh();
+      expect(before).toMatch(/^ d \d+\nbin d 755\nbin\/tool.sh f 755\nmain.py f 644\n/);
+      const session = await open({ bundle });
+      const changes = `set -e; echo '# more' >> main.py; mkdir -p storage/datasets; echo data > storage/datasets/1.json
+        chmod 600 main.py; rm -r bin; mkdir bin; echo new > bin/new.txt; mv bin tools; cp main.py copy.py; ln -s main.py link
+        ln main.py hard; touch -d @1000 main.py; stat -c '%Y %h %U' main.py; ls -A . tools; tail -n 1 hard link`;
+      const { out, err } = await ran(session, changes);
+      expect({ out, err }).toEqual({
+        out: '1000 2 user\n.:\ncopy.py\nhard\nlink\nmain.py\nstorage\ntools\n\ntools:\nnew.txt\n==> hard <==\n# more\n\n==> link <==\n# more\n',
+        err: '',
+      });
+      await session.writeFile('agent/storage/2.json', Buffer.from('from outside'));
+      expect((await bytesOf(session, 'agent/storage/2.json')).toString()).toBe('from outside');
+      // A later command of the session sees the changes, and no other session does.
+      expect((await ran(session, 'cat storage/datasets/1.json tools/new.txt')).out).toBe('data\nnew\n');
+      if (!isContainer) expect(await fresh()).toBe(before);
+      await session.close();
+      expect(await fresh()).toBe(before);
+    });
+
+    test('keeps no program from reading its own file while another one replaces it', async () => {
+      const session = await open({ bundle });
+      const { out } = await ran(
+        session,
+        `exec 3< main.py; echo new > main.py; cat main.py; rm main.py; cat <&3 | wc -l`,
+      );
+      expect(out).toMatch(/^new\n[0-9]+\n$/);
+    });
+
+    test('cannot be used to change the bundle, whatever is planted in it', async () => {
+      const before = await fresh();
+      // Device 0:0 and these attributes are the kernel's own marks in the folders of an overlay.
+      const program = `import errno, os, stat
+def attempt(what, *args):
+    try: what(*args)
+    except OSError as e: pass
+for name in 'white', 'main.py', 'bin': attempt(os.mknod, name, 0o644 | stat.S_IFCHR, 0)
+for prefix in 'user', 'trusted':
+    for path in '.', 'bin', 'main.py':
+        for name, value in ('opaque', b'y'), ('opaque', b'x'), ('redirect', b'/../../../etc'), ('metacopy', b''), ('origin', b'x'), ('whiteout', b'y'), ('impure', b'y'):
+            attempt(os.setxattr, path, f'{prefix}.overlay.{name}', value)
+            attempt(os.setxattr, path, f'{prefix}.overlay.overlay.{name}', value)
+attempt(os.link, 'main.py', '/home/user/hard')
+attempt(os.link, 'main.py', 'hard')
+for path in '/home/user/hard', 'hard', 'main.py':
+    attempt(lambda: open(path, 'r+b').write(b'print("changed")'))
+for path in '..', '../../..', '/', '/etc', '/layer', '/proc/self/root', '/proc/1/root': attempt(os.symlink, path, 'out' + path.replace('/', '_'))
+for path in 'out_etc/passwd', 'out_layer/new', 'out_/new', 'out_proc_1_root/new':
+    attempt(lambda: open(path, 'w').write('x'))
+for folder, folders, files in os.walk('/proc/self/fd'): pass
+for name in 'changed', 'changing', '.bundle': attempt(lambda: print(os.listdir('/dev/pts/dev/' + name)))
+attempt(os.chmod, 'bin/tool.sh', 0o777)
+attempt(os.chmod, '.', 0)
+attempt(os.chmod, '/.bundle/main.py', 0o777)
+attempt(lambda: open('/.bundle/main.py', 'w').write('x'))
+`;
+      const session = await open({ bundle, layer });
+      const { out, err } = await python(session, program);
+      expect({ out, err }).toEqual({ out: '', err: '' });
+      const passwd = await ran(session, 'chmod 755 /home/user/agent; grep -c . /etc/passwd; ls /layer/new /new', {
+        cwd: '/',
+      });
+      expect(passwd.out).toBe('2\n');
+      await session.close();
+      expect(await fresh()).toBe(before);
+    });
+
+    test('cannot be filled past the limit of all files', async () => {
+      const before = await fresh();
+      if (isContainer) {
+        const session = await open({ bundle });
+        const filled = await ran(session, 'for i in 1 2 3 4; do head -c 40000000 /dev/zero > f$i; done; sleep 100');
+        return expect(filled.exit.reason).toBe('memory_limit');
+      }
+      const diskBytes = 16 * MB;
+      const session = await open({ bundle, limits: { ...LIMITS, diskBytes } });
+      const fill =
+        'for place in . .. /tmp; do for i in 1 2 3 4; do head -c 5000000 /dev/zero > $place/f$i || break; done; done; cat f* ../f* /tmp/f* | wc -c';
+      const { out, err } = await ran(session, fill);
+      // A copy of the bundle has space of its own, in whole pages.
+      expect(Number(out)).toBeLessThanOrEqual(diskBytes + 64 * 1024);
+      expect(Number(out)).toBeGreaterThan(diskBytes * 0.9);
+      expect(err).toContain('No space left');
+      // A file of the bundle that needs space to be changed cannot be, and stays readable.
+      expect((await ran(session, 'echo more >> main.py || head -n 1 main.py')).out).toMatch(/^(import json, sys\n)?$/);
+      await session.close();
+      expect(await fresh()).toBe(before);
+    });
+  });
+
   describe('an attacker', () => {
-    test('cannot change bundle, layer, runtimes or settings', async () => {
-      const { out, err } = await once(
-        `for f in /home/user/agent/main.py /home/user/agent/new /layer/python/greeting.py /layer/new /usr/bin/env /usr/new \\
+    test('cannot change layer, runtimes or settings', async () => {
+      const { out } = await once(
+        `for f in /layer/python/greeting.py /layer/new /usr/bin/env /usr/new \\
           /etc/passwd /etc/new /bin/sh /new /dev/new /runtime/bin/node $(command -v python3) /home/new; do
           (echo x > $f) 2>/dev/null && echo wrote $f; rm -f $f 2>/dev/null && [ ! -e /layer/new ] && [ -e $f ] || true; done
-        rm -rf /home/user/agent 2>/dev/null; mv /home/user/agent /tmp/x; ls /home/user/agent`,
+        ls /layer/python`,
         { bundle, layer },
       );
-      expect(out.replace('wrote /home/new\n', '')).toBe('bin\nmain.py\n');
-      expect(err).toMatch(/mv: /);
+      expect(out.replace('wrote /home/new\n', '')).toBe('bin\ngreeting.py\n');
     });
 
     test('cannot kill process 1 or processes of other sandboxes', async () => {
