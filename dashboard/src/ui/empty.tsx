@@ -1,18 +1,22 @@
 import type { LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
+import { LinkButton } from './button.tsx';
 import { CodeBlock } from './text/code.tsx';
 
-/** Empty state: describes what would appear here, and the command that creates it. */
+/** Empty state: describes what would appear here, and the next step: a command, a link, or both. */
 export function Empty({
   icon: Icon,
   title,
   command,
+  action,
   children,
 }: {
   readonly icon?: LucideIcon;
   readonly title: string;
   /** Command with the actual URL and names filled in. */
   readonly command?: string;
+  /** {@link LinkButton} or button. */
+  readonly action?: ReactNode;
   readonly children?: ReactNode;
 }) {
   return (
@@ -25,6 +29,30 @@ export function Empty({
           <CodeBlock text={command} label="Copy the command" />
         </div>
       )}
+      {action}
     </div>
+  );
+}
+
+/** Empty state of a list whose filters exclude every row. `search` has what remains. */
+export function NoMatch({
+  icon,
+  title = 'No results',
+  search = {},
+}: {
+  readonly icon: LucideIcon;
+  readonly title?: string;
+  readonly search?: object;
+}) {
+  return (
+    <Empty
+      icon={icon}
+      title={title}
+      action={
+        <LinkButton to="." search={search}>
+          Clear filters
+        </LinkButton>
+      }
+    />
   );
 }

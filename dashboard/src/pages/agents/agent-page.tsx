@@ -4,6 +4,7 @@ import { lazy, Suspense } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { useLiveRefresh } from '../../live/use-live.ts';
+import { LinkButton } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -25,6 +26,7 @@ const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 /** One agent: its playground, versions, code, API and settings. `$name` may also be a version id. */
 export function AgentPage() {
   const { name } = route.useParams();
+  const { slug: workspace } = useWorkspace();
   const { v } = route.useSearch();
   const isId = ID.test(name);
   const byId = useOperation('getAgent', { params: { id: name } }, { enabled: isId, staleTime: 30_000 });
@@ -49,7 +51,18 @@ export function AgentPage() {
   if (agent === undefined) {
     return (
       <Page title={name}>
-        <Empty icon={Bot} title={`This workspace has no agent “${name}”`} command={`npx platform publish ${name}`} />
+        <Empty
+          icon={Bot}
+          title={`This workspace has no agent “${name}”`}
+          command={`npx platform publish ${name}`}
+          action={
+            <LinkButton to="/$workspace/agents" params={{ workspace }}>
+              All agents
+            </LinkButton>
+          }
+        >
+          It may have been deleted, or belong to another workspace. Publish it from its folder:
+        </Empty>
       </Page>
     );
   }

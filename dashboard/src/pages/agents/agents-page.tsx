@@ -10,7 +10,7 @@ import { count, percent } from '../../ui/data/numbers.tsx';
 import { Badge, Status } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { duration, Time } from '../../ui/data/time.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
@@ -144,7 +144,7 @@ export function AgentsPage() {
                   },
                   { title: 'Published', cell: ({ created_at }) => <Time at={created_at} />, from: 'lg' },
                 ]}
-                empty={isWhole ? <Empty icon={Search} title="No agent matches" /> : <Loading />}
+                empty={isWhole ? <NoMatch icon={Search} title="No agent matches" /> : <Loading />}
               />
               {!isWhole && shown.length > 0 && <p className="text-soft">More agents are being loaded.</p>}
             </>

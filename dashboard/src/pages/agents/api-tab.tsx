@@ -172,7 +172,11 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
               ),
             },
           ]}
-          empty={<Empty icon={KeyRound} title="No service keys" />}
+          empty={
+            <Empty icon={KeyRound} title="No service keys" command={`npx platform agent-keys create ${name}`}>
+              Create one above, or from a terminal:
+            </Empty>
+          }
         />
       )}
       {key !== undefined && (

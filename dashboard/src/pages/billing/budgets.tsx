@@ -58,7 +58,7 @@ export function Budgets() {
             title="No budgets yet"
             command="npx platform budget create workspace monthly --hard-limit-usd 100"
           >
-            A budget counts models, credits and compute. Create one here, or from a terminal:
+            A budget limits spending on models, credits and compute. Create one above, or from a terminal:
           </Empty>
         )}
         {data && data.budgets.length > 0 && (
@@ -219,7 +219,7 @@ function Alerts() {
               from: 'md',
             },
           ]}
-          empty={<p className="text-soft">No budget has alerted.</p>}
+          empty={<p className="text-soft">No alerts yet. Budgets alert at 50, 80 and 100 % of their limits.</p>}
         />
       )}
     </Section>

@@ -111,7 +111,7 @@ export function CreditsPart({ page = '1' }: { readonly page?: string }) {
               title={number > 1 ? 'No older transactions' : 'No transactions yet'}
               command={number > 1 ? undefined : 'npx platform billing add 20'}
             >
-              {number === 1 && 'Credits are needed for paid agents only. Buy some here, or from a terminal:'}
+              {number === 1 && 'Only paid agents need credits. Buy some above, or from a terminal:'}
             </Empty>
           }
         />

@@ -76,7 +76,8 @@ export function Earnings() {
           ]}
           empty={
             <Empty icon={Coins} title="Nothing earned yet">
-              A public agent with a price earns with every call of another workspace that completes.
+              A public agent with a price earns credits each time another workspace runs it successfully. Its manifest
+              sets the price.
             </Empty>
           }
         />

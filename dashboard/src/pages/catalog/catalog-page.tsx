@@ -8,7 +8,7 @@ import { LinkButton } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Time } from '../../ui/data/time.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -109,10 +109,11 @@ export function CatalogPage() {
           ]}
           empty={
             isFiltered || number > 1 ? (
-              <Empty icon={Search} title="No public agent matches" />
+              <NoMatch icon={Search} title="No public agent matches" />
             ) : (
               <Empty icon={LibraryBig} title="No public agents yet" command="npx platform update NAME --public">
-                An agent is here once it is public: in its settings, or by
+                Public agents of all workspaces are listed here. Make one of yours public in its settings, or from a
+                terminal:
               </Empty>
             )
           }

@@ -12,7 +12,7 @@ import { Button, IconButton } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
 import { Badge, Status } from '../../ui/data/status.tsx';
 import { Time } from '../../ui/data/time.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
@@ -93,14 +93,15 @@ export function MessagesPage() {
       {data &&
         shown.length === 0 &&
         (hasFilter ? (
-          <Empty icon={Inbox} title="No message matches these filters" />
+          <NoMatch icon={Inbox} title="No message matches these filters" />
         ) : (
           <Empty
             icon={Inbox}
             title="No messages"
             command={`npx platform message send 'Report ready' 'It has 3 pages.'`}
           >
-            Agents report here what people should know. Send one:
+            Agents send messages here for people to read: a finished report, a question, a problem. Send one from a
+            terminal:
           </Empty>
         ))}
       {shown.length > 0 && (

@@ -342,7 +342,7 @@ function Messages() {
       <Listed
         query={messages}
         isEmpty={(page) => page.messages.length === 0}
-        empty="Agents write to you here, when their code sends a message."
+        empty="No messages yet. Agents send them when there is something for people to read."
       >
         {(page) => (
           <Table

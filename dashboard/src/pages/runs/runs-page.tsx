@@ -10,7 +10,7 @@ import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
 import { Button, LinkButton } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
@@ -177,14 +177,24 @@ function pairOf(chosen: ReadonlySet<string>): { readonly a?: string; readonly b?
   return { a, b };
 }
 
-const NoRuns = ({ isFiltered }: { readonly isFiltered: boolean }) =>
-  isFiltered ? (
-    <Empty icon={Activity} title="No run matches these filters" />
-  ) : (
-    <Empty icon={Activity} title="No runs yet" command="npx platform run AGENT">
-      Every call of an agent is a run. Start one:
+function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
+  const { slug } = useWorkspace();
+  if (isFiltered) return <NoMatch icon={Activity} title="No run matches these filters" />;
+  return (
+    <Empty
+      icon={Activity}
+      title="No runs yet"
+      command={`npx platform run ${slug}/AGENT`}
+      action={
+        <LinkButton to="/$workspace/agents" params={{ workspace: slug }}>
+          Choose an agent
+        </LinkButton>
+      }
+    >
+      Every call of an agent is a run. Start one in the playground of an agent, or from a terminal:
     </Empty>
   );
+}
 
 /** Returns the selected runs, or the filter. An id prefix is not supported in bulk actions. */
 function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>): BulkSelection | undefined {

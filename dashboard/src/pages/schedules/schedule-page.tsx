@@ -305,7 +305,11 @@ function Runs({ scheduleId }: { readonly scheduleId: string }) {
               from: 'md',
             },
           ]}
-          empty={<Empty icon={HistoryIcon} title="No runs yet" />}
+          empty={
+            <Empty icon={HistoryIcon} title="No runs yet">
+              Every run that this schedule starts is listed here. To try it, start a run now.
+            </Empty>
+          }
         />
       )}
     </Section>

@@ -9,7 +9,7 @@ import { Button, LinkButton } from '../../ui/button.tsx';
 import { Status } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Time } from '../../ui/data/time.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
@@ -114,14 +114,15 @@ export function SchedulesPage() {
           ]}
           empty={
             isFiltered ? (
-              <Empty icon={CalendarClock} title="No schedule matches the filter" />
+              <NoMatch icon={CalendarClock} title="No schedule matches these filters" search={{ week }} />
             ) : (
               <Empty
                 icon={CalendarClock}
                 title="No schedules yet"
                 command='npx platform schedule create AGENT --cron-expression "0 9 * * 1-5"'
               >
-                A schedule runs an agent automatically. Create one here or from a terminal:
+                A schedule runs an agent at set times, or when another system posts to its webhook URL. Create one
+                above, or from a terminal:
               </Empty>
             )
           }

@@ -73,7 +73,8 @@ export function ServicesPage() {
           ]}
           empty={
             <Empty icon={Server} title="No services yet" command={`npx platform service deploy ${slug}/<agent>`}>
-              A service is an agent that is kept running: a bot, a receiver of webhooks, a worker. Deploy one:
+              A service is an agent that keeps running: a bot, a web app or a worker. Deploy one above, or from a
+              terminal:
             </Empty>
           }
         />

@@ -59,7 +59,11 @@ export function AuditPage() {
               from: 'md',
             },
           ]}
-          empty={<Empty icon={ScrollText} title="Nothing was changed yet" />}
+          empty={
+            <Empty icon={ScrollText} title="No changes yet">
+              Changes to agents, schedules, services, secrets, keys, members and settings are recorded here.
+            </Empty>
+          }
         />
       )}
       {data?.next_cursor && (

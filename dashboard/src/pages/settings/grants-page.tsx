@@ -88,7 +88,7 @@ export function GrantsPage() {
               title="No grants yet"
               command="npx platform grants put ORG/AGENT --agent-version v1 --secrets ANTHROPIC_API_KEY"
             >
-              An agent of another workspace that needs a secret of yours says so. Grant it here, or from a terminal:
+              A grant lets an agent of another workspace use secrets of yours. Create one above, or from a terminal:
             </Empty>
           }
         />

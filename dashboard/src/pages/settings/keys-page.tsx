@@ -74,7 +74,11 @@ export function KeysPage() {
               ),
             },
           ]}
-          empty={<Empty icon={KeyRound} title="No API keys" />}
+          empty={
+            <Empty icon={KeyRound} title="No API keys" command="npx platform keys create my-program --scope run">
+              Programs and terminals authenticate with a key. Create one above, or from a terminal that is signed in:
+            </Empty>
+          }
         />
       )}
       {isMaking && <NewKey onClose={() => setMaking(false)} />}

@@ -11,6 +11,7 @@ import { Badge } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Time } from '../../ui/data/time.tsx';
 import { ConfirmDialog, Dialog } from '../../ui/dialog.tsx';
+import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -114,6 +115,11 @@ export function MembersPage() {
             },
           ]}
         />
+      )}
+      {data?.members.length === 1 && data.invites.length === 0 && isOwner && (
+        <Empty icon={UserPlus} title="You are the only member">
+          Invite people to publish and run agents with you. Each gets a link that works once.
+        </Empty>
       )}
       {data && data.invites.length > 0 && <Invites invites={data.invites} />}
       {isInviting && <NewInvite onClose={() => setInviting(false)} />}

@@ -59,7 +59,8 @@ export function SecretsPage() {
           ]}
           empty={
             <Empty icon={Lock} title="No secrets yet" command="npx platform secrets set ANTHROPIC_API_KEY">
-              Agents name the secrets that they need. Set one here, or from a terminal:
+              Agents declare which secrets they need, such as the key of a model provider. Set one above, or from a
+              terminal:
             </Empty>
           }
         />

@@ -8,7 +8,7 @@ import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
@@ -85,13 +85,13 @@ export function NamespacePage() {
             q === '' ? (
               <Empty
                 icon={Database}
-                title="The namespace holds no document"
+                title="This namespace is empty"
                 command={`npx platform storage put ${namespace} today '{"text": "rain"}'`}
               >
-                It exists while it holds one. Store one:
+                A namespace exists while it contains documents. Create one above, or from a terminal:
               </Empty>
             ) : (
-              <Empty icon={Database} title="No results" />
+              <NoMatch icon={Database} title="No key has this prefix" />
             )
           }
         />

@@ -48,7 +48,7 @@ export function StoragePage() {
               title="No documents yet"
               command={`npx platform storage put notes today '{"text": "rain"}'`}
             >
-              Agents keep JSON here between their runs, by namespace and key. Store a document:
+              Agents store JSON documents here between runs, by namespace and key. Create one above, or from a terminal:
             </Empty>
           }
         />

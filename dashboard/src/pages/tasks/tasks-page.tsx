@@ -11,7 +11,7 @@ import { count } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Time } from '../../ui/data/time.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { Empty, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, Select, TextField } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
@@ -89,7 +89,7 @@ export function TasksPage() {
           title="No tasks yet"
           command={`npx platform task create 'Check the report' --priority high`}
         >
-          Agents and people leave work for each other here. Make a task:
+          Agents and people assign work to each other here. Create a task above, or from a terminal:
         </Empty>
       ) : (
         <>
@@ -185,7 +185,7 @@ function TaskList({
           { title: 'By', cell: ({ created_by }) => <Creator name={created_by} />, from: 'lg' },
           { title: 'Created', cell: ({ created_at }) => <Time at={created_at} />, from: 'md' },
         ]}
-        empty={<Empty icon={ListTodo} title="No task matches these filters" />}
+        empty={<NoMatch icon={ListTodo} title="No task matches these filters" search={{ view: 'list' }} />}
       />
       {data.total > PAGE && (
         <div className="flex items-center gap-2">

@@ -31,7 +31,7 @@ export function AuthorUsage({ days }: { readonly days: number }) {
         title="No other workspace called your agents in this period"
         command={'npx platform update AGENT --public'}
       >
-        Others can call agents that are public. Make one public:
+        Other workspaces can call your public agents. Make one public in its settings, or from a terminal:
       </Empty>
     );
   }

@@ -2,6 +2,7 @@ import { ChartColumn } from 'lucide-react';
 import { Suspense } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { LinkButton } from '../../ui/button.tsx';
 import { Figures } from '../../ui/data/figures.tsx';
 import { Credits, count, Money, percent, shortCount, usd } from '../../ui/data/numbers.tsx';
 import { Table } from '../../ui/data/table.tsx';
@@ -61,8 +62,17 @@ export function OwnUsage({ days, tenant }: Asked) {
         ]}
       />
       {isNothing ? (
-        <Empty icon={ChartColumn} title="No calls in this period" command={`npx platform run ${slug}/AGENT`}>
-          Call an agent, and its usage is here once it has ended:
+        <Empty
+          icon={ChartColumn}
+          title="No calls in this period"
+          command={`npx platform run ${slug}/AGENT`}
+          action={
+            <LinkButton to="/$workspace/agents" params={{ workspace: slug }}>
+              Choose an agent
+            </LinkButton>
+          }
+        >
+          Run an agent here or from a terminal. Its usage appears when the run ends:
         </Empty>
       ) : (
         <>
