@@ -4,11 +4,12 @@ import { Check, ChevronsUpDown, House, LogOut, Menu as MenuIcon, Monitor, Moon, 
 import { useEffect, useState } from 'react';
 import { Button as AriaButton } from 'react-aria-components/Button';
 import { call } from '../api/client.ts';
-import { useWho, useWorkspaces } from '../api/session.ts';
+import { useMaybeWorkspace, useWho, useWorkspaces } from '../api/session.ts';
 import { OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
 import { IconButton } from '../ui/button.tsx';
 import { classes } from '../ui/classes.ts';
 import { Menu } from '../ui/menu.tsx';
+import { NotificationBell } from './notification-bell.tsx';
 import { openPalette } from './palette.tsx';
 import { type Theme, useTheme } from './theme.ts';
 
@@ -16,6 +17,7 @@ import { type Theme, useTheme } from './theme.ts';
 export function SideBar() {
   const [isOpen, setOpen] = useState(false);
   const { pathname } = useLocation();
+  const workspace = useMaybeWorkspace();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes when a link in it was followed.
   useEffect(() => setOpen(false), [pathname]);
   return (
@@ -24,6 +26,7 @@ export function SideBar() {
         <div className="min-w-0 grow">
           <WorkspaceSwitch />
         </div>
+        {workspace && <NotificationBell key={workspace.id} />}
         <div className="md:hidden">
           <IconButton icon={Search} label="Search" onPress={openPalette} />
           <IconButton

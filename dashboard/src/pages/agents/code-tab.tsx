@@ -11,7 +11,8 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
-import { download, escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
+import { download } from '../../ui/text/viewer.tsx';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import type { Version } from './version.ts';
 

@@ -15,7 +15,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
 import { DiffView } from '../../ui/text/diff.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import { publishAgain } from './publish-again.ts';
 import type { TabProps, Version } from './version.ts';

@@ -13,7 +13,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select, TextField } from '../../ui/field.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 
 const route = getRouteApi('/signed-in/$workspace/catalog');
 const TYPES = ['prompt', 'tool', 'agent', 'skill'];

@@ -18,7 +18,8 @@ import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { escapeText, JsonView } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
+import { JsonView } from '../../ui/text/viewer.tsx';
 
 type Message = AnswerOf<'listWorkspaceMessages'>['messages'][number];
 

@@ -11,7 +11,7 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 
 type Body = ArgumentsOf<'createBulk'>['body'];
 type Action = Body['action'];

@@ -1,7 +1,8 @@
 import type { ReactNode } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { bytes, count } from '../../ui/data/numbers.tsx';
-import { escapeText, JsonView, TextView } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
+import { JsonView, TextView } from '../../ui/text/viewer.tsx';
 
 export type Content = NonNullable<AnswerOf<'listTraceEvents'>['events'][number]['content']>;
 

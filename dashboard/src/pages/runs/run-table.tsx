@@ -8,7 +8,7 @@ import { Gap, useVirtualRows } from '../../ui/data/virtual-rows.tsx';
 import { Checkbox } from '../../ui/field.tsx';
 import { useKeys } from '../../ui/keys.ts';
 import { Link } from '../../ui/link.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 
 export type RunRow = AnswerOf<'listRuns'>['runs'][number];
 

@@ -6,7 +6,7 @@ import { Table } from '../../ui/data/table.tsx';
 import { Duration } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { type Called, callTree } from './call-tree.ts';
 import type { RunParams } from './run-params.ts';
 import { useWaterfall } from './use-waterfall.ts';

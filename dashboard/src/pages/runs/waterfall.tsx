@@ -7,7 +7,7 @@ import { memo, type PointerEvent, useEffect, useRef, useState } from 'react';
 import { classes } from '../../ui/classes.ts';
 import { count, shortCount, usd } from '../../ui/data/numbers.tsx';
 import { duration } from '../../ui/data/time.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { isBad, isOpen, type Line, ticksOf, type Window } from './lines.ts';
 
 const LINE_HEIGHT = 28;

@@ -15,7 +15,7 @@ import { Select, TextField } from '../../ui/field.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { cronInWords } from './cron-words.ts';
 import { type Schedule, stateOf } from './schedule-state.ts';
 import { showWarnings } from './show-warnings.ts';

@@ -1,4 +1,4 @@
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
 
 /** Shows the warnings of a schedule response until they are closed. */

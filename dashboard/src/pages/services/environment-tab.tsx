@@ -4,7 +4,7 @@ import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
 import { EnvironmentEditor, envOf, problemOf, variablesOf } from './environment-editor.tsx';
 import type { Service } from './service-state.ts';

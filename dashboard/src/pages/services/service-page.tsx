@@ -16,7 +16,7 @@ import { Link, OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
 import { EnvironmentTab } from './environment-tab.tsx';
 import { LogsTab } from './logs-tab.tsx';

@@ -7,7 +7,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Checkbox, TextField } from '../../ui/field.tsx';
 import { Facts, Section } from '../../ui/page.tsx';
 import { Code } from '../../ui/text/code.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
 import { effectOn } from './environment-tab.tsx';
 import type { Service } from './service-state.ts';

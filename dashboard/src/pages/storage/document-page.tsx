@@ -16,7 +16,7 @@ import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Facts, Page, Section } from '../../ui/page.tsx';
 import { DiffView } from '../../ui/text/diff.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
 
 const Editor = lazy(() => import('../../ui/text/editor.tsx'));

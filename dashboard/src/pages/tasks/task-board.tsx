@@ -10,7 +10,7 @@ import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { STATUS_LABELS, STATUSES, type Task, type TaskStatus } from './task.ts';
 import { Creator, DueDate, PriorityBadge } from './task-parts.tsx';
 

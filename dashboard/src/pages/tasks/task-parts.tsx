@@ -4,7 +4,7 @@ import { useWorkspace } from '../../api/session.ts';
 import { classes } from '../../ui/classes.ts';
 import { Badge, type Tone } from '../../ui/data/status.tsx';
 import { Link } from '../../ui/link.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { isOverdue, type Priority, type Task } from './task.ts';
 
 const TONES: Readonly<Record<Priority, Tone>> = { urgent: 'bad', high: 'warn', normal: 'plain', low: 'plain' };

@@ -18,7 +18,7 @@ import { useKeys } from '../../ui/keys.ts';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { escapeText } from '../../ui/text/viewer.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { toast } from '../../ui/toast.tsx';
 import { PRIORITIES, type Priority, STATUS_LABELS, STATUSES, type Task, type TaskStatus } from './task.ts';
 import { TaskBoard } from './task-board.tsx';

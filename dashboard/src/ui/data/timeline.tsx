@@ -1,4 +1,4 @@
-import { escapeText } from '../text/viewer.tsx';
+import { escapeText } from '../text/escape-text.ts';
 import { Time } from './time.tsx';
 
 interface Entry {

@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
 import { piecesOf } from './ansi.ts';
-import { escapeText } from './viewer.tsx';
+import { escapeText } from './escape-text.ts';
 
 /** Untrusted text with terminal colours. Its parent element must preserve white space. */
 export function AnsiText({ text }: { readonly text: string }) {

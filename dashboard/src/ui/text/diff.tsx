@@ -1,7 +1,8 @@
 import { useMemo } from 'react';
 import { classes } from '../classes.ts';
 import { type DiffLine, diffLines } from './diff-lines.ts';
-import { cutLine, escapeText } from './viewer.tsx';
+import { escapeText } from './escape-text.ts';
+import { cutLine } from './viewer.tsx';
 
 /** Number of context lines around a change. */
 const AROUND = 3;

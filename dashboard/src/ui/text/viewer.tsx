@@ -4,6 +4,7 @@ import { Button as AriaButton } from 'react-aria-components/Button';
 import { Button } from '../button.tsx';
 import { CopyButton } from '../copy.tsx';
 import { bytes } from '../data/numbers.tsx';
+import { escapeText } from './escape-text.ts';
 
 /**
  * Maximum number of characters of an agent's value shown directly. A longer value is cut, and can be copied or
@@ -16,13 +17,6 @@ const LONGEST_LINE = 4_000;
 const MAX_LINES = 5_000;
 /** Number of members of an object or array shown at once. */
 const STEP = 100;
-
-/** Characters that reorder or hide adjacent text; displayed as code points. */
-const TRICKS = /(?![\n\r\t])[\p{C}\p{Zl}\p{Zp}]/gu;
-
-/** Escapes untrusted text so that nothing in it hides or reorders text. */
-export const escapeText = (text: string): string =>
-  text.replaceAll(TRICKS, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`);
 
 /** Shortens a line for display and appends its length if it was cut. */
 export const cutLine = (line: string): string =>
