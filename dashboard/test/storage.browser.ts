@@ -53,7 +53,7 @@ describeSite('storage', (site) => {
     expect(await readValue('notes', 'today')).toEqual({ text: 'sun' });
     await page.getByRole('button', { name: 'Delete document' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete document' }).click();
-    await page.getByText('The namespace holds no document').waitFor();
+    await page.getByText('This namespace is empty').waitFor();
     await expect(readValue('notes', 'today')).rejects.toThrow();
   });
 
