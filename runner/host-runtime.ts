@@ -35,8 +35,15 @@ export const SDK_NODE_MODULES = '/runtime/node_modules';
 export const SDK_PYTHONPATH = '/runtime/python';
 /** pip, the only package of the host's Python that is visible: `python3 -m pip` must work. */
 export const PIP_PACKAGE = `${SDK_PYTHONPATH}/pip`;
-/** Name of the empty folder that replaces the host's Python packages. */
-export const NOTHING = 'nothing';
+/** Name of the folder that replaces the host's Python packages. It holds {@link PYTHON_PATHS} only. */
+export const NO_PACKAGES = 'nothing';
+/**
+ * Lets each Python of the machine find the layer and the SDK by itself, however it was started: with an empty
+ * environment, isolated (`-I`), or by its full path. https://docs.python.org/3/library/site.html
+ */
+const PYTHON_PATHS = `import os, site, sys; layer = '/layer/venv/lib/python%d.%d/site-packages' % sys.version_info[:2]; layer in sys.path or not os.path.isdir(layer) or site.addsitedir(layer)
+${SDK_PYTHONPATH}
+`;
 
 /**
  * Parts of /etc that programs need to start, to trust certificates and to tell the time. They reveal nothing specific
@@ -179,10 +186,11 @@ async function addPython(root: RootEntry[], folder: string): Promise<string | un
   if (pipPackage) bind(root, PIP_PACKAGE, pipPackage);
   // Hidden, because an agent that relies on the host's packages would fail on other hosts or with another version.
   const hidden = [...packages, ...(await Array.fromAsync(glob(PACKAGES_BELOW_USR)))];
-  const nothing = join(folder, NOTHING);
-  await mkdir(nothing, { recursive: true });
+  const noPackages = join(folder, NO_PACKAGES);
+  await mkdir(noPackages, { recursive: true });
+  await writeFile(join(noPackages, 'platform.pth'), PYTHON_PATHS);
   for (const at of new Set(hidden.filter((path) => existsSync(path)).map((path) => realpathSync(path)))) {
-    root.push({ operation: 'bind', at, from: nothing });
+    root.push({ operation: 'bind', at, from: noPackages });
   }
   return version;
 }

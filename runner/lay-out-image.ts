@@ -1,6 +1,6 @@
 import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { findHostRuntime, NOTHING, PIP_PACKAGE } from './host-runtime.ts';
+import { findHostRuntime, NO_PACKAGES, PIP_PACKAGE } from './host-runtime.ts';
 
 /**
  * Runs once, as root, while the image is built. Gives the image the file system of a sandbox on the local host, from the
@@ -12,9 +12,9 @@ const RUNTIME = '/platform/runtime';
 
 const { root } = await findHostRuntime(RUNTIME);
 for (const { at, from } of root) {
-  if (from === join(RUNTIME, NOTHING)) {
+  if (from === join(RUNTIME, NO_PACKAGES)) {
     rmSync(at, { recursive: true });
-    mkdirSync(at);
+    cpSync(from, at, { recursive: true });
   }
   if (!at.startsWith('/runtime/')) continue;
   mkdirSync(dirname(at), { recursive: true });

@@ -9,7 +9,8 @@
  * policy: never loopback, private, link-local or metadata addresses of the host.
  *
  * Layout: home and `HOME` are `/home/user` (user name `user`), the bundle is at `/home/user/agent`, a layer at `/layer`
- * (`/layer/python` on `PYTHONPATH`, `/layer/node_modules` found by Node from any folder, both `bin` folders on `PATH`),
+ * (`/layer/venv`, an environment of Python; `/layer/node_modules`, found by Node from any folder; `/layer/python`, packages
+ * of earlier installations, on `PYTHONPATH`; the `bin` folders of all three on `PATH`),
  * uploads at `/tmp/uploads`; `/tmp` is writable. The platform's own packages, `sdk/js` as `agent-platform-sdk` and
  * `sdk/python` as `agent_platform`, can be imported from any folder; a copy in the bundle or layer takes precedence.
  * The helpers of tools (`sdk/helpers`) are in `/runtime/helpers`. `python`, `python3`, `pip`, `node`, `npm`, `bash` and
@@ -65,7 +66,7 @@ export interface SandboxLimits {
 export interface SandboxSpec {
   /** Blob key of a checked zip (see `core/manifest/bundle/bundle.ts`), content-addressed by its last segment. */
   readonly bundle?: string;
-  /** Blob key of a layer archive (tar.gz with `python/` and/or `node_modules/` at its root), content-addressed. */
+  /** Blob key of a layer archive (tar.gz with `venv/`, `node_modules/` or `python/` at its root), content-addressed. */
   readonly layer?: string;
   /** SHA-256 of that archive in hex; a different archive is refused. Layers of version 0.1.0 have none. */
   readonly layerSha256?: string;

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createReadStream, createWriteStream, existsSync } from 'node:fs';
-import { cp, mkdir, readdir, rm, stat, symlink } from 'node:fs/promises';
+import { cp, glob, mkdir, readdir, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join, posix, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -59,12 +59,14 @@ export class UnsandboxedSandbox implements Sandbox {
       await cp(bundle.path, join(folder, 'home/user/agent'), { recursive: true });
       bundle.release();
     }
-    let layer: string | undefined;
+    let layer: Layer | undefined;
     if (spec.layer !== undefined) {
       const cached = await this.#cache.layer(spec.layer, spec.layerSha256, spec.owner);
       folders.push(cached);
-      layer = cached.path;
-      await symlink(join(layer, 'node_modules'), join(folder, 'home/node_modules'));
+      // Its own interpreter has a path inside a sandbox.
+      const [packages] = await Array.fromAsync(glob(join(cached.path, 'venv/lib/python3*/site-packages')));
+      layer = { path: cached.path, packages };
+      await symlink(join(layer.path, 'node_modules'), join(folder, 'home/node_modules'));
     }
     const session: SandboxSession = new UnsandboxedSession(folder, spec, layer, () => {
       for (const cached of folders) cached.release();
@@ -79,15 +81,21 @@ export class UnsandboxedSandbox implements Sandbox {
   }
 }
 
+interface Layer {
+  readonly path: string;
+  /** Folder of its packages for Python, if it has any. */
+  readonly packages: string | undefined;
+}
+
 class UnsandboxedSession implements SandboxSession {
   readonly #folder: string;
   readonly #spec: SandboxSpec;
-  readonly #layer: string | undefined;
+  readonly #layer: Layer | undefined;
   readonly #onClose: () => void;
   readonly #children = new Set<ChildProcess>();
   #isClosed = false;
 
-  constructor(folder: string, spec: SandboxSpec, layer: string | undefined, onClose: () => void) {
+  constructor(folder: string, spec: SandboxSpec, layer: Layer | undefined, onClose: () => void) {
     this.#folder = folder;
     this.#spec = spec;
     this.#layer = layer;
@@ -213,8 +221,9 @@ class UnsandboxedSession implements SandboxSession {
 
   #env(): Record<string, string> {
     const layer = this.#layer;
-    const layerPath = layer === undefined ? [] : [join(layer, 'python/bin'), join(layer, 'node_modules/.bin')];
-    const python = [this.#spec.env.PYTHONPATH, layer && join(layer, 'python'), SDK.python.folder];
+    const binFolders = ['venv/bin', 'python/bin', 'node_modules/.bin'];
+    const layerPath = layer === undefined ? [] : binFolders.map((folder) => join(layer.path, folder));
+    const python = [this.#spec.env.PYTHONPATH, layer?.packages, layer && join(layer.path, 'python'), SDK.python.folder];
     return {
       ...this.#spec.env,
       PYTHONPATH: python.filter(Boolean).join(':'),

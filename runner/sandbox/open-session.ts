@@ -71,7 +71,9 @@ function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway
 
 /** The platform's own variables take precedence: a secret named HOME must not mislead a program. */
 function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
-  const layerPath = spec.layer === undefined ? [] : ['/layer/python/bin', '/layer/node_modules/.bin'];
+  const layerPath =
+    spec.layer === undefined ? [] : ['/layer/venv/bin', '/layer/python/bin', '/layer/node_modules/.bin'];
+  // The packages of the layer's `venv` need no variable.
   const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];
   return {
     ...(spec.egress !== 'none' && {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createHash, type Hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { chown, mkdir, symlink } from 'node:fs/promises';
+import { chown, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { hasCode } from '#core/base/errors.ts';
@@ -74,6 +74,7 @@ export async function unpackLayer(
     throw new LayerError('their archive has changed since they were installed');
   }
   await linkSdk(target);
+  await completePython(join(target, 'venv'));
   return size;
 }
 
@@ -92,6 +93,39 @@ export async function linkSdk(layer: string): Promise<void> {
     // The agent has its own copy of the package.
     if (!hasCode(error, 'EEXIST')) throw error;
   });
+}
+
+/** The environment stays usable, for packages without machine code, when the machine has one of these later. */
+const LATER_PYTHONS = Array.from({ length: 12 }, (_, index) => `python3.${index + 9}`);
+
+/**
+ * Adds what makes the packages in a layer an environment of Python (venv) here: its settings and its interpreter. Other
+ * packages than the platform's own and those of the layer are hidden from all of them.
+ * https://docs.python.org/3/library/venv.html
+ */
+async function completePython(environment: string): Promise<void> {
+  const [version, ...others] = await readdir(join(environment, 'lib')).catch(() => []);
+  if (version === undefined || others.length > 0 || !LATER_PYTHONS.includes(version)) return;
+  try {
+    await Promise.all(
+      LATER_PYTHONS.map((other) => other !== version && symlink(version, join(environment, 'lib', other))),
+    );
+    const bin = join(environment, 'bin');
+    await mkdir(bin, { recursive: true });
+    const place = async (path: string, write: () => Promise<void>) => {
+      await rm(path, { recursive: true, force: true });
+      await write();
+    };
+    await place(join(bin, 'python3'), () => symlink('/runtime/bin/python3', join(bin, 'python3')));
+    for (const name of ['python', version]) await place(join(bin, name), () => symlink('python3', join(bin, name)));
+    const settings = join(environment, 'pyvenv.cfg');
+    // "System" packages are the platform's own; with them, programs may install into their home.
+    await place(settings, () =>
+      writeFile(settings, 'home = /runtime/bin\ninclude-system-site-packages = true\n', { flag: 'wx' }),
+    );
+  } catch {
+    throw new LayerError('they hold an environment of Python with other files than packages in its place');
+  }
 }
 
 /** GNU tar writes faster than Node. It gets only entries that {@link readLayer} has checked. */

@@ -703,6 +703,101 @@ for n in range(3, 1024):
     });
   });
 
+  describe('the environment of Python in a layer', () => {
+    const layer = 'layers/venv.tar.gz';
+    const wheel = zip([
+      { name: 'brought.py', content: 'text = "brought along"\n' },
+      { name: 'brought-1.0.dist-info/METADATA', content: 'Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n' },
+      {
+        name: 'brought-1.0.dist-info/WHEEL',
+        content: 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+      },
+      { name: 'brought-1.0.dist-info/RECORD', content: '' },
+    ]);
+    let version: string;
+    beforeAll(async () => {
+      const { interpreters } = await harness.sandbox.status();
+      version = `python${/^\d+\.\d+/.exec(interpreters.python!)![0]}`;
+      const packages = `venv/lib/${version}/site-packages`;
+      await harness.blobs.put(
+        layer,
+        tarOf({
+          [`${packages}/greeting.py`]:
+            'import sys\ntext = f"hello from {__name__}"\nif __name__ == "__main__": print(text)\n',
+          [`${packages}/json.py`]: 'raise SystemExit("a package has replaced a module of Python")\n',
+          [`${packages}/more.pth`]: `/layer/${packages}/more\n`,
+          [`${packages}/more/further.py`]: 'text = "further"\n',
+          'venv/bin/greet': '#!/usr/bin/env python3\nimport greeting\nprint(greeting.text)\n',
+        }),
+      );
+    });
+
+    test('is found however Python is started', async () => {
+      const session = await open({ layer });
+      const code = `import greeting, further, json, agent_platform, os; print(greeting.text, further.text, 'site-packages' in greeting.__file__)`;
+      await session.writeFile('look.py', Buffer.from(code));
+      await session.writeFile(
+        'child.py',
+        Buffer.from(`import subprocess, sys\nsubprocess.run([sys.executable, '-I', 'look.py'], env={})`),
+      );
+      const real = '$(readlink -f $(command -v python3))';
+      const ways = [
+        ...['python3 look.py', 'python look.py', `${version} look.py`, 'python3 -I look.py', 'python3 -E -s look.py'],
+        ...['env -i python3 look.py', 'env -i /layer/venv/bin/python3 -I look.py', `${real} -I look.py`],
+        ...[`env -i ${real} look.py`, 'python3 child.py', 'env PYTHONPATH= python3 look.py'],
+      ];
+      for (const way of ways) {
+        const { out, err } = await ran(session, way);
+        expect({ way, out, err }).toEqual({ way, out: 'hello from greeting further True\n', err: '' });
+      }
+      expect((await ran(session, 'greet; env -i /layer/venv/bin/greet; python3 -m greeting')).out).toBe(
+        'hello from greeting\nhello from greeting\nhello from __main__\n',
+      );
+    });
+
+    test('looks like one to tools, and lets programs install into their home', async () => {
+      const session = await open({ layer });
+      const { out } = await python(
+        session,
+        'import sys, sysconfig; print(sys.prefix, sys.prefix != sys.base_prefix, sysconfig.get_path("purelib"))',
+      );
+      expect(out).toBe(`/layer/venv True /layer/venv/lib/${version}/site-packages\n`);
+      await session.writeFile('brought-1.0-py3-none-any.whl', wheel);
+      const install = 'python3 -m pip install -q --no-index ./brought-1.0-py3-none-any.whl';
+      const { out: brought, err } = await ran(session, `${install}; python3 -c 'import brought; print(brought.text)'`);
+      expect(brought, err).toBe('brought along\n');
+    });
+
+    test('that was made by another version of Python keeps what needs no compiler', async () => {
+      const other = 'layers/other-venv.tar.gz';
+      const path = `venv/lib/python3.${version === 'python3.10' ? 9 : 10}/site-packages/greeting.py`;
+      await harness.blobs.put(other, tarOf({ [path]: 'text = "still here"\n' }));
+      expect((await once('python3 -I -c "import greeting; print(greeting.text)"', { layer: other })).out).toBe(
+        'still here\n',
+      );
+    });
+
+    test('has the interpreter of the sandbox, whatever the installation left in its place', async () => {
+      const planted = 'layers/planted-venv.tar.gz';
+      await harness.blobs.put(
+        planted,
+        tarOf({
+          [`venv/lib/${version}/site-packages/greeting.py`]: 'text = "hello"\n',
+          'venv/pyvenv.cfg': 'home = /home/user/planted\n',
+          'venv/bin/python3': '#!/bin/sh\necho planted\n',
+          'venv/bin/python/folder': 'planted',
+        }),
+      );
+      const { out } = await once('python -c "import greeting, sys; print(greeting.text, sys.prefix)"', {
+        layer: planted,
+      });
+      expect(out).toBe('hello /layer/venv\n');
+      const file = 'layers/file-venv.tar.gz';
+      await harness.blobs.put(file, tarOf({ [`venv/lib/${version}/greeting.py`]: '', 'venv/bin': 'a file' }));
+      await expect(open({ layer: file })).rejects.toMatchObject({ code: 'SANDBOX_LAYER' });
+    });
+  });
+
   describe('the working folder', () => {
     /** Prints every path, mode and content of the folder. */
     const show = "find . -printf '%P %y %m\\n' | sort; find . -type f -name '*.*' | sort | xargs cat";

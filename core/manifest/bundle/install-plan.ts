@@ -18,6 +18,8 @@ export interface InstallPlan {
 
 export const AGENT_FOLDER = '/home/user/agent';
 const LAYER_FOLDER = '/home/user/layer';
+/** Environment of Python (venv), from which {@link FINISH_PYTHON} removes what belongs to this sandbox. */
+const PYTHON_FOLDER = `${LAYER_FOLDER}/venv`;
 export const CHANGED_FOLDER = '/home/user/changed';
 /** Copy of the bundle, because a requirements file may include other files. */
 export const SOURCE_FOLDER = '/home/user/source';
@@ -25,7 +27,12 @@ export const SOURCE_FOLDER = '/home/user/source';
  * Prints the layer as an archive in the GNU tar format, the only one that the platform reads. No installed code runs
  * during it.
  */
-export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -cz --format=gnu --files-from=/dev/null $(ls -d python node_modules 2>/dev/null)`;
+export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -cz --format=gnu --files-from=/dev/null $(ls -d venv node_modules 2>/dev/null)`;
+/**
+ * The sandbox of a run adds its own interpreter and settings to the environment (`runner/sandbox/unpack.ts`). Scripts
+ * must start the Python that comes first on the PATH there.
+ */
+const FINISH_PYTHON = `cd ${PYTHON_FOLDER} && rm -rf bin/python bin/python3 bin/python3.[0-9]* bin/[Aa]ctivate* pyvenv.cfg include lib64 .gitignore && find bin -type f -exec sed -i '1s|^#!${PYTHON_FOLDER}/bin/python.*|#!/usr/bin/env python3|' {} +`;
 /** npm links packages of the bundle itself (`file:`, workspaces); such links would break in the layer. */
 const COPY_LINKED_PACKAGES = `cd ${LAYER_FOLDER} && find node_modules -type l -not -path '*/.bin/*' | while IFS= read -r link; do folder=$(readlink -f "$link"); [ -e "$folder" ] || { echo "\${link#node_modules/}: package.json names a folder that is not in the bundle: $folder" >&2; exit 1; }; rm "$link"; cp -R "$folder" "$link" || exit 1; done`;
 
@@ -120,7 +127,13 @@ export async function planInstall(
   const identity = {
     workspaceId,
     platform: `${process.platform}-${process.arch}`,
-    ...(python && { requirements: python.requirements, python: interpreters.python, pipFlags: flags.pip_flags }),
+    ...(python && {
+      requirements: python.requirements,
+      python: interpreters.python,
+      pipFlags: flags.pip_flags,
+      // Earlier layers have a plain folder of packages.
+      isEnvironment: true,
+    }),
     ...(node && { packageJson: node.packageJson, lock: node.lock, node: interpreters.node, npmFlags: flags.npm_flags }),
     ...(usesBundle && { bundle: bundle.sha256 }),
   };
@@ -145,11 +158,14 @@ export async function planInstall(
 }
 
 function pipCommands({ isChanged }: PythonNeeds, flags: string | undefined): string[] {
-  const install = `python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} --target ${LAYER_FOLDER}/python -r requirements.txt`;
-  if (!isChanged) return [install];
+  const create = `python3 -m venv --without-pip ${PYTHON_FOLDER}`;
+  const install = `${PYTHON_FOLDER}/bin/python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} -r requirements.txt`;
+  if (!isChanged) return [create, install, FINISH_PYTHON];
   return [
+    create,
     `cp -R ${AGENT_FOLDER} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`,
     `cd ${SOURCE_FOLDER} && ${install}`,
+    FINISH_PYTHON,
   ];
 }
 

@@ -11,8 +11,8 @@ const MAX_DEPTH = 64;
 const MAX_RATIO = 50;
 const RATIO_COUNTS_FROM_BYTES = 64 * MB;
 const PAGE_BYTES = 4096;
-/** Folders in which a run finds packages of Python and Node. */
-const ROOTS = ['python', 'node_modules'];
+/** Folders in which a run finds packages of Python and Node. Earlier layers have `python` instead of `venv`. */
+const ROOTS = ['venv', 'node_modules', 'python'];
 
 /** The format of GNU tar: https://www.gnu.org/software/tar/manual/html_node/Standard.html */
 const BLOCK_BYTES = 512;
@@ -59,8 +59,8 @@ const refused = (path: string, why: string): LayerError =>
   new LayerError(`they hold ${quote(Buffer.from(path, 'latin1').toString())}, ${why}`);
 
 /**
- * Reads a tar and writes its content as a normalized tar that is safe to unpack. It contains the folders `python` and
- * `node_modules`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
+ * Reads a tar and writes its content as a normalized tar that is safe to unpack. It contains the folders `venv`,
+ * `node_modules` and `python`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
  * parents first; no owners, the modes 755 and 644 (`docs/interface/agents.md#layers`).
  *
  * Throws {@link LayerError} for anything else, and if it is too large: a sparse file counts with its full size.

@@ -125,10 +125,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       onTestFinished(() => rmSync(outside, { recursive: true, force: true }));
       const attacks = {
         'link-of-the-platform': [`os.symlink(${JSON.stringify(outside)}, LAYER + '/node_modules')`, 'node_modules'],
-        'sparse-bomb': [
-          `os.makedirs(LAYER + '/python'); [open(f'{LAYER}/python/{n}', 'w').truncate(1 << 30) for n in 'abc']`,
-          'more than 1024 MB',
-        ],
+        'sparse-bomb': [`[open(f'{LAYER}/venv/lib/{n}', 'w').truncate(1 << 30) for n in 'abc']`, 'more than 1024 MB'],
       } as const;
       const attacking = Object.entries(attacks).map(async ([name, [attack, message]]) => {
         const { upload } = await publish(`pip-${name}`, {
@@ -144,12 +141,15 @@ export function installsSuite(target: () => Target, has: Languages): void {
       await Promise.all(attacking);
       expect(readdirSync(outside)).toEqual([]);
       const { upload } = await publish('pip-good', {
-        'main.py': 'import good, json; print(json.dumps(good.text))',
+        // A child that inherits nothing finds the packages, too.
+        'main.py': `import json, subprocess, sys
+code = 'import good; print(good.text, "site-packages" in good.__file__)'
+print(json.dumps(subprocess.run([sys.executable, '-I', '-c', code], env={}, capture_output=True, text=True).stdout))`,
         'requirements.txt': './good\n',
         ...packageWithBackend('good', ''),
       });
       expect((await upload()).agent).toMatchObject({ environment_status: 'ready' });
-      expect(expectOk(await call('POST', '/acme/pip-good/v1/run', { json: {} })).data).toBe('installed');
+      expect(expectOk(await call('POST', '/acme/pip-good/v1/run', { json: {} })).data).toBe('installed True\n');
     });
 
     test('are those of pyproject.toml where there is no requirements.txt', { timeout: 90_000 }, async () => {
