@@ -55,8 +55,20 @@ describe('links', () => {
     expect(addressOf(target, rules)).toBe(address);
   });
 
-  test('files outside of the pages are shown in the repository', () => {
-    expect(addressOf('../../core/base/errors.ts', rules)).toMatch(/^https:\/\/.*\/core\/base\/errors\.ts$/);
+  test.each([
+    ['the [codes](../../core/base/errors.ts#L1) of', 'the codes (`core/base/errors.ts`) of'],
+    ['[`core/base`](../../core/base/README.md),', '`core/base`,'],
+    ['[`a[0]`](../x/README.md)', '`a[0]` (`docs/x/README.md`)'],
+  ])('a file that is not on the site is named: %s', (text, written) => {
+    expect(withLinks(text, rules)).toBe(written);
+  });
+
+  test('images and links around them lead to the site', () => {
+    const image = '![A [page]](../images/a.webp)';
+    expect(withLinks(`[${image}](../calls.md)`, rules)).toBe('[![A [page]](/docs/images/a.webp)](/docs/calls)');
+    expect(withLinks('<img src="../images/a.webp">\n\n[x]: ../calls.md', rules)).toBe(
+      '<img src="/docs/images/a.webp">\n\n[x]: /docs/calls',
+    );
   });
 
   test('those of Markdown lead to Markdown', () => {
@@ -77,6 +89,13 @@ describe('links', () => {
       );
     });
     expect(broken).toEqual([]);
+    const relative = texts.pages.flatMap(({ slug }) =>
+      partsOf(texts.markdownOf(slug)!)
+        .filter(({ isCode }) => !isCode)
+        .flatMap(({ text }) => [...text.replaceAll(/`[^`]*`/g, '').matchAll(/\]\((?![a-z]+:|\/|#)[^)]*\)/g)])
+        .map(([link]) => `${slug}: ${link}`),
+    );
+    expect(relative).toEqual([]);
   });
 });
 

@@ -1,8 +1,6 @@
 import { posix } from 'node:path';
 import { slugOf } from './pages.ts';
 
-/** Where files outside of `docs/` are shown. */
-const REPOSITORY = 'https://github.com/agent-platform/agent-platform/blob/main/';
 const FENCE = /^( {0,3})(`{3,}|~{3,})(.*)$/;
 
 /** Splits Markdown into text and fenced code blocks, in their order. Code is never changed. */
@@ -47,33 +45,56 @@ export interface LinkRules {
   readonly extension: '' | '.md';
 }
 
-/** Rewrites relative links between files of the repository to addresses of the site. Code is left as it is. */
+/**
+ * Rewrites relative links between pages to addresses of the site. A link to another file of the repository becomes its
+ * text and the path of the file, because the site has no such page. Code is left as it is.
+ */
 export const withLinks = (markdown: string, rules: LinkRules): string =>
   partsOf(markdown)
     .map(({ isCode, text }) => (isCode ? text : linksIn(text, rules)))
     .join('\n');
 
-/** Matches code spans, which are skipped, and the targets of inline links, images, definitions and HTML attributes. */
-const TARGET = /(`+)[\s\S]*?[^`]\1(?!`)|(\]\(<?)([^)\s>]+)|(^\[[^\]]+\]:\s+)(\S+)|(\b(?:href|src|srcset)=")([^"]+)/gm;
+const CODE = /(?<code>(`+)[\s\S]*?[^`]\2(?!`))/;
+const LINK = /(?<!!)\[(?<label>(?:[^[\]`]|`[^`]*`)*)\]\((?<linked>[^)\s<>]+)\)/;
+/** Images, links around them, definitions and HTML attributes. */
+const OTHER = /(?<before>\]\(<?|^\[[^\]]+\]:\s+|\b(?:href|src|srcset)=")(?<target>[^)\s>"]+)/;
+const TARGET = new RegExp([CODE, LINK, OTHER].map(({ source }) => source).join('|'), 'gm');
+
+interface Found {
+  readonly code?: string;
+  readonly label?: string;
+  readonly linked?: string;
+  readonly before?: string;
+  readonly target?: string;
+}
 
 const linksIn = (text: string, rules: LinkRules): string =>
-  text.replace(TARGET, (whole, code, a, aTarget, b, bTarget, c, cTarget) =>
-    code ? whole : `${a ?? b ?? c}${addressOf(aTarget ?? bTarget ?? cTarget, rules)}`,
-  );
+  text.replace(TARGET, (...found) => {
+    const { code, label, linked, before, target }: Found = found.at(-1);
+    if (code !== undefined) return code;
+    if (label === undefined) return `${before}${addressOf(target!, rules) ?? target}`;
+    const address = addressOf(linked!, rules);
+    if (address !== undefined) return `[${label}](${address})`;
+    const path = pathOf(linked!, rules);
+    return path.startsWith(label.replaceAll('`', '')) ? label : `${label} (\`${path}\`)`;
+  });
 
-/** Returns the address of a link's target. */
-export function addressOf(target: string, { file, isPage, base, extension }: LinkRules): string {
+/** Returns the path from the root of the repository of the file that a relative link leads to. */
+const pathOf = (target: string, { file }: Pick<LinkRules, 'file'>): string =>
+  posix.join('docs', posix.dirname(file), target.replace(/#.*$/, ''));
+
+/** Returns the address of a link's target; `undefined` for a file of the repository that is not on the site. */
+export function addressOf(target: string, rules: LinkRules): string | undefined {
   if (/^([a-z][a-z\d+.-]*:|\/|#)/i.test(target)) return target;
-  const [path = '', fragment] = target.split('#', 2);
-  const found = posix.join('docs', posix.dirname(file), path);
-  const end = fragment === undefined ? '' : `#${fragment}`;
+  const { isPage, base, extension } = rules;
+  const found = pathOf(target, rules);
+  const end = /#.*$/.exec(target)?.[0] ?? '';
   if (found === 'README.md' || found === 'docs/README.md') return `${base}${extension === '' ? '' : 'index.md'}${end}`;
-  if (!found.startsWith('docs/')) return `${REPOSITORY}${found}${end}`;
+  if (!found.startsWith('docs/')) return undefined;
   const below = found.slice('docs/'.length).replace(/\/$/, '');
   const page = isPage(`${below}/README.md`) ? `${below}/README.md` : below;
   if (isPage(page)) return `${base}${slugOf(page)}${extension}${end}`;
-  if (below === 'openapi.json') return `${base}openapi.json`;
-  return below.startsWith('images/') ? `${base}${below}` : `${REPOSITORY}${found}${end}`;
+  return below === 'openapi.json' || below.startsWith('images/') ? `${base}${below}` : undefined;
 }
 
 const TAB = /(?:^|\s)tab="([^"]{1,40})"/;

@@ -23,6 +23,15 @@ describe('the blocks of pages', () => {
     expect(blocks.filter(({ info }) => info.includes('tab=') && !TABS.includes(info)).map(named)).toEqual([]);
   });
 
+  test('of storage, tasks and messages show each call in every language, and no program that is not run', () => {
+    for (const page of ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md']) {
+      const infos = blocks.filter((block) => block.page === page && block.info !== 'json').map(({ info }) => info);
+      const calls = infos.length / TABS.length;
+      expect(calls).toBeGreaterThanOrEqual(2);
+      expect(infos, page).toEqual(Array.from({ length: calls }, () => TABS).flat());
+    }
+  });
+
   test('that run start nothing that installs, deploys or goes on', () => {
     const starts = new RegExp(`(?:^|[;&|(]|\\bcommand)\\s*(?:${REFUSED.join('|')})\\s`, 'm');
     expect(starts.test('npm ci')).toBe(true);

@@ -26,14 +26,12 @@ const PRELUDE = [
 const CURL = 'curl() { command curl --fail-with-body -sS "$@"; }';
 const MARK = '@@block';
 /** Time limit for a page, which starts dozens of small processes on a busy machine. */
-const TIMEOUT_MS = 90_000;
+const TIMEOUT_MS = 180_000;
 const IN_CLONE = join(ROOT, 'cli/package/platform.js');
 /** Pages whose commands need the platform next to the CLI, as in a clone. */
 const HOST_PAGES = ['docs/self-host.md', 'docs/tutorials/first-week.md'];
 /** Pages that show what their commands print; `...` stands for any text. */
 const TYPED_PAGES = /^docs\/(tutorials|migrate)\//;
-/** Pages with complete programs; programs on other pages are excerpts. */
-const CODE_PAGES = ['docs/storage.md', 'docs/tasks.md', 'docs/messages.md'];
 
 export const blocks = COMMAND_PAGES.flatMap(blocksOf);
 /** Tabs of one call: consecutive blocks, each with a language and its tab. */
@@ -141,8 +139,9 @@ export function testPages(): void {
         const shown = JSON.parse(block.text);
         for (const other of group.filter((each) => each !== before && answers.has(each.line))) {
           const printed = JSON.parse(answers.get(other.line)!);
-          // Programs print the data only.
-          expect(membersOf(isShell(other.info) ? printed : { data: printed }), named(other)).toEqual(
+          // Programs that call an agent print its data only.
+          const isData = !isShell(other.info) && 'data' in shown;
+          expect(membersOf(isData ? { data: printed } : printed), named(other)).toEqual(
             expect.arrayContaining(membersOf(shown).filter((member) => !member.startsWith('.metadata'))),
           );
         }
@@ -158,18 +157,6 @@ export function testPages(): void {
       if (errorCodeOf(page) !== undefined)
         for (const { line } of script.filter(({ line }) => !failing.has(line)))
           expect(answers.get(line), `${page}:${line}`).not.toMatch(/^\{"error":/);
-    });
-
-    test.concurrent.each(CODE_PAGES)('%s has code that runs', async (page) => {
-      const codes = blocksOf(page).filter(({ info }) => info === 'python' || info === 'js');
-      expect(codes.length).toBeGreaterThan(0);
-      await inFolder(async (cwd) => {
-        for (const { info, text } of codes) {
-          const [program, file] = info === 'python' ? ['python3', 'main.py'] : ['node', 'main.mjs'];
-          writeFileSync(join(cwd, file!), text);
-          await execute(program!, [file!], { cwd, env: environment(cwd), timeout: TIMEOUT_MS - 5000 });
-        }
-      });
     });
 
     const environment = (cwd: string) => ({
