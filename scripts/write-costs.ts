@@ -185,26 +185,26 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
   return `# What a request costs on AWS
 
 Written by \`npm run costs\` on ${new Date().toISOString().slice(0, 10)}, from requests counted in the rehearsal (docs/aws.md): real bundles in
-Lambda's runtime client, DynamoDB Local's count of units, transactions by DynamoDB's rules. Prices are list prices of us-east-1 without free tiers; models
-themselves, logs, traces and data transfer are not in them. Each kind of request is counted after it was made some times: the
-functions run already, and keep agents and secrets in memory for some minutes.
+Lambda's runtime client, DynamoDB Local's count of units, transactions by DynamoDB's rules. Prices are list prices of us-east-1 without free tiers; they do
+not include models, logs, traces and data transfer. Each kind of request is counted after some repetitions: the
+functions are running already, and cache agents and secrets for some minutes.
 
 ## What is counted
 
 ${table(['request', 'functions', 'DynamoDB requests', 'read units', 'write units', 'S3 GET / PUT', 'others', 'tasks', 'own time'], counts)}
 
-"Own time" is the processor time that the functions took on the machine that wrote this page, at the share of a processor that
+"Own time" is the processor time of the functions on the machine that wrote this page, at the share of a processor that
 Lambda gives each (${(FUNCTIONS.calls.memoryMb / MB_A_PROCESSOR).toFixed(2)} to those of ${memoryMb} MB), and ${TABLE_REQUEST_SECONDS * 1000} ms for each request to DynamoDB.
 
-"Tasks" are those on Fargate that the request uses. Each is its first request's, but for the run whose task is already warm: that
-task has served runs of the same kind before (docs/sandbox.md). What keeps their number (the function \`pool-keeper\`, called when
-one has ended and when its successor runs) is counted with the request. A loop asks its model twice and runs one command, the
+"Tasks" are the tasks on Fargate that the request uses. The request is the first of its task, except for the run with a warm task, which
+has served runs of the same kind before (docs/sandbox.md). The work of the function \`pool-keeper\`, which replaces the task
+afterwards, is counted with the request. A loop asks its model twice and runs one command, the
 orchestrator calls ${SUB_CALLS} prompts at once. A program is taken to work for ${PROGRAM_SECONDS} s.
 
-A test fails when one of these kinds, tasks aside, takes a tenth more of anything counted; it holds the prompt call to 9 write units
+A test fails when one of these kinds, apart from tasks, needs a tenth more of anything that is counted; it limits the prompt call to 9 write units
 and 3 read units. Of the writes, 5 are the transaction that ends the run (2 for each
-of its two items, 1 for the index in which it then stands), 2 begin it, and 2 take and give back its place among the calls at once.
-This run's record is below 1 KB, with what went in and came out of it; each further kilobyte, up to 4 KB, is 3 units more.
+of its two items, 1 for the index in which it then stands), 2 begin it, and 2 acquire and release its lease of a concurrent call.
+This run's record is below 1 KB, including input and output; each further kilobyte, up to 4 KB, costs 3 more units.
 Another test counts the writes to each item at 500 calls a second of one workspace: DynamoDB writes 1,000 units a second to an
 item, and none gets more than 500.
 
@@ -214,19 +214,19 @@ ${table(['request', 'platform', 'tasks', `waiting ${MODEL_SECONDS} s for each mo
 
 - _Platform_: API Gateway, functions, tables, blobs and secrets: authentication, limits, idempotency, the run's record and usage.
 - _Tasks_: ${TASK.cpu / 1024} vCPU and ${gb(TASK.memoryMb)} GB on ARM with a public address, ${(taskSecond * 3600).toFixed(4)} USD an hour, from the start (taken to be ${TASK_START_SECONDS} s) to the end of
-  each, ${TASK_LEAST_SECONDS} s at least, as Fargate bills. What a task waits in the pool comes on top: ${(taskSecond * 3600 * 730).toFixed(2)} USD a month for each that the stage keeps idle.
+  each, ${TASK_LEAST_SECONDS} s at least, as Fargate bills. The time of an idle task in the pool is extra: ${(taskSecond * 3600 * 730).toFixed(2)} USD a month for each that the stage keeps idle.
   A run in a task that is _already warm_ takes ${warmSeconds.toFixed(2)} task seconds: ${PROGRAM_SECONDS} s for the program and ${TURNOVER_SECONDS} s (taken) between two programs, and its share
   of the start, where one run follows the other for the ${TASK_LIFE_SECONDS / 60} minutes of a task. A task with a run every ten seconds has ten task
   seconds a run, ${dollars(10 * taskSecond)} a million; a run whose successor comes more than 30 s later, or of another kind, has its task to itself, which
   then waits for up to ${TASK_LEAST_SECONDS + 30} s from its start and costs up to ${dollars((TASK_START_SECONDS + TASK_LEAST_SECONDS + 30) * taskSecond)} a million.
   [Fargate Spot](sandbox.md#fargate-spot) is taken at ${SPOT_SHARE * 100}% of the price of processor and memory, its address at the full price; AWS changes it, between 30 and 50%.
   [MicroVMs](microvms.md) cost less for single short runs.
-- _Bare_: functions of the same memory behind the same API Gateway, one for each agent, that ask the model or do what the program
-  does, and nothing else.
+- _Bare_: functions of the same memory behind the same API Gateway, one for each agent, that call the model or do the work of the program,
+  and nothing else.
 - _AgentCore_: list price of Bedrock AgentCore Runtime ($0.0895 a vCPU-hour, $0.00945 a GB-hour) for the same own time as
   processor time (the program's, where there is one) and ${AGENT_CORE_GB} GB for as long as the call takes. It does not bill the processor while an agent waits. It does bill memory
   until the session ends, which is 15 minutes after its last call unless it is stopped: ${dollars(900 * AGENT_CORE_GB * PRICES.agentCoreGbSecond)} more a million
-  sessions. What the platform adds to a call (keys, limits, records) would have to be built beside it.
+  sessions. What the platform adds to a call (keys, limits, records) would have to be built separately.
 
 ## Waiting is the bill
 
@@ -268,8 +268,8 @@ ${table(
 )}
 
 256 MB would halve the price of waiting, and a prompt call with 5 s of it would cost about $27 a million. They are not enough: this is the
-memory of the process of \`calls\` in the rehearsal, with the sizes of the heap that Lambda gives Node at 512 MB (November 2026, one environment
-that took one request after the other, with a collection of garbage after each large one). No limit of the heap holds Buffers.
+memory of the process of \`calls\` in the rehearsal, with the heap sizes that Lambda gives Node at 512 MB (November 2026, one environment
+that served one request after the other, with a garbage collection after each large one). The heap limit does not include Buffers.
 
 | request | memory at its peak |
 | --- | --: |
@@ -281,9 +281,9 @@ that took one request after the other, with a collection of garbage after each l
 | uploads of 16 MB, for a program or as PDFs, after these | 441 MB |
 | an upload of JSON of 8 MB for a prompt, after these | 435 MB |
 
-In another play, an upload of JSON for a program took 351 MB with one text of 24 MB, and 425 MB with 440,000 objects in 22 MB after it. Input that
-a model is given has 10 MB at most, because 16 MB took 515; and JSON has at most five million values, because eight million
-empty arrays in 23 MB took 866.
+In another run, an upload of JSON for a program took 351 MB with one text of 24 MB, and 425 MB with 440,000 objects in 22 MB after it. Input
+for a model is limited to 10 MB, because 16 MB took 515 MB, and JSON to five million values, because eight million
+empty arrays in 23 MB took 866 MB.
 
 ${idleCosts()}
 ${serviceCosts()}

@@ -43,7 +43,7 @@ function needTable(needs: readonly Need[]): string {
       what,
       show(limit),
       show(need),
-      need > limit ? `**${show(need / limit)} times too much**` : `${Math.round((1 - need / limit) * 100)}% left`,
+      need > limit ? `**${show(need / limit)} times the limit**` : `${Math.round((1 - need / limit) * 100)}% left`,
       how,
     ]);
   return table(['what', 'limit', 'the load needs', 'room', 'from'], rows);
@@ -51,7 +51,7 @@ function needTable(needs: readonly Need[]): string {
 
 const endedTable = (rows: readonly (readonly [what: string, Outcome])[]): string =>
   table(
-    ['played', 'what became of it', 'refused by DynamoDB, tries included', 'still refused after them'],
+    ['simulated', 'result', 'refused by DynamoDB, retries included', 'refused after retries'],
     rows.map(([what, { ended, world }]) => [
       what,
       Object.entries(ended)
@@ -159,7 +159,7 @@ ${endedTable([
 
 ### 100,000 schedules in one minute
 
-Prompts whose model answers in ${MODEL_SECONDS} s, a hundred schedules a workspace. A run that has not begun after five minutes is missed.
+Prompts whose model answers in ${MODEL_SECONDS} s, a hundred schedules a workspace. A run that has not started after five minutes is missed.
 
 ${needTable([
   {
@@ -183,7 +183,7 @@ ${needTable([
   ...placesOf(schedules, limits, SCALE),
 ])}
 
-${endedTable([[`all of it, in a 50th`, schedules]])}
+${endedTable([[`the whole load, at a 50th`, schedules]])}
 
 ### 10,000 services
 
@@ -216,21 +216,21 @@ ${needTable([
     how: '10 a request, each minute',
   },
   {
-    what: 'seconds of a look, of a minute',
+    what: 'seconds of a check, every 60 s',
     limit: 60,
     need: services.demand.keeperSeconds! * SERVICES_SCALE,
-    how: 'played',
+    how: 'simulated',
   },
   {
-    what: 'seconds of a look, of its time limit',
+    what: 'seconds of a check, against its time limit',
     limit: limits.keeperTimeout,
     need: services.demand.keeperSeconds! * SERVICES_SCALE,
-    how: 'played',
+    how: 'simulated',
   },
   ...placesOf(services, limits),
 ])}
 
-${endedTable([['one look of the function `service-keeper` at a fifth of them', services]])}
+${endedTable([['one check by the function `service-keeper`, with a fifth of them', services]])}
 
 ### One workspace at 1,000 calls a second
 

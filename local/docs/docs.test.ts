@@ -58,7 +58,7 @@ describe('links', () => {
   test.each([
     ['the [codes](../../core/base/errors.ts#L1) of', 'the codes (`core/base/errors.ts`) of'],
     ['[`core/base`](../../core/base/README.md),', '`core/base`,'],
-    ['[`a[0]`](../x/README.md)', '`a[0]` (`docs/x/README.md`)'],
+    ['[`a[0]`](../site/README.md)', '`a[0]` (`docs/site/README.md`)'],
   ])('a file that is not on the site is named: %s', (text, written) => {
     expect(withLinks(text, rules)).toBe(written);
   });

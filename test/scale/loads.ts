@@ -361,7 +361,7 @@ export async function lookAtServices(props: LoadProps, { services }: { readonly 
   return {
     ended: {
       'seconds for the list of ECS': seconds(startedAt, listedAt),
-      'seconds for the look': seconds(startedAt, clock.now()),
+      'seconds for the check': seconds(startedAt, clock.now()),
     },
     world,
     demand: {
