@@ -39,6 +39,7 @@ import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { lastRunOf } from '#core/runs/agent-logs/store.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
+import { shareHandlers } from '#core/runs/shares/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
 import { instanceHandlers } from '#core/services/instances/handlers.ts';
 import { loopCallHandlers } from '#core/services/loop-calls/handlers.ts';
@@ -107,8 +108,11 @@ export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers | t
   ...signInHandlers(deps),
   ...oidcHandlers(deps),
 });
-export const runs = (deps: DepsOf<typeof runHandlers | typeof bulkHandlers | typeof overviewHandlers>) => ({
+export const runs = (
+  deps: DepsOf<typeof runHandlers | typeof shareHandlers | typeof bulkHandlers | typeof overviewHandlers>,
+) => ({
   ...runHandlers(deps),
+  ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),
 });

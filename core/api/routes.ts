@@ -31,6 +31,7 @@ import type { Route } from '#core/http/route.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
 import { bulkRoutes } from '#core/runs/bulk/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
+import { shareRoutes } from '#core/runs/shares/routes.ts';
 import { instanceRoutes } from '#core/services/instances/routes.ts';
 import { loopCallRoutes } from '#core/services/loop-calls/routes.ts';
 import { serviceRoutes } from '#core/services/routes.ts';
@@ -65,6 +66,7 @@ export const routes = [
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...shareRoutes,
   ...eventRoutes,
   ...overviewRoutes,
   ...bulkRoutes,

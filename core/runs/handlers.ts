@@ -1,7 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Handlers } from '#core/http/route.ts';
-import { traitsOf } from '#core/manifest/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';
@@ -11,7 +10,8 @@ import type { runRoutes } from './routes.ts';
 import { momentView, type Run, type RunBody } from './run.ts';
 import { RunStore } from './store.ts';
 import { buildDag } from './trace/dag.ts';
-import { spanIdOf, withSubCalls } from './trace/trace-view.ts';
+import { traceEventPage } from './trace/event-page.ts';
+import { spanIdOf } from './trace/trace-view.ts';
 import { waterfallOf } from './trace/waterfall.ts';
 import { runSummaryOf } from './view.ts';
 
@@ -153,46 +153,9 @@ function traceHandlers(
 
     async listTraceEvents({ caller, params, query }) {
       const runs = storeOf(caller.workspace.id);
-      const run = await runs.findByName(params.trace_id);
-      const { id } = run;
-      const [body, calls] = await Promise.all([
-        runs.body(id),
-        // Prompts have no sandbox, so they call no other agents.
-        !traitsOf(run.engine).hasSandbox ? [] : runs.subCallsOf(run),
-      ]);
-      const contents = query.content && body?.hasContent ? await runs.content(id) : {};
-      const all = withSubCalls(id, body?.trace ?? [], calls, contents).map((event, index) => ({
-        id: `${id}:${index}`,
-        trace_id: id,
-        sequence_no: index,
-        ...event,
-      }));
-      const trace = query.span_id === undefined ? all : all.filter(({ span_id }) => span_id === query.span_id);
-      const start = query.cursor ?? query.offset;
-      const wanted = trace.slice(start, start + query.limit);
-      const events = query.content ? upToSize(wanted) : wanted;
-      const end = start + events.length;
-      const next = end < trace.length ? String(end) : null;
-      return { status: 200, body: { events, total: trace.length, cursor: String(start), next_cursor: next } };
+      return { status: 200, body: await traceEventPage(runs, await runs.findByName(params.trace_id), query) };
     },
   };
-}
-
-/**
- * Maximum content of a page. It stays below the response limit of a function, even with one more event and JSON
- * escapes.
- */
-const MAX_PAGE_CHARACTERS = 1024 * 1024;
-
-/** Returns the first events that fit on a page, at least one. */
-function upToSize<Event extends object>(events: Event[]): Event[] {
-  let characters = 0;
-  const end = events.findIndex((event) => {
-    const isFull = characters > MAX_PAGE_CHARACTERS;
-    if ('content' in event) characters += JSON.stringify(event.content).length;
-    return isFull;
-  });
-  return end < 0 ? events : events.slice(0, end);
 }
 
 function detailOf(run: Run, body: RunBody | undefined) {

@@ -1,7 +1,8 @@
+import type { Config } from '#core/base/config.ts';
 import type { ErrorCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isInstallation, type RunStatus } from '#core/base/run-kinds.ts';
-import { isoTime } from '#core/ports/clock.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
 import { LOST, lostBefore, type NewRun, type Run, type RunResult, type ScheduledMoment } from './run.ts';
 
@@ -13,7 +14,8 @@ import { LOST, lostBefore, type NewRun, type Run, type RunResult, type Scheduled
  *   workspace by time;
  * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
- * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule.
+ * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
+ * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
  * A
@@ -38,6 +40,10 @@ export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs
 /** Blob of the trace contents. It is separate from the body, which lists and trees of runs read. */
 export const contentBlobKey = (workspaceId: string, runId: string): string =>
   `runs/${workspaceId}/${runId}.content.json`;
+
+/** Time at which a run that started at `startedAt` (epoch milliseconds) is removed, in epoch seconds. */
+export const runExpiry = ({ runRetentionDays }: Pick<Config, 'runRetentionDays'>, startedAt: number): number =>
+  epochSeconds(startedAt) + runRetentionDays * 24 * 3600;
 
 /** Query for the runs of a workspace, by start time. */
 export const runsByTime = (workspaceId: string) =>

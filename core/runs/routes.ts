@@ -117,7 +117,7 @@ const text = z.object({
   bytes: z.int().describe('Size of the whole text in UTF-8, in bytes.'),
   is_cut: z.literal(true).optional().describe('True if the text is truncated to its beginning and end.'),
 });
-const content = z
+export const traceContent = z
   .object({
     messages: z
       .array(
@@ -139,7 +139,18 @@ const event = traceStep.extend({
   id: z.string(),
   trace_id: z.uuid(),
   sequence_no: z.int(),
-  content: content.optional(),
+  content: traceContent.optional(),
+});
+
+/** A step as waterfalls show it: its start and its end in one. */
+export const waterfallStep = traceStep.omit({ event_type: true, created_at: true }).extend({
+  kind: z.string().describe('`llm_call`, `tool_call`, `sandbox`, `setup_step`, `queue`, or another type of event.'),
+  status: z
+    .enum(['running', 'succeeded', 'failed', 'event'])
+    .describe('How the step is, or how it ended. `event`: a step that takes no time.'),
+  parent_span_id: z.string(),
+  started_at: time,
+  ended_at: time.nullable(),
 });
 
 const waterfallRun = z.object({
@@ -161,17 +172,7 @@ const waterfallRun = z.object({
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
   has_content: z.boolean().describe('Whether content is stored for the events of its trace.'),
-  steps: z.array(
-    traceStep.omit({ event_type: true, created_at: true }).extend({
-      kind: z.string().describe('`llm_call`, `tool_call`, `sandbox`, `setup_step`, `queue`, or another type of event.'),
-      status: z
-        .enum(['running', 'succeeded', 'failed', 'event'])
-        .describe('How the step is, or how it ended. `event`: a step that takes no time.'),
-      parent_span_id: z.string(),
-      started_at: time,
-      ended_at: time.nullable(),
-    }),
-  ),
+  steps: z.array(waterfallStep),
 });
 
 const RUN = '/workspaces/{workspace_id}/runs/{run_id}';

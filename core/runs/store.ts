@@ -1,6 +1,6 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, isSurelyWithin, putIfLarge } from '#core/ports/large-value.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
@@ -23,6 +23,7 @@ import {
   endChanges,
   headKey,
   newRunItems,
+  runExpiry,
   runFrom,
   runIdOf,
   runPartition,
@@ -67,7 +68,7 @@ export class RunStore {
    */
   async start(run: NewRun, { hasLease = false }: { readonly hasLease?: boolean } = {}): Promise<void> {
     const { runs } = this.#deps;
-    const ttl = this.#expiry(run.startedAt);
+    const ttl = runExpiry(this.#deps.config, run.startedAt);
     const body = await this.#putBody(run.id, emptyBody(run.input), ttl);
     const items = newRunItems(this.#workspaceId, run, { body, ttl, hasLease });
     // Two processes may start the same run of a schedule or of a bulk action if the first is slow and the second takes
@@ -88,7 +89,7 @@ export class RunStore {
 
   /** Replaces the body of an unfinished run, to show its output so far. */
   async saveProgress(runId: string, startedAt: number, body: RunBody): Promise<void> {
-    const stored = await this.#putBody(runId, body, this.#expiry(startedAt));
+    const stored = await this.#putBody(runId, body, runExpiry(this.#deps.config, startedAt));
     await this.#deps.runs.update(this.#headKey(runId), bodyChanges(stored), exists());
   }
 
@@ -99,7 +100,7 @@ export class RunStore {
    */
   async finish(run: NewRun, result: RunResult): Promise<boolean> {
     const { input, output, stdout, stderr, trace, hasContent } = result;
-    const ttl = this.#expiry(run.startedAt);
+    const ttl = runExpiry(this.#deps.config, run.startedAt);
     const body = await this.#putBody(
       run.id,
       { input, output, stdout, stderr, trace, ...(hasContent && { hasContent }) },
@@ -258,10 +259,6 @@ export class RunStore {
   async #heads(ids: readonly string[]): Promise<Item[]> {
     const keys = ids.map((id) => this.#headKey(id));
     return (await getAll(this.#deps.runs, keys)).filter((head) => head !== undefined);
-  }
-
-  #expiry(startedAt: number): number {
-    return epochSeconds(startedAt) + this.#deps.config.runRetentionDays * 24 * 3600;
   }
 
   /** Writes a body to an item or blob unless it is small enough for the head. Returns the attributes of the head. */

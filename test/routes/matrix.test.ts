@@ -118,7 +118,7 @@ const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Prom
 /** Rows that answer 404 because the thing exists but is empty. */
 const EMPTY = ['downloadOwnBundle', 'getRunDag'];
 /** The secret in the path gives the right, regardless of the caller. */
-const isBearer = (row: Route) => row.path.includes('{token}') || row.auth === 'webhook';
+const isBearer = (row: Route) => /\{(token|share)\}/.test(row.path) || row.auth === 'webhook';
 
 /** The path names the agent's own workspace; the header does not matter then. */
 const isAtHomeAway = (row: Route, actor: Actor, of: (typeof TARGETS)[number]): boolean =>

@@ -47,9 +47,13 @@ export function withSubCalls(
     traceEventView(runId, contents[number] ? { ...event, content: contents[number] } : event),
   );
   if (calls.length === 0) return steps;
-  const all = [...steps, ...calls.map((call) => subCallStep(call, parentOf(call, steps) ?? spanIdOf(runId, 0)))];
+  const all = [...steps, ...subCallSteps(runId, calls, steps)];
   return all.sort((a, b) => Date.parse(a.created_at) - Date.parse(b.created_at));
 }
+
+/** Returns the calls that a run made of other agents as steps of it. `steps` are its other steps. */
+export const subCallSteps = (runId: string, calls: readonly Run[], steps: readonly TraceStep[]) =>
+  calls.map((call) => subCallStep(call, parentOf(call, steps) ?? spanIdOf(runId, 0)));
 
 function subCallStep(call: Run, parent_span_id: string) {
   const { status, completedAt, costUsd, durationMs, errorCode, errorMessage } = call;

@@ -2,13 +2,16 @@ import type { Deps } from '#core/ports/deps.ts';
 import { liveEventsOf } from '../live-events.ts';
 import type { Run } from '../run.ts';
 import type { RunStore } from '../store.ts';
+import { directSubCalls } from './event-page.ts';
 import type { TraceEvent } from './trace.ts';
-import { parentOf, spanIdOf, traceEventView } from './trace-view.ts';
+import { parentOf, spanIdOf, subCallSteps, traceEventView } from './trace-view.ts';
 
 /** Number of bodies read concurrently: each may be large. */
 const AT_ONCE = 8;
 
 type View = ReturnType<typeof traceEventView>;
+/** An event or a sub-call. */
+type Entry = Omit<View, 'event_type'> & { readonly event_type: string };
 
 /**
  * Returns the runs of a chain with their steps, oldest first, starting with run number `from`: at least one run, and
@@ -70,6 +73,12 @@ export async function waterfallOf(
   }
 }
 
+/** Returns the steps of one run, its direct sub-calls among them, and whether their content is stored. */
+export async function stepsOfRun(deps: Pick<Deps, 'runs'>, store: RunStore, run: Run) {
+  const [{ views, hasContent }, calls] = await Promise.all([readTrace(deps, store, run), directSubCalls(store, run)]);
+  return { steps: stepsOf(run, [...views, ...subCallSteps(run.id, calls, views)]), hasContent };
+}
+
 /** Orders runs by start, the root first, as host clocks differ. Times are ISO 8601 in UTC, which sort as text. */
 function beginsBefore(a: Run, b: Run, rootRunId: string): boolean {
   if (a.id === rootRunId || b.id === rootRunId) return a.id === rootRunId;
@@ -119,8 +128,8 @@ const runView = (run: Run) => ({
 /**
  * Merges the start and end events of each span into one step, ordered by start; other events are steps by themselves.
  */
-function stepsOf(run: Run, views: readonly View[]) {
-  const begun = new Map<string, View>();
+function stepsOf(run: Run, views: readonly Entry[]) {
+  const begun = new Map<string, Entry>();
   const ended = new Set<string>();
   for (const view of views) {
     if (view.span_id === undefined) continue;
@@ -133,7 +142,7 @@ function stepsOf(run: Run, views: readonly View[]) {
   return steps.sort((a, b) => (a.started_at < b.started_at ? -1 : Number(a.started_at > b.started_at)));
 }
 
-function stepOf(run: Run, view: View, begin: View | undefined) {
+function stepOf(run: Run, view: Entry, begin: Entry | undefined) {
   const { event_type, created_at, started_at = created_at, ended_at, payload, parent_span_id, ...rest } = view;
   const [, kind = event_type, state] = /^(.+)_(started|succeeded|failed)$/.exec(event_type) ?? [];
   // When the run has ended, so have all its steps.

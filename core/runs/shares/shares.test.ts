@@ -1,0 +1,3 @@
+import { runSharesSuite } from '#test/conformance/run-shares.ts';
+
+runSharesSuite(async () => undefined);
