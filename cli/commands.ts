@@ -92,6 +92,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       summary: 'Manage bulk actions on runs',
       load: () => import('./commands/bulk.ts'),
     },
+    {
+      name: 'share',
+      summary: 'Manage read-only links to runs',
+      load: () => import('./commands/share.ts'),
+    },
   ],
   'Automation:': [
     {

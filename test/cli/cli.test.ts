@@ -1,7 +1,7 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
+import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, type Settings, tempFolder } from './command-line.ts';
 
 let target: LocalTarget;
@@ -447,6 +447,37 @@ describe('for people', () => {
     expect((await platform('doctor')).json).toMatchObject({ ok: true });
     const broken = await platform('doctor', { env: { PLATFORM_API_KEY: 'sk_live_made-up' } });
     expect(broken).toMatchObject({ status: 1, json: { ok: false } });
+  });
+});
+
+describe('links to runs', () => {
+  test('are created, listed and revoked', async () => {
+    const client = clientOf(target);
+    const { id: workspace_id } = await client.getOrg({});
+    await publishCode(client, 'shared', { 'main.js': GREET }, { runtime: { command: 'node main.js' } });
+    const params = { org: 'main', agent: 'shared', version: 'latest', endpoint: 'run' };
+    await client.callAgent({ params, body: {} });
+    const [run] = (await client.listRuns({ params: { workspace_id }, query: { agent_name: 'shared' } })).runs;
+    const made = await platform(`share create ${run!.id.slice(0, 8)} --days 3`);
+    expect(made.json).toMatchObject({ run_id: run!.id, url: expect.stringMatching(/\/dashboard\/share\/[\w-]{43}$/) });
+    expect(made.stderr).toContain(`Anyone who has the link can see run ${run!.id.slice(0, 8)} until `);
+    const days = (Date.parse(made.json.expires_at) - Date.parse(made.json.created_at)) / (24 * 3600_000);
+    expect(days).toBeCloseTo(3, 3);
+    // A person gets the link alone.
+    const shown = await platform(`share create ${run!.id}`, { columns: 100 });
+    expect(shown.stdout).toMatch(/^http:\S+\n$/);
+    const listed = await platform(`share list ${run!.id}`);
+    expect(listed.json.shares).toHaveLength(2);
+    expect((await platform(`share list ${run!.id}`, { columns: 100 })).stdout).toContain(made.json.id);
+    for (const share of listed.json.shares) {
+      const revoked = await platform(`share revoke ${run!.id} ${share.id} --yes`);
+      expect(revoked.json).toEqual({ deleted: true, id: share.id });
+    }
+    expect((await platform(`share list ${run!.id}`)).json).toEqual({ shares: [] });
+    expect(await platform(`share revoke ${run!.id} ${made.json.id} --yes`)).toMatchObject({ status: 4 });
+    expect(await platform(`share revoke ${run!.id} ${made.json.id}`)).toMatchObject({ status: 5 });
+    expect(await platform(`share create ${run!.id} --days soon`)).toMatchObject({ status: 5 });
+    expect(await platform(`share create ${run!.id} --days 31`)).toMatchObject({ status: 5 });
   });
 });
 

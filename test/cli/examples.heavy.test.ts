@@ -108,6 +108,7 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
   const bulk = (await clientOf(target).createBulk(replay)) as { readonly id: string };
   const checkout = await clientOf(target).createCheckout({ body: { amount_usd: 10 } });
   const { session } = await clientOf(target).createSession({ body: { api_key: keys.key } });
+  const link = await clientOf(target).createRunShare({ params: { workspace_id, run_id: ended!.id }, body: {} });
   const cwd = tempFolder();
   const all = examples.filter((line) => !/my-agent|\.\/hello|completion/.test(line));
   const deletes = (line: string) => /^([\w-]+ )?(delete|remove|rm|rm-ns) /.test(line);
@@ -118,6 +119,8 @@ test.each(PLACES)('every example runs $place', async ({ flags, columns }) => {
         .replace('KEY_ID', keys.id)
         .replace('SESSION_ID', session.id)
         .replace('BULK_ID', bulk.id)
+        .replace('RUN_ID', link.run_id)
+        .replace('SHARE_ID', link.id)
         .replace('CHECKOUT_ID', checkout.session_id),
     );
     const invited = example.startsWith('invite')
