@@ -15,7 +15,12 @@ export class ApiError extends Error {
 
   constructor(status: number, body?: unknown, headers?: Headers) {
     const { error = {}, metadata = {} } = (body ?? {}) as Record<string, Record<string, unknown> | undefined>;
-    super(String(error.message ?? (status === 0 ? 'The platform does not answer.' : `The answer was HTTP ${status}.`)));
+    super(
+      String(
+        error.message ??
+          (status === 0 ? 'The platform is not responding.' : `The platform responded with HTTP ${status}.`),
+      ),
+    );
     this.name = 'ApiError';
     this.status = status;
     this.code = String(error.code ?? (status === 0 ? 'NO_ANSWER' : 'UNKNOWN'));

@@ -48,7 +48,7 @@ describeSite('parts of an agent', (site) => {
     expect(published).toMatchObject({ version: 'v3', prompt: 'First line\nSecond line', tags: [] });
 
     await page.getByRole('button', { name: 'Delete v3' }).click();
-    await page.getByText('“latest” means v2 then.').waitFor();
+    await page.getByText('“latest” will then be v2.').waitFor();
     await page.getByRole('button', { name: 'Delete version' }).click();
     await page.getByRole('button', { name: 'Delete v3' }).waitFor({ state: 'detached' });
   });
@@ -77,7 +77,7 @@ describeSite('parts of an agent', (site) => {
     await page.getByText('window.hacked = 2').waitFor();
     await files.getByText(String.raw`turned\u{202e}gnp.py`).waitFor();
     await files.getByText('raw.bin').click();
-    await page.getByText('It is no text in UTF-8.').waitFor();
+    await page.getByText('This file is not UTF-8 text.').waitFor();
     expect(new URL(page.url()).searchParams.get('file')).toBe('raw.bin');
     await files.getByText('large.txt').click();
     await page.getByText(/are not shown/).waitFor();
@@ -141,15 +141,15 @@ describeSite('parts of an agent', (site) => {
     await publish(site, name);
     const page = await site.open(`/acme/agents/${name}?tab=settings`);
     await page.getByLabel('Tags').fill('weather, fast');
-    await page.getByLabel('Time limit, seconds').fill('-5');
-    await page.getByText('Public: in the catalog').click();
+    await page.getByLabel('Time limit (seconds)').fill('-5');
+    await page.getByText('Public: listed in the catalog').click();
     await page.getByText('Source available').click();
     await checkAccess(page, () => page.getByLabel('Tags').waitFor());
     await page.getByRole('button', { name: 'Save changes' }).click();
     await page.getByRole('alert').getByText('timeout_seconds').waitFor();
-    await page.getByLabel('Time limit, seconds').fill('60');
+    await page.getByLabel('Time limit (seconds)').fill('60');
     await page.getByRole('button', { name: 'Save changes' }).click();
-    await page.getByText(`${name} v1 is changed.`).waitFor();
+    await page.getByText(`${name} v1 was changed.`).waitFor();
     const [changed] = await site.client.listAgents({ query: { name } });
     expect(changed).toMatchObject({ tags: ['weather', 'fast'], timeout_seconds: 60, is_public: true });
 
@@ -159,10 +159,10 @@ describeSite('parts of an agent', (site) => {
 
     await page.goto(site.at(`/acme/agents/${name}?tab=settings`));
     await page.getByRole('button', { name: `Delete ${name}` }).click();
-    await page.getByText('It was forked 1 times').waitFor();
+    await page.getByText('Its 1 fork is kept').waitFor();
     const confirm = page.getByRole('button', { name: 'Delete agent' });
     expect(await confirm.isDisabled()).toBe(true);
-    await page.getByLabel(`Type "${name}" to go on`).fill(name);
+    await page.getByLabel(`Type "${name}" to confirm`).fill(name);
     await confirm.click();
     await page.waitForURL(site.at('/acme/agents'));
     expect(await site.client.listAgents({ query: { name } })).toEqual([]);

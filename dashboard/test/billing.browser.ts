@@ -15,14 +15,14 @@ describeSite('billing', (site) => {
     const address = new URL((await link.getAttribute('href'))!);
     expect(address.origin).toBe(new URL(site.target.stripe.url).origin);
     site.target.stripe.provider.pay(address.pathname.split('/').at(-1)!, '4242424242424242');
-    await page.getByText('Paid. The credits are in the balance.').waitFor();
+    await page.getByText('Paid. The credits were added to the balance.').waitFor();
     await page.getByRole('dialog').getByRole('button', { name: 'Close' }).last().click();
     const { balance_cents } = await site.client.getBalance({});
     await page
       .getByLabel('Balance', { exact: true })
       .getByText(`$${(balance_cents / 100).toFixed(2)}`)
       .waitFor();
-    await page.getByRole('row').filter({ hasText: 'Bought or given' }).first().getByText('+$12.50').waitFor();
+    await page.getByRole('row').filter({ hasText: 'Purchased or granted' }).first().getByText('+$12.50').waitFor();
     // The reload clears the announcements of the buttons.
     await page.reload();
     await checkAccess(page, () => page.getByRole('table', { name: 'Transactions' }).waitFor());
@@ -38,13 +38,13 @@ describeSite('billing', (site) => {
     await page.getByText('No budgets yet').waitFor();
     await page.getByRole('button', { name: 'Create budget' }).click();
     const dialog = page.getByRole('dialog');
-    await dialog.getByLabel('Soft limit in US dollars').fill('20');
-    await dialog.getByLabel('Hard limit in US dollars').fill('10');
-    await dialog.getByRole('button', { name: /At 100 % of the hard limit/ }).click();
+    await dialog.getByLabel('Soft limit (USD)').fill('20');
+    await dialog.getByLabel('Hard limit (USD)').fill('10');
+    await dialog.getByRole('button', { name: /At 100% of the hard limit/ }).click();
     await page.getByRole('option', { name: /Refuse new calls/ }).click();
     await dialog.getByRole('button', { name: 'Create budget' }).click();
     await dialog.getByRole('alert').getByText('INVALID_INPUT').waitFor();
-    await dialog.getByLabel('Soft limit in US dollars').fill('5');
+    await dialog.getByLabel('Soft limit (USD)').fill('5');
     await dialog.getByRole('button', { name: 'Create budget' }).click();
     const meter = page.getByRole('meter', { name: 'Spent of The workspace, a month' });
     await meter.waitFor();
@@ -56,8 +56,8 @@ describeSite('billing', (site) => {
 
     await page.setViewportSize({ width: 1280, height: 900 });
     await page.getByRole('button', { name: /^Edit the budget/ }).click();
-    await dialog.getByLabel('Soft limit in US dollars').fill('');
-    await dialog.getByLabel('Hard limit in US dollars').fill('0.01');
+    await dialog.getByLabel('Soft limit (USD)').fill('');
+    await dialog.getByLabel('Hard limit (USD)').fill('0.01');
     await dialog.getByRole('button', { name: 'Save budget' }).click();
     await dialog.waitFor({ state: 'detached' });
     expect((await site.client.listBudgets({ params: { workspace_id } })).budgets).toMatchObject([
@@ -72,7 +72,7 @@ describeSite('billing', (site) => {
     skip(!site.target.interpreters.node, 'no Node in the sandbox');
     const page = await site.open('/acme/billing?tab=earnings');
     const earned = page.getByLabel('Earnings', { exact: true });
-    await earned.getByText('Earned in all').waitFor();
+    await earned.getByText('Total earned').waitFor();
     const agent = `paid-${crypto.randomUUID().slice(0, 6)}`;
     const manifest = { is_public: true, price_per_call_cents: 25 };
     await publishCode(site.client, agent, { 'main.js': 'console.log("{}")' }, manifest);

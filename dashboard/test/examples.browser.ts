@@ -34,7 +34,7 @@ describeSite('the gallery of examples', (site) => {
       .filter({ has: page.getByRole('button', { name: 'Use this: support-digest' }) });
     await card.getByRole('link', { name: 'add it as a secret' }).waitFor();
     await page.getByRole('button', { name: 'Use this: support-digest' }).click();
-    await page.getByRole('dialog').getByText('A service key of support-digest').waitFor();
+    await page.getByRole('dialog').getByText('Service key of support-digest').waitFor();
     const agents = await site.client.listAgents({ query: { latest: 'true' } });
     expect(agents.map(({ name }) => name)).toEqual(
       expect.arrayContaining(['csv-insights', 'reply-style', 'support-digest', 'ticket-triage']),

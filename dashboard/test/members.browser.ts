@@ -6,7 +6,7 @@ describeSite('people of a workspace', (site) => {
     const page = await site.open('/acme/settings/members');
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
     await page.getByRole('button', { name: 'Invite a person' }).click();
-    await page.getByLabel('E-mail').fill('ann@example.com');
+    await page.getByLabel('Email').fill('ann@example.com');
     await page.getByRole('button', { name: 'Create invitation' }).click();
     const dialog = page.getByRole('dialog', { name: 'Invitation created' });
     const link = (await dialog.locator('code').textContent())!;
@@ -43,7 +43,7 @@ describeSite('people of a workspace', (site) => {
     await page.getByRole('button', { name: 'Remove member' }).click();
     await row.waitFor({ state: 'detached' });
     await guest.reload();
-    await guest.getByRole('heading', { name: 'No such workspace' }).waitFor();
+    await guest.getByRole('heading', { name: 'Workspace not found' }).waitFor();
 
     await guest.goto(link);
     await guest.getByText('This invitation does not exist').waitFor();
@@ -76,7 +76,7 @@ describeSite('people of a workspace', (site) => {
 
     const revoked = await invited('eve@example.com');
     const owner = await site.open('/acme/settings/members');
-    await owner.getByRole('button', { name: 'Revoke the invitation of eve@example.com' }).click();
+    await owner.getByRole('button', { name: 'Revoke invitation of eve@example.com' }).click();
     await owner.getByText('eve@example.com').waitFor({ state: 'detached' });
     const guest = await site.open(revoked, { signedIn: false });
     await guest.getByText('This invitation does not exist').waitFor();
@@ -91,7 +91,7 @@ describeSite('people of a workspace', (site) => {
     await page.getByText('Mars/Olympus').waitFor();
     expect((await site.client.getOrg({})).name).not.toBe('Acme works');
     await page.getByLabel('Time zone').fill('Europe/Berlin');
-    await page.getByRole('button', { name: /Content of traces/ }).click();
+    await page.getByRole('button', { name: /Trace content/ }).click();
     await page.getByRole('option', { name: 'Failed runs only' }).click();
     await page.getByRole('button', { name: 'Save settings' }).click();
     await page.getByText('Settings saved').waitFor();

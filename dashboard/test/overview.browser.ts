@@ -28,7 +28,7 @@ describeSite('the first minutes', (site) => {
 
     await page.getByRole('link', { name: 'Overview' }).click();
     await done.filter({ hasText: 'Run an example' }).waitFor();
-    await page.getByText('No run failed or ran out of time.').waitFor();
+    await page.getByText('No recent failures.').waitFor();
     await page.getByText('No runs in progress.').waitFor();
     await page.getByText('Nothing is due in the next 7 days.').waitFor();
     // The other steps are done outside the page while it is open.
@@ -100,17 +100,17 @@ describeSite('the overview of a workspace', (site) => {
     const numbers = page.getByLabel('In this range');
     await numbers.getByText(/^of \d+ runs?$/).waitFor();
     await start('[[llm {"status":400}]]');
-    const failure = page.getByRole('table', { name: 'Last failures' }).getByRole('row').nth(1);
+    const failure = page.getByRole('table', { name: 'Recent failures' }).getByRole('row').nth(1);
     await failure.getByText('Failed', { exact: true }).waitFor();
-    await numbers.getByText('50.0 %').waitFor();
+    await numbers.getByText('50.0%').waitFor();
     const hours = page.getByRole('list', { name: 'Calls per hour' });
     await hours.getByRole('link', { name: /[1-9]\d* calls, [1-9]\d* failed$/ }).waitFor();
     expect(await hours.getByRole('link').count()).toBe(24);
     await page.getByRole('list', { name: 'Cost per day' }).getByRole('link').first().waitFor();
     await start('[[llm {"status":400}]]');
     await failure.getByText(/2 times since/).waitFor();
-    expect(await page.getByRole('table', { name: 'Last failures' }).getByRole('row').count()).toBe(1 + 1);
-    const rate = /^33\.3 %$/;
+    expect(await page.getByRole('table', { name: 'Recent failures' }).getByRole('row').count()).toBe(1 + 1);
+    const rate = /^33\.3%$/;
     await numbers.getByText(rate).waitFor();
     await start('[[llm {"hang":true}]]');
     await page.getByRole('table', { name: 'Running now' }).getByText(`${name}@v1`).waitFor();
@@ -136,7 +136,7 @@ describeSite('the overview of a workspace', (site) => {
     );
     await page.goto(site.at('/acme'));
     await page.getByRole('alert').getByText('Not now.').waitFor();
-    await page.getByRole('table', { name: 'Last failures' }).waitFor();
+    await page.getByRole('table', { name: 'Recent failures' }).waitFor();
     await page.unroute('**/schedules/upcoming*');
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByText('Nothing is due in the next 7 days.').waitFor();

@@ -70,7 +70,7 @@ describeSite('publishing by drop', (site) => {
       ]);
       await checkAccess(page, () => dialog.getByText('4 files of code').waitFor());
       await dialog.getByRole('button', { name: 'Publish v1' }).click();
-      await page.getByText(`${name} v1 is published`).waitFor();
+      await page.getByText(`${name} v1 was published`).waitFor();
       await page.getByRole('row', { name: new RegExp(name) }).waitFor();
 
       // Dropping the folder selects the same files.
@@ -102,13 +102,13 @@ describeSite('publishing by drop', (site) => {
     await dialog.getByText(/^type/).waitFor();
     await dialog.getByText(/^timeout_seconds/).waitFor();
     expect(await dialog.getByRole('button', { name: 'Publish v1' }).isDisabled()).toBe(true);
-    await dialog.getByRole('button', { name: 'Publish nothing' }).click();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
 
     for (const [bytes, said] of [
-      [Buffer.from('no zip'), /no zip that can be read/],
+      [Buffer.from('no zip'), /not a readable zip file/],
       [zipOf({ 'main.py': '' }), /agent\.json is missing/],
       [zipOf({ 'agent.json': '{' }), /agent\.json is not valid JSON/],
-      [zipOf({ '../agent.json': manifest(name) }), /leads out of it/],
+      [zipOf({ '../agent.json': manifest(name) }), /points outside of it/],
       [zipOf({ 'agent.json': manifest('<b>Wrong name</b>'), 'main.py': '' }), /^name/],
     ] as const) {
       await drop(page, 'x.zip', bytes);
@@ -137,7 +137,7 @@ describeSite('publishing by drop', (site) => {
     const code = 'import json,sys\nprint(json.dumps({"size": json.load(sys.stdin)["files"][0]["size_bytes"]}))\n';
     await drop(page, 'x.zip', zipOf({ 'agent.json': manifest(name), 'main.py': code }));
     await page.getByRole('button', { name: 'Publish v1' }).click();
-    await page.getByText(`${name} v1 is published`).waitFor();
+    await page.getByText(`${name} v1 was published`).waitFor();
     await page.goto(site.at(`/acme/agents/${name}`));
     const [chooser] = await Promise.all([
       page.waitForEvent('filechooser'),

@@ -177,7 +177,7 @@ describeSite('runs', (site) => {
     await page.keyboard.press('0');
     await page.waitForURL((url) => !url.searchParams.has('zoom'));
     await page.getByText('Critical path').click();
-    await page.getByText('As a table').click();
+    await page.getByText('Show as table').click();
     await page.waitForURL(
       (url) => url.searchParams.get('view') === 'table' && url.searchParams.get('critical') === 'on',
     );

@@ -55,7 +55,7 @@ describeSite('schedules', (site) => {
     expect(JSON.parse(await page.getByRole('textbox', { name: 'Input' }).inputValue())).toEqual({ topic: 'weather' });
     await page.getByRole('textbox', { name: 'Input' }).fill('{"topic": ');
     await page.getByRole('button', { name: 'Create schedule' }).click();
-    await page.getByText('It is not JSON').waitFor();
+    await page.getByText('This is not valid JSON').waitFor();
     await page
       .getByRole('textbox', { name: 'Input' })
       .fill('{"topic": "[[llm {\\"delayMs\\": 4000, \\"text\\": \\"done\\"}]]"}');

@@ -27,7 +27,7 @@ test('a log is bounded, and says where lines are missing', () => {
   );
   expect(full.lines).toHaveLength(10_000);
   expect(full.lines.at(-1)!.message).toBe('line 580 499');
-  expect(full.lines.at(-501)!.message).toMatch(/^Lines are missing here/);
+  expect(full.lines.at(-501)!.message).toMatch(/^Some lines are missing here/);
 });
 
 /** Prints a line at each request, and at its start one line of each level and hostile ones. */
@@ -118,14 +118,14 @@ describeSite('services', (site) => {
     await expect.poll(() => log.getByText('ERROR failed at /fail').count()).toBe(2);
 
     await page.getByRole('link', { name: 'Environment' }).click();
-    await page.getByText('new instances, which take over').waitFor();
+    await page.getByText('The old ones stop once the new ones are ready').waitFor();
     await page.getByLabel('Value of PLACE').fill('Paris');
     await page.getByRole('button', { name: 'Save and restart' }).click();
-    await page.getByText('The environment is saved.').waitFor();
+    await page.getByText('Environment saved.').waitFor();
     await page.getByRole('link', { name: 'Secrets', exact: true }).click();
     await page.getByText('BOT_KEY').click();
     await page.getByRole('button', { name: 'Save and restart' }).click();
-    await page.getByText('The secrets are saved.').waitFor();
+    await page.getByText('Secrets saved.').waitFor();
     expect((await site.client.getService({ params: { workspace_id, service_id: id } })).service).toMatchObject({
       env: { PLACE: 'Paris' },
       secret_names: ['BOT_KEY'],
@@ -134,7 +134,7 @@ describeSite('services', (site) => {
     // Once for each of the two changes.
     await log.getByText('INFO started in Paris').first().waitFor({ timeout: 60_000 });
     await page.getByRole('link', { name: 'Metrics' }).click();
-    await page.getByText('0 of 5 until it is paused').waitFor();
+    await page.getByText('0 of 5 until the service is paused').waitFor();
 
     await page.getByRole('button', { name: 'Pause service' }).click();
     await heading.getByText('Paused').waitFor();
@@ -155,7 +155,7 @@ describeSite('services', (site) => {
     const body = { agent_name: 'broken', max_restart_failures: 2 };
     const { service } = await site.client.deployService({ params: { workspace_id }, body });
     const page = await site.open(`/acme/services/${service.id}`);
-    await page.getByText('2 of 2 starts in a row failed').waitFor({ timeout: 60_000 });
+    await page.getByText('after 2 of 2 consecutive failed starts').waitFor({ timeout: 60_000 });
     await page.getByRole('heading', { level: 1 }).getByText('Crashing').waitFor();
     await page.getByText('exit code 3').first().waitFor();
     await checkAccess(page, () => page.getByRole('button', { name: 'Start service' }).waitFor());
@@ -167,10 +167,10 @@ describeSite('services', (site) => {
     await page.getByLabel('Maximum instances').fill('2');
     await page.getByLabel('Command').fill('node');
     await page.getByLabel('Arguments').fill('-e\nsetInterval(() => {}, 1000)');
-    await page.getByLabel('Failed starts in a row').fill('7');
+    await page.getByLabel('Pause after consecutive failed starts').fill('7');
     await page.getByText('Follow new versions').click();
     await page.getByRole('button', { name: 'Save', exact: true }).click();
-    await page.getByText('The settings are saved.').waitFor();
+    await page.getByText('Settings saved.').waitFor();
     const params = { workspace_id, service_id: service.id };
     expect((await site.client.getService({ params })).service).toMatchObject({
       ...{ max_instances: 2, max_restart_failures: 7, auto_update: false, overlap: true },

@@ -52,8 +52,8 @@ describeSite('the settings of a workspace', (site) => {
   test('the signing secret is shown once', async () => {
     const page = await site.open('/acme/settings/signing');
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
-    await page.getByRole('button', { name: 'Make a new secret' }).click();
-    await page.getByRole('button', { name: 'Make secret' }).click();
+    await page.getByRole('button', { name: 'Rotate secret' }).click();
+    await page.getByRole('button', { name: 'Rotate now' }).click();
     const dialog = page.getByRole('dialog', { name: 'The signing secret' });
     const secret = (await dialog.locator('code').textContent())!;
     expect(secret).toMatch(/^whsec_/);

@@ -64,7 +64,7 @@ describeSite('the frame of all pages', (site) => {
     await page.keyboard.press('o');
     await page.waitForURL(site.at('/acme'));
     await page.keyboard.press('?');
-    await page.getByRole('dialog', { name: 'Keys' }).waitFor();
+    await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
   });
 
   test('the theme is chosen once', async () => {
@@ -82,7 +82,7 @@ describeSite('the frame of all pages', (site) => {
 
   test('unknown pages and workspaces say so', async () => {
     const page = await site.open('/acme/no/such/page');
-    await page.getByText('There is no page at this address').waitFor();
+    await page.getByText('This page does not exist').waitFor();
     await page.goto(site.at('/nobody'));
     await page.getByText('The workspace “nobody” does not exist').waitFor();
   });

@@ -33,23 +33,23 @@ describeSite('storage', (site) => {
     await page.getByText('No documents yet').waitFor();
     await page.getByRole('button', { name: 'New document' }).click();
     await page.getByLabel('Namespace').fill('Notes');
-    await page.getByText('lower-case letters').waitFor();
+    await page.getByText('lowercase letters').waitFor();
     await page.getByLabel('Namespace').fill('notes');
     await page.getByLabel('Key').fill('today');
-    await page.getByRole('button', { name: 'Edit its value' }).click();
+    await page.getByRole('button', { name: 'Edit value' }).click();
     const editor = page.getByRole('textbox', { name: 'Value of the document' });
     await editor.fill('{"text": ');
-    await page.getByText('It is not JSON').waitFor();
+    await page.getByText('This is not valid JSON').waitFor();
     expect(await page.getByRole('button', { name: 'Create document' }).isDisabled()).toBe(true);
     await editor.fill('"text"');
     await page.getByText('It must be a JSON object or array').waitFor();
     await editor.fill('{"text": "rain"}');
     await page.getByRole('button', { name: 'Create document' }).click();
-    await page.getByText('Version 1 is saved.').waitFor();
+    await page.getByText('Version 1 saved.').waitFor();
     expect(await readValue('notes', 'today')).toEqual({ text: 'rain' });
     await editor.fill('{"text": "sun"}');
     await page.keyboard.press('Control+Enter');
-    await page.getByText('Version 2 is saved.').waitFor();
+    await page.getByText('Version 2 saved.').waitFor();
     expect(await readValue('notes', 'today')).toEqual({ text: 'sun' });
     await page.getByRole('button', { name: 'Delete document' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete document' }).click();
@@ -65,7 +65,7 @@ describeSite('storage', (site) => {
     await editor.fill('{"from": "me"}');
     await put('notes', 'shared', { from: 'another' });
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('Nothing of yours is saved yet').waitFor();
+    await page.getByText('Your changes are not saved yet').waitFor();
     await page.getByRole('textbox', { name: 'Theirs' }).getByText('another').waitFor();
     await page.getByRole('textbox', { name: 'Mine' }).getByText('me').waitFor();
     const difference = page.getByRole('region', { name: 'Your changes to the saved version' });
@@ -77,17 +77,17 @@ describeSite('storage', (site) => {
     await checkAccess(page, () => page.getByRole('textbox', { name: 'Mine' }).waitFor());
     // Another change while both versions are shown.
     await put('notes', 'shared', { from: 'a third' });
-    await page.getByRole('button', { name: 'Write mine over version 2' }).click();
+    await page.getByRole('button', { name: 'Overwrite version 2 with mine' }).click();
     await page.getByRole('textbox', { name: 'Theirs' }).getByText('a third').waitFor();
     await page.getByRole('textbox', { name: 'Mine' }).fill('{"from": "me and a third"}');
-    await page.getByRole('button', { name: 'Write mine over version 3' }).click();
-    await page.getByText('Version 4 is saved.').waitFor();
+    await page.getByRole('button', { name: 'Overwrite version 3 with mine' }).click();
+    await page.getByText('Version 4 saved.').waitFor();
     expect(await readValue('notes', 'shared')).toEqual({ from: 'me and a third' });
 
     await editor.fill('{"from": "me again"}');
     await put('notes', 'shared', { from: 'another again' });
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByRole('button', { name: 'Take theirs' }).click();
+    await page.getByRole('button', { name: 'Use theirs' }).click();
     await editor.getByText('another again').waitFor();
     expect(await page.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
     // A document that was deleted concurrently is not recreated without confirmation.
@@ -97,9 +97,9 @@ describeSite('storage', (site) => {
       headers: { 'x-workspace-id': workspace_id },
     } as never);
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('There is no document.').waitFor();
-    await page.getByRole('button', { name: 'Write mine again' }).click();
-    await page.getByText('Version 1 is saved.').waitFor();
+    await page.getByText('This document does not exist.').waitFor();
+    await page.getByRole('button', { name: 'Save mine' }).click();
+    await page.getByText('Version 1 saved.').waitFor();
     expect(await readValue('notes', 'shared')).toEqual({ from: 'me at last' });
   });
 

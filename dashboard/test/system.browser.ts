@@ -13,11 +13,11 @@ describeSite(
     test('the system page shows parts and process on this machine', async () => {
       const page = await site.open('/system');
       await page.getByRole('row').filter({ hasText: 'Database' }).getByText('Operational').waitFor();
-      await page.getByText('Event loop waits').waitFor();
+      await page.getByText('Event loop delay').waitFor();
       expect(await page.getByRole('link', { name: 'For Prometheus' }).getAttribute('href')).toBe(
         `${site.target.url}/metrics`,
       );
-      await checkAccess(page, () => page.getByText('Event loop waits').waitFor());
+      await checkAccess(page, () => page.getByText('Event loop delay').waitFor());
       await page.setViewportSize({ width: 320, height: 800 });
       await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320);
     });
@@ -27,17 +27,17 @@ describeSite(
       const key = page.getByLabel("Operator's key");
       await key.fill('x'.repeat(32));
       await key.press('Enter');
-      await page.getByText("This is not the operator's key").waitFor();
+      await page.getByText("This is not this platform's operator key").waitFor();
       await checkAccess(page, () => key.waitFor());
       await page.setViewportSize({ width: 320, height: 800 });
       await expect.poll(() => page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(320);
       await page.setViewportSize({ width: 1280, height: 800 });
       await key.fill(site.target.operatorKey);
-      await page.getByText("This is not the operator's key").waitFor({ state: 'detached' });
+      await page.getByText("This is not this platform's operator key").waitFor({ state: 'detached' });
       await page.getByRole('button', { name: 'Show more' }).click();
-      await page.getByText('Event loop waits').waitFor();
+      await page.getByText('Event loop delay').waitFor();
       // The focus moves to the content that replaced the form.
-      expect(await page.evaluate('document.activeElement.textContent')).toContain('Event loop waits');
+      expect(await page.evaluate('document.activeElement.textContent')).toContain('Event loop delay');
       const kept = await page.evaluate(
         'JSON.stringify([location.href, document.cookie, document.body.outerHTML, { ...localStorage }, { ...sessionStorage }])',
       );
@@ -79,7 +79,7 @@ describeSite(
       await checkAccess(page, () => link.waitFor());
       await page.goto('about:blank');
       await page.goto(site.at('/login#code=made-up'));
-      await page.getByText('This link does not sign in').waitFor();
+      await page.getByText('This sign-in link is not valid').waitFor();
     });
 
     test('the link of an invitation opens the dashboard', async () => {

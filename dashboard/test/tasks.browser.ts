@@ -75,7 +75,7 @@ describeSite('tasks', (site) => {
     const id = await make({ title: 'Closed at once' });
     const page = await site.open(`/acme/tasks?task=${id}`);
     await page.getByRole('button', { name: 'Delete task' }).click();
-    await page.getByText('The task is deleted.').waitFor();
+    await page.getByText('Task deleted.').waitFor();
     await page.goto('about:blank');
     const found = async () =>
       (await site.client.listWorkspaceTasks({ params: { workspace_id } })).tasks.some((task) => task.id === id);

@@ -41,7 +41,7 @@ describeSite('usage', (site) => {
     const page = await site.open('/acme/usage');
     await page.getByText('No calls in this period').waitFor();
     await page.getByText('npx platform run acme/AGENT').waitFor();
-    await page.getByRole('link', { name: 'Your agents elsewhere' }).click();
+    await page.getByRole('link', { name: 'Your agents in other workspaces' }).click();
     await page.getByText('No other workspace called your agents').waitFor();
     expect(new URL(page.url()).searchParams.get('view')).toBe('author');
   });
@@ -64,7 +64,7 @@ describeSite('usage', (site) => {
 
     const page = await site.open('/acme/usage?days=7');
     const sums = page.getByLabel('Sums');
-    await sums.getByText('33.3 %').waitFor();
+    await sums.getByText('33.3%').waitFor();
     const chart = page.getByRole('figure').first();
     await chart.locator('svg').first().waitFor();
     // Opened by keyboard, because the chart may move the summary while it is being clicked.
@@ -88,10 +88,10 @@ describeSite('usage', (site) => {
 
     await page.getByRole('link', { name: tenant }).click();
     await page.getByText('Only tenant').waitFor();
-    await sums.getByText('0 %').waitFor();
+    await sums.getByText('0%').waitFor();
     expect(new URL(page.url()).searchParams.get('tenant')).toBe(tenant);
     await page.goBack();
-    await sums.getByText('33.3 %').waitFor();
+    await sums.getByText('33.3%').waitFor();
     await page.getByRole('button', { name: /Range/ }).click();
     await page.getByRole('option', { name: 'Today' }).click();
     await page.waitForURL(site.at('/acme/usage?days=1'));
@@ -119,7 +119,7 @@ describeSite('usage', (site) => {
     const called = await request(site.target, 'POST', '/acme/shared/v1/run', { key: other.key, json: { text: 'x' } });
     expect(called.status).toBe(200);
     const page = await site.open('/acme/usage?view=author');
-    await page.getByRole('table', { name: 'Last calls' }).getByText('acme/shared@v1').waitFor();
+    await page.getByRole('table', { name: 'Latest calls' }).getByText('acme/shared@v1').waitFor();
     await checkAccess(page, () => page.getByRole('table', { name: 'Usage by agent' }).waitFor());
   });
 });

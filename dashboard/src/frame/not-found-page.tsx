@@ -5,7 +5,7 @@ export function NotFoundPage() {
   return (
     <Page title="Page not found">
       <p>
-        There is no page at this address. <Link to="/">Go home</Link>
+        This page does not exist. <Link to="/">Go home</Link>
       </p>
     </Page>
   );

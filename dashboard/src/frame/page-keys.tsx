@@ -11,16 +11,16 @@ const SECOND_KEY_MS = 1_500;
 const OTHERS: readonly (readonly [key: string, what: string])[] = [
   ['Ctrl K', 'Search, or go to a page, agent or run'],
   ['/', 'Filter the list'],
-  ['j, k', 'Next row, row before'],
+  ['j, k', 'Next row, previous row'],
   ['Enter', 'Open the row'],
   ['x', 'Select the row'],
   ['c', 'Cancel the run'],
   ['Shift R', 'Replay the run'],
-  ['e', 'Replay it with another input'],
-  ['+, -, 0, z', 'Zoom the time axis: in, out, all of it, to the step'],
-  ['p', 'Pause what is live'],
+  ['e', 'Edit the input and replay the run'],
+  ['+, -, 0, z', 'Zoom the timeline: in, out, reset, fit the step'],
+  ['p', 'Pause or resume live updates'],
   ['Ctrl Enter', 'Run'],
-  ['?', 'This list'],
+  ['?', 'Show keyboard shortcuts'],
 ];
 
 /** Keyboard shortcuts of every page: `g` and a letter, `j`, `k`, `/` and `?`. */
@@ -60,7 +60,7 @@ export function PageKeys() {
 
   const places = WORKSPACE_PLACES.filter(({ key }) => key !== undefined);
   return (
-    <Dialog title="Keys" isOpen={isHelpOpen} onClose={() => setHelpOpen(false)}>
+    <Dialog title="Keyboard shortcuts" isOpen={isHelpOpen} onClose={() => setHelpOpen(false)}>
       <dl className="grid grid-cols-[max-content_1fr] gap-x-4 gap-y-1">
         {[...OTHERS, ...places.map(({ key, label }) => [`g ${key}`, label] as const)].map(([key, what]) => (
           <div key={key} className="contents">
@@ -72,7 +72,7 @@ export function PageKeys() {
         ))}
       </dl>
       <Checkbox value={isOn} onChange={turnKeys}>
-        Single letters are keys
+        Enable single-key shortcuts
       </Checkbox>
     </Dialog>
   );

@@ -31,7 +31,7 @@ export function SideBar() {
           <IconButton icon={Search} label="Search" onPress={openPalette} />
           <IconButton
             icon={isOpen ? X : MenuIcon}
-            label={isOpen ? 'Close the menu' : 'Open the menu'}
+            label={isOpen ? 'Close menu' : 'Open menu'}
             aria-expanded={isOpen}
             onPress={() => setOpen(!isOpen)}
           />
@@ -127,7 +127,7 @@ function WorkspaceSwitch() {
 }
 
 const THEMES: readonly (readonly [Theme, string, typeof Sun])[] = [
-  ['system', 'Theme of the system', Monitor],
+  ['system', 'System theme', Monitor],
   ['light', 'Light theme', Sun],
   ['dark', 'Dark theme', Moon],
 ];
@@ -146,12 +146,12 @@ function UserMenu() {
   return (
     <div className="border-t border-line p-2">
       <Menu
-        label="You"
+        label="Account"
         entries={[
           ...THEMES.map(([id, label, icon]) => ({
             id,
             text: label,
-            label: theme === id ? `${label} (chosen)` : label,
+            label: theme === id ? `${label} (current)` : label,
             icon,
             run: () => setTheme(id),
           })),

@@ -48,7 +48,7 @@ function Frame() {
         }}
         className="sr-only z-50 rounded-md bg-accent px-3 py-2 text-on-accent focus:not-sr-only focus:fixed focus:top-2 focus:left-2"
       >
-        Go to the page
+        Skip to content
       </a>
       <SideBar />
       <main id="page" tabIndex={-1} className="min-w-0 grow outline-none">

@@ -8,10 +8,9 @@ export function WorkspaceFrame() {
   const { workspace: slug } = useParams({ strict: false });
   if (useMaybeWorkspace() !== undefined) return <Outlet />;
   return (
-    <Page title="No such workspace">
+    <Page title="Workspace not found">
       <p>
-        The workspace “{slug}” does not exist, or you or your key have no access to it.{' '}
-        <Link to="/">Your workspaces</Link>
+        The workspace “{slug}” does not exist, or you do not have access to it. <Link to="/">Your workspaces</Link>
       </p>
     </Page>
   );

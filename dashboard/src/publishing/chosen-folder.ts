@@ -30,7 +30,9 @@ async function filesOfZip({ path, file }: ChosenFile): Promise<ChosenFile[]> {
   const expanded = unzip(path, zip, ({ name, originalSize }) => {
     const parts = name.split('/');
     if (parts.includes('..') || name.startsWith('/') || name.includes('\\')) {
-      throw new Error(`${path} has a file ${JSON.stringify(name)}, whose path leads out of it: pack it anew.`);
+      throw new Error(
+        `${path} has a file ${JSON.stringify(name)}, whose path points outside of it. Create the archive again.`,
+      );
     }
     // The files of git's rules are hidden ones that are read. macOS adds a folder of its own.
     if (name.endsWith('/') || parts[0] === '__MACOSX' || parts.some((part) => isHidden(part) && part !== '.gitignore'))
@@ -59,7 +61,7 @@ function unzip(path: string, zip: Uint8Array, filter: (file: { name: string; ori
       },
     });
   } catch (error) {
-    throw own ?? new Error(`${path} is no zip that can be read: ${(error as Error).message}.`);
+    throw own ?? new Error(`${path} is not a readable zip file: ${(error as Error).message}.`);
   }
 }
 

@@ -4,7 +4,7 @@ import type { ChosenFile } from './chosen-folder.ts';
 /** Maximum number of files; guards against a drop of a whole disk. */
 const MAX_FILES = 50_000;
 
-const tooMany = () => new Error(`It holds more than ${MAX_FILES} files: drop the folder of one agent.`);
+const tooMany = () => new Error(`It contains more than ${MAX_FILES} files. Drop the folder of one agent.`);
 
 /**
  * Reads dropped files, and those of dropped folders with their paths. Skips files that are never packed. Throws Error.

@@ -16,7 +16,7 @@ export function useCopy(): { readonly isCopied: boolean; copy(text: string | Pro
       .then((resolved) => navigator.clipboard.writeText(resolved))
       .then(
         () => setCopied(true),
-        () => toast({ tone: 'bad', text: 'The browser does not let this page copy. Select the text and copy it.' }),
+        () => toast({ tone: 'bad', text: 'The browser blocked copying. Select the text and copy it.' }),
       );
   };
   return { isCopied, copy };

@@ -127,7 +127,7 @@ export function ConfirmDialog({
       }
     >
       <div>{children}</div>
-      {typed !== undefined && <TextField label={`Type "${typed}" to go on`} value={text} onChange={setText} />}
+      {typed !== undefined && <TextField label={`Type "${typed}" to confirm`} value={text} onChange={setText} />}
       {state.error !== undefined && <ErrorBox error={state.error} />}
     </Dialog>
   );

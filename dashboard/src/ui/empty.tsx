@@ -26,7 +26,7 @@ export function Empty({
       {children && <div className="text-soft">{children}</div>}
       {command && (
         <div className="w-full text-left">
-          <CodeBlock text={command} label="Copy the command" />
+          <CodeBlock text={command} label="Copy command" />
         </div>
       )}
       {action}

@@ -32,7 +32,7 @@ export function ErrorBox({
             {shown.requestId && (
               <span className="flex items-center gap-1">
                 Request <Code>{shown.requestId}</Code>
-                <CopyIcon text={shown.requestId} label="Copy the request id" />
+                <CopyIcon text={shown.requestId} label="Copy request ID" />
               </span>
             )}
           </p>

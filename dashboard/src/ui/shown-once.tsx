@@ -21,7 +21,7 @@ export function ShownOnce({
     navigator.clipboard.writeText(text).then(
       () => setCopied(true),
       () => {
-        toast({ tone: 'bad', text: 'The browser does not let this page copy. Select the text and copy it.' });
+        toast({ tone: 'bad', text: 'The browser blocked copying. Select the text and copy it.' });
         setCopied(true);
       },
     );

@@ -137,8 +137,8 @@ function AgentFrame({ agent, versions }: TabProps) {
           ) : (
             <p className="text-soft">
               {agent.type === 'skill'
-                ? 'A skill is not called: agents that name it follow it.'
-                : 'It runs as a service and is not called.'}
+                ? 'Skills are not called directly: agents that reference them follow their instructions.'
+                : 'This agent runs as a service and is not called directly.'}
             </p>
           ))}
       </Suspense>

@@ -146,7 +146,7 @@ export function AgentsPage() {
                 ]}
                 empty={isWhole ? <NoMatch icon={Search} title="No agent matches" /> : <Loading />}
               />
-              {!isWhole && shown.length > 0 && <p className="text-soft">More agents are being loaded.</p>}
+              {!isWhole && shown.length > 0 && <p className="text-soft">Loading more agents…</p>}
             </>
           )}
         </Page>
@@ -157,7 +157,7 @@ export function AgentsPage() {
 
 function failedOf(week: { total_runs: number; failed: number; timeout: number; top_error: string | null } | undefined) {
   const share = percent((week?.failed ?? 0) + (week?.timeout ?? 0), week?.total_runs ?? 0);
-  return week?.top_error ? <Hinted text={() => `Most often ${week.top_error}`}>{share}</Hinted> : share;
+  return week?.top_error ? <Hinted text={() => `Most common: ${week.top_error}`}>{share}</Hinted> : share;
 }
 
 const Median = ({ ms }: { readonly ms: number }) =>

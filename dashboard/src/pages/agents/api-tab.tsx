@@ -28,15 +28,15 @@ export default function ApiTab({ agent }: { readonly agent: Version }) {
   return (
     <>
       {agent.callable && (
-        <Section title="Address">
+        <Section title="URL">
           <div className="flex flex-col gap-3">
-            <CodeBlock text={`POST ${address(agent.version)}`} label="Copy the address" />
+            <CodeBlock text={`POST ${address(agent.version)}`} label="Copy URL" />
             <Facts
               facts={[
-                ['Always the newest', <Code key="latest">{address('latest')}</Code>],
+                ['Latest version', <Code key="latest">{address('latest')}</Code>],
                 ['Time limit', `${agent.timeout_seconds} s`],
                 [
-                  'Description of the API',
+                  'OpenAPI description',
                   <OutsideLink key="openapi" href={addressOf('getOpenApi')}>
                     openapi.json
                   </OutsideLink>,
@@ -54,10 +54,10 @@ export default function ApiTab({ agent }: { readonly agent: Version }) {
       </Section>
       {agent.callable && (
         <Section
-          title="As a tool of a coding agent"
-          description="An MCP server of the command line has this agent and the others of the workspace as tools. It acts as you."
+          title="Use as a tool in coding agents"
+          description="The MCP server of the command line offers the agents of this workspace as tools, with your permissions."
         >
-          <CodeBlock text={MCP} label="Copy the configuration" />
+          <CodeBlock text={MCP} label="Copy configuration" />
         </Section>
       )}
       <Tree agent={agent} />
@@ -89,7 +89,7 @@ function Tree({ agent: { org_slug, name, version } }: { readonly agent: Version 
             <Branch node={{ ...data, accessible: true }} />
           </ul>
           {data.dependencies.length === 0 && data.skills.length === 0 && (
-            <p className="text-soft">It calls no other agents and follows no skills.</p>
+            <p className="text-soft">This agent calls no other agents and uses no skills.</p>
           )}
         </>
       )}
@@ -142,7 +142,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
   return (
     <Section
       title="Service keys"
-      description={`With one, ${name} calls the agents that it depends on from anywhere. All its versions share them.`}
+      description={`A service key lets ${name} call its dependencies from anywhere. All its versions share the keys.`}
       actions={
         <Button icon={Plus} onPress={() => void start()} isPending={make.isPending}>
           Create service key
@@ -158,7 +158,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
           keyOf={(each) => each.id}
           columns={[
             { title: 'Key', cell: ({ prefix }) => <Code>{`${prefix}…`}</Code> },
-            { title: 'Made', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
+            { title: 'Created', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
             {
               title: 'Last used',
               cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never'),
@@ -179,9 +179,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
           }
         />
       )}
-      {key !== undefined && (
-        <ShownOnce title={`A service key of ${name}`} text={key} onClose={() => setKey(undefined)} />
-      )}
+      {key !== undefined && <ShownOnce title={`Service key of ${name}`} text={key} onClose={() => setKey(undefined)} />}
       <ConfirmDialog
         title={`Revoke ${revoked?.prefix}…?`}
         isOpen={revoked !== undefined}
@@ -189,7 +187,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
         action="Revoke key"
         onConfirm={() => revoke.mutateAsync({ params: { id, key_id: revoked!.id } })}
       >
-        Its next request is refused.
+        Requests with this key are refused from now on.
       </ConfirmDialog>
     </Section>
   );

@@ -80,8 +80,8 @@ export default function CodeTab({ agent }: { readonly agent: Version }) {
         aria-label="Files"
         className="max-h-[36rem] min-w-0 overflow-auto rounded-lg border border-line bg-raised p-1"
       >
-        {error && <ErrorBox error={error} title="The code could not be read" onRetry={() => void refetch()} />}
-        {problem !== undefined && <ErrorBox error={problem} title="The bundle cannot be read" />}
+        {error && <ErrorBox error={error} title="The code could not be loaded" onRetry={() => void refetch()} />}
+        {problem !== undefined && <ErrorBox error={problem} title="The bundle could not be read" />}
         {zip === undefined && !error && <Loading />}
         <Folder node={treeOf(files)} depth={0} current={shown.path} />
         {zip && (
@@ -205,10 +205,14 @@ function FileView({ file: { path, size, read } }: { readonly file: SourceFile })
       }
     >
       {isLarge && (
-        <p className="text-soft">Files of more than {bytes(MAX_SHOWN_BYTES)} are not shown. Download it to read it.</p>
+        <p className="text-soft">
+          Files larger than {bytes(MAX_SHOWN_BYTES)} are not shown. Download the file to read it.
+        </p>
       )}
       {error !== undefined && <ErrorBox error={error} title="This file cannot be expanded" />}
-      {!isLarge && error === undefined && text === undefined && <p className="text-soft">It is no text in UTF-8.</p>}
+      {!isLarge && error === undefined && text === undefined && (
+        <p className="text-soft">This file is not UTF-8 text.</p>
+      )}
       {text !== undefined && (
         <Suspense fallback={<Loading />}>
           <Editor

@@ -21,7 +21,7 @@ export function Fork({ agent }: { readonly agent: PublicAgent }) {
   const fork = useAction('forkAgent', { stale: ['listAgents'], silent: true });
   const [made, setMade] = useState<{ readonly key: string; readonly name: string }>();
   const workspace = own.find(({ id }) => id === target);
-  if (workspace === undefined) return <p className="text-soft">You own no workspace to copy it into.</p>;
+  if (workspace === undefined) return <p className="text-soft">You do not own a workspace to copy it to.</p>;
   const open = (to: string) =>
     navigate({ to: '/$workspace/agents/$name', params: { workspace: workspace.slug, name: to } });
   const submit = async () => {
@@ -44,7 +44,7 @@ export function Fork({ agent }: { readonly agent: PublicAgent }) {
     <div className="flex max-w-xl flex-col gap-3">
       <div className="grid gap-3 sm:grid-cols-2">
         <Select
-          label="Into"
+          label="Destination"
           value={target}
           onChange={setTarget}
           choices={own.map(({ id, name: label, slug }) => ({ id, label, description: slug }))}
@@ -58,8 +58,8 @@ export function Fork({ agent }: { readonly agent: PublicAgent }) {
         </Button>
       </div>
       {made && (
-        <ShownOnce title={`A service key of ${made.name}`} text={made.key} onClose={() => void open(made.name)}>
-          With it, the copy calls the agents that it depends on.
+        <ShownOnce title={`Service key of ${made.name}`} text={made.key} onClose={() => void open(made.name)}>
+          The copy uses this key to call its dependencies.
         </ShownOnce>
       )}
     </div>

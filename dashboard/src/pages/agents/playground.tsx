@@ -35,10 +35,10 @@ type Agent = AnswerOf<'getPublicAgent'> & Partial<AnswerOf<'listAgents'>[number]
 const PLACEHOLDER = /\{\{\s*([\w-]+)\s*\}\}/g;
 
 const HEADERS: readonly (readonly [header: string, label: string, description: string])[] = [
-  ['x-platform-tenant', 'Tenant', 'Your customer, for usage by tenant'],
-  ['x-platform-skills', 'Skills to add', 'org/skill@v1, separated by commas'],
-  ['x-platform-max-hops', 'Most hops', 'Levels of calls below this one'],
-  ['idempotency-key', 'Idempotency key', 'The same key gets the first answer, for 24 hours'],
+  ['x-platform-tenant', 'Tenant', 'Attributes usage to one of your customers'],
+  ['x-platform-skills', 'Additional skills', 'org/skill@v1, separated by commas'],
+  ['x-platform-max-hops', 'Maximum hops', 'Maximum depth of sub-calls'],
+  ['idempotency-key', 'Idempotency key', 'Repeating a key within 24 hours returns the first response'],
 ];
 
 function parsed(text: string): { readonly value?: Record<string, unknown>; readonly problem?: string } {
@@ -49,7 +49,7 @@ function parsed(text: string): { readonly value?: Record<string, unknown>; reado
     }
     return { value: value as Record<string, unknown> };
   } catch (error) {
-    return { problem: `The input is no JSON: ${(error as Error).message}.` };
+    return { problem: `The input is not valid JSON: ${(error as Error).message}.` };
   }
 }
 
@@ -131,7 +131,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
           }
         >
           <div className="flex flex-col gap-3">
-            {earlier.error && <ErrorBox error={earlier.error} title="The input of that run could not be read" />}
+            {earlier.error && <ErrorBox error={earlier.error} title="The input of that run could not be loaded" />}
             <Suspense fallback={<Loading />}>
               {showsForm && value !== undefined && (
                 <SchemaForm
@@ -191,8 +191,8 @@ export function Playground({ agent }: { readonly agent: Agent }) {
             {agent.runnable === false && (
               <p className="text-warn">
                 {agent.environment_status === 'building'
-                  ? 'Its dependencies are being installed.'
-                  : (agent.environment_error ?? 'It has no code yet, so it cannot run.')}
+                  ? 'Dependencies are being installed.'
+                  : (agent.environment_error ?? 'This agent has no code yet, so it cannot run.')}
               </p>
             )}
           </div>
@@ -252,11 +252,11 @@ function Estimate({ agent: { org_slug, name, version } }: { readonly agent: Agen
   const params = { org: org_slug, agent: name, version };
   const { data } = useOperation('getCostEstimate', { params }, { staleTime: 60_000, retry: false });
   const { sample_size = 0, p50_cost_usd, p95_cost_usd, avg_duration_ms, success_rate } = data?.estimate ?? {};
-  if (sample_size === 0) return <span className="text-xs text-soft">No runs yet to estimate from</span>;
+  if (sample_size === 0) return <span className="text-xs text-soft">No runs yet for an estimate</span>;
   return (
     <span className="text-xs text-soft">
       {p50_cost_usd !== undefined &&
-        `About ${usd(p50_cost_usd)}, 95 % of runs below ${usd(p95_cost_usd ?? p50_cost_usd)}, at provider’s price · `}
+        `About ${usd(p50_cost_usd)}, 95% of runs below ${usd(p95_cost_usd ?? p50_cost_usd)}, at provider prices · `}
       {avg_duration_ms !== undefined && `${duration(avg_duration_ms)} · `}
       {success_rate !== undefined &&
         `${percent(success_rate, 1)} success · ${count(sample_size)} ${sample_size === 1 ? 'run' : 'runs'}`}
@@ -287,7 +287,7 @@ function Result({ progress, name }: { readonly progress: Progress; readonly name
       }
     >
       <div className="flex flex-col gap-3" aria-live="polite" aria-busy={isRunning}>
-        {startedAt === undefined && <p className="text-soft">Run it, and the answer appears here as it is made.</p>}
+        {startedAt === undefined && <p className="text-soft">Run the agent, and the response streams here.</p>}
         {steps.length > 0 && (
           <ol className="max-h-40 list-inside list-decimal overflow-auto text-soft">
             {steps.map((step, index) => (
@@ -316,7 +316,7 @@ function Snippets({ call: made }: { readonly call: Parameters<typeof snippetOf>[
   const [language, setLanguage] = useState<Language>('curl');
   return (
     <Section
-      title="This call in code"
+      title="Call from code"
       actions={
         <div className="w-36">
           <Select

@@ -83,7 +83,7 @@ export function PublishDrop({ children }: { readonly children: (buttons: ReactNo
 type Checked = Awaited<ReturnType<typeof check>>;
 
 async function check(files: readonly ChosenFile[], workspaceId: string) {
-  if (files.length === 0) throw new Error('Nothing was chosen that can be published.');
+  if (files.length === 0) throw new Error('The selection contains nothing to publish.');
   const read = await readInWorker(files);
   const name = typeof read.body.name === 'string' && /^.{1,50}$/.test(read.body.name) ? read.body.name : undefined;
   const [validation, next] = await Promise.all([
@@ -133,7 +133,7 @@ function PublishDialog({
       } else {
         toast({
           tone: 'good',
-          text: `${agent.name} ${agent.version} is published${isBuilding ? '; its dependencies are being installed' : ''}.`,
+          text: `${agent.name} ${agent.version} was published${isBuilding ? '; its dependencies are being installed' : ''}.`,
         });
       }
       if (service_key === undefined) onClose();
@@ -144,8 +144,8 @@ function PublishDialog({
   };
   if (made) {
     return (
-      <ShownOnce title={`A service key of ${made.name}`} text={made.key} onClose={onClose}>
-        With it, the agent calls those that it depends on from anywhere.
+      <ShownOnce title={`Service key of ${made.name}`} text={made.key} onClose={onClose}>
+        The agent uses this key to call its dependencies from anywhere.
       </ShownOnce>
     );
   }
@@ -157,7 +157,7 @@ function PublishDialog({
       onClose={onClose}
       actions={
         <>
-          <Button onPress={onClose}>{checked === undefined ? 'Close' : 'Publish nothing'}</Button>
+          <Button onPress={onClose}>{checked === undefined ? 'Close' : 'Cancel'}</Button>
           {checked && (
             <Button
               variant="primary"
@@ -174,7 +174,7 @@ function PublishDialog({
       {error !== undefined && <ErrorBox error={error} />}
       {checked === undefined && error === undefined && <Loading />}
       {checked && <Preview checked={checked} slug={slug} />}
-      {checked && role !== 'owner' && <p className="text-warn">Only owners of {slug} publish in it.</p>}
+      {checked && role !== 'owner' && <p className="text-warn">Only owners of {slug} can publish.</p>}
     </Dialog>
   );
 }
@@ -188,7 +188,7 @@ function Preview({ checked: { read, validation, next }, slug }: { readonly check
     <>
       {errors.length > 0 && (
         <div role="alert" className="rounded-lg border border-line bg-bad-ground p-3">
-          <p className="font-medium">It cannot be published yet:</p>
+          <p className="font-medium">Fix these problems before publishing:</p>
           <ul className="list-inside list-disc">
             {errors.map((each) => (
               <li key={each} className="break-words">

@@ -47,7 +47,7 @@ function after(progress: Progress, record: Record_): Progress {
     case 'stderr':
       return { ...progress, output: (progress.output + text).slice(-MAX_TEXT) };
     case 'sandbox_start':
-      return step('The sandbox starts');
+      return step('Starting the sandbox');
     case 'turn_start':
       return step(`Turn ${turn}`);
     case 'tool_call':
@@ -55,7 +55,7 @@ function after(progress: Progress, record: Record_): Progress {
     case 'tool_result':
       return status === 'ok' ? progress : step(`${tool} failed`);
     case 'retry':
-      return { ...step('The model is asked again'), ...(record.discard_text && { text: '' }) };
+      return { ...step('Retrying the model call'), ...(record.discard_text && { text: '' }) };
     default:
       return progress;
   }

@@ -27,7 +27,7 @@ function typeOf(schema: Schema): string {
   if (typeof type === 'string') return type;
   if (Array.isArray(type)) return type.join(' or ');
   if (typeof $ref === 'string') return $ref;
-  return anyOf !== undefined || oneOf !== undefined ? 'several forms' : 'any';
+  return anyOf !== undefined || oneOf !== undefined ? 'multiple types' : 'any';
 }
 
 /** Constraints of a member shown beside its type. */
@@ -55,9 +55,9 @@ function membersOf(schema: Schema, prefix = '', depth = 0): Member[] {
 
 /** Members of a JSON Schema; `null` shows that there is no schema. */
 export function SchemaTable({ label, schema }: { readonly label: string; readonly schema: Schema | null }) {
-  if (schema === null) return <p className="text-soft">No schema: any JSON.</p>;
+  if (schema === null) return <p className="text-soft">No schema: accepts any JSON.</p>;
   const members = membersOf(schema);
-  if (members.length === 0) return <p className="text-soft">{escapeText(typeOf(schema))}, without named members.</p>;
+  if (members.length === 0) return <p className="text-soft">{escapeText(typeOf(schema))}, without named properties.</p>;
   return (
     <>
       <Table
@@ -66,7 +66,7 @@ export function SchemaTable({ label, schema }: { readonly label: string; readonl
         keyOf={({ path }) => path}
         columns={[
           {
-            title: 'Member',
+            title: 'Property',
             cell: ({ path, isRequired }) => (
               <span className="flex flex-wrap items-center gap-1.5">
                 <span className="font-mono text-xs break-all">{escapeText(path)}</span>
@@ -76,13 +76,13 @@ export function SchemaTable({ label, schema }: { readonly label: string; readonl
           },
           { title: 'Type', cell: ({ type }) => <span className="break-words">{escapeText(type)}</span> },
           {
-            title: 'About',
+            title: 'Description',
             cell: ({ about }) => <span className="break-words text-soft">{escapeText(about)}</span>,
             from: 'sm',
           },
         ]}
       />
-      {members.length > MAX_MEMBERS && <p className="text-soft">{members.length - MAX_MEMBERS} members more.</p>}
+      {members.length > MAX_MEMBERS && <p className="text-soft">{members.length - MAX_MEMBERS} more properties.</p>}
     </>
   );
 }

@@ -17,13 +17,13 @@ export default function SettingsTab({ agent, versions }: TabProps) {
   const isOwner = useWorkspace().role === 'owner';
   return (
     <>
-      {!isOwner && <p className="text-soft">Only owners of the workspace change these.</p>}
+      {!isOwner && <p className="text-soft">Only workspace owners can change these settings.</p>}
       <Changeable agent={agent} isOwner={isOwner} />
-      <Section title="Fork" description="A private copy, here or in another workspace of yours.">
+      <Section title="Fork" description="Creates a private copy in this or another workspace of yours.">
         {agent.is_public && agent.allow_local_download && agent.pricing_mode === 'free' ? (
           <Fork agent={agent} />
         ) : (
-          <p className="text-soft">Only public agents whose source is available, and which are free, can be forked.</p>
+          <p className="text-soft">Only free public agents with available source can be forked.</p>
         )}
       </Section>
       {isOwner && <Deletion agent={agent} versions={versions} />}
@@ -56,12 +56,12 @@ function Changeable({ agent, isOwner }: { readonly agent: TabProps['agent']; rea
   const submit = () =>
     save.mutate(
       { params: { id: agent.id }, body },
-      { onSuccess: () => void toast({ tone: 'good', text: `${agent.name} ${agent.version} is changed.` }) },
+      { onSuccess: () => void toast({ tone: 'good', text: `${agent.name} ${agent.version} was changed.` }) },
     );
   return (
     <Section
       title={`Settings of ${agent.version}`}
-      description="They belong to this version; the next publish has those of its manifest."
+      description="These settings apply to this version. The next publish uses those of its manifest."
     >
       <div className="flex max-w-xl flex-col gap-3">
         <TextField
@@ -73,7 +73,7 @@ function Changeable({ agent, isOwner }: { readonly agent: TabProps['agent']; rea
         />
         <TextField
           label="Tags"
-          description="Separated by commas"
+          description="Comma-separated"
           isDisabled={!isOwner}
           value={form.tags}
           onChange={(text) => set({ tags: text })}
@@ -81,25 +81,25 @@ function Changeable({ agent, isOwner }: { readonly agent: TabProps['agent']; rea
         <div className="grid gap-3 sm:grid-cols-2">
           <TextField
             label="Endpoint"
-            description="The last part of its address"
+            description="Last part of the URL"
             isDisabled={!isOwner}
             value={form.endpoint}
             onChange={(endpoint) => set({ endpoint })}
           />
           <TextField
-            label="Time limit, seconds"
+            label="Time limit (seconds)"
             inputMode="numeric"
             isDisabled={!isOwner}
             value={form.seconds}
             onChange={(seconds) => set({ seconds })}
-            error={isNumber ? undefined : 'A number of seconds'}
+            error={isNumber ? undefined : 'Enter a number of seconds'}
           />
         </div>
         <Checkbox value={form.isPublic} onChange={(isPublic) => set({ isPublic })} isDisabled={!isOwner}>
-          Public: in the catalog, and everybody with a key may call it
+          Public: listed in the catalog and callable by anyone with an API key
         </Checkbox>
         <Checkbox value={form.isAvailable} onChange={(isAvailable) => set({ isAvailable })} isDisabled={!isOwner}>
-          Source available: who may see it may download and fork it
+          Source available: anyone who can see the agent can download and fork it
         </Checkbox>
         {save.error && <ErrorBox error={save.error} />}
         <div>
@@ -129,12 +129,12 @@ function Deletion({ agent: { id, name }, versions }: TabProps) {
   const remove = useAction('deleteAgent', { stale: ['listAgents'], silent: true });
   const confirm = async () => {
     await remove.mutateAsync({ params: { id }, query: { mode: 'all_versions', confirmation_name: name } });
-    toast({ tone: 'good', text: `${name} is deleted.` });
+    toast({ tone: 'good', text: `${name} was deleted.` });
     await navigate({ to: '/$workspace/agents', params: { workspace: slug } });
   };
   const forks = check.data?.fork_count ?? 0;
   return (
-    <Section title="Delete agent" description="Its data is kept for 30 days; nothing calls it meanwhile.">
+    <Section title="Delete agent" description="Its data is kept for 30 days, but it can no longer be called.">
       <Button variant="danger" onPress={() => setAsked(true)}>
         Delete {name}
       </Button>
@@ -148,9 +148,9 @@ function Deletion({ agent: { id, name }, versions }: TabProps) {
       >
         {check.error && <ErrorBox error={check.error} />}
         <p>
-          {count(check.data?.version_count ?? versions.length)} versions go. Calls of them are answered “not found”, and
-          its schedules and service keys end.
-          {forks > 0 && ` It was forked ${count(forks)} times; forks stay.`}
+          {count(check.data?.version_count ?? versions.length)} versions are deleted. Calls to them fail with “not
+          found”, and its schedules and service keys are deleted.
+          {forks > 0 && ` Its ${count(forks)} ${forks === 1 ? 'fork is' : 'forks are'} kept.`}
         </p>
       </ConfirmDialog>
     </Section>

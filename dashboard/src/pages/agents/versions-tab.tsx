@@ -48,7 +48,7 @@ export default function VersionsTab({ agent, versions }: TabProps) {
           },
           { title: 'Published', cell: ({ created_at }) => <Time at={created_at} /> },
           {
-            title: 'Can be called until',
+            title: 'Callable until',
             cell: ({ sunset_at }) => (sunset_at ? <Time at={sunset_at} /> : <span className="text-soft">–</span>),
             from: 'md',
           },
@@ -87,11 +87,11 @@ export default function VersionsTab({ agent, versions }: TabProps) {
         isDanger={false}
         onConfirm={async () => setKey(await publishAgain(restored!, { workspaceId }))}
       >
-        What {slug}/{agent.name}@{restored?.version} holds becomes the next version: its manifest, prompt, schemas and
-        code. Callers of “latest” and schedules that follow get it. Versions that are pinned stay as they are.
+        What {slug}/{agent.name}@{restored?.version} contains becomes the next version: its manifest, prompt, schemas
+        and code. Callers of “latest” and schedules that follow new versions use it. Pinned versions do not change.
       </ConfirmDialog>
       {key !== undefined && (
-        <ShownOnce title={`A service key of ${agent.name}`} text={key} onClose={() => setKey(undefined)}>
+        <ShownOnce title={`Service key of ${agent.name}`} text={key} onClose={() => setKey(undefined)}>
           With it, the agent calls those that it depends on.
         </ShownOnce>
       )}
@@ -122,7 +122,7 @@ function State({
 function afterDeletion(deleted: Version | undefined, versions: readonly Version[]): string {
   if (deleted === undefined || deleted.version !== deleted.current_version) return '';
   const next = versions.find((each) => each !== deleted && each.runnable);
-  return next === undefined ? 'Nothing answers calls of “latest” then.' : `“latest” means ${next.version} then.`;
+  return next === undefined ? 'Calls to “latest” will then fail.' : `“latest” will then be ${next.version}.`;
 }
 
 const json = (value: unknown): string => JSON.stringify(value ?? null, null, 2);
@@ -166,7 +166,7 @@ function Compare({ agent, versions, other: wanted }: TabProps & { readonly other
       }
     >
       <div className="flex flex-col gap-4">
-        {changed.length === 0 && <p className="text-soft">Manifest, prompt and schemas are the same.</p>}
+        {changed.length === 0 && <p className="text-soft">Manifest, prompt and schemas are identical.</p>}
         {changed.map((name) => (
           <div key={name} className="flex flex-col gap-1">
             <h3 className="font-medium break-words">{escapeText(name)}</h3>
@@ -210,7 +210,7 @@ const isSame = (a: Uint8Array | undefined, b: Uint8Array | undefined): boolean =
 function CompareCode({ from, to }: { readonly from: Version; readonly to: Version }) {
   const [before, after] = [useBundle(from), useBundle(to)];
   const error = before.error ?? after.error;
-  if (error) return <ErrorBox error={error} title="The code of these versions could not be read" />;
+  if (error) return <ErrorBox error={error} title="The code of these versions could not be loaded" />;
   if (before.data === undefined || after.data === undefined) return <Loading />;
   return <ChangedFiles key={`${from.id} ${to.id}`} from={before.data} to={after.data} />;
 }
@@ -223,14 +223,14 @@ function ChangedFiles({ from, to }: { readonly from: Uint8Array | null; readonly
       return { error };
     }
   });
-  if (found.error !== undefined) return <ErrorBox error={found.error} title="A bundle cannot be read" />;
+  if (found.error !== undefined) return <ErrorBox error={found.error} title="A bundle could not be read" />;
   if (found.files === undefined) {
     return <p className="text-soft">The code is too large to be compared here; “platform diff” compares it.</p>;
   }
   return (
     <div className="flex flex-col gap-1">
       <h3 className="font-medium">Code</h3>
-      {found.files.length === 0 && <p className="text-soft">All files are the same.</p>}
+      {found.files.length === 0 && <p className="text-soft">All files are identical.</p>}
       {found.files.map(({ path, before, after }) => (
         <details key={path}>
           <summary className="break-all">
@@ -253,7 +253,7 @@ function FileDiff({ path, before, after }: ChangedFile) {
   const [a, b] = [before, after].map((content) => (content === undefined ? '' : textOf(content)));
   const isLarge = Math.max(before?.length ?? 0, after?.length ?? 0) > MAX_DIFF_BYTES;
   if (a === undefined || b === undefined || isLarge) {
-    return <p className="text-soft">{isLarge ? 'It is too large to be shown.' : 'It is no text.'}</p>;
+    return <p className="text-soft">{isLarge ? 'Too large to show.' : 'Not a text file.'}</p>;
   }
   return <DiffView label={`Changes of ${path}`} before={a} after={b} />;
 }

@@ -20,7 +20,7 @@ export function BillingPage() {
   return (
     <Page
       title="Billing"
-      description="Credits pay for paid agents of others. Models are paid at their providers; budgets count both."
+      description="Credits pay for paid agents of other workspaces. Model providers bill you directly. Budgets cover both."
       tabs={
         <Tabs
           label="Billing"

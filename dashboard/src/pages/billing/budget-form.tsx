@@ -12,13 +12,17 @@ export type Budget = AnswerOf<'listBudgets'>['budgets'][number];
 
 const WINDOWS = [
   { id: 'daily', label: 'A day' },
-  { id: 'weekly', label: 'A week', description: 'From Monday' },
+  { id: 'weekly', label: 'A week', description: 'Starts on Monday' },
   { id: 'monthly', label: 'A month' },
 ];
 const ACTIONS = [
-  { id: 'alert_only', label: 'Only alert' },
+  { id: 'alert_only', label: 'Alert only' },
   { id: 'block_new_runs', label: 'Refuse new calls', description: 'Running calls and their sub-calls continue' },
-  { id: 'pause_service', label: 'Pause services', description: 'Within a minute; they stay paused' },
+  {
+    id: 'pause_service',
+    label: 'Pause services',
+    description: 'Within a minute. They stay paused until an owner starts them',
+  },
 ];
 const WORKSPACE = '';
 
@@ -92,27 +96,27 @@ export function BudgetForm({ of, onClose }: { readonly of: Budget | undefined; r
             value={scope}
             onChange={setScope}
           />
-          <Select label="For" choices={WINDOWS} value={window} onChange={setWindow} description="In UTC." />
+          <Select label="Period" choices={WINDOWS} value={window} onChange={setWindow} description="In UTC." />
         </>
       )}
       <TextField
-        label="Soft limit in US dollars"
+        label="Soft limit (USD)"
         value={soft}
         onChange={setSoft}
         inputMode="decimal"
-        description="Alerts at 50, 80 and 100 %. Leave empty for no limit."
+        description="Alerts at 50%, 80% and 100%. Leave empty for no limit."
         error={isWrong(soft) ? 'An amount from 0.01, such as 80' : undefined}
       />
       <TextField
-        label="Hard limit in US dollars"
+        label="Hard limit (USD)"
         value={hard}
         onChange={setHard}
         inputMode="decimal"
-        description="Alerts at 50, 80 and 100 %. Leave empty for no limit."
+        description="Alerts at 50%, 80% and 100%. Leave empty for no limit."
         error={isWrong(hard) ? 'An amount from 0.01, such as 100' : undefined}
       />
       <Select
-        label="At 100 % of the hard limit"
+        label="At 100% of the hard limit"
         choices={ACTIONS}
         value={action}
         onChange={(value) => setAction(value as Budget['action_on_hard_limit'])}

@@ -41,7 +41,7 @@ export function Budgets() {
       <Section
         title="Budgets"
         isFramed={false}
-        description="They alert at 50, 80 and 100 % of a limit. At 100 % of the hard limit a budget does what you chose."
+        description="Budgets alert at 50%, 80% and 100% of a limit. At 100% of the hard limit, the chosen action applies."
         actions={
           isOwner && (
             <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
@@ -83,14 +83,14 @@ export function Budgets() {
         action="Delete budget"
         onConfirm={() => remove.mutateAsync({ params: { workspace_id, budget_id: deleting!.id } })}
       >
-        Nothing limits this spend any more. Its alerts stay in the list.
+        This spending is no longer limited. Past alerts are kept.
       </ConfirmDialog>
     </>
   );
 }
 
 const BREACHES: Readonly<Record<Budget['breach_status'], readonly [word: string, tone: Tone]>> = {
-  none: ['Within its limits', 'good'],
+  none: ['Within limits', 'good'],
   soft_limit: ['Over the soft limit', 'warn'],
   hard_limit: ['Over the hard limit', 'bad'],
 };
@@ -120,7 +120,7 @@ function BudgetCard({
       <Bar label={`Spent of ${name}`} spent={spent} soft={soft} hard={hard} tone={tone} />
       <p className="text-xs text-soft">
         Models {usd(spend.models_usd)}, credits {usd(spend.credits_usd)}, compute {usd(spend.compute_usd)}
-        {unpriced_runs > 0 && `, without ${count(unpriced_runs)} runs of unknown price`}. At this rate{' '}
+        {unpriced_runs > 0 && `, excluding ${count(unpriced_runs)} runs without a known price`}. At this rate{' '}
         {usd(budget.projected_spend_usd)} by its end <Time at={budget.window_end} />
         {budget.projected_breach_at && (
           <>
@@ -130,7 +130,8 @@ function BudgetCard({
         .
       </p>
       <p className="text-xs text-soft">
-        At the hard limit it {hard === null ? 'does nothing: there is none' : AT_LIMIT[budget.action_on_hard_limit]}.
+        At the hard limit it{' '}
+        {hard === null ? 'does nothing, because none is set' : AT_LIMIT[budget.action_on_hard_limit]}.
         {budget.webhook_url && ` Alerts go to ${budget.webhook_url}.`}
       </p>
       {onEdit && onDelete && (
@@ -219,7 +220,7 @@ function Alerts() {
               from: 'md',
             },
           ]}
-          empty={<p className="text-soft">No alerts yet. Budgets alert at 50, 80 and 100 % of their limits.</p>}
+          empty={<p className="text-soft">No alerts yet. Budgets alert at 50%, 80% and 100% of their limits.</p>}
         />
       )}
     </Section>

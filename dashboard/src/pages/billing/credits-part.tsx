@@ -17,10 +17,10 @@ import { TopUp } from './top-up.tsx';
 const PAGE = 50;
 
 const KINDS: Readonly<Record<string, string>> = {
-  top_up: 'Bought or given',
+  top_up: 'Purchased or granted',
   charge: 'Paid call',
-  refund: 'Refund of a call',
-  top_up_refund: 'Refund to the payer',
+  refund: 'Call refund',
+  top_up_refund: 'Refund to payer',
   dispute: 'Dispute',
   dispute_release: 'Dispute won',
 };
@@ -48,7 +48,7 @@ export function CreditsPart({ page = '1' }: { readonly page?: string }) {
           <Figures
             label="Balance"
             figures={[
-              { name: 'Balance', value: <Credits cents={balance_cents} />, note: 'US dollars of credits' },
+              { name: 'Balance', value: <Credits cents={balance_cents} />, note: 'credits in US dollars' },
               ...(debt_cents > 0
                 ? [
                     {

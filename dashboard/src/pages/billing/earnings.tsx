@@ -39,7 +39,7 @@ export function Earnings() {
       <Figures
         label="Earnings"
         figures={[
-          { name: 'Earned in all', value: <Credits cents={data.total_cents} />, note: 'the operator pays it out' },
+          { name: 'Total earned', value: <Credits cents={data.total_cents} />, note: 'paid out by the operator' },
         ]}
       />
       <Section

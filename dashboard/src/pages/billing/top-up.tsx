@@ -16,8 +16,8 @@ const ASK_MS = 3_000;
 const STATES = {
   open: 'Not paid yet. Nothing was charged.',
   processing: 'Ordered. The credits are added once the payment arrives.',
-  paid: 'Paid. The credits are in the balance.',
-  closed: 'Not paid, and can no longer be paid. Nothing was charged.',
+  paid: 'Paid. The credits were added to the balance.',
+  closed: 'This order can no longer be paid. Nothing was charged.',
 };
 
 /** Buys credits: the payment page opens in another tab, and this page shows when the credits arrive. */
@@ -56,7 +56,7 @@ export function TopUp({ onClose }: { readonly onClose: () => void }) {
           autoFocus
           inputMode="decimal"
           error={isGood ? undefined : `From ${usd(MIN_USD)} to ${usd(MAX_USD)}, in whole cents.`}
-          description="You pay on the page of the payment provider."
+          description="You pay on a page of the payment provider."
         />
       )}
     </Dialog>

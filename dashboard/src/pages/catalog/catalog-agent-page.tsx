@@ -71,9 +71,9 @@ export function CatalogAgentPage() {
                 ['Published', <Time key="at" at={agent.created_at} />],
                 ['Time limit', `${agent.timeout_seconds} s`],
                 ['Tags', agent.tags.map(escapeText).join(', ') || 'none'],
-                ['Secrets that it needs of you', agent.required_secrets.join(', ') || 'none'],
+                ['Required secrets', agent.required_secrets.join(', ') || 'none'],
                 [
-                  'Price of a call',
+                  'Price per call',
                   agent.price_per_call_cents ? <Credits key="price" cents={agent.price_per_call_cents} /> : 'free',
                 ],
                 ['Source', isAvailable(agent) ? 'available' : 'not available'],
@@ -94,11 +94,11 @@ export function CatalogAgentPage() {
         </>
       )}
       {tab === 'fork' && (
-        <Section title="Fork" description="A private copy, with its code, that you change as you like.">
+        <Section title="Fork" description="Creates a private copy with its code, which you can change.">
           {isAvailable(agent) ? (
             <Fork agent={agent} />
           ) : (
-            <p className="text-soft">Its author does not offer the source, so it can be called, but not copied.</p>
+            <p className="text-soft">Its source is not available, so it can be called but not copied.</p>
           )}
         </Section>
       )}

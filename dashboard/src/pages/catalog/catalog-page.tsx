@@ -44,10 +44,7 @@ export function CatalogPage() {
     void navigate({ search: (now) => ({ ...now, page: undefined, ...next }), replace: true });
   const isFiltered = q !== '' || type !== '';
   return (
-    <Page
-      title="Catalog"
-      description="Public agents of all workspaces: try one, call it, or make a copy that is yours."
-    >
+    <Page title="Catalog" description="Public agents of all workspaces. Try one, call it, or fork it.">
       <div className="flex flex-wrap gap-2" data-filter>
         <div className="w-64 max-w-full">
           <TextField

@@ -134,8 +134,8 @@ function Card({
       </div>
       {role !== 'owner' && !isPublished && <p className="text-soft">Only owners of {slug} can publish.</p>}
       {made && (
-        <ShownOnce title={`A service key of ${name}`} text={made.key} onClose={() => void open(made.input)}>
-          With it, the agent calls the agents that it depends on.
+        <ShownOnce title={`Service key of ${name}`} text={made.key} onClose={() => void open(made.input)}>
+          The agent uses this key to call its dependencies.
         </ShownOnce>
       )}
     </li>

@@ -144,14 +144,14 @@ function Join({ token, invite }: { readonly token: string; readonly invite: Invi
         </Button>
       </form>
       <p className="text-soft">
-        You are a user of this platform already?{' '}
+        Already have an account?{' '}
         <Link to="/login" className="underline" search={{ to: `/invites/${token}` }}>
           Sign in
         </Link>
       </p>
       {made && (
         <ShownOnce title="Your API key" text={made.key} onClose={() => void enter(made)}>
-          <p>You are a member now. With this key you sign in again, and the command line signs in with it, too.</p>
+          <p>You are now a member. Use this key to sign in again, here and on the command line.</p>
         </ShownOnce>
       )}
     </>

@@ -67,7 +67,7 @@ export function LoginPage() {
     <main className="mx-auto flex min-h-dvh w-full max-w-md flex-col justify-center gap-4 px-4 py-8">
       <h1 className="text-xl font-semibold">Sign in to Agent Platform</h1>
       {state.error !== undefined && (
-        <ErrorBox error={state.error} title={state.isLink ? 'This link does not sign in' : undefined} />
+        <ErrorBox error={state.error} title={state.isLink ? 'This sign-in link is not valid' : undefined} />
       )}
       <Provider to={to} />
       <form
@@ -86,14 +86,14 @@ export function LoginPage() {
           value={key}
           onChange={setKey}
           placeholder="sk_live_…"
-          description="The browser gets a session for up to 7 days. The key itself is not stored."
+          description="You stay signed in for up to 7 days. The key is not stored."
         />
         <Button type="submit" variant="primary" isPending={state.isPending} isDisabled={key.trim() === ''}>
           Sign in
         </Button>
       </form>
       <div className="flex flex-col gap-2 text-soft">
-        <p>Or, on a machine whose command line is signed in, get a link that signs you in once:</p>
+        <p>Or create a one-time sign-in link on a machine where the command line is signed in:</p>
         <CodeBlock text="npx platform open" />
       </div>
     </main>

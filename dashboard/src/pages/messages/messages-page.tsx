@@ -112,9 +112,7 @@ export function MessagesPage() {
               key={message.id}
               message={message}
               isNew={seenUntil !== undefined && message.created_at > seenUntil}
-              onDelete={() =>
-                later.remove(message.id, { params: { message_id: message.id } }, 'The message is deleted.')
-              }
+              onDelete={() => later.remove(message.id, { params: { message_id: message.id } }, 'Message deleted.')}
             />
           ))}
         </ul>

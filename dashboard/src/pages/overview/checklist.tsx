@@ -144,7 +144,7 @@ function ChecklistRow({
           </div>
           {isDone ? <span className="text-xs text-good">Done</span> : action}
         </div>
-        {command && !isDone && <CodeBlock label="Copy the commands" text={command} />}
+        {command && !isDone && <CodeBlock label="Copy commands" text={command} />}
       </div>
     </li>
   );

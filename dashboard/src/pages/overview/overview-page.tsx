@@ -113,7 +113,7 @@ function Numbers({ days }: { readonly days: number }) {
       figures={[
         {
           name: 'Success rate',
-          value: hasRuns ? `${success_rate.toFixed(1)} %` : '–',
+          value: hasRuns ? `${success_rate.toFixed(1)}%` : '–',
           note: `of ${count(total_runs)} ${total_runs === 1 ? 'run' : 'runs'}`,
         },
         {
@@ -131,7 +131,7 @@ function Numbers({ days }: { readonly days: number }) {
           value: usd(models_usd + credits_cents / 100),
           note:
             unpriced_runs > 0
-              ? `models and credits, without ${count(unpriced_runs)} runs of unknown price`
+              ? `models and credits, excluding ${count(unpriced_runs)} runs without a known price`
               : 'models and credits',
         },
         {
@@ -222,15 +222,15 @@ function Failures() {
     .slice(0, SHOWN)
     .map((own) => ({ ...own[0]!, times: own.length, since: own.at(-1)!.created_at }));
   return (
-    <Section title="Last failures" isFramed={false} actions={<AllRuns status="failed" />}>
+    <Section title="Recent failures" isFramed={false} actions={<AllRuns status="failed" />}>
       <Listed
         query={failed.error || !failed.data ? failed : timedOut}
         isEmpty={() => runs.length === 0}
-        empty="No run failed or ran out of time."
+        empty="No recent failures."
       >
         {() => (
           <Table
-            label="Last failures"
+            label="Recent failures"
             rows={groups}
             keyOf={({ id }) => id}
             linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id } })}
@@ -305,10 +305,10 @@ function Due() {
               { title: 'Agent', cell: nameOf },
               {
                 title: 'When',
-                cell: ({ at }) => (at === null ? 'Left out: clocks change' : <Time at={at} />),
+                cell: ({ at }) => (at === null ? 'Skipped: clock change' : <Time at={at} />),
               },
               {
-                title: 'In its time zone',
+                title: 'Schedule time',
                 cell: ({ local, timezone }) => (
                   <span className="text-soft">
                     {local.replace('T', ' ')} {timezone}

@@ -20,7 +20,7 @@ export async function publishExample(workspaceId: string): Promise<void> {
       body: {
         name: EXAMPLE,
         type: 'tool',
-        description: 'Greets whoever you name. It is the example of the first page.',
+        description: 'Greets the person you name. It is the example of the checklist.',
         runtime: { command: 'node main.js' },
         input_schema: {
           type: 'object',

@@ -103,8 +103,8 @@ function BulkDialog({
         <>
           <p>
             {action === 'cancel'
-              ? 'Running runs are cancelled, with their sub-calls. Runs that have ended do not change.'
-              : 'Runs that have ended are repeated as new runs, with the same version and input.'}
+              ? 'Running runs are cancelled, with their sub-calls. Finished runs do not change.'
+              : 'Finished runs are repeated as new runs with the same version and input.'}
             {found.filter?.from && ` Since ${new Date(found.filter.from).toLocaleString()}.`}
           </p>
           <ul className="flex flex-col gap-1">

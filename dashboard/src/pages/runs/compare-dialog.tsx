@@ -49,7 +49,12 @@ export function CompareDialog({
         </Button>
       }
     >
-      <TextField label="Run ID" value={other} onChange={setOther} description="An ID, or its first 7 or more digits." />
+      <TextField
+        label="Run ID"
+        value={other}
+        onChange={setOther}
+        description="A run ID, or at least its first 7 characters."
+      />
       {error && <ErrorBox error={error} />}
       {!data && !error && <Loading />}
       {others.length > 0 && (

@@ -17,7 +17,7 @@ export function FindRunPage() {
     return <Navigate to="/$workspace/runs/$run" params={{ workspace: only.workspace.slug, run: only.id }} replace />;
   }
   return (
-    <Page title={error ? 'Run not found' : `Runs that begin with ${prefix}`}>
+    <Page title={error ? 'Run not found' : `Runs whose ID begins with ${prefix}`}>
       {error && (
         <>
           <ErrorBox error={error} onRetry={() => void refetch()} />

@@ -164,7 +164,7 @@ function Source({ run }: { readonly run: Run }) {
         `by ${run.trigger_source}`
       ) : (
         <Link to="/$workspace/schedules/$schedule" params={{ workspace, schedule: run.schedule_id }}>
-          by a schedule
+          by schedule
         </Link>
       )}
       {run.replay_of_run_id !== null && <> · replay of {runLink(run.replay_of_run_id)}</>}

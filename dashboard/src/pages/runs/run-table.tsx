@@ -88,7 +88,7 @@ export function RunTable({ runs, chosen, onChoose, hidden, onEnd }: RunTableProp
           <tr aria-rowindex={1} className="border-b border-line bg-panel text-xs text-soft">
             <th scope="col" className="w-10 py-1.5 pl-3">
               <Checkbox value={isAll} onChange={(on) => onChoose(new Set(on ? runs.map(({ id }) => id) : []))}>
-                <span className="sr-only">Select all that are listed</span>
+                <span className="sr-only">Select all listed runs</span>
               </Checkbox>
             </th>
             <th scope="col" className={classes('px-3 py-1.5 font-medium max-sm:px-2', agentWidth)}>

@@ -134,7 +134,7 @@ export function RunsPage() {
       {data && hasNextPage && (runs.length === 0 || isText) && (
         <div className="flex flex-col items-start gap-2">
           <p className="text-soft">
-            {runs.length === 0 ? 'No recent run matches.' : `Searched the latest ${count(loaded.length)} runs.`}
+            {runs.length === 0 ? 'No recent runs match.' : `Searched the latest ${count(loaded.length)} runs.`}
           </p>
           <Button isPending={isFetchingNextPage} onPress={() => void fetchNextPage()}>
             Search older runs

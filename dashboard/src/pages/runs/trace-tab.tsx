@@ -47,7 +47,7 @@ export function TraceTab({ params, isRunning }: { readonly params: RunParams; re
   const lines = useMemo(() => (data ? linesOf(data.runs, data.at) : []), [data]);
   if (error && !data) return <ErrorBox error={error} />;
   if (!data) return <Loading />;
-  if (lines.length === 0) return <p className="text-soft">The run has no trace.</p>;
+  if (lines.length === 0) return <p className="text-soft">This run has no trace.</p>;
   return <Trace lines={lines} params={params} />;
 }
 
@@ -109,7 +109,7 @@ function Trace({ lines, params }: { readonly lines: readonly Line[]; readonly pa
           Critical path
         </Checkbox>
         <Checkbox value={search.view === 'table'} onChange={(on) => change({ view: on ? 'table' : undefined })}>
-          As a table
+          Show as table
         </Checkbox>
         <div className="flex items-center">
           <IconButton icon={ZoomIn} label="Zoom in (+)" onPress={() => zoom(zoomed(window, 0.5, whole))} />

@@ -9,6 +9,6 @@ export function objectOf(text: string): { readonly value?: JsonObject; readonly 
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { value: value as JsonObject };
     return { problem: 'It must be a JSON object, such as {"topic": "news"}.' };
   } catch (error) {
-    return { problem: `It is not JSON: ${(error as Error).message}` };
+    return { problem: `This is not valid JSON: ${(error as Error).message}` };
   }
 }

@@ -10,8 +10,8 @@ const LOCAL = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle:
 const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 const CLOCKS = {
-  skipped: 'Clocks leave it out: nothing runs',
-  repeated: 'Comes twice: the first one runs',
+  skipped: 'Skipped: clocks change',
+  repeated: 'Occurs twice: the first one runs',
   changed: 'Clocks changed',
 };
 

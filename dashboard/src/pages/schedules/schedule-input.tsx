@@ -47,7 +47,7 @@ export function ScheduleInput({
       {hasForm && (
         <div>
           <Button variant="quiet" isDisabled={!showsForm && value === undefined} onPress={() => setText(showsForm)}>
-            {showsForm ? 'Edit as JSON' : 'Edit in a form'}
+            {showsForm ? 'Edit as JSON' : 'Edit as form'}
           </Button>
         </div>
       )}

@@ -149,7 +149,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
   const update = useAction('updateSchedule', { stale: ALL });
   const remove = useAction('deleteSchedule', { stale: ['listSchedules', 'listUpcoming'], silent: true });
   const alert = useAction('sendTestAlert', { stale: ['listScheduleEvents'] });
-  if (role !== 'owner') return <p className="text-soft">Only owners of the workspace can run or change it.</p>;
+  if (role !== 'owner') return <p className="text-soft">Only workspace owners can run or change it.</p>;
   const params = { workspace_id, schedule_id: schedule.id };
   const turn = (enabled: boolean) =>
     update.mutate(
@@ -159,7 +159,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
           if (enabled) showWarnings(warnings);
           toast({
             tone: 'good',
-            text: enabled ? 'The schedule is enabled.' : 'The schedule is paused.',
+            text: enabled ? 'Schedule enabled.' : 'Schedule paused.',
             ...(!enabled && { action: { label: 'Undo', run: () => turn(true) } }),
           });
         },
@@ -211,7 +211,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
                   toast(
                     success
                       ? { tone: 'good', text: 'The test alert was delivered.' }
-                      : { tone: 'bad', text: 'The test alert was not delivered. The timeline has the reason.' },
+                      : { tone: 'bad', text: 'The test alert was not delivered. The timeline shows the reason.' },
                   ),
               },
             )
@@ -233,7 +233,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
           void navigate({ to: '/$workspace/schedules', params: { workspace: slug } });
         }}
       >
-        It no longer runs. Its past runs are kept.
+        It will no longer run. Past runs are kept.
       </ConfirmDialog>
     </div>
   );
@@ -254,7 +254,7 @@ function Webhook({ schedule }: { readonly schedule: Schedule }) {
         </p>
         <CodeBlock
           text={`curl -X POST ${API_URL}/webhooks/${schedule.id}/$SECRET \\\n  -H 'Content-Type: application/json' -d '{}'`}
-          label="Copy the command"
+          label="Copy command"
         />
         {role === 'owner' && (
           <div>
@@ -269,7 +269,7 @@ function Webhook({ schedule }: { readonly schedule: Schedule }) {
         action="Rotate URL"
         onConfirm={async () => setUrl((await rotate.mutateAsync({ params })).webhook_url)}
       >
-        The old URL stops working at once: requests to it are refused.
+        The old URL stops working immediately.
       </ConfirmDialog>
       {url !== undefined && <ShownOnce title="Webhook URL" text={url} onClose={() => setUrl(undefined)} />}
     </Section>

@@ -110,8 +110,7 @@ export function WeekCalendar({
         <p className="pt-1.5 text-xs text-soft">
           {schedules.length > MAX_SCHEDULES &&
             `The first ${MAX_SCHEDULES} of ${schedules.length} schedules: filter the list to see others. `}
-          {isCut &&
-            `Not all is shown: of each schedule the newest ${PAGE} runs and events, and the first slots that are due.`}
+          {isCut && `Only the latest ${PAGE} runs and events of each schedule, and the first upcoming runs, are shown.`}
         </p>
       )}
     </Section>

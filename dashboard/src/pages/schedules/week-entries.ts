@@ -56,14 +56,14 @@ export function entryOfEvent(
 
 export function entryOfSlot({ schedule_id, at, local, utc_offset, dst, overlap, timezone }: Slot): Entry {
   if (at === null) {
-    const text = `Clocks in ${timezone} leave ${local.replace('T', ' ')} out`;
+    const text = `${local.replace('T', ' ')} does not exist in ${timezone}: clocks change`;
     return entry(schedule_id, Date.parse(`${local}:00${utc_offset}`), 'skipped', 1, text);
   }
   const text =
     overlap === 'skip'
-      ? 'Will be skipped if the run before it takes as long as the last one'
+      ? 'Will be skipped if the previous run takes as long as the last one'
       : dst === 'repeated'
-        ? `Clocks in ${timezone} show this time twice: the first one runs`
+        ? `This time occurs twice in ${timezone}: the first one runs`
         : undefined;
   return entry(schedule_id, Date.parse(at), overlap === 'skip' ? 'skipped' : 'due', 1, text);
 }

@@ -16,8 +16,8 @@ export const variablesOf = (env: Readonly<Record<string, string>>): Variable[] =
 export function problemOf(variables: readonly Variable[]): string | undefined {
   const names = variables.map(({ name }) => name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (names.includes('')) return 'A variable has no name.';
-  return twice === undefined ? undefined : `${twice} is there twice.`;
+  if (names.includes('')) return 'Every variable needs a name.';
+  return twice === undefined ? undefined : `${twice} is defined twice.`;
 }
 
 export const envOf = (variables: readonly Variable[]): Record<string, string> =>

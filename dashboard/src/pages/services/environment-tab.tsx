@@ -11,10 +11,10 @@ import type { Service } from './service-state.ts';
 
 /** Describes the effect of a change before it is made. */
 export const effectOn = ({ desired_state, overlap }: Service): string => {
-  if (desired_state !== 'running') return 'It is paused: a change waits until it is started.';
+  if (desired_state !== 'running') return 'The service is paused. Changes apply when it starts.';
   return overlap
-    ? 'A change starts new instances, which take over once they are ready. Then the old ones end.'
-    : 'A change ends the instances, and then starts new ones. In between it does not answer.';
+    ? 'Changes start new instances. The old ones stop once the new ones are ready.'
+    : 'Changes stop the instances and then start new ones. The service is unavailable in between.';
 };
 
 /** Plain variables of a service. All members see them; only owners can change them. */
@@ -36,7 +36,7 @@ export function EnvironmentTab({ service }: { readonly service: Service }) {
     update.mutate(
       { params: { workspace_id, service_id: service.id }, body: { env } },
       {
-        onSuccess: () => toast({ tone: 'good', text: 'The environment is saved.' }),
+        onSuccess: () => toast({ tone: 'good', text: 'Environment saved.' }),
       },
     );
   return (

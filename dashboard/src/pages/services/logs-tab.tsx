@@ -35,7 +35,7 @@ export function LogsTab({ service, isPaused }: { readonly service: Service; read
   );
   return (
     <>
-      {error && <ErrorBox error={error} title="The log cannot be read now" onRetry={() => void refetch()} />}
+      {error && <ErrorBox error={error} title="The log is currently unavailable" onRetry={() => void refetch()} />}
       <LogView
         label="Log of the service"
         lines={lines}
@@ -58,10 +58,10 @@ export function LogsTab({ service, isPaused }: { readonly service: Service; read
             {data && (
               <Empty
                 icon={ScrollText}
-                title={severity === undefined ? 'Nothing was printed yet' : 'Nothing of this level was printed yet'}
+                title={severity === undefined ? 'No logs yet' : 'No logs of this level yet'}
                 command={`npx platform service logs ${service.id}`}
               >
-                What the app prints appears here. In a terminal:
+                The output of the app appears here. To follow it from a terminal:
               </Empty>
             )}
           </>

@@ -18,7 +18,7 @@ export function MetricsTab({ service }: { readonly service: Service }) {
   const own = data.by_service.find(({ service_id }) => service_id === service.id)?.runtime_minutes ?? 0;
   return (
     <div className="grid items-start gap-4 lg:grid-cols-2">
-      <Section title={`Runtime in ${DAYS} days`} description="The time of all instances together.">
+      <Section title={`Runtime in ${DAYS} days`} description="Total of all instances.">
         <Facts
           facts={[
             ['This service', duration(own * 60_000)],
@@ -31,13 +31,13 @@ export function MetricsTab({ service }: { readonly service: Service }) {
           facts={[
             ['Restarts', String(service.restart_count)],
             [
-              'Failed in a row',
-              `${service.consecutive_restart_failures} of ${service.max_restart_failures} until it is paused`,
+              'Consecutive failures',
+              `${service.consecutive_restart_failures} of ${service.max_restart_failures} until the service is paused`,
             ],
             ['Last restart', <Time key="restart" at={service.last_restart_at} />],
             ['Last deployed', <Time key="deployed" at={service.last_deployed_at} />],
             [
-              'Calls of a loop',
+              'Calls by the loop',
               <Link
                 key="runs"
                 to="/$workspace/runs"

@@ -54,10 +54,13 @@ export function NewServicePage() {
   };
   useKeys({ 'Mod+Enter': submit });
   return (
-    <Page title="Deploy service" description="Keeps an agent running: it starts at once, and again after a crash.">
+    <Page
+      title="Deploy service"
+      description="Keeps an agent running: it starts immediately and restarts after a crash."
+    >
       {agents.error && <ErrorBox error={agents.error} onRetry={() => void agents.refetch()} />}
       <div className="grid items-start gap-4 lg:grid-cols-2">
-        <Section title="What runs">
+        <Section title="Configuration">
           <div className="flex flex-col gap-4">
             <Select
               label="Agent"
@@ -66,8 +69,8 @@ export function NewServicePage() {
               onChange={setAgent}
               description={
                 agents.rows && names.length === 0
-                  ? 'No tool or agent has been published yet.'
-                  : 'Agents of type tool or agent'
+                  ? 'No agents that can run as a service yet.'
+                  : 'Agents of type “tool” or “agent”'
               }
             />
             <TextField
@@ -83,7 +86,7 @@ export function NewServicePage() {
               value={alertUrl}
               onChange={setAlertUrl}
               placeholder="https://"
-              description="Crash loops are posted to it."
+              description="Crash loops are reported to this URL."
             />
             <Checkbox value={isFollowing} onChange={setFollowing}>
               Follow new versions of the agent
@@ -91,10 +94,10 @@ export function NewServicePage() {
           </div>
         </Section>
         <div className="flex min-w-0 flex-col gap-4">
-          <Section title="Environment" description="Shown to all members of the workspace: no secrets.">
+          <Section title="Environment" description="Visible to all members. Do not put secrets here.">
             <EnvironmentEditor variables={variables} onChange={setVariables} />
           </Section>
-          <Section title="Secrets" description="The app gets their values as variables of these names.">
+          <Section title="Secrets" description="The app receives their values as environment variables of these names.">
             <SecretChoice required={required} chosen={secrets} onChange={setSecrets} />
           </Section>
         </div>

@@ -29,7 +29,7 @@ export function SecretsTab({ service }: { readonly service: Service }) {
       {
         onSuccess: () => {
           setEdited(undefined);
-          toast({ tone: 'good', text: 'The secrets are saved.' });
+          toast({ tone: 'good', text: 'Secrets saved.' });
         },
       },
     );
@@ -37,7 +37,8 @@ export function SecretsTab({ service }: { readonly service: Service }) {
     <Section title="Secrets" description={isOwner ? effectOn(service) : undefined}>
       <div className="flex flex-col gap-3">
         <p className="text-soft">
-          The app gets their values as variables of these names. A new value of one of them restarts the service.
+          The app receives their values as environment variables of these names. A new value of one of them restarts the
+          service.
         </p>
         <SecretChoice required={required} chosen={chosen} onChange={isOwner ? setEdited : undefined} />
         {update.error && <ErrorBox error={update.error} />}

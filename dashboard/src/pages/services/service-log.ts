@@ -55,7 +55,10 @@ export function withFound(log: Log, found: readonly Line[]): Log {
   });
   if (fresh.length === 0) return log;
   const isGap = log.lines.length > 0 && found.length >= PAGE && fresh.length === found.length;
-  const gap = { timestamp: fresh[0]!.timestamp, message: 'Lines are missing here: more came than can be shown live.' };
+  const gap = {
+    timestamp: fresh[0]!.timestamp,
+    message: 'Some lines are missing here: there were too many to show live.',
+  };
   const added = [...(isGap ? [gap] : []), ...fresh].map((line, index) => ({ ...line, key: log.next + index }));
   const lines = [...log.lines, ...added];
   const isLate = (log.lines.at(-1)?.timestamp ?? '') > (fresh[0]!.timestamp ?? '');

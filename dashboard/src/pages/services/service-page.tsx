@@ -104,7 +104,7 @@ function About({ service: { service_url, agent_name, agent_version, restart_coun
           ) : (
             <span key="url" className="flex h-5 items-center gap-1">
               <OutsideLink href={service_url}>{service_url}</OutsideLink>
-              <CopyIcon text={service_url} label="Copy the address" />
+              <CopyIcon text={service_url} label="Copy URL" />
             </span>
           ),
         ],
@@ -129,21 +129,21 @@ function CrashBanner({ service }: { readonly service: Service }) {
     <div role="note" className="flex flex-col gap-1 rounded-lg border border-line bg-bad-ground p-3">
       {isOver && (
         <p className="font-medium">
-          Paused <Time at={auto_paused_at} />: {failed} of {most} starts in a row failed.
+          Paused <Time at={auto_paused_at} /> after {failed} of {most} consecutive failed starts.
         </p>
       )}
       {!isOver && failed > 0 && (
         <p className="font-medium">
-          {failed} of {most} starts in a row failed. After {most} it is paused.
+          {failed} of {most} consecutive starts failed. After {most}, the service is paused.
         </p>
       )}
       {!isOver && auto_paused_at !== null && (
         <p className="font-medium">
-          The platform paused it <Time at={auto_paused_at} />. Its events say why.
+          The platform paused the service <Time at={auto_paused_at} />. Its events show why.
         </p>
       )}
       {last_error !== null && <p>{escapeText(last_error)}</p>}
-      {isOver && <p className="text-soft">Correct the cause, which the log may name, and start it.</p>}
+      {isOver && <p className="text-soft">Check the log, fix the cause, and start the service.</p>}
     </div>
   );
 }
@@ -156,15 +156,14 @@ function Actions({ service }: { readonly service: Service }) {
   const update = useAction('updateService', { stale: STALE });
   const move = useAction('updateServiceVersion', { stale: STALE });
   const remove = useAction('deleteService', { stale: ['listServices'], silent: true });
-  if (role !== 'owner') return <p className="text-soft">Owners of the workspace can change it.</p>;
+  if (role !== 'owner') return <p className="text-soft">Only workspace owners can change it.</p>;
   if (service.current_state === 'deleting' || service.current_state === 'deleted') return null;
   const params = { workspace_id, service_id: service.id };
   const say = (text: string, undo?: () => void) => ({
     onSuccess: () => toast({ tone: 'good', text, ...(undo && { action: { label: 'Undo', run: undo } }) }),
   });
-  const resume = () => update.mutate({ params, body: { desired_state: 'running' } }, say('The service starts.'));
-  const pause = () =>
-    update.mutate({ params, body: { desired_state: 'stopped' } }, say('The service is paused.', resume));
+  const resume = () => update.mutate({ params, body: { desired_state: 'running' } }, say('Starting the service.'));
+  const pause = () => update.mutate({ params, body: { desired_state: 'stopped' } }, say('Service paused.', resume));
   const followUp = () =>
     move.mutate(
       { params },
@@ -172,7 +171,9 @@ function Actions({ service }: { readonly service: Service }) {
         onSuccess: ({ updated_to }) =>
           toast({
             tone: 'good',
-            text: updated_to ? `The service moves to ${updated_to}.` : 'It runs the current version already.',
+            text: updated_to
+              ? `Updating the service to ${updated_to}.`
+              : 'The service already runs the current version.',
           }),
       },
     );
@@ -183,7 +184,7 @@ function Actions({ service }: { readonly service: Service }) {
           <Button
             icon={RotateCw}
             isPending={restart.isPending}
-            onPress={() => restart.mutate({ params }, say('The service restarts.'))}
+            onPress={() => restart.mutate({ params }, say('Restarting the service.'))}
           >
             Restart
           </Button>
@@ -213,7 +214,7 @@ function Actions({ service }: { readonly service: Service }) {
           void navigate({ to: '/$workspace/services', params: { workspace: slug } });
         }}
       >
-        Its instances end, its address is gone, and its log is deleted. This cannot be undone.
+        Its instances stop, its URL stops working, and its log is deleted. This cannot be undone.
       </ConfirmDialog>
     </div>
   );

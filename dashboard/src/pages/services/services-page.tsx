@@ -33,7 +33,7 @@ export function ServicesPage() {
   return (
     <Page
       title="Services"
-      description="Agents that are kept running, each with an address of its own."
+      description="Agents that keep running, each at its own URL."
       actions={
         <>
           <LiveBadge state={live} onPause={() => setPaused(!isPaused)} />
@@ -59,7 +59,7 @@ export function ServicesPage() {
             { title: 'Health', cell: ({ health }) => <Status value={health} />, from: 'sm' },
             { title: 'Agent', cell: ({ agent_name, agent_version }) => `${agent_name}@${agent_version}`, from: 'md' },
             {
-              title: 'Address',
+              title: 'URL',
               cell: ({ service_url }) =>
                 service_url !== null && (
                   <span className="relative z-10">
@@ -79,7 +79,7 @@ export function ServicesPage() {
           }
         />
       )}
-      {rows && !isWhole && <p className="text-soft">More services are being loaded.</p>}
+      {rows && !isWhole && <p className="text-soft">Loading more services…</p>}
     </Page>
   );
 }

@@ -53,19 +53,19 @@ function Shown({ service }: { readonly service: Service }) {
       <Facts
         facts={[
           ['Instances', `${service.min_instances}${most > service.min_instances ? ` to ${most}` : ''}`],
-          ['New versions', service.auto_update ? 'It moves to them' : 'It stays at its version'],
-          ['Replacement', service.overlap ? 'New instances start first' : 'Old instances end first'],
+          ['New versions', service.auto_update ? 'Followed automatically' : 'Pinned to its version'],
+          ['Replacement', service.overlap ? 'New instances start first' : 'Old instances stop first'],
           [
             'Command',
             service.command === null ? (
-              'That of the agent'
+              'The command of the agent'
             ) : (
               <Code key="command">{escapeText([service.command, ...(service.args ?? [])].join(' '))}</Code>
             ),
           ],
-          ['Paused after', `${service.max_restart_failures} failed starts in a row`],
+          ['Paused after', `${service.max_restart_failures} consecutive failed starts`],
           ['Alerts', service.alert_webhook_url ?? 'None'],
-          ['Id', <Code key="id">{service.id}</Code>],
+          ['ID', <Code key="id">{service.id}</Code>],
         ]}
       />
     </Section>
@@ -86,7 +86,7 @@ function Settings({ service }: { readonly service: Service }) {
         ? undefined
         : 'A whole number, at least the minimum',
     failures: isCount(form.failures, 50) ? undefined : 'A whole number from 1 to 50',
-    args: form.args !== '' && form.command === '' ? 'Arguments need a program' : undefined,
+    args: form.args !== '' && form.command === '' ? 'Arguments require a program' : undefined,
   };
   const isWrong = Object.values(problems).some((each) => each !== undefined);
   const save = () => {
@@ -102,7 +102,7 @@ function Settings({ service }: { readonly service: Service }) {
     };
     update.mutate(
       { params: { workspace_id, service_id: service.id }, body },
-      { onSuccess: () => toast({ tone: 'good', text: 'The settings are saved.' }) },
+      { onSuccess: () => toast({ tone: 'good', text: 'Settings saved.' }) },
     );
   };
   return (
@@ -128,7 +128,7 @@ function Settings({ service }: { readonly service: Service }) {
             isMono
             value={form.command}
             onChange={(command) => set({ command })}
-            description="Shell command, or a program if arguments are set. Empty: the command of the agent."
+            description="A shell command, or a program if there are arguments. Leave empty for the command of the agent."
           />
           <TextField
             label="Arguments"
@@ -136,11 +136,11 @@ function Settings({ service }: { readonly service: Service }) {
             lines={2}
             value={form.args}
             onChange={(args) => set({ args })}
-            description="One a line."
+            description="One per line."
             error={problems.args}
           />
           <TextField
-            label="Failed starts in a row that pause it"
+            label="Pause after consecutive failed starts"
             inputMode="numeric"
             value={form.failures}
             onChange={(failures) => set({ failures })}
@@ -151,14 +151,14 @@ function Settings({ service }: { readonly service: Service }) {
             value={form.alertUrl}
             onChange={(alertUrl) => set({ alertUrl })}
             placeholder="https://"
-            description="Crash loops are posted to it."
+            description="Crash loops are reported to this URL."
           />
         </div>
         <Checkbox value={form.isFollowing} onChange={(isFollowing) => set({ isFollowing })}>
           Follow new versions of the agent
         </Checkbox>
         <Checkbox value={form.overlaps} onChange={(overlaps) => set({ overlaps })}>
-          Start new instances before the old ones end. Not for programs that must not run twice
+          Start new instances before the old ones stop (not for programs that must not run twice)
         </Checkbox>
         <p className="text-soft">
           Id <Code>{service.id}</Code>

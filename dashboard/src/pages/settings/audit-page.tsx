@@ -29,7 +29,7 @@ export function AuditPage() {
   const query = { limit: 100, ...(cursor !== undefined && { cursor }) };
   const { data, error, refetch } = useOperation('listAuditEntries', { params: { workspace_id }, query });
   return (
-    <SettingsFrame part="audit" description="Who changed what, the newest first. For owners.">
+    <SettingsFrame part="audit" description="Who changed what, newest first. Visible to owners.">
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && (

@@ -15,8 +15,8 @@ import { SettingsFrame } from './settings-frame.tsx';
 type Org = AnswerOf<'getOrg'>;
 
 const TRACE_CONTENTS: readonly { id: Org['trace_content']; label: string; description: string }[] = [
-  { id: 'off', label: 'None', description: 'Traces have no prompts, answers, arguments or results' },
-  { id: 'errors', label: 'Failed runs only', description: 'Content of runs that did not complete' },
+  { id: 'off', label: 'None', description: 'Traces contain no prompts, responses, arguments or results' },
+  { id: 'errors', label: 'Failed runs only', description: 'Content of runs that failed, timed out or were cancelled' },
   { id: 'all', label: 'All runs', description: 'Content of every run' },
 ];
 
@@ -39,11 +39,11 @@ export function GeneralPage() {
                   : ([
                       ['Name', data.name],
                       ['Time zone', data.timezone],
-                      ['Content of traces', TRACE_CONTENTS.find(({ id }) => id === data.trace_content)?.label],
+                      ['Trace content', TRACE_CONTENTS.find(({ id }) => id === data.trace_content)?.label],
                     ] as const)),
                 ['Slug', <Code key="slug">{data.slug}</Code>],
-                ['Id', <Code key="id">{data.id}</Code>],
-                ['Made', <Time key="made" at={data.created_at} />],
+                ['ID', <Code key="id">{data.id}</Code>],
+                ['Created', <Time key="made" at={data.created_at} />],
               ]}
             />
           </Section>
@@ -87,13 +87,13 @@ function Changes({ org }: { readonly org: Org }) {
           </div>
           {own !== timezone && <Button onPress={() => setTimezone(own)}>{`Use ${own}`}</Button>}
         </div>
-        <p className="-mt-3 text-xs text-soft">Days of the workspace begin in this zone.</p>
+        <p className="-mt-3 text-xs text-soft">Days start in this time zone.</p>
         <Select
-          label="Content of traces"
+          label="Trace content"
           choices={TRACE_CONTENTS}
           value={content}
           onChange={(value) => setContent(value as Org['trace_content'])}
-          description="Prompts, answers, and arguments and results of tools. Every member can read them."
+          description="Prompts, responses, and arguments and results of tools. All members can read them."
         />
         {save.error && <ErrorBox error={save.error} />}
         <div>

@@ -39,7 +39,7 @@ export function GrantsPage() {
   return (
     <SettingsFrame
       part="grants"
-      description="Access of agents from other workspaces to this one. Without a grant, they get no secrets, tasks, messages or documents."
+      description="What agents of other workspaces can access here. Without a grant, they cannot use secrets, tasks, messages or documents."
       actions={
         isOwner && (
           <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
@@ -48,7 +48,7 @@ export function GrantsPage() {
         )
       }
     >
-      {!isOwner && <p className="text-soft">Owners of the workspace see and change grants.</p>}
+      {!isOwner && <p className="text-soft">Only workspace owners can view and change grants.</p>}
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {isOwner && !data && !error && <Loading />}
       {data && (
@@ -68,12 +68,12 @@ export function GrantsPage() {
               title: 'Action',
               cell: (grant) => (
                 <span className="flex flex-wrap gap-2">
-                  <Button aria-label={`Change the grant of ${grant.agent}`} onPress={() => setShown({ of: grant })}>
+                  <Button aria-label={`Change grant of ${grant.agent}`} onPress={() => setShown({ of: grant })}>
                     Change
                   </Button>
                   <Button
                     variant="danger"
-                    aria-label={`Revoke the grant of ${grant.agent}`}
+                    aria-label={`Revoke grant of ${grant.agent}`}
                     onPress={() => setRemoving(grant)}
                   >
                     Revoke
@@ -95,13 +95,13 @@ export function GrantsPage() {
       )}
       {shown && <GrantForm of={shown.of} onClose={() => setShown(undefined)} />}
       <ConfirmDialog
-        title={`Revoke the grant of ${removing?.agent}?`}
+        title={`Revoke grant of ${removing?.agent}?`}
         isOpen={removing !== undefined}
         onClose={() => setRemoving(undefined)}
         action="Revoke"
         onConfirm={() => remove.mutateAsync({ params: { workspace_id, ...paramsOf(removing!.agent) } })}
       >
-        From its next run on it gets nothing of this workspace.
+        It loses access to this workspace with its next run.
       </ConfirmDialog>
     </SettingsFrame>
   );
@@ -142,7 +142,7 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
   };
   return (
     <Dialog
-      title={of ? `Change the grant of ${of.agent}` : 'Grant to an agent of another workspace'}
+      title={of ? `Change grant of ${of.agent}` : 'Grant to an agent of another workspace'}
       isOpen
       onClose={onClose}
       actions={
@@ -165,7 +165,7 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
         value={version}
         onChange={setVersion}
         isMono
-        description={'Such as "v1", or "all" for those to come, too: their author then decides what they do.'}
+        description={'For example "v1". "all" includes future versions, whose author decides what they do.'}
       />
       <fieldset className="flex flex-col gap-1.5">
         <legend className="mb-1 font-medium">Secrets</legend>

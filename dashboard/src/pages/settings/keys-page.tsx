@@ -16,9 +16,9 @@ import { Code } from '../../ui/text/code.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 const SCOPES = [
-  { id: 'read', label: 'Read', description: 'Look at everything, change nothing' },
-  { id: 'run', label: 'Run', description: 'Also call agents, cancel and replay runs' },
-  { id: 'manage', label: 'Manage', description: 'Everything that you may do' },
+  { id: 'read', label: 'Read', description: 'Read-only access' },
+  { id: 'run', label: 'Run', description: 'Also run agents, cancel and replay runs' },
+  { id: 'manage', label: 'Manage', description: 'Full access with your permissions' },
 ];
 const DAYS = [
   { id: '30', label: 'In 30 days' },
@@ -36,7 +36,7 @@ export function KeysPage() {
   return (
     <SettingsFrame
       part="keys"
-      description="Your own keys. Each acts with your rights, within its scope."
+      description="Your personal keys. Each has your permissions, limited by its scope."
       actions={
         <Button variant="primary" icon={Plus} onPress={() => setMaking(true)}>
           Create API key
@@ -54,7 +54,7 @@ export function KeysPage() {
             { title: 'Name', cell: ({ name }) => name },
             { title: 'Key', cell: ({ prefix }) => <Code>{`${prefix}…`}</Code>, from: 'sm' },
             { title: 'Scope', cell: ({ scope }) => <Badge>{scope}</Badge> },
-            { title: 'Good for', cell: ({ workspace_id }) => (workspace_id ? 'One workspace' : 'All'), from: 'md' },
+            { title: 'Workspaces', cell: ({ workspace_id }) => (workspace_id ? 'One workspace' : 'All'), from: 'md' },
             {
               title: 'Last used',
               cell: ({ last_used_at }) => (last_used_at ? <Time at={last_used_at} /> : 'Never'),
@@ -89,7 +89,7 @@ export function KeysPage() {
         action="Revoke key"
         onConfirm={() => revoke.mutateAsync({ params: { id: revoking!.id } })}
       >
-        Its next request is refused, and browsers that signed in with it are signed out.
+        Clients and browsers that use this key are signed out.
       </ConfirmDialog>
     </SettingsFrame>
   );
@@ -139,7 +139,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
       <Select label="Scope" choices={SCOPES} value={scope} onChange={setScope} />
       <Select label="Expires" choices={DAYS} value={days} onChange={setDays} />
       <Checkbox value={isOfOne} onChange={setOfOne}>
-        Good for {workspace.name} only
+        Workspaces {workspace.name} only
       </Checkbox>
       {make.error && <ErrorBox error={make.error} />}
     </Dialog>

@@ -24,8 +24,8 @@ type Member = AnswerOf<'listMembers'>['members'][number];
 type Role = Member['role'];
 
 const ROLES = [
-  { id: 'member', label: 'Member', description: 'Uses and publishes agents' },
-  { id: 'owner', label: 'Owner', description: 'Also invites people, and sets secrets and settings' },
+  { id: 'member', label: 'Member', description: 'Can run and publish agents' },
+  { id: 'owner', label: 'Owner', description: 'Can also invite people and manage secrets and settings' },
 ];
 const RoleBadge = ({ role }: { readonly role: Role }) => (
   <Badge tone={role === 'owner' ? 'info' : 'plain'}>{role === 'owner' ? 'Owner' : 'Member'}</Badge>
@@ -47,7 +47,7 @@ export function MembersPage() {
   return (
     <SettingsFrame
       part="members"
-      description="Who may use the workspace, and in which role."
+      description="People with access to the workspace, and their roles."
       actions={
         isOwner && (
           <Button variant="primary" icon={UserPlus} onPress={() => setInviting(true)}>
@@ -77,7 +77,7 @@ export function MembersPage() {
               ),
             },
             { title: 'Role', cell: ({ role }) => <RoleBadge role={role} /> },
-            { title: 'Since', cell: ({ accepted_at }) => <Time at={accepted_at} />, from: 'sm' },
+            { title: 'Joined', cell: ({ accepted_at }) => <Time at={accepted_at} />, from: 'sm' },
             {
               title: 'Action',
               cell: (member) => {
@@ -133,8 +133,8 @@ export function MembersPage() {
         }
       >
         {isOwn
-          ? 'You no longer see the workspace. To come back, you need an invitation.'
-          : 'Their next request to this workspace is refused. What they published stays.'}
+          ? 'You lose access to the workspace. To return, you need an invitation.'
+          : 'They lose access immediately. Agents they published are kept.'}
       </ConfirmDialog>
     </SettingsFrame>
   );
@@ -163,7 +163,7 @@ function Invites({ invites }: { readonly invites: AnswerOf<'listMembers'>['invit
         rows={invites}
         keyOf={({ id }) => id}
         columns={[
-          { title: 'E-mail', cell: ({ email }) => email },
+          { title: 'Email', cell: ({ email }) => email },
           { title: 'Role', cell: ({ role }) => <RoleBadge role={role} /> },
           { title: 'Expires', cell: ({ expires_at }) => <Time at={expires_at} />, from: 'sm' },
           {
@@ -171,7 +171,7 @@ function Invites({ invites }: { readonly invites: AnswerOf<'listMembers'>['invit
             cell: ({ id, email }) => (
               <Button
                 variant="danger"
-                aria-label={`Revoke the invitation of ${email}`}
+                aria-label={`Revoke invitation of ${email}`}
                 onPress={() => revoke.mutate({ params: { workspace_id, invite_id: id } })}
               >
                 Revoke
@@ -213,8 +213,8 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
       <ShownOnce title="Invitation created" text={made.link} onClose={onClose}>
         <p>
           {made.isSent
-            ? `An e-mail went to ${email.trim()}. You can send this link, too.`
-            : `The platform sends no e-mail: send this link to ${email.trim()}.`}{' '}
+            ? `An email was sent to ${email.trim()}. You can also send this link.`
+            : `This platform does not send email. Send this link to ${email.trim()}.`}{' '}
           Anyone with the link can join once, within seven days.
         </p>
       </ShownOnce>
@@ -234,7 +234,7 @@ function NewInvite({ onClose }: { readonly onClose: () => void }) {
         </>
       }
     >
-      <TextField label="E-mail" type="email" value={email} onChange={setEmail} autoFocus autoComplete="off" />
+      <TextField label="Email" type="email" value={email} onChange={setEmail} autoFocus autoComplete="off" />
       <Select label="Role" choices={ROLES} value={role} onChange={setRole} />
       {invite.error && <ErrorBox error={invite.error} />}
     </Dialog>

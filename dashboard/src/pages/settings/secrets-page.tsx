@@ -24,7 +24,7 @@ export function SecretsPage() {
   return (
     <SettingsFrame
       part="secrets"
-      description="Secret values for agents. They cannot be viewed again."
+      description="Secret values for agents. Values cannot be viewed after they are saved."
       actions={
         isOwner && (
           <Button variant="primary" icon={Plus} onPress={() => setSetting(true)}>
@@ -43,7 +43,7 @@ export function SecretsPage() {
           columns={[
             { title: 'Name', cell: ({ name }) => <Code>{name}</Code> },
             { title: 'Description', cell: ({ description }) => description ?? '', from: 'sm' },
-            { title: 'Changed', cell: ({ updated_at }) => <Time at={updated_at} />, from: 'sm' },
+            { title: 'Updated', cell: ({ updated_at }) => <Time at={updated_at} />, from: 'sm' },
             ...(isOwner
               ? [
                   {
@@ -73,7 +73,7 @@ export function SecretsPage() {
         action="Delete secret"
         onConfirm={() => remove.mutateAsync({ params: { workspace_id, name: deleting! } })}
       >
-        Agents that need it fail from their next run on. Its value cannot be brought back.
+        Agents that require it will fail. The value cannot be recovered.
       </ConfirmDialog>
     </SettingsFrame>
   );

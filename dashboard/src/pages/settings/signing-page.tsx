@@ -30,15 +30,15 @@ export function SigningPage() {
             Alerts of schedules and budgets have a header <Code>webhook-signature</Code>: an HMAC-SHA256 of id, time and
             body, with this secret. It is only shown once, when it is created.
           </p>
-          <p className="text-soft">After a change, alerts have signatures of the old and the new one for 24 hours.</p>
+          <p className="text-soft">After a rotation, alerts are signed with both secrets for 24 hours.</p>
           {role === 'owner' ? (
             <div>
               <Button variant="primary" onPress={() => setAsking(true)}>
-                Make a new secret
+                Rotate secret
               </Button>
             </div>
           ) : (
-            <p className="text-soft">Owners of the workspace make it.</p>
+            <p className="text-soft">Only workspace owners can create it.</p>
           )}
         </div>
       </Section>
@@ -46,16 +46,16 @@ export function SigningPage() {
         title="Rotate the signing secret?"
         isOpen={isAsking}
         onClose={() => setAsking(false)}
-        action="Make secret"
+        action="Rotate now"
         isDanger={false}
         onConfirm={confirm}
       >
-        Receivers need the new one. If there is an old one, it is good for 24 hours more.
+        Receivers need the new secret. The old one remains valid for 24 hours.
       </ConfirmDialog>
       {made && (
         <ShownOnce title="The signing secret" text={made.signing_secret} onClose={() => setMade(undefined)}>
           {made.previous_valid_until && (
-            <p>The previous one is good until {absoluteTime(Date.parse(made.previous_valid_until))}.</p>
+            <p>The previous secret is valid until {absoluteTime(Date.parse(made.previous_valid_until))}.</p>
           )}
         </ShownOnce>
       )}

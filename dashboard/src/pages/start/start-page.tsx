@@ -78,7 +78,7 @@ function WorkspaceCard({
             </Link>
           )}
         </dd>
-        <dt className="text-soft">Failed in 24 hours</dt>
+        <dt className="text-soft">Failed in the last 24 hours</dt>
         <dd className={LIST}>
           {failed.count === 0 ? (
             'None'

@@ -111,7 +111,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
       const written = await put.mutateAsync({ params, headers, body } as never);
       setBase({ version: written.version, text });
       setTheirs(undefined);
-      toast({ tone: 'good', text: `Version ${written.version} is saved.` });
+      toast({ tone: 'good', text: `Version ${written.version} saved.` });
     } catch (error) {
       if (!(error instanceof ApiError && error.code === 'CONFLICT')) return;
       put.reset();
@@ -170,15 +170,15 @@ function DocumentEditor({ params, stored }: EditorProps) {
           <div role="alert" className="rounded-lg border border-line bg-warn-ground p-3">
             <p className="font-medium">
               {theirs === null
-                ? 'The document was deleted while you edited it. Nothing of yours is saved yet.'
-                : `Version ${theirs.version} was written by ${escapeText(theirs.updated_by)} while you edited version ${base.version}. Nothing of yours is saved yet.`}
+                ? 'The document was deleted while you edited it. Your changes are not saved yet.'
+                : `Version ${theirs.version} was written by ${escapeText(theirs.updated_by)} while you edited version ${base.version}. Your changes are not saved yet.`}
             </p>
             <p>Take what you need from theirs into mine, then write mine; or drop yours.</p>
           </div>
           <div className="grid items-start gap-4 lg:grid-cols-2">
-            <Section title="Theirs" isFramed={false} actions={<Button onPress={takeTheirs}>Take theirs</Button>}>
+            <Section title="Theirs" isFramed={false} actions={<Button onPress={takeTheirs}>Use theirs</Button>}>
               {theirs === null ? (
-                <p className="text-soft">There is no document.</p>
+                <p className="text-soft">This document does not exist.</p>
               ) : (
                 <Suspense fallback={<Loading />}>
                   <Editor label="Theirs" value={textOf(theirs.value)} />
@@ -190,7 +190,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
               isFramed={false}
               actions={
                 <Button variant="primary" onPress={submit} isPending={put.isPending} isDisabled={problem !== undefined}>
-                  {theirs === null ? 'Write mine again' : `Write mine over version ${theirs.version}`}
+                  {theirs === null ? 'Save mine' : `Overwrite version ${theirs.version} with mine`}
                 </Button>
               }
             >
@@ -237,7 +237,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
           client.removeQueries({ queryKey: keyOf('getDocument') });
         }}
       >
-        Agents that read it find nothing. This cannot be undone.
+        Agents can no longer read it. This cannot be undone.
       </ConfirmDialog>
     </>
   );
@@ -262,6 +262,6 @@ function problemOf(text: string): string | undefined {
     const value: unknown = JSON.parse(text);
     return typeof value === 'object' && value !== null ? undefined : 'It must be a JSON object or array.';
   } catch (error) {
-    return `It is not JSON: ${(error as Error).message}`;
+    return `This is not valid JSON: ${(error as Error).message}`;
   }
 }

@@ -114,7 +114,7 @@ export function NamespacePage() {
           void navigate({ to: '/$workspace/storage', params: { workspace: slug } });
         }}
       >
-        All of its documents are deleted, also those that are not shown here. This cannot be undone.
+        All of its documents are deleted, including those not shown here. This cannot be undone.
       </ConfirmDialog>
     </Page>
   );

@@ -35,7 +35,7 @@ export function NewDocument({ namespace: given }: { readonly namespace?: string 
         onClose={() => setOpen(false)}
         actions={
           <Button variant="primary" onPress={go} isDisabled={!isNamespace || !isKey}>
-            Edit its value
+            Edit value
           </Button>
         }
       >
@@ -48,7 +48,7 @@ export function NewDocument({ namespace: given }: { readonly namespace?: string 
           error={
             namespace === '' || isNamespace
               ? undefined
-              : 'It has 1 to 64 lower-case letters, digits and hyphens, and begins with a letter.'
+              : 'Use 1 to 64 lowercase letters, digits and hyphens, starting with a letter.'
           }
         />
         <TextField
@@ -60,7 +60,7 @@ export function NewDocument({ namespace: given }: { readonly namespace?: string 
           error={
             key === '' || isKey
               ? undefined
-              : 'It has 1 to 256 letters, digits, dots, underscores and hyphens, and begins with a letter or digit.'
+              : 'Use 1 to 256 letters, digits, dots, underscores and hyphens, starting with a letter or digit.'
           }
         />
       </Dialog>

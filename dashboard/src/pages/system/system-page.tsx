@@ -40,20 +40,20 @@ export function SystemPage() {
   return (
     <Page
       title="System"
-      description="The parts of this platform, looked at every 5 seconds."
+      description="Components of this platform, checked every 5 seconds."
       actions={data && <Status value={data.status} />}
     >
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && (
         <Table
-          label="Parts"
+          label="Components"
           rows={data.services}
           keyOf={({ name }) => name}
           columns={[
-            { title: 'Part', cell: ({ name }) => NAMES[name] ?? name },
+            { title: 'Component', cell: ({ name }) => NAMES[name] ?? name },
             { title: 'State', cell: ({ status }) => <Status value={status} /> },
-            { title: 'Answers in', cell: ({ latency_ms }) => <Duration ms={latency_ms} />, isNumber: true },
+            { title: 'Response time', cell: ({ latency_ms }) => <Duration ms={latency_ms} />, isNumber: true },
           ]}
         />
       )}
@@ -67,13 +67,13 @@ export function SystemPage() {
                 isPending={isPlaceholderData}
                 onGive={setKey}
               />
-              <p className="mt-4 mb-2 text-soft">Or ask from a terminal:</p>
+              <p className="mt-4 mb-2 text-soft">Or from a terminal:</p>
               <CodeBlock
                 text={`curl -H "Authorization: Bearer $PLATFORM_OPERATOR_KEY" ${addressOf('getDetailedHealth')}`}
               />
             </>
           ) : (
-            <p>On AWS they are in CloudWatch.</p>
+            <p>On AWS, they are in CloudWatch.</p>
           )}
         </Section>
       )}
@@ -112,7 +112,7 @@ function OperatorKey({
           onChange={(next) => setText(next.trim())}
           // An error must not prevent the browser from submitting another key.
           validationBehavior="aria"
-          error={isWrong ? "This is not the operator's key of this platform." : undefined}
+          error={isWrong ? "This is not this platform's operator key." : undefined}
           description="The value of PLATFORM_OPERATOR_KEY, which the platform's own machine does not need. It is used on this page, and forgotten when you leave it."
         />
       </div>
@@ -134,7 +134,7 @@ function SystemFacts({ system, needsKey }: { readonly system: System; readonly n
     <div ref={box} tabIndex={-1} className="flex flex-col gap-4 outline-none">
       {sandbox.problem !== null && (
         <div role="alert" className="rounded-lg border border-line bg-bad-ground p-3">
-          <p className="font-medium">Programs have no working sandbox</p>
+          <p className="font-medium">The sandbox is not working</p>
           <p>{sandbox.problem}</p>
         </div>
       )}
@@ -143,18 +143,18 @@ function SystemFacts({ system, needsKey }: { readonly system: System; readonly n
         figures={[
           { name: 'Sandboxes', value: `${count(sandbox.running)} of ${count(sandbox.max)}`, note: sandbox.kind },
           {
-            name: 'Waiting for one',
+            name: 'Waiting for a sandbox',
             value: count(sandbox.waiting),
             note: sandbox.waiting > 0 ? `the first for ${duration(sandbox.queue_age_ms)}` : 'queue is empty',
           },
           {
-            name: 'Disk left',
+            name: 'Free disk space',
             value: bytes(disk.free_bytes),
             note: `${percent(disk.free_bytes, disk.size_bytes)} of ${bytes(disk.size_bytes)}`,
           },
           { name: 'Database', value: bytes(disk.database_bytes), note: 'on that disk' },
           {
-            name: 'Event loop waits',
+            name: 'Event loop delay',
             value: duration(delay.p99),
             note: `p99 of a minute; p50 ${duration(delay.p50)}, at most ${duration(delay.max)}`,
           },

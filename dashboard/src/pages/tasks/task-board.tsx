@@ -107,7 +107,7 @@ function BoardColumn({
           Show more of {count(total)}
         </Button>
       )}
-      {total > MAX_LIMIT && limit === MAX_LIMIT && <p className="px-1 text-soft">The list has the others.</p>}
+      {total > MAX_LIMIT && limit === MAX_LIMIT && <p className="px-1 text-soft">The list view shows the rest.</p>}
     </section>
   );
 }

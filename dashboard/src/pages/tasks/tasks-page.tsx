@@ -139,7 +139,7 @@ export function TasksPage() {
           id={given.task === 'new' ? undefined : given.task}
           onClose={() => open(undefined)}
           onDelete={(task) => {
-            later.remove(task.id, { params: { task_id: task.id } }, 'The task is deleted.');
+            later.remove(task.id, { params: { task_id: task.id } }, 'Task deleted.');
             open(undefined);
           }}
         />
@@ -182,7 +182,7 @@ function TaskList({
           { title: 'Priority', cell: ({ priority }) => <PriorityBadge value={priority} />, from: 'sm' },
           { title: 'Due', cell: (task) => <DueDate task={task} />, from: 'sm' },
           { title: 'Project', cell: ({ project }) => escapeText(project ?? ''), from: 'md' },
-          { title: 'By', cell: ({ created_by }) => <Creator name={created_by} />, from: 'lg' },
+          { title: 'Created by', cell: ({ created_by }) => <Creator name={created_by} />, from: 'lg' },
           { title: 'Created', cell: ({ created_at }) => <Time at={created_at} />, from: 'md' },
         ]}
         empty={<NoMatch icon={ListTodo} title="No task matches these filters" search={{ view: 'list' }} />}

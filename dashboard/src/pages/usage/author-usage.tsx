@@ -87,7 +87,7 @@ export function AuthorUsage({ days }: { readonly days: number }) {
             { title: 'Calls', cell: ({ calls }) => count(calls), isNumber: true },
             { title: 'Failed', cell: ({ calls, errors }) => percent(errors, calls), isNumber: true },
             {
-              title: 'On average',
+              title: 'Average duration',
               cell: ({ avg_duration_ms }) => <Duration ms={avg_duration_ms} />,
               isNumber: true,
               from: 'sm',
@@ -109,19 +109,19 @@ export function AuthorUsage({ days }: { readonly days: number }) {
 function LastCalls({ days }: { readonly days: number }) {
   const { data, error, refetch } = useOperation('listAuthorUsageLogs', { query: { days, limit: 50 } });
   return (
-    <Section title="Last calls" isFramed={false} description={data && `The newest 50 of ${count(data.total)}.`}>
+    <Section title="Latest calls" isFramed={false} description={data && `The latest 50 of ${count(data.total)}.`}>
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && (
         <Table
-          label="Last calls"
+          label="Latest calls"
           rows={data.logs}
           keyOf={({ run_id }) => run_id}
           columns={[
             { title: 'Agent', cell: ({ agent, version }) => `${agent}@${version}` },
             { title: 'Status', cell: ({ status }) => <Status value={status} /> },
-            { title: 'Took', cell: ({ duration_ms }) => <Duration ms={duration_ms} />, isNumber: true, from: 'sm' },
-            { title: 'Began', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
+            { title: 'Duration', cell: ({ duration_ms }) => <Duration ms={duration_ms} />, isNumber: true, from: 'sm' },
+            { title: 'Started', cell: ({ created_at }) => <Time at={created_at} />, from: 'sm' },
           ]}
         />
       )}

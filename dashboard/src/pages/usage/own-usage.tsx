@@ -47,7 +47,7 @@ export function OwnUsage({ days, tenant }: Asked) {
           {
             name: 'Tokens in',
             value: shortCount(sums.input_tokens),
-            note: `${shortCount(sums.cache_read_tokens)} from caches`,
+            note: `${shortCount(sums.cache_read_tokens)} from cache`,
           },
           { name: 'Tokens out', value: shortCount(sums.output_tokens) },
           {
@@ -55,8 +55,8 @@ export function OwnUsage({ days, tenant }: Asked) {
             value: <Money usd={sums.models_usd} />,
             note:
               sums.unpriced_runs > 0
-                ? `without ${count(sums.unpriced_runs)} runs of unknown price`
-                : "at providers' prices",
+                ? `excluding ${count(sums.unpriced_runs)} runs without a known price`
+                : 'at provider prices',
           },
           { name: 'Credits', value: <Credits cents={sums.credits_cents} />, note: 'for paid agents' },
         ]}
@@ -111,7 +111,7 @@ function Series({ points, tenant }: { readonly points: readonly Point[]; readonl
     <>
       <Section
         title="Calls per day"
-        description="What an agent calls is part of the call above it."
+        description="Sub-calls count as part of the call that made them."
         actions={
           <CsvButton
             name={tenant === undefined ? 'usage-by-day' : 'usage-of-tenant-by-day'}
@@ -253,7 +253,7 @@ function ByAgent(asked: Asked) {
               from: 'sm',
             },
             {
-              title: 'On average',
+              title: 'Average duration',
               cell: ({ calls, avg_duration_ms }) => <Duration ms={calls === 0 ? null : avg_duration_ms} />,
               isNumber: true,
               from: 'md',
@@ -341,7 +341,7 @@ function Compute({ days }: { readonly days: number }) {
     <Section
       title="Compute"
       isFramed={false}
-      description={`Sandboxes ran for ${duration(data.total_compute_seconds * 1000)}, instances of services for ${duration(data.total_service_minutes * 60_000)}.`}
+      description={`Sandbox time: ${duration(data.total_compute_seconds * 1000)}, service instances: ${duration(data.total_service_minutes * 60_000)}.`}
       actions={
         <CsvButton
           name="compute"

@@ -23,8 +23,8 @@ export function UsagePage() {
       title="Usage"
       description={
         isAuthor
-          ? 'What other workspaces called of your agents. Days are of UTC.'
-          : 'What the workspace called. Days are of UTC.'
+          ? 'Calls of other workspaces to your agents. Days are in UTC.'
+          : 'Calls made by this workspace. Days are in UTC.'
       }
       actions={
         <div className="w-36">
@@ -42,7 +42,11 @@ export function UsagePage() {
           label="View"
           tabs={[
             { label: 'This workspace', search: { days: search.days }, isCurrent: !isAuthor },
-            { label: 'Your agents elsewhere', search: { days: search.days, view: 'author' }, isCurrent: isAuthor },
+            {
+              label: 'Your agents in other workspaces',
+              search: { days: search.days, view: 'author' },
+              isCurrent: isAuthor,
+            },
           ]}
         />
       }

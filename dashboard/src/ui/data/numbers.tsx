@@ -5,9 +5,9 @@ const SHORT = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFract
 export const count = (value: number): string => COUNT.format(value);
 /** "12.3K". */
 export const shortCount = (value: number): string => SHORT.format(value);
-/** Formats a share as "12.3 %"; a dash if the whole is 0. */
+/** Formats a share as "12.3%"; a dash if the whole is 0. */
 export const percent = (part: number, whole: number): string =>
-  whole === 0 ? '–' : `${((100 * part) / whole).toFixed(part === whole || part === 0 ? 0 : 1)} %`;
+  whole === 0 ? '–' : `${((100 * part) / whole).toFixed(part === whole || part === 0 ? 0 : 1)}%`;
 
 /** "1.4 MB". */
 export function bytes(value: number): string {

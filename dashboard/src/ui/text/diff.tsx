@@ -72,7 +72,7 @@ export function DiffView({
         ) : (
           // biome-ignore lint/suspicious/noArrayIndexKey: as above.
           <div key={index} className="px-6 text-soft">
-            {row.skipped} equal {row.skipped === 1 ? 'line' : 'lines'}
+            {row.skipped} unchanged {row.skipped === 1 ? 'line' : 'lines'}
           </div>
         ),
       )}

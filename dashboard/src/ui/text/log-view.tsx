@@ -87,7 +87,7 @@ export function LogView({
         <WholeValue text={text} name={name} />
       </div>
       {lines.length === 0 && empty}
-      {lines.length > 0 && shown.length === 0 && <p className="text-soft">No line has this text.</p>}
+      {lines.length > 0 && shown.length === 0 && <p className="text-soft">No lines match.</p>}
       {shown.length > 0 && <Lines {...list} lines={shown} />}
     </div>
   );
@@ -179,7 +179,7 @@ function Lines({
       {!isFollowing && isCut && (
         <div className="absolute right-4 bottom-3">
           <Button icon={ArrowDown} onPress={() => setFollowing(true)}>
-            To the end
+            Jump to end
           </Button>
         </div>
       )}
