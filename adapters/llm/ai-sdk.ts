@@ -67,7 +67,7 @@ export function optionsOf(given: LlmRequest, form: ChosenForm | undefined): Lang
     stopSequences: request.stop && [...request.stop],
     seed: request.seed,
     responseFormat: responseFormatOf(request, form),
-    ...(tools !== undefined && tools.length > 0 && { tools: tools.map((tool) => toolOf(tool, provider, form)) }),
+    ...(tools !== undefined && tools.length > 0 && { tools: tools.map((tool) => toolOf(tool, provider)) }),
     abortSignal: request.signal,
     providerOptions: PROVIDER_APIS[provider].options(request, only, form?.form),
   };
@@ -84,16 +84,13 @@ function responseFormatOf(
   return isJson && PROVIDER_APIS[provider].hasJsonMode ? { type: 'json' } : undefined;
 }
 
-function toolOf({ name, description, inputSchema, isStrict }: LlmTool, provider: LlmProvider, form?: ChosenForm) {
-  const strict = isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
-  return {
-    type: 'function' as const,
-    name,
-    description,
-    inputSchema: strict ?? inputSchema,
-    ...((strict !== undefined || PROVIDER_APIS[provider].declaresLooseTools) && { strict: strict !== undefined }),
-  };
-}
+const toolOf = ({ name, description, inputSchema, isStrict = false }: LlmTool, provider: LlmProvider) => ({
+  type: 'function' as const,
+  name,
+  description,
+  inputSchema,
+  ...((isStrict || PROVIDER_APIS[provider].declaresLooseTools) && { strict: isStrict }),
+});
 
 function promptMessages(
   message: Exclude<LlmMessage, { role: 'only' }>,

@@ -5,16 +5,19 @@ import { isLlmFailure, type Llm, type LlmRequest } from '#core/ports/llm.ts';
 import { createSdkTurns, optionsOf } from './ai-sdk.ts';
 import { askDirectly, isDirect } from './direct/direct.ts';
 import { createEndpointResolver, type WireConfig } from './endpoints.ts';
-import { BrokenMeter } from './partial-usage.ts';
+import { readable } from './incoming.ts';
+import { acceptable, aliasesOf, sentTools } from './outgoing.ts';
+import { BrokenMeter, estimatedUsage, sumOf } from './partial-usage.ts';
 import { isPlatformRefused, messageIn, toPlatformError } from './provider-error.ts';
 import { type ChosenForm, SchemaForms } from './schema-for.ts';
-import { answerOf, type RawTurn } from './turn.ts';
+import { withoutAliases } from './tool-schema.ts';
+import { answerOf, type RawTurn, type Turn } from './turn.ts';
 
 type LlmConfig = WireConfig & Pick<Config, 'ollamaSchemas'>;
 
 /**
  * {@link Llm} over the providers' APIs: the usual ones by requests of our own, which cost a fraction, all others by the
- * AI SDK. Both ways give the same results. Requests are sent once: `SteadyLlm` retries them.
+ * AI SDK. Both ways give the same results. Requests are sent once: `RetryingLlm` retries them.
  *
  * @param log Has the reason when a transport refuses the platform itself, which callers must not see.
  * @param goesDirectly Whether a request goes without the SDK.
@@ -28,18 +31,27 @@ export function createLlm(config: LlmConfig, log?: Deps['log'], goesDirectly = i
       given.signal.throwIfAborted();
       requireKey(given);
       const meter = new BrokenMeter();
+      const asked = acceptable(given);
+      const form = schemaForm(schemaForms, asked);
       const request: LlmRequest = {
-        ...given,
+        ...asked,
+        tools: sentTools(asked.tools, form),
         onSign(sign) {
           if (sign === 'received') meter.hasReceived = true;
           given.onSign?.(sign);
         },
       };
-      const form = schemaForm(schemaForms, request);
       try {
-        const ask = goesDirectly(request, form) ? askDirectly : askSdk;
-        const turn = await ask(request, wireOf(request), form, meter);
-        return answerOf(turn, request.provider, form?.place);
+        const turn = await continued(request, form, (part) =>
+          (goesDirectly(part, form) ? askDirectly : askSdk)(part, wireOf(part), form, meter),
+        );
+        const answer = answerOf(readable(turn, request), request.provider, form?.place, (name, input) => {
+          const tool = given.tools?.find((each) => each.name === name);
+          return tool === undefined ? input : withoutAliases(input, aliasesOf(given, tool));
+        });
+        if (answer.usage.inputTokens > 0) return answer;
+        const warnings = [...(answer.warnings ?? []), NOT_COUNTED];
+        return { ...answer, usage: estimatedUsage(turn.content, optionsOf(request, form)), warnings };
       } catch (error) {
         const usage = meter.usageOf(error, () => optionsOf(request, form));
         if (usage !== undefined) request.onBroken?.(usage);
@@ -55,6 +67,32 @@ export function createLlm(config: LlmConfig, log?: Deps['log'], goesDirectly = i
     },
   };
 }
+
+const NOT_COUNTED = 'The answer came without a count of its tokens: they are estimated.';
+
+/** Maximum number of pauses in one turn. */
+const MAX_PAUSES = 10;
+
+/**
+ * Gets a model's whole turn. Anthropic may pause a long one: the same request with the turn so far continues it.
+ */
+async function continued(
+  request: LlmRequest,
+  form: ChosenForm | undefined,
+  ask: (request: LlmRequest) => Promise<Turn>,
+): Promise<Turn> {
+  let turn = await ask(request);
+  for (let pauses = 1; isPaused(turn) && pauses <= MAX_PAUSES; pauses++) {
+    const { message } = answerOf(turn, request.provider, form?.place);
+    const next = await ask({ ...request, messages: [...request.messages, message] });
+    turn = { ...next, content: [...turn.content, ...next.content], usage: sumOf(turn.usage, next.usage) };
+  }
+  return turn;
+}
+
+/** A turn with calls goes on with their results. */
+const isPaused = ({ content, finishReason }: Turn): boolean =>
+  finishReason.raw === 'pause_turn' && content.length > 0 && !content.some(({ type }) => type === 'tool-call');
 
 /** The SDK would otherwise look for a key in the environment. */
 function requireKey({ provider, apiKey, transport }: LlmRequest): void {

@@ -1,4 +1,4 @@
-import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from '@ai-sdk/provider';
+import type { LanguageModelV4CallOptions, LanguageModelV4Content, LanguageModelV4Usage } from '@ai-sdk/provider';
 import type { LlmUsage } from '#core/ports/llm.ts';
 
 /** Approximate bytes per token (`docs/interface/calls.md#models-that-fail`). */
@@ -25,6 +25,45 @@ export function toLlmUsage({ inputTokens, outputTokens }: LanguageModelV4Usage):
     ...(cacheRead && { cacheReadTokens: cacheRead }),
     ...(cacheWrite && { cacheWriteTokens: cacheWrite }),
   };
+}
+
+/** Returns the tokens of a turn that took two requests. */
+export function sumOf(first: LanguageModelV4Usage, second: LanguageModelV4Usage): LanguageModelV4Usage {
+  const sum = (one: number | undefined, other: number | undefined) =>
+    one === undefined && other === undefined ? undefined : (one ?? 0) + (other ?? 0);
+  const [input, more] = [first.inputTokens, second.inputTokens];
+  return {
+    inputTokens: {
+      total: sum(input.total, more.total),
+      noCache: sum(input.noCache, more.noCache),
+      cacheRead: sum(input.cacheRead, more.cacheRead),
+      cacheWrite: sum(input.cacheWrite, more.cacheWrite),
+    },
+    outputTokens: {
+      total: sum(first.outputTokens.total, second.outputTokens.total),
+      text: sum(first.outputTokens.text, second.outputTokens.text),
+      reasoning: sum(first.outputTokens.reasoning, second.outputTokens.reasoning),
+    },
+  };
+}
+
+/** Estimates the tokens of an answer that came without a count, as from some gateways and local servers. */
+export function estimatedUsage(content: readonly LanguageModelV4Content[], asked: LanguageModelV4CallOptions) {
+  const characters = content.reduce((sum, part) => {
+    if (part.type === 'tool-call') return sum + part.toolName.length + part.input.length;
+    return sum + ('text' in part ? part.text.length : 0);
+  }, 0);
+  return { inputTokens: inputTokensOf(asked), outputTokens: Math.ceil(characters / ANSWER_CHARACTERS) };
+}
+
+function inputTokensOf({ prompt, tools }: LanguageModelV4CallOptions): number {
+  let fileTokens = 0;
+  const text = JSON.stringify([prompt, tools], (_, value) => {
+    if (value?.type !== 'file') return value;
+    fileTokens += FILE_TOKENS;
+    return undefined;
+  });
+  return Math.ceil(Buffer.byteLength(text) / REQUEST_BYTES) + fileTokens;
 }
 
 /** Counts the tokens of an answer that may break off: providers charge for partial answers. */
@@ -62,15 +101,8 @@ export class BrokenMeter {
     const { usage, responseBody = '' } = error as Failure;
     if (usage?.inputTokens.total !== undefined) return toLlmUsage(usage);
     if (!this.hasBegun && !this.#isHalfAnswer(error as Failure)) return undefined;
-    const { prompt, tools } = asked();
-    let fileTokens = 0;
-    const text = JSON.stringify([prompt, tools], (_, value) => {
-      if (value?.type !== 'file') return value;
-      fileTokens += FILE_TOKENS;
-      return undefined;
-    });
     return {
-      ...(this.#input ?? { inputTokens: Math.ceil(Buffer.byteLength(text) / REQUEST_BYTES) + fileTokens }),
+      ...(this.#input ?? { inputTokens: inputTokensOf(asked()) }),
       outputTokens: Math.ceil((this.characters + responseBody.length) / ANSWER_CHARACTERS),
     };
   }

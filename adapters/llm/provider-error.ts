@@ -179,6 +179,7 @@ const isCausedBy = (error: unknown, code: string): boolean =>
 const isUnreadable = (failure: ProviderFailure): boolean =>
   hasCode(failure, 'NO_ANSWER') ||
   hasCode(failure, 'UNREADABLE') ||
+  ['Z_DATA_ERROR', 'Z_BUF_ERROR'].some((code) => isCausedBy(failure, code)) ||
   /^AI_(TypeValidation|JSONParse|InvalidResponseData|EmptyResponseBody|NoContentGenerated)/.test(failure.name ?? '');
 
 /** Returns the provider's own text from a response or an event. */

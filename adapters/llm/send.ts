@@ -1,9 +1,12 @@
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { pipeline, type Readable, type Transform } from 'node:stream';
 import { urlToHttpOptions } from 'node:url';
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import type { AddressGuard } from './address-guard.ts';
 import { throttleConnects } from './throttled-agent.ts';
+import { wellFormedBody } from './well-formed.ts';
 
 /**
  * Shorter than the idle timeout of providers, about a minute, so that we never reuse a connection that they are
@@ -35,11 +38,14 @@ export interface SendOptions extends Pick<LlmRequest, 'onSign'> {
   readonly prepare?: (request: OutgoingRequest) => OutgoingRequest | Promise<OutgoingRequest>;
 }
 
+/** Head of a response, and its body as a stream. */
+export type ProviderResponse = Readable & Pick<IncomingMessage, 'statusCode' | 'headers'>;
+
 /**
  * Sends one request and resolves with the head of its response, whose body fails with the code LONG_ANSWER beyond
  * {@link MAX_ANSWER_BYTES}. The signal closes the connection, also during the body.
  */
-export type Send = (request: OutgoingRequest, signal: AbortSignal | undefined) => Promise<IncomingMessage>;
+export type Send = (request: OutgoingRequest, signal: AbortSignal | undefined) => Promise<ProviderResponse>;
 
 /**
  * Sends requests to providers over `node:http`, which uses half the processor time of Node's own `fetch` for a small
@@ -62,7 +68,8 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
   const plain = { request: httpRequest, agent: throttleConnects(new HttpAgent(options)) };
   return ({ onSign, prepare }) =>
     async (asked, signal) => {
-      const { url, headers, body } = prepare === undefined ? asked : await prepare(asked);
+      const sound = { ...asked, body: wellFormedBody(asked.body) };
+      const { url, headers, body } = prepare === undefined ? sound : await prepare(sound);
       guard?.check(url);
       const { request, agent } = url.protocol === 'https:' ? secure : plain;
       const sent = request({
@@ -87,8 +94,9 @@ export function createSender(guard?: AddressGuard): (options: SendOptions) => Se
         sent.end(body.length > LONG_BODY ? Buffer.from(body) : body);
       });
       onSign?.('received');
-      watchAnswer(message, onSign);
-      return message;
+      const decoded = decodedAnswer(message);
+      watchAnswer(decoded, onSign);
+      return decoded;
     };
 }
 
@@ -113,7 +121,25 @@ function closeIdle({ freeSockets }: HttpAgent): void {
   for (const sockets of Object.values(freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
-function watchAnswer(message: IncomingMessage, onSign: LlmRequest['onSign']): void {
+/** Decoders of bodies that some gateways compress without being asked. */
+const DECODERS: { readonly [coding: string]: () => Transform } = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+};
+
+function decodedAnswer(message: IncomingMessage): ProviderResponse {
+  const { 'content-encoding': coding, ...headers } = message.headers;
+  const decoder = DECODERS[coding ?? ''];
+  if (decoder === undefined) return message;
+  // The reader gets the error of either stream from the decoder.
+  const decoded = pipeline(message, decoder(), () => {});
+  return Object.assign(decoded, { statusCode: message.statusCode, headers });
+}
+
+function watchAnswer(message: ProviderResponse, onSign: LlmRequest['onSign']): void {
   let bytes = 0;
   message.on('data', (chunk: Buffer) => {
     bytes += chunk.length;
@@ -130,7 +156,7 @@ class LongAnswerError extends Error {
 }
 
 /** Avoids `toArray`, which costs as much as the rest of the response. */
-export function wholeOf(message: IncomingMessage): Promise<Buffer> {
+export function wholeOf(message: ProviderResponse): Promise<Buffer> {
   const chunks: Buffer[] = [];
   return new Promise((resolve, reject) => {
     message.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -141,7 +167,7 @@ export function wholeOf(message: IncomingMessage): Promise<Buffer> {
 }
 
 /** Returns the single-valued headers of a response. */
-export const headersOf = (message: IncomingMessage): Record<string, string> =>
+export const headersOf = (message: ProviderResponse): Record<string, string> =>
   Object.fromEntries(
     Object.entries(message.headers).filter((header): header is [string, string] => typeof header[1] === 'string'),
   );

@@ -5,7 +5,7 @@ import type {
   LanguageModelV4Usage,
   SharedV4Warning,
 } from '@ai-sdk/provider';
-import type { Json } from '#core/base/json.ts';
+import { type Json, parseJsonValue } from '#core/base/json.ts';
 import type { LlmAnswer, LlmMessage, LlmProvider, LlmToolCall } from '#core/ports/llm.ts';
 import { toLlmUsage } from './partial-usage.ts';
 
@@ -33,17 +33,25 @@ export function assistantContent(
   provider: LlmProvider,
 ): AssistantContent {
   const turn = raw as RawTurn | undefined;
-  if (turn?.provider === provider) return turn.content;
+  if (turn?.provider === provider) return turn.content.filter(isSent);
   return [
-    ...(text === '' ? [] : [{ type: 'text' as const, text }]),
+    ...(text.trim() === '' ? [] : [{ type: 'text' as const, text }]),
     ...toolCalls.map(({ id, name, input }) => ({
       type: 'tool-call' as const,
       toolCallId: id,
       toolName: name,
-      input: input ?? {},
+      input: parametersOf(input),
     })),
   ];
 }
+
+/** Providers reject parameters that are no object. */
+const parametersOf = (input: Json | undefined): Json =>
+  typeof input === 'object' && input !== null && !Array.isArray(input) ? input : {};
+
+/** Providers reject a blank text unless it has a signature. */
+const isSent = (part: AssistantContent[number]): boolean =>
+  part.type !== 'text' || part.text.trim() !== '' || part.providerOptions !== undefined;
 
 /** The answer ended normally but without a finish reason, or as a stream without events. */
 export class BrokenAnswerError extends Error {
@@ -57,16 +65,23 @@ export class BrokenAnswerError extends Error {
   }
 }
 
-/** Converts a turn to the port's answer. Throws {@link BrokenAnswerError} for an incomplete turn. */
+/**
+ * Converts a turn to the port's answer. Throws {@link BrokenAnswerError} for an incomplete turn.
+ *
+ * @param inputOf Returns the parameters of a call with the author's names.
+ */
 export function answerOf(
   { content, finishReason, usage, warnings }: Turn,
   provider: LlmProvider,
   schemaPlace: number | undefined,
+  inputOf = (_name: string, input: Json | undefined): Json | undefined => input,
 ): LlmAnswer {
   if (isBroken(finishReason)) throw new BrokenAnswerError('BROKEN_ANSWER', usage);
   const text = content.map((part) => (part.type === 'text' ? part.text : '')).join('');
   const toolCalls = content.flatMap((part): LlmToolCall[] =>
-    part.type === 'tool-call' ? [{ id: part.toolCallId, name: part.toolName, input: parseInput(part.input) }] : [],
+    part.type === 'tool-call'
+      ? [{ id: part.toolCallId, name: part.toolName, input: inputOf(part.toolName, parseInput(part.input)) }]
+      : [],
   );
   const raw: RawTurn = { provider, content: content.flatMap(backToProvider), schemaPlace };
   return {
@@ -98,30 +113,22 @@ const FINISH_REASONS: { readonly [Unified in LanguageModelV4FinishReason['unifie
   'tool-calls': 'tool_calls',
 };
 
-export function parseInput(text: string): Json | undefined {
+/** Returns `undefined` for text that is not JSON, or nested too deeply for code that reads it. */
+export const parseInput = (text: string): Json | undefined =>
   // Tools without parameters are called with an empty text.
-  if (text.trim() === '') return {};
-  try {
-    return JSON.parse(text) as Json;
-  } catch {
-    return undefined;
-  }
-}
+  text.trim() === '' ? {} : parseJsonValue(text);
 
 /** Converts a part of an answer to a part of a prompt, with the provider's signatures. */
 function backToProvider(part: LanguageModelV4Content): AssistantContent {
   const providerOptions = 'providerMetadata' in part ? part.providerMetadata : undefined;
   switch (part.type) {
     case 'text':
-      // Providers reject an empty text unless it has a signature.
-      return part.text === '' && providerOptions === undefined
-        ? []
-        : [{ type: 'text', text: part.text, providerOptions }];
+      return [{ type: 'text', text: part.text, providerOptions }];
     case 'reasoning':
       return [{ type: 'reasoning', text: part.text, providerOptions }];
     case 'tool-call': {
       const { toolCallId, toolName, input } = part;
-      return [{ type: 'tool-call', toolCallId, toolName, input: parseInput(input) ?? {}, providerOptions }];
+      return [{ type: 'tool-call', toolCallId, toolName, input: parametersOf(parseInput(input)), providerOptions }];
     }
     default:
       // Other parts, such as files and sources, come only on request.

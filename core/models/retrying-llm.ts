@@ -8,8 +8,6 @@ import { withIdleTimeout } from './idle-timeout.ts';
 const TRIES = 4;
 /** Maximum requests if another model can be asked, or if the answer was unreadable. */
 const FEW_TRIES = 2;
-/** Maximum retries per run. */
-const REPEATS_PER_RUN = 8;
 /** Random backoff below a limit that starts at the first value and doubles up to the second. */
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8_000;
@@ -49,7 +47,6 @@ export class RetryingLlm {
   readonly #workspaceId: string;
   readonly #deadline: number;
   readonly #circuits: Circuits;
-  #repeatsLeft = REPEATS_PER_RUN;
 
   /**
    * @param run.workspaceId Workspace whose keys are used.
@@ -88,7 +85,6 @@ export class RetryingLlm {
           [choice, ...others] = this.#withoutOpen(others, asking);
           tries = 0;
         } else {
-          this.#repeatsLeft--;
           await this.#deps.clock.sleep(next.waitMs, asking.signal);
         }
       }
@@ -128,7 +124,7 @@ export class RetryingLlm {
     }
     if (other !== undefined && error.code === 'LLM_RATE_LIMITED') return other;
     const maxTries = other !== undefined || error.kind === 'unreadable' ? FEW_TRIES : TRIES;
-    if (tries >= maxTries || this.#repeatsLeft === 0) return other;
+    if (tries >= maxTries) return other;
     const limitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
     const waitMs = Math.max(error.retryAfterMs ?? 0, Math.round(Math.random() * limitMs));
     const isLate = this.#deps.clock.now() + waitMs > this.#deadline - ANSWER_MS;

@@ -1,6 +1,5 @@
-import type { JsonSchema, LlmMessage, LlmRequest, LlmTool } from '#core/ports/llm.ts';
+import type { LlmMessage, LlmRequest, LlmTool } from '#core/ports/llm.ts';
 import { breakpointsOf } from '../breakpoints.ts';
-import type { ChosenForm } from '../schema-for.ts';
 import { assistantContent } from '../turn.ts';
 import { hasFiles } from './provider.ts';
 
@@ -28,10 +27,8 @@ export function isConversation({ messages }: LlmRequest): boolean {
 function isPlainMessage(message: LlmMessage): boolean {
   if (message.role !== 'assistant') return message.role !== 'only' && !hasFiles(message);
   const parts = assistantContent(message, 'anthropic');
-  return parts.some(isSent) && parts.every((part, index) => isPlainPart(part, parts[index - 1]));
+  return parts.length > 0 && parts.every((part, index) => isPlainPart(part, parts[index - 1]));
 }
-
-const isSent = (part: Part): boolean => part.type !== 'text' || part.text !== '';
 
 function isPlainPart(part: Part, before: Part | undefined): boolean {
   const options = part.providerOptions?.anthropic;
@@ -54,7 +51,7 @@ const isDirectCaller = (caller: unknown): boolean => (caller as { readonly type?
 export const toolHeaders = ({ tools = [] }: LlmRequest): Record<string, string> => (tools.length > 0 ? TOOL_BETA : {});
 
 /** Returns the prompt: system message, tools and messages, with cache breakpoints. */
-export function promptOf(request: LlmRequest, form: ChosenForm | undefined): object {
+export function promptOf(request: LlmRequest): object {
   const { system, messages, tools = [], parallelToolCalls, onText } = request;
   const marks = breakpointsOf(request);
   const sent: Message[] = [];
@@ -71,27 +68,21 @@ export function promptOf(request: LlmRequest, form: ChosenForm | undefined): obj
     ...(system !== undefined && { system: [textBlock(system, marks.system)] }),
     messages: sent,
     ...(tools.length > 0 && {
-      tools: tools.map((tool) => toolOf(tool, form, onText !== undefined)),
+      tools: tools.map((tool) => toolOf(tool, onText !== undefined)),
       ...(parallelToolCalls === false && { tool_choice: { type: 'auto', disable_parallel_tool_use: true } }),
     }),
   };
 }
 
 /** Keeps the SDK's order of members, because the SDK may send the next turn, and a cached prefix must match exactly. */
-function toolOf(
-  { name, description, inputSchema, isStrict }: LlmTool,
-  form: ChosenForm | undefined,
-  isStream: boolean,
-): object {
-  const strict: JsonSchema | undefined =
-    isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
+function toolOf({ name, description, inputSchema, isStrict }: LlmTool, isStream: boolean): object {
   return {
     name,
     description,
-    input_schema: strict ?? inputSchema,
+    input_schema: inputSchema,
     // Streams parameters while they are generated, like texts.
     ...(isStream && { eager_input_streaming: true }),
-    ...(strict && { strict: true }),
+    ...(isStrict && { strict: true }),
   };
 }
 
@@ -121,7 +112,7 @@ function blockOf(part: Part): Block[] {
   const { signature, redactedData, caller } = part.providerOptions?.anthropic ?? {};
   switch (part.type) {
     case 'text':
-      return isSent(part) ? [textBlock(part.text, false)] : [];
+      return [textBlock(part.text, false)];
     case 'reasoning':
       if (signature != null) return [{ type: 'thinking', thinking: part.text, signature }];
       return [{ type: 'redacted_thinking', data: redactedData }];

@@ -34,7 +34,7 @@ export const anthropic: DirectProvider = {
       ...((effort || schema) && {
         output_config: { ...(effort && { effort }), ...(schema && { format: { type: 'json_schema', schema } }) },
       }),
-      ...promptOf(request, form),
+      ...promptOf(request),
       ...(onText && { stream: true }),
     };
   },
@@ -57,7 +57,7 @@ export const anthropic: DirectProvider = {
         }
       }),
       finishReason: finishReasonOf(stop_reason),
-      usage: usageOf(objectOf(usage)),
+      usage: usageOf(maybe(objectOf, usage)),
       warnings: [],
     };
   },
@@ -133,7 +133,7 @@ class AnthropicStream implements StreamReader {
     switch (event.type) {
       case 'message_start': {
         const { usage, stop_reason } = objectOf(event.message);
-        this.#usage = { ...objectOf(usage), output_tokens: 0 };
+        this.#usage = { ...maybe(objectOf, usage), output_tokens: 0 };
         this.#stopReason = stop_reason;
         this.#hasBegun = true;
         return undefined;
@@ -150,7 +150,7 @@ class AnthropicStream implements StreamReader {
         return undefined;
       }
       case 'message_delta': {
-        const counted = Object.entries(objectOf(event.usage)).filter(([, count]) => count !== null);
+        const counted = Object.entries(maybe(objectOf, event.usage) ?? {}).filter(([, count]) => count !== null);
         this.#usage = { ...this.#usage, ...Object.fromEntries(counted) };
         this.#stopReason = objectOf(event.delta).stop_reason;
         return undefined;
@@ -233,11 +233,12 @@ function finishReasonOf(reason: unknown): LanguageModelV4FinishReason {
   return { unified: FINISH_REASONS[raw ?? ''] ?? 'other', raw };
 }
 
-function usageOf(usage: Members): LanguageModelV4Usage {
-  const input = countOf(usage.input_tokens);
+/** Some gateways do not count. */
+function usageOf(usage: Members = {}): LanguageModelV4Usage {
+  const input = maybe(countOf, usage.input_tokens) ?? 0;
   const cacheRead = maybe(countOf, usage.cache_read_input_tokens) ?? 0;
   const cacheWrite = maybe(countOf, usage.cache_creation_input_tokens) ?? 0;
-  const output = countOf(usage.output_tokens);
+  const output = maybe(countOf, usage.output_tokens) ?? 0;
   return {
     inputTokens: { total: input + cacheRead + cacheWrite, noCache: input, cacheRead, cacheWrite },
     outputTokens: { total: output, text: undefined, reasoning: undefined },

@@ -1,9 +1,8 @@
-import type { IncomingMessage } from 'node:http';
 import type { LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import type { ProviderEndpoint } from '../endpoints.ts';
 import type { BrokenMeter } from '../partial-usage.ts';
 import { type ChosenForm, withSchema } from '../schema-for.ts';
-import { headersOf, wholeOf } from '../send.ts';
+import { headersOf, type ProviderResponse, wholeOf } from '../send.ts';
 import { BrokenAnswerError, type Turn } from '../turn.ts';
 import { anthropic } from './anthropic.ts';
 import { EventReader } from './event-reader.ts';
@@ -63,7 +62,7 @@ function urlOf(text: string): URL {
   return known;
 }
 
-async function whole(provider: DirectProvider, message: IncomingMessage, request: LlmRequest): Promise<Turn> {
+async function whole(provider: DirectProvider, message: ProviderResponse, request: LlmRequest): Promise<Turn> {
   const text = (await wholeOf(message)).toString();
   try {
     return provider.turnOf(JSON.parse(text), request);
@@ -73,7 +72,7 @@ async function whole(provider: DirectProvider, message: IncomingMessage, request
   }
 }
 
-const providerErrorOf = ({ failure }: EventError, message: IncomingMessage, text: string): ProviderError =>
+const providerErrorOf = ({ failure }: EventError, message: ProviderResponse, text: string): ProviderError =>
   new ProviderError(failure.message, message, text, failure.statusCode ?? 500);
 
 /** Text within this time after a piece is batched into the next: each piece costs its readers as much as its text. */
@@ -86,7 +85,7 @@ const LINGER_MS = 1000;
 
 function streamed(
   provider: DirectProvider,
-  message: IncomingMessage,
+  message: ProviderResponse,
   request: LlmRequest,
   meter: BrokenMeter,
 ): Promise<Turn> {
@@ -197,7 +196,12 @@ class JoinedPieces implements Pieces {
   }
 }
 
-function readEvent(reader: StreamReader, data: string, message: IncomingMessage, meter: BrokenMeter): Turn | undefined {
+function readEvent(
+  reader: StreamReader,
+  data: string,
+  message: ProviderResponse,
+  meter: BrokenMeter,
+): Turn | undefined {
   if (reader.skim?.(data)) return undefined;
   let event: unknown;
   try {
@@ -220,7 +224,7 @@ class ProviderError extends Error {
   readonly responseHeaders: Readonly<Record<string, string>>;
   readonly responseBody: string;
 
-  constructor(text: string, message: IncomingMessage, responseBody: string, statusCode = message.statusCode!) {
+  constructor(text: string, message: ProviderResponse, responseBody: string, statusCode = message.statusCode!) {
     super(text);
     this.statusCode = statusCode;
     this.responseHeaders = headersOf(message);

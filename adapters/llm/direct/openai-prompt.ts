@@ -1,6 +1,5 @@
 import type { LlmMessage, LlmRequest, LlmTool } from '#core/ports/llm.ts';
 import { onlyTool } from '../only-tool.ts';
-import type { ChosenForm } from '../schema-for.ts';
 import { assistantContent } from '../turn.ts';
 import { hasFiles } from './provider.ts';
 
@@ -96,12 +95,12 @@ function itemsOfTurn(parts: readonly Part[]): Item[] {
 }
 
 /** Returns the members of the request's body that concern tools. */
-export function toolsOf(request: LlmRequest, form: ChosenForm | undefined): object {
+export function toolsOf(request: LlmRequest): object {
   const { tools = [], parallelToolCalls } = request;
   const only = onlyTool(request).allowedTools;
   return {
     ...(parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
-    ...(tools.length > 0 && { tools: tools.map((tool) => toolOf(tool, form)) }),
+    ...(tools.length > 0 && { tools: tools.map(toolOf) }),
     ...(tools.length > 0 &&
       only && {
         tool_choice: {
@@ -113,8 +112,6 @@ export function toolsOf(request: LlmRequest, form: ChosenForm | undefined): obje
   };
 }
 
-function toolOf({ name, description, inputSchema, isStrict }: LlmTool, form: ChosenForm | undefined): object {
-  const strict = isStrict && form !== undefined && 'schema' in form.form ? form.form.schema : undefined;
+const toolOf = ({ name, description, inputSchema, isStrict = false }: LlmTool): object =>
   // OpenAI's default rejects schemas with optional members, which authors use.
-  return { type: 'function', name, description, parameters: strict ?? inputSchema, strict: strict !== undefined };
-}
+  ({ type: 'function', name, description, parameters: inputSchema, strict: isStrict });

@@ -23,7 +23,7 @@ export const openai: DirectProvider = {
   takes(request, form) {
     const { model, effort } = request;
     if (!THINKING_MODELS.test(model) || !EFFORTS.includes(effort) || !isConversation(request)) return false;
-    return !UNKNOWN_TO_OPENAI.test(JSON.stringify([formatOf(request, form), toolsOf(request, form)]));
+    return !UNKNOWN_TO_OPENAI.test(JSON.stringify([formatOf(request, form), toolsOf(request)]));
   },
 
   url: ({ baseURL }) => `${baseURL}/responses`,
@@ -43,7 +43,7 @@ export const openai: DirectProvider = {
       include: ['reasoning.encrypted_content'],
       ...(cache && { prompt_cache_key: cache.key }),
       ...(effort && { reasoning: { effort } }),
-      ...toolsOf(request, form),
+      ...toolsOf(request),
       ...(onText && { stream: true }),
     };
   },

@@ -1,4 +1,7 @@
+import type { Members } from '../direct/members.ts';
+import type { Repair } from '../http-fetch.ts';
 import { type StrictDialect, strictSchema } from '../strict-schema.ts';
+import { keyAliases } from '../tool-schema.ts';
 import { forcedTool, MESSAGE_FORM, type ProviderApi } from './api.ts';
 import { sdkOptions } from './sdk-options.ts';
 
@@ -18,23 +21,45 @@ const STRICT: StrictDialect = {
   maxDepth: 20,
 };
 
+/** https://platform.claude.com/docs/en/api/messages, `tools`; also in output schemas. */
+const PROPERTY_NAME = /^[a-zA-Z0-9_.-]{1,64}$/;
+
 /**
  * Whether a model always thinks and rejects a forced tool (https://platform.claude.com/docs/en/about-claude/models).
  */
 const isForcedToolRefused = (model: string): boolean => /claude-(sonnet|opus)-5-5|claude-fable-5-[12]/.test(model);
 
+const NO_USAGE = { input_tokens: 0, output_tokens: 0 };
+
+/** Adds the counts that the SDK requires, and that some gateways leave out. */
+const withUsage: Repair = (value) => {
+  switch (value.type) {
+    case 'message':
+      return { usage: NO_USAGE, ...value };
+    case 'message_start':
+      return { ...value, message: { usage: NO_USAGE, ...(value.message as Members) } };
+    case 'message_delta':
+      return { usage: { output_tokens: 0 }, ...value };
+    default:
+      return value;
+  }
+};
+
 export const anthropic: ProviderApi = {
   async load() {
     const { createAnthropic } = await import('@ai-sdk/anthropic');
-    return ({ model }, wire) => createAnthropic(sdkOptions(wire))(model);
+    return ({ model, transport }, wire) =>
+      createAnthropic(sdkOptions(wire, transport?.via === 'gateway' ? withUsage : undefined))(model);
   },
   // Prevents a warning of the SDK.
   hasJsonMode: false,
   declaresLooseTools: false,
   takesParts: true,
   marksCache: true,
+  propertyName: PROPERTY_NAME,
   strictTools: STRICT,
   answerForms(model, schema) {
+    if (keyAliases(PROPERTY_NAME)(schema).size > 0) return [MESSAGE_FORM];
     const strict = strictSchema(STRICT, schema);
     const tool = { kind: 'tool', schema } as const;
     if (strict === undefined) return [tool, MESSAGE_FORM];

@@ -18,6 +18,10 @@ export interface ProviderApi {
   readonly takesParts: boolean;
   /** Whether requests mark the parts for the provider's cache (`docs/models.md#caching`). */
   readonly marksCache: boolean;
+  /** Names of properties that the API accepts in schemas. @default - any */
+  readonly propertyName?: RegExp;
+  /** Whether its models may write calls of tools as text, which the server should read. @default false */
+  readonly writesCalls?: boolean;
   /** JSON Schema subset of strict tools. @default - the API has no strict tools */
   readonly strictTools?: StrictDialect;
   /** Returns the forms of an answer's schema, strictest first. The last one always works. */

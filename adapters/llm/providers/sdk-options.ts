@@ -1,9 +1,9 @@
 import type { ProviderEndpoint } from '../endpoints.ts';
-import { fetchOver } from '../http-fetch.ts';
+import { fetchOver, type Repair } from '../http-fetch.ts';
 
 /** Options common to all providers of the SDK. */
-export const sdkOptions = ({ baseURL, apiKey, send }: ProviderEndpoint) => ({
+export const sdkOptions = ({ baseURL, apiKey, send }: ProviderEndpoint, repair?: Repair) => ({
   baseURL,
   apiKey,
-  fetch: fetchOver(send),
+  fetch: fetchOver(send, repair),
 });

@@ -94,12 +94,7 @@ class Prompt {
   ): Promise<ReadReply | undefined> {
     const { emit, signal } = this.#run;
     emit({ type: 'retry', turn: 1, attempt: 2, reason: 'VALIDATION_SKIPPED', wait_ms: 0, discard_text: true });
-    const messages: LlmMessage[] = [
-      this.#message,
-      // Providers reject empty messages.
-      ...(answer.text === '' ? [] : [answer.message]),
-      { role: 'user', text: correctionOf(first) },
-    ];
+    const messages: LlmMessage[] = [this.#message, answer.message, { role: 'user', text: correctionOf(first) }];
     const stop = stopSignal(this.#deps.clock, { deadline, signal }, 'The model had not corrected its answer');
     try {
       const question = { ...this.#asked, messages };

@@ -443,7 +443,9 @@ describe('turns', () => {
     server.queue({ toolCalls: [{ name: 'bash', rawInput: '{"command": "ec' }], finish: 'length' }, submit());
     const { deps, run } = prepare({ isWatched: true });
     await runLoop(deps, run);
-    expect(lastResults()[0]!.text).toMatch(/^\[ERROR\] .*no JSON, or were cut off/);
+    expect(lastResults()[0]!.text).toMatch(
+      /^\[ERROR\] .*no JSON, were cut off for their length, or were nested too deeply/,
+    );
   });
 
   test('a provider that limits its rate is replaced for all later turns', async () => {

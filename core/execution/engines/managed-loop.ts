@@ -32,6 +32,8 @@ const SHOWN_ERROR_CHARACTERS = 200;
 /** Maximum number of concurrent tools in one turn (`docs/interface/loops.md#built-in-tools`). */
 const MAX_AT_ONCE = 8;
 
+const EMPTY_ANSWER = `Your answer was empty. Continue with the work, or call ${SUBMIT} with its result.`;
+
 type LoopDeps = Pick<
   Deps,
   'llm' | 'modelTable' | 'sandbox' | 'toolServers' | 'config' | 'clock' | 'log' | 'background'
@@ -97,6 +99,8 @@ class Loop {
   #models: readonly ModelChoice[];
   readonly #calls: ModelCalls;
   readonly #startedAt: number;
+  /** The last turn with an empty answer. */
+  #emptyTurn: number | undefined;
   /** A text that does not match the output schema and that the model was asked to correct. */
   #faulty: ReadReply | undefined;
 
@@ -170,7 +174,9 @@ class Loop {
         conversation.add({ role: 'tool', results });
       } else {
         const stillRequired = this.#tools.required;
-        if (stillRequired.length === 0) {
+        if (stillRequired.length === 0 && this.#mayAskAgain(turn, answer)) {
+          conversation.add({ role: 'user', text: EMPTY_ANSWER });
+        } else if (stillRequired.length === 0) {
           const reply = await readReply(this.#run, answer);
           if (!this.#mayCorrect(turn, reply)) return this.#bestOf(reply);
           this.#faulty = reply;
@@ -181,6 +187,13 @@ class Loop {
       if (ending.isOver(turn, this.#tools.required)) throw ending.error;
       notify(turn);
     }
+  }
+
+  /** Whether an answer is empty, the one before was not, and a turn remains. */
+  #mayAskAgain(turn: number, { text, finishReason }: LlmAnswer): boolean {
+    if (text.trim() !== '' || finishReason === 'length' || this.#emptyTurn === turn - 1) return false;
+    this.#emptyTurn = turn;
+    return !this.#ending.isOver(turn, []);
   }
 
   /** Whether a correction is allowed: once in a run, if a turn and enough time remain. */

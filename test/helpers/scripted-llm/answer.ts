@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { type Answer, type Asked, fillIn, type ScriptedTurn, type Usage, type Wire } from './turns.ts';
 
 /**
@@ -42,6 +43,12 @@ export async function answer(
     return undefined;
   }
   const filled = fillIn(turn, asked, account());
+  if (turn.gzip) {
+    const type = asked.stream ? 'text/event-stream' : 'application/json';
+    const whole = asked.stream ? wire.frames(filled).join('') : JSON.stringify(wire.body(filled));
+    response.writeHead(200, { 'content-type': type, 'content-encoding': 'gzip' }).end(gzipSync(whole));
+    return filled.usage;
+  }
   if (asked.stream) await writeStream(wire, turn, filled, response, gone);
   else writeWhole(wire, turn, filled, response);
   if (turn.hangAfter !== undefined) await leaving(gone);

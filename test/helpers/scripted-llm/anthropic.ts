@@ -2,7 +2,7 @@ import models from '#core/models/models.json' with { type: 'json' };
 import type { ModelFacts } from '#core/ports/model-table.ts';
 import { FileLedger, type SeenFile } from './files.ts';
 import { marksOf } from './prompt-cache.ts';
-import { anthropicSchemaProblem } from './schema-rules.ts';
+import { anthropicSchemaProblem, anthropicToolProblem, NAME, namePattern } from './schema-rules.ts';
 import { systemProblem, toolChoiceOf } from './tool-choice.ts';
 import {
   type Answer,
@@ -49,8 +49,14 @@ export const anthropic: Wire = {
         parts.push({ role: message.role, ...block });
         if (block.type === 'thinking' && !isSigned(block.thinking!, block.signature))
           problem ??= `messages.${index}: Invalid \`signature\` in \`thinking\` block`;
-        if (block.type === 'text' && block.text === '')
-          problem ??= `messages.${index}: text content blocks must be non-empty`;
+        if (block.type === 'text' && block.text!.trim() === '')
+          problem ??= `messages.${index}: text content blocks must contain non-whitespace text`;
+        if (block.type === 'tool_use' && !NAME.test(block.name!))
+          problem ??= `messages.${index}.content.tool_use.name: ${namePattern(NAME)}`;
+        if (block.type === 'tool_use' && (typeof block.input !== 'object' || Array.isArray(block.input)))
+          problem ??= `messages.${index}.content.tool_use.input: Input should be a valid dictionary`;
+        if (block.type === 'tool_use' && !/^[\w-]+$/.test(block.id!))
+          problem ??= `messages.${index}.content.tool_use.id: ${namePattern(/^[\w-]+$/)}`;
         if (block.type.endsWith('thinking') && block.cache_control !== undefined)
           problem ??= `messages.${index}: cache_control cannot be set on thinking blocks`;
       }
@@ -58,6 +64,8 @@ export const anthropic: Wire = {
         addFile(files, block, `messages.${index}.content.${at}`, isResult);
     }
     ledger.settle();
+    if (blocksOf(body.system).some(({ text = '' }) => text.trim() === ''))
+      problem ??= 'system: text content blocks must contain non-whitespace text';
     if (headers['anthropic-version'] === undefined) problem ??= 'anthropic-version: header is required';
     if (typeof body.max_tokens !== 'number') problem ??= 'max_tokens: Field required';
     if (messages.length === 0) problem ??= 'messages: at least one message is required';
@@ -69,8 +77,10 @@ export const anthropic: Wire = {
     problem ??= files.problem ?? tooManyOf(files.files);
     const format = body.output_config?.format;
     if (format !== undefined) problem ??= anthropicSchemaProblem('output_config.format.schema', format.schema);
-    for (const [index, tool] of (body.tools ?? []).entries())
+    for (const [index, tool] of (body.tools ?? []).entries()) {
+      problem ??= anthropicToolProblem(`tools.${index}.custom`, tool);
       if (tool.strict) problem ??= anthropicSchemaProblem(`tools.${index}.custom`, tool.input_schema);
+    }
     return {
       ...(body.tools?.at(-1)?.name === 'json' && { answersBy: 'json' }),
       model,
@@ -94,7 +104,7 @@ export const anthropic: Wire = {
     ...head(answer),
     content: contentOf(answer),
     stop_reason: STOP_REASONS[answer.finish],
-    usage: { ...inputUsage(answer), output_tokens: answer.usage.output },
+    ...(!answer.noUsage && { usage: { ...inputUsage(answer), output_tokens: answer.usage.output } }),
   }),
 
   frames(answer) {
@@ -105,7 +115,7 @@ export const anthropic: Wire = {
           ...head(answer),
           content: [],
           stop_reason: null,
-          usage: { ...inputUsage(answer), output_tokens: 1 },
+          ...(!answer.noUsage && { usage: { ...inputUsage(answer), output_tokens: 1 } }),
         },
       }),
       sse('ping', { type: 'ping' }),
@@ -138,7 +148,7 @@ export const anthropic: Wire = {
       sse('message_delta', {
         type: 'message_delta',
         delta: { stop_reason: STOP_REASONS[answer.finish], stop_sequence: null },
-        usage: { output_tokens: answer.usage.output },
+        ...(!answer.noUsage && { usage: { output_tokens: answer.usage.output } }),
       }),
       sse('message_stop', { type: 'message_stop' }),
     );
@@ -181,6 +191,8 @@ interface Block {
   readonly type: string;
   readonly text?: string;
   readonly id?: string;
+  readonly name?: string;
+  readonly input?: unknown;
   readonly tool_use_id?: string;
   readonly content?: string | Block[];
   readonly thinking?: string;
@@ -296,6 +308,7 @@ const STOP_REASONS = {
   tool_calls: 'tool_use',
   length: 'max_tokens',
   window: 'model_context_window_exceeded',
+  pause: 'pause_turn',
   content_filter: 'refusal',
 };
 

@@ -210,6 +210,7 @@ const FINISH_REASONS = {
   tool_calls: 'STOP',
   length: 'MAX_TOKENS',
   window: 'MAX_TOKENS',
+  pause: 'STOP',
   content_filter: 'SAFETY',
 };
 

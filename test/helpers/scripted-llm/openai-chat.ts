@@ -60,7 +60,7 @@ export const openaiChat: Wire = {
           role: 'assistant',
           content: answer.text === '' ? null : answer.text,
           refusal: null,
-          ...(answer.toolCalls.length > 0 && { tool_calls: answer.toolCalls.map(callOf) }),
+          ...(answer.toolCalls.length > 0 && { tool_calls: answer.toolCalls.map((call) => callOf(call, answer)) }),
         },
         logprobs: null,
         finish_reason: finishOf(answer),
@@ -79,8 +79,10 @@ export const openaiChat: Wire = {
       chunk({ role: 'assistant', content: '' }),
       ...pieces(answer.text).map((content) => chunk({ content })),
       ...answer.toolCalls.flatMap((call, index) => [
-        chunk({ tool_calls: [{ index, ...callOf({ ...call, json: '' }) }] }),
-        ...pieces(call.json).map((json) => chunk({ tool_calls: [{ index, function: { arguments: json } }] })),
+        chunk({ tool_calls: [{ index, ...callOf(answer.objectArguments ? call : { ...call, json: '' }, answer) }] }),
+        ...pieces(answer.objectArguments ? '' : call.json).map((json) =>
+          chunk({ tool_calls: [{ index, function: { arguments: json } }] }),
+        ),
       ]),
       chunk({}, finishOf(answer)),
       data({ ...head(answer, 'chat.completion.chunk'), choices: [], usage: usageOf(answer) }),
@@ -146,7 +148,8 @@ const textOf = (content: Message['content']): string =>
 
 const data = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;
 
-const finishOf = ({ finish }: Answer): string => (finish === 'window' ? 'length' : finish);
+const finishOf = ({ finish }: Answer): string =>
+  finish === 'window' ? 'length' : finish === 'pause' ? 'stop' : finish;
 
 const head = ({ id, model }: Answer, object: string) => ({
   id: `chatcmpl-${id}`,
@@ -156,10 +159,10 @@ const head = ({ id, model }: Answer, object: string) => ({
   system_fingerprint: 'fp_scripted',
 });
 
-const callOf = ({ id, name, json }: Answer['toolCalls'][number]) => ({
+const callOf = ({ id, name, json }: Answer['toolCalls'][number], { objectArguments }: Answer) => ({
   id,
   type: 'function',
-  function: { name, arguments: json },
+  function: { name, arguments: objectArguments ? JSON.parse(json) : json },
 });
 
 const usageOf = ({ usage }: Answer) => ({

@@ -1,6 +1,6 @@
 import { FileLedger } from './files.ts';
 import { errorOf } from './openai-chat.ts';
-import { openaiSchemaProblem } from './schema-rules.ts';
+import { NAME, namePattern, openaiSchemaProblem, openaiToolProblem } from './schema-rules.ts';
 import { toolChoiceOf } from './tool-choice.ts';
 import {
   type Answer,
@@ -39,6 +39,10 @@ export const openaiResponses: Wire = {
       if (item.type === 'function_call_output') ledger.result(item.call_id!);
       else if (item.type === 'function_call') ledger.call(item.call_id!);
       else ledger.settle();
+      if (item.type === 'function_call' && !NAME.test(item.name!))
+        problem ??= `Invalid 'input.name': ${namePattern(NAME)}`;
+      if ((item.call_id ?? 'id').length > 64 || item.call_id === '')
+        problem ??= "Invalid 'input.call_id': expected a string with 1 to 64 characters.";
       if (item.type === 'reasoning') {
         signed.push({ part: parts.length, signature: item.encrypted_content ?? '' });
         if (!isSigned((item.summary ?? []).map(({ text }) => text).join(''), item.encrypted_content))
@@ -59,7 +63,8 @@ export const openaiResponses: Wire = {
     if (format?.type === 'json_schema')
       problem ??= openaiSchemaProblem(`response_format '${format.name}'`, format.schema, format.strict);
     for (const tool of body.tools ?? [])
-      problem ??= openaiSchemaProblem(`function '${tool.name}'`, tool.parameters, tool.strict);
+      problem ??=
+        openaiToolProblem(tool) ?? openaiSchemaProblem(`function '${tool.name}'`, tool.parameters, tool.strict);
     return {
       model: String(body.model),
       files: files.files,
@@ -212,6 +217,7 @@ interface Item {
   readonly type?: string;
   readonly role?: string;
   readonly call_id?: string;
+  readonly name?: string;
   readonly content?: string | Part[];
   readonly output?: string | Part[];
   readonly summary?: { readonly text: string }[];

@@ -1,4 +1,6 @@
-/** Schema rules that providers enforce for structured output, with their error texts. */
+import { Ajv2020 } from 'ajv/dist/2020.js';
+
+/** Schema rules that providers enforce for structured output and tools, with their error texts. */
 
 type Parts = Readonly<Record<string, unknown>>;
 
@@ -58,9 +60,63 @@ export function openaiSchemaProblem(where: string, root: unknown, isStrict: bool
   return undefined;
 }
 
+/** Names of tools, in definitions and in calls. */
+export const NAME = /^[a-zA-Z0-9_-]{1,128}$/;
+export const namePattern = (form: RegExp): string => `String should match pattern '${form.source}'`;
+const KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
+const COMBINATIONS = ['oneOf', 'anyOf', 'allOf'];
+
+interface DeclaredTool {
+  readonly name: string;
+  readonly input_schema?: unknown;
+  readonly parameters?: unknown;
+}
+
+/** Returns OpenAI's error about a function, strict or not. */
+export function openaiToolProblem({ name, parameters }: DeclaredTool): string | undefined {
+  if (!NAME.test(name)) return `Invalid 'tools[0].name': ${namePattern(NAME)}`;
+  if (!isObject(parameters)) return undefined;
+  const where = `Invalid schema for function '${name}'`;
+  if ([...COMBINATIONS, 'enum', 'not'].some((keyword) => keyword in parameters)) {
+    return `${where}: schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.`;
+  }
+  for (const { path, schema } of placesOf(parameters)) {
+    if ([schema.type].flat().includes('array') && !isObject(schema.items)) {
+      return `${where}: In context=(${path.map((step) => `'${step}'`).join(', ')}), array schema missing items.`;
+    }
+  }
+  return undefined;
+}
+
+const metaSchema = new Ajv2020({ strict: false, logger: false, validateFormats: false });
+
+/** Returns Anthropic's error about a tool, strict or not. */
+export function anthropicToolProblem(where: string, { name, input_schema: schema }: DeclaredTool): string | undefined {
+  if (!NAME.test(name)) return `${where}.name: ${namePattern(NAME)}`;
+  if (!isObject(schema)) return `${where}.input_schema: Input should be a valid dictionary`;
+  if (schema.type !== 'object') return `${where}.input_schema.type: Input should be 'object'`;
+  if (COMBINATIONS.some((keyword) => keyword in schema)) {
+    return `${where}.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level`;
+  }
+  if (!metaSchema.validateSchema(schema)) {
+    return `${where}.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12 (https://json-schema.org/draft/2020-12).`;
+  }
+  return keyProblem(`${where}.input_schema`, schema);
+}
+
+function keyProblem(where: string, root: Parts): string | undefined {
+  const keys = placesOf(root).flatMap(({ schema }) =>
+    isObject(schema.properties) ? Object.keys(schema.properties) : [],
+  );
+  if (keys.every((key) => KEY.test(key))) return undefined;
+  return `${where}.properties: Property keys should match pattern '${KEY.source}'`;
+}
+
 /** Returns Anthropic's error; `where` is `output_config.format.schema` or `tools.0.custom`. */
 export function anthropicSchemaProblem(where: string, root: unknown): string | undefined {
   if (!isObject(root)) return `${where}: Input should be a valid dictionary`;
+  const wrongKey = keyProblem(where, root);
+  if (wrongKey !== undefined) return wrongKey;
   let optional = 0;
   let unions = 0;
   for (const { schema } of placesOf(root)) {

@@ -181,7 +181,7 @@ describe('what comes before a signed thought', () => {
     for (const change of [
       { messages: [{ role: 'user', content: 'Hello' }, ...rest] },
       { messages: [asked, ...rest], system: 'Be long.' },
-      { messages: [asked, ...rest], tools: [{ name: 'b' }] },
+      { messages: [asked, ...rest], tools: [{ name: 'b', input_schema: { type: 'object' } }] },
     ]) {
       const { status, body } = await ask(change);
       expect([status, body.error.message]).toEqual([400, expect.stringContaining('bound to a different conversation')]);
@@ -282,12 +282,13 @@ describe('caches', () => {
   const user = (text: string, more = {}) => ({ role: 'user', content: [{ type: 'text', text, ...more }] });
 
   test('a system message with the tools before it, whatever follows', async () => {
-    const start = { tools: [{ name: 'a', input_schema: {} }], system: [{ type: 'text', text: long, ...mark }] };
+    const tool = (name: string) => ({ name, input_schema: { type: 'object' } });
+    const start = { tools: [tool('a')], system: [{ type: 'text', text: long, ...mark }] };
     const [, , write] = await usageOf({ ...start, messages: [user('One.')] });
     expect(write).toBeGreaterThan(2000);
     expect((await usageOf({ ...start, messages: [user('Two.')] }))[1]).toBe(write);
     expect((await usageOf({ ...start, tool_choice: { type: 'none' }, messages: [user('Two.')] }))[1]).toBe(write);
-    expect((await usageOf({ ...start, tools: [{ name: 'b', input_schema: {} }] }))[1]).toBe(0);
+    expect((await usageOf({ ...start, tools: [tool('b')] }))[1]).toBe(0);
   });
 
   test('a conversation, unless the choice of tools changes', async () => {

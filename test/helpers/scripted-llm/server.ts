@@ -52,7 +52,8 @@ import {
  * `allowed_tools`) gets a call of that tool. Models without forced choice refuse it, and Anthropic's refuse the removal
  * of tools inside a conversation where the provider would. Images, PDFs and recordings are decoded; a wrong type, size
  * or count is refused with the provider's text. The turn `look` lists the files. Schemas for structured output are
- * refused where the provider would refuse them. Anthropic's model answers with the tool
+ * refused where the provider would refuse them, and so are lone surrogates, blank texts (Anthropic), ids of calls that
+ * occur twice, and names, property keys and schemas of tools that Anthropic or OpenAI do not accept. Anthropic's model answers with the tool
  * `json` if requested and if the text is a JSON object. Not covered: grammars (a text is sent as scripted, whatever the
  * schema), files by URL or id, provider-side tools, log probabilities, batches.
  *
@@ -351,6 +352,9 @@ function readBody(request: IncomingMessage): Promise<string> {
   });
 }
 
+/** `JSON.stringify` escapes a surrogate only if it has no pair; the backslash must not be escaped itself. */
+const LONE_SURROGATE = /(?<!\\)(?:\\\\)*\\ud[89a-f]/;
+
 /** Returns the provider's refusal before the model is called. */
 function refusal(wire: Wire, { provider, apiKey, body }: RecordedRequest, asked: Asked): ScriptedTurn | undefined {
   if (provider !== 'ollama' && provider !== 'bedrock') {
@@ -358,6 +362,12 @@ function refusal(wire: Wire, { provider, apiKey, body }: RecordedRequest, asked:
     const status = provider === 'gemini' ? 400 : 401;
     if (apiKey === undefined) return { status, message: 'No API key was given.' };
     if (apiKey.includes('refused')) return { status, message: 'API key not valid: $KEY.' };
+  }
+  if (LONE_SURROGATE.test(JSON.stringify(body))) {
+    return {
+      status: 400,
+      message: 'The request body is not valid JSON: no low surrogate in string: line 1 column 120',
+    };
   }
   if (asked.inputTokens > asked.window) return { refusal: 'overflow' };
   const most = mostTokensOf(asked.model);

@@ -18,9 +18,10 @@ export interface ScriptedTurn {
   /** Number of hidden thinking tokens before the text; they count as output and toward the request's limit. */
   readonly thinkingTokens?: number;
   /**
-   * `length`: cut at the output limit; `window`: cut because the model's window is full, which only Anthropic reports.
+   * `length`: cut at the output limit; `window`: cut because the model's window is full, and `pause`: to be continued,
+   * both of which only Anthropic reports.
    */
-  readonly finish?: 'length' | 'window' | 'content_filter';
+  readonly finish?: 'length' | 'window' | 'pause' | 'content_filter';
   /** Overrides the server's token counts; with `input`, the cache is read and written only as given here. */
   readonly usage?: {
     readonly input?: number;
@@ -68,6 +69,12 @@ export interface ScriptedTurn {
   readonly contentType?: string;
   /** Never answers. */
   readonly hang?: boolean;
+  /** Whether to leave out the token counts, as some gateways do. Anthropic's form only. */
+  readonly noUsage?: boolean;
+  /** Whether to send the parameters of calls as objects instead of JSON text, as some local servers do. */
+  readonly objectArguments?: boolean;
+  /** Whether to compress the answer, though the client did not ask for it. */
+  readonly gzip?: boolean;
 }
 
 export type Refusal = 'quota' | 'spend' | 'too-large' | 'overflow';
@@ -88,7 +95,11 @@ export interface Answer {
   readonly text: string;
   readonly toolCalls: readonly { readonly id: string; readonly name: string; readonly json: string }[];
   readonly thinking: string | undefined;
-  readonly finish: 'stop' | 'tool_calls' | 'length' | 'window' | 'content_filter';
+  readonly finish: 'stop' | 'tool_calls' | 'length' | 'window' | 'pause' | 'content_filter';
+  /** {@link ScriptedTurn.noUsage} */
+  readonly noUsage: boolean;
+  /** {@link ScriptedTurn.objectArguments} */
+  readonly objectArguments: boolean;
   /** {@link Asked.prefix} of the request, to which signatures bind a thought. */
   readonly prefix: string;
   readonly usage: Usage;
@@ -222,6 +233,8 @@ export function fillIn(turn: ScriptedTurn, asked: Asked, input: Omit<Usage, 'out
     thinking: thinks ? shownThought(turn.thinking, asked) : undefined,
     finish:
       turn.finish ?? (!fits ? (most === room ? 'window' : 'length') : toolCalls.length > 0 ? 'tool_calls' : 'stop'),
+    noUsage: turn.noUsage === true,
+    objectArguments: turn.objectArguments === true,
     prefix: asked.prefix,
     usage: {
       ...(turn.usage?.input === undefined ? input : { ...NO_CACHE, ...turn.usage, input: turn.usage.input }),
@@ -318,9 +331,12 @@ export const bearer = (headers: Readonly<Record<string, string | string[] | unde
  */
 export class ToolLedger {
   readonly #open = new Set<string>();
+  readonly #known = new Set<string>();
   problem: string | undefined;
 
   call(id: string): void {
+    if (this.#known.has(id)) this.problem ??= `The ids of tool calls must be unique, but ${id} occurs twice.`;
+    this.#known.add(id);
     this.#open.add(id);
   }
 

@@ -103,8 +103,7 @@ export class Conversation {
     this.#textBytes += bytes;
     const written = bytes / TOKEN_BYTES;
     this.#tokens = isCounted ? usage.inputTokens + usage.outputTokens : this.#tokens + written;
-    // Providers reject empty messages.
-    if (text !== '' || toolCalls.length > 0) this.#messages.push(message);
+    this.#messages.push(message);
   }
 
   /** Replaces results that have no answer yet. */

@@ -283,10 +283,12 @@ describe('a server that cannot be used', () => {
       'the schema of its tool "mcp__docs__search" has more than 16 KB',
     ],
     [
-      'has half a character in a schema',
-      { tools: [{ ...SEARCH, inputSchema: { type: 'object', properties: { '\ud83d': {} } } }] },
+      'has a deep schema',
+      {
+        tools: [{ ...SEARCH, inputSchema: JSON.parse(`${'{"type":"object","not":'.repeat(501)}{}${'}'.repeat(501)}`) }],
+      },
       {},
-      'the schema of its tool "mcp__docs__search" has characters that models do not accept',
+      'the schema of its tool "mcp__docs__search" is nested more than 500 levels deep',
     ],
   ])('because it %s ends the run before anything ran', async (_, options, change, problem) => {
     const server = await scripted(options as ScriptedMcpOptions);

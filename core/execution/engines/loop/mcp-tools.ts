@@ -1,6 +1,6 @@
 import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { fileTypeOf } from '#core/base/file-type.ts';
-import type { Json } from '#core/base/json.ts';
+import { type Json, jsonProblem } from '#core/base/json.ts';
 import { countText } from '#core/base/size-text.ts';
 import { asPrintableLine } from '#core/http/printable-line.ts';
 import type { McpServer } from '#core/manifest/definition.ts';
@@ -104,7 +104,9 @@ export class McpTools {
     const offered = this.#tools.get(name);
     if (offered === undefined) return undefined;
     if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-      return errorOutcome(`The parameters of ${name} were no JSON object, or were cut off for their length.`);
+      return errorOutcome(
+        `The parameters of ${name} were no JSON object, were cut off for their length, or were nested too deeply.`,
+      );
     }
     const { server, tool, session } = offered;
     try {
@@ -237,29 +239,21 @@ function missing(wanted: string, tools: readonly ServerTool[]): string {
   return `it has no tool "${wanted}"; it has ${names.length === 0 ? 'none' : names.join(', ')}${others}`;
 }
 
-/** Keywords that providers reject at the top level of a tool's schema. */
-const NOT_AT_TOP = ['$schema', 'anyOf', 'oneOf', 'allOf', 'not', 'if', 'then', 'else', '$ref', 'enum', 'const'];
-
 function definitionOf(name: string, { name: server }: McpServer, { description, inputSchema }: ServerTool): LlmTool {
-  const schema = Object.entries(inputSchema).filter(([keyword]) => !NOT_AT_TOP.includes(keyword));
   const json = asJson(inputSchema);
   if (json === undefined || Buffer.byteLength(json) > MAX_SCHEMA_BYTES) {
     throw new ToolServerFailure(`the schema of its tool "${name}" has more than ${MAX_SCHEMA_BYTES / 1024} KB`);
   }
-  if (REFUSED_IN_JSON.test(json)) {
-    throw new ToolServerFailure(`the schema of its tool "${name}" has characters that models do not accept`);
-  }
+  const problem = jsonProblem(inputSchema as Json);
+  if (problem !== undefined) throw new ToolServerFailure(`the schema of its tool "${name}" ${problem}`);
   // Made well-formed after the cut, which may split a surrogate pair.
   const text = withoutNul(description.slice(0, MAX_DESCRIPTION_CHARACTERS).toWellFormed());
   return {
     name,
     description: `A tool of the MCP server "${server}". ${text}`.trimEnd(),
-    inputSchema: { ...Object.fromEntries(schema), type: 'object' },
+    inputSchema,
   };
 }
-
-/** NUL and lone surrogates as JSON escapes, after an even number of backslashes. */
-const REFUSED_IN_JSON = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])/;
 
 /** Returns `undefined` for a schema that is nested too deeply to serialize. */
 function asJson(schema: ServerTool['inputSchema']): string | undefined {

@@ -75,7 +75,7 @@ export async function parameterProblem(
   input: Json | undefined,
 ): Promise<string | undefined> {
   if (input === undefined) {
-    return `The parameters of ${name} were no JSON, or were cut off for their length. Send one JSON object; if it was long, write in smaller pieces, over several calls.`;
+    return `The parameters of ${name} were no JSON, were cut off for their length, or were nested too deeply. Send one JSON object; if it was long, write in smaller pieces, over several calls.`;
   }
   const problems = await validate(inputSchema, input);
   if (problems.length === 0) return undefined;
