@@ -45,6 +45,13 @@ const invite = createRoute({
   component: lazyRouteComponent(() => import('./pages/invites/invite-page.tsx'), 'InvitePage'),
 });
 
+/** The run of a link, for visitors without an account. */
+const sharedRun = createRoute({
+  getParentRoute: () => root,
+  path: '/share/$token',
+  component: lazyRouteComponent(() => import('./pages/runs/shared-run-page.tsx'), 'SharedRunPage'),
+});
+
 /** Pages for signed-in users; others are redirected to the sign-in page and back. */
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: SignedInFrame });
 
@@ -290,6 +297,7 @@ const audit = createRoute({
 const tree = root.addChildren([
   login,
   invite,
+  sharedRun,
   signedIn.addChildren([
     start,
     system,

@@ -19,7 +19,24 @@ export function Conversation({ run, workspaceId }: { readonly run: WaterfallRun;
   if (!run.has_content || run.status === 'running') return null;
   if (error && !rows) return <ErrorBox error={error} />;
   if (!rows) return <Loading />;
-  const turns = turnsOf(rows);
+  return <Turns events={rows} name={run.run_id} isWhole={isWhole} />;
+}
+
+type Turn = Readonly<{ sequence_no: number; content?: Content }>;
+
+/** Contents of the events of a run, in their order. */
+export function Turns({
+  events,
+  name,
+  isWhole,
+}: {
+  readonly events: readonly Turn[];
+  /** Name of downloaded files. */
+  readonly name: string;
+  /** Whether these are all events. */
+  readonly isWhole: boolean;
+}) {
+  const turns = turnsOf(events);
   if (turns.length === 0) return null;
   return (
     <section aria-label="Conversation" className="flex min-w-0 flex-col gap-2">
@@ -27,7 +44,7 @@ export function Conversation({ run, workspaceId }: { readonly run: WaterfallRun;
       <ol className="flex min-w-0 flex-col gap-2">
         {turns.map(({ key, content }) => (
           <li key={key} className="flex min-w-0 flex-col gap-2 rounded-md border border-line p-2">
-            <Contents content={content} name={`${run.run_id}-${key}`} />
+            <Contents content={content} name={`${name}-${key}`} />
           </li>
         ))}
       </ol>
@@ -37,7 +54,7 @@ export function Conversation({ run, workspaceId }: { readonly run: WaterfallRun;
 }
 
 /** Returns the contents without arguments that a message of the model already shows. */
-function turnsOf(events: readonly { readonly sequence_no: number; readonly content?: Content }[]) {
+function turnsOf(events: readonly Turn[]) {
   const hasCalls = events.some(({ content }) => content?.messages?.some(({ role }) => role === 'tool_call'));
   return events.flatMap(({ sequence_no: key, content }) => {
     if (!content) return [];

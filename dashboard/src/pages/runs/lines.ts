@@ -29,6 +29,14 @@ const NAMES: Readonly<Record<string, string>> = {
   'queue undefined': 'wait in queue',
 };
 
+/** Names a step by its kind and what it is about: a tool, a model, or a called agent. */
+export function stepName({ kind, payload, model }: Pick<Step, 'kind' | 'payload' | 'model'>): string {
+  const about = payload.tool_name ?? payload.name ?? payload.agent_name ?? model;
+  return (
+    NAMES[`${kind} ${String(about)}`] ?? `${kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${String(about)}`}`
+  );
+}
+
 /** Lists all lines of a chain depth-first, in order of their start. `now` is the current end of running lines. */
 export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
   const below = new Map<string, LooseLine[]>();
@@ -49,14 +57,11 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
       to: run.completed_at === null ? now : Date.parse(run.completed_at),
     });
     for (const [index, step] of run.steps.entries()) {
-      const about = step.payload.tool_name ?? step.payload.name ?? step.model;
       put(step.parent_span_id, {
         id: step.span_id ?? `${run.span_id}-${index}`,
         run,
         step,
-        name:
-          NAMES[`${step.kind} ${String(about)}`] ??
-          `${step.kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${String(about)}`}`,
+        name: stepName(step),
         status: step.status,
         from: Date.parse(step.started_at),
         to: step.ended_at === null ? now : Date.parse(step.ended_at),

@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router';
-import { Ban, Columns2, Copy, Pencil, Printer, RotateCw } from 'lucide-react';
+import { Ban, Columns2, Copy, Pencil, Printer, RotateCw, Share2 } from 'lucide-react';
 import { useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
@@ -15,6 +15,7 @@ import { Menu } from '../../ui/menu.tsx';
 import { SHOWN } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { CompareDialog } from './compare-dialog.tsx';
+import { ShareDialog } from './share-dialog.tsx';
 
 type Run = AnswerOf<'getRun'>;
 
@@ -27,6 +28,7 @@ export function RunActions({ run }: { readonly run: Run }) {
   const replay = useAction('replayRun', { stale: ['listRuns'] });
   const [edited, setEdited] = useState<string>();
   const [isComparing, setComparing] = useState(false);
+  const [isSharing, setSharing] = useState(false);
   const { isCopied, copy } = useCopy();
   const problem = edited === undefined ? undefined : problemOf(edited);
   const start = async (input?: unknown) => {
@@ -77,12 +79,16 @@ export function RunActions({ run }: { readonly run: Run }) {
       <Button icon={Columns2} onPress={() => setComparing(true)}>
         Compare with…
       </Button>
+      <Button icon={Share2} onPress={() => setSharing(true)}>
+        Share
+      </Button>
       <Button icon={Printer} onPress={() => print()}>
         Print
       </Button>
       <Menu label="Copy" entries={texts.map(([label, text]) => ({ id: label, label, run: () => copy(text) }))}>
         <Button icon={Copy}>{isCopied ? 'Copied' : 'Copy'}</Button>
       </Menu>
+      {isSharing && <ShareDialog run={run} onClose={() => setSharing(false)} />}
       {isComparing && <CompareDialog run={run} onClose={() => setComparing(false)} />}
       <Dialog
         title="Edit and replay"
