@@ -139,6 +139,11 @@ describe('is published as', () => {
       { run_mode: 'always_on' },
     ],
     ['providers of a loop', { ...agent, supported_providers: undefined }, { supported_providers: ['anthropic'] }],
+    [
+      'providers of a loop of another type',
+      { ...prompt, loop: {}, supported_providers: ['openai', 'ollama'] },
+      { supported_providers: ['openai', 'ollama'], execution_engine: 'managed_loop' },
+    ],
     ['providers of a prompt', { ...prompt, supported_providers: [] }, { supported_providers: ['any'] }],
     [
       'each provider once',
@@ -391,7 +396,7 @@ describe('is refused:', () => {
     [
       'an agent with other providers',
       { ...agent, supported_providers: ['anthropic', 'openai'] },
-      'supported_providers: must be only "anthropic" for an agent, but has openai, too',
+      'supported_providers: must be only "anthropic" for type "agent", but has openai, too. For a loop with other providers, set "type" to "prompt" (or "tool") and keep "loop"',
     ],
     [
       'a model of an unknown provider',

@@ -131,7 +131,7 @@ export function providersOf(
 
   const others = named.filter((provider) => provider !== AGENT_PROVIDER && provider !== 'any');
   if (others.length > 0) {
-    const message = `must be only "${AGENT_PROVIDER}" for an agent, but has ${others.join(', ')}, too`;
+    const message = `must be only "${AGENT_PROVIDER}" for type "agent", but has ${others.join(', ')}, too. For a loop with other providers, set "type" to "prompt" (or "tool") and keep "loop"`;
     errors.push({ field: 'supported_providers', message });
   } else if (named.includes('any')) {
     warnings.push(`supported_providers is treated as "${AGENT_PROVIDER}": agents run with that provider only.`);
