@@ -2,6 +2,7 @@ import { hasCode } from '#core/base/errors.ts';
 import type { AgentDefinition } from '../definition.ts';
 import type { BundleReport } from './bundle.ts';
 import { DependencySources } from './dependency-sources.ts';
+import { lockOf } from './lock-file.ts';
 import { type PythonProject, readPythonProject } from './python-project.ts';
 
 /**
@@ -24,6 +25,8 @@ export async function checkDependencies(
     if (text === undefined) return [];
     const { dependencies, warning } = await readPythonProject(text);
     sources.checkProject(text, dependencies);
+    const lock = lockOf(bundle);
+    if (lock !== undefined) sources.checkLock(lock);
     return warning === undefined ? [] : [warning];
   }
   sources.checkRequirements('requirements.txt');

@@ -148,11 +148,9 @@ describe('pyproject.toml', () => {
     expect(await project(text, { 'requirements.txt': 'six' })).toEqual([]);
   });
 
-  test.each([
-    ['a dynamic list', '[project]\ndynamic = ["version", "dependencies"]', /dynamic/],
-    ['a list of Poetry only', '[tool.poetry.dependencies]\npython = "^3"\nsix = "*"', /tool\.poetry\.dependencies/],
-  ])('with %s is warned about', async (_, text, warning) => {
-    expect(await project(text)).toEqual([expect.stringMatching(warning)]);
+  test('with a dynamic list is warned about', async () => {
+    const text = '[project]\ndynamic = ["version", "dependencies"]';
+    expect(await project(text)).toEqual([expect.stringContaining('dynamic')]);
     expect(await project(text, { 'requirements.txt': 'six' })).toEqual([]);
   });
 

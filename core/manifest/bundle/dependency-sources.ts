@@ -5,6 +5,7 @@ import type { AgentDefinition } from '../definition.ts';
 import { isObject, quote } from '../field-error.ts';
 import type { BundleReport } from './bundle.ts';
 import { AGENT_FOLDER, SOURCE_FOLDER } from './install-plan.ts';
+import { type LockedPackages, placeOf, requirementOf } from './lock-file.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk } from './sdk-requirement.ts';
 
 /** Maximum characters of all requirement files together. */
@@ -73,6 +74,14 @@ export class DependencySources {
     for (const each of dependencies) {
       if (requirementsWithoutSdk(each).trim() === '') continue;
       this.#checkRequirement(() => `pyproject.toml${lineOf(text, each)}`, each, '.');
+    }
+  }
+
+  /** Checks where the packages of a lock file come from. */
+  checkLock({ file, packages }: LockedPackages): void {
+    for (const each of packages) {
+      if (each.source === undefined || requirementsWithoutSdk(each.name).trim() === '') continue;
+      this.#checkRequirement(() => placeOf(file, each), requirementOf(each), '.');
     }
   }
 

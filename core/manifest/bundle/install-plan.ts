@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
+import { posix } from 'node:path';
 import type { SandboxStatus } from '#core/ports/sandbox.ts';
 import type { AgentVersion } from '../version.ts';
 import type { BundleReport } from './bundle.ts';
 import { shellQuote } from './entrypoint.ts';
+import { constraintsOf, localPackagesOf, lockOf } from './lock-file.ts';
 import { readPythonProject } from './python-project.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
 
@@ -21,6 +23,7 @@ const LAYER_FOLDER = '/home/user/layer';
 /** Environment of Python (venv), from which {@link FINISH_PYTHON} removes what belongs to this sandbox. */
 const PYTHON_FOLDER = `${LAYER_FOLDER}/venv`;
 export const CHANGED_FOLDER = '/home/user/changed';
+const CONSTRAINTS = 'constraints.txt';
 /** Copy of the bundle, because a requirements file may include other files. */
 export const SOURCE_FOLDER = '/home/user/source';
 /**
@@ -37,11 +40,14 @@ const FINISH_PYTHON = `cd ${PYTHON_FOLDER} && rm -rf bin/python bin/python3 bin/
 const COPY_LINKED_PACKAGES = `cd ${LAYER_FOLDER} && find node_modules -type l -not -path '*/.bin/*' | while IFS= read -r link; do folder=$(readlink -f "$link"); [ -e "$folder" ] || { echo "\${link#node_modules/}: package.json names a folder that is not in the bundle: $folder" >&2; exit 1; }; rm "$link"; cp -R "$folder" "$link" || exit 1; done`;
 
 /**
- * Matches files that name other files of the bundle or run code, so that the result depends on the whole bundle. The
+ * Matches files that name packages of the bundle or run code, so that the result depends on the whole bundle. The
  * pattern allows spaces but no line ends: otherwise, each of many empty lines would rescan all following ones.
  */
 const REQUIREMENTS_USE_BUNDLE =
-  /^[^\S\r\n\u2028\u2029]*(-e|--editable|-r|--requirement|-c|--constraint|\.|\/|file:|[\w.-]+(\/|\.whl|\.zip|\.tar))|(^|[ \t])(-f|--find-links)|@[^\S\r\n\u2028\u2029]*(file:|\.)/m;
+  /^[^\S\r\n\u2028\u2029]*(-e|--editable|\.|\/|file:|[\w.-]+(\/|\.whl|\.zip|\.tar))|(^|[ \t])(-f|--find-links)|@[^\S\r\n\u2028\u2029]*(file:|\.)/m;
+/** Matches a line that includes another requirements file, whose text decides the result as well. */
+const INCLUDES = /^[^\S\r\n\u2028\u2029]*(?:-r|--requirement|-c|--constraint)(?!\w*-)[ \t=]*([^\s#]*)/gm;
+const MAX_INCLUDED = 20;
 const PACKAGE_USES_BUNDLE = /"(file|link):|"workspaces"\s*:|"(preinstall|install|postinstall|prepare)"\s*:/;
 
 /** Quotes each word, so that a `>=` in a flag is not a redirection. */
@@ -56,8 +62,9 @@ const hasRequirements = (text: string): boolean => /^[^\S\r\n\u2028\u2029]*[^\s#
 
 function hasPackages(text: string): boolean {
   try {
-    const { dependencies, optionalDependencies } = JSON.parse(text);
-    return Object.keys({ ...dependencies, ...optionalDependencies }).length > 0;
+    const { dependencies, optionalDependencies, workspaces } = JSON.parse(text);
+    // Members of a workspace have dependencies of their own, and may be dependencies of the code themselves.
+    return Object.keys({ ...dependencies, ...optionalDependencies, ...workspaces }).length > 0;
   } catch {
     // npm reports a better error itself.
     return true;
@@ -70,35 +77,85 @@ function hasPackages(text: string): boolean {
  */
 interface PythonNeeds {
   readonly requirements: string;
+  /** Versions that a lock file pins. */
+  readonly constraints: string | undefined;
+  /** Path -> text of the files that the requirements include. Absent if they name other content of the bundle. */
+  readonly included: Readonly<Record<string, string>> | undefined;
   readonly isChanged: boolean;
   readonly hasSdk: boolean;
 }
 interface NodeNeeds {
   readonly packageJson: string;
+  readonly manager: keyof typeof LOCKS;
   readonly lock: string | undefined;
   readonly isChanged: boolean;
 }
 
 async function pythonNeeds(bundle: BundleReport): Promise<PythonNeeds | undefined> {
   const file = bundle.textOf('requirements.txt');
-  const given = file ?? (await requirementsOfProject(bundle));
+  const project = file === undefined ? await requirementsOfProject(bundle) : undefined;
+  const given = file ?? project?.requirements;
   const requirements = given && requirementsWithoutSdk(given);
   if (!requirements || !hasRequirements(requirements)) return undefined;
-  return { requirements, isChanged: requirements !== file, hasSdk: requirements !== given };
+  return {
+    requirements,
+    constraints: project?.constraints,
+    included: includedFiles(bundle, requirements),
+    isChanged: requirements !== file,
+    hasSdk: requirements !== given,
+  };
 }
 
-/** Returns the dependencies of `pyproject.toml` as a requirements file. */
-async function requirementsOfProject(bundle: BundleReport): Promise<string | undefined> {
+/** Returns the dependencies of `pyproject.toml` as a requirements file, and the versions that its lock file pins. */
+async function requirementsOfProject(
+  bundle: BundleReport,
+): Promise<{ readonly requirements: string; readonly constraints: string | undefined } | undefined> {
   const project = bundle.textOf('pyproject.toml');
-  return project && (await readPythonProject(project)).dependencies.map((each) => `${each}\n`).join('');
+  if (project === undefined) return undefined;
+  const { dependencies } = await readPythonProject(project);
+  const lock = lockOf(bundle);
+  const packages = lock === undefined ? [] : localPackagesOf(lock).map((path) => `./${path}`);
+  return {
+    requirements: [...new Set([...dependencies, ...packages])].map((each) => `${each}\n`).join(''),
+    constraints: lock && (requirementsWithoutSdk(constraintsOf(lock)) || undefined),
+  };
 }
+
+/**
+ * Returns the requirements files that a requirements file includes, by their paths. Returns `undefined` if one of them
+ * names other content of the bundle, or if it cannot be told what they include.
+ */
+function includedFiles(bundle: BundleReport, requirements: string): Record<string, string> | undefined {
+  const included: Record<string, string> = {};
+  const open: { readonly text: string; readonly folder: string }[] = [{ text: requirements, folder: '.' }];
+  for (const { text, folder } of open) {
+    if (REQUIREMENTS_USE_BUNDLE.test(text)) return undefined;
+    for (const [, named] of text.matchAll(INCLUDES)) {
+      const path = posix.join(folder, named!);
+      if (path in included) continue;
+      const content = /^[\w.-]/.test(path) && open.length <= MAX_INCLUDED ? bundle.textOf(path) : undefined;
+      if (content === undefined) return undefined;
+      included[path] = content;
+      open.push({ text: content, folder: posix.dirname(path) });
+    }
+  }
+  return included;
+}
+
+/** Lock file of each package manager. */
+const LOCKS = { npm: 'package-lock.json', pnpm: 'pnpm-lock.yaml', yarn: 'yarn.lock' } as const;
+/** Lock files of Yarn 2 and later begin with this member, and cannot be read by Yarn 1. */
+const LATER_YARN = /^__metadata:/m;
 
 function nodeNeeds(bundle: BundleReport): NodeNeeds | undefined {
   const given = bundle.textOf('package.json');
-  const givenLock = bundle.textOf('package-lock.json');
   if (given === undefined) return undefined;
-  const { packageJson, lock } = packagesWithoutSdk(given, givenLock);
-  return hasPackages(packageJson) ? { packageJson, lock, isChanged: packageJson !== given } : undefined;
+  const texts = Object.entries(LOCKS).map(([manager, file]) => ({ manager, text: bundle.textOf(file) }));
+  const found = texts.find(({ manager, text }) => text !== undefined && !(manager === 'yarn' && LATER_YARN.test(text)));
+  const manager = (found?.manager ?? 'npm') as NodeNeeds['manager'];
+  const { packageJson, lock } = packagesWithoutSdk(given, manager === 'npm' ? found?.text : undefined);
+  if (!hasPackages(packageJson)) return undefined;
+  return { packageJson, manager, lock: manager === 'npm' ? lock : found?.text, isChanged: packageJson !== given };
 }
 
 /**
@@ -121,8 +178,8 @@ export async function planInstall(
 
   const flags = definition.environment ?? {};
   const usesBundle =
-    (python && REQUIREMENTS_USE_BUNDLE.test(python.requirements)) ||
-    (node && PACKAGE_USES_BUNDLE.test(node.packageJson)) ||
+    (python && python.included === undefined) ||
+    (node && (PACKAGE_USES_BUNDLE.test(node.packageJson) || bundle.textOf('pnpm-workspace.yaml') !== undefined)) ||
     false;
   const identity = {
     workspaceId,
@@ -131,10 +188,18 @@ export async function planInstall(
       requirements: python.requirements,
       python: interpreters.python,
       pipFlags: flags.pip_flags,
+      constraints: python.constraints,
+      included: python.included,
       // Earlier layers have a plain folder of packages.
       isEnvironment: true,
     }),
-    ...(node && { packageJson: node.packageJson, lock: node.lock, node: interpreters.node, npmFlags: flags.npm_flags }),
+    ...(node && {
+      packageJson: node.packageJson,
+      manager: node.manager,
+      lock: node.lock,
+      node: interpreters.node,
+      npmFlags: flags.npm_flags,
+    }),
     ...(usesBundle && { bundle: bundle.sha256 }),
   };
   const hash = createHash('sha256').update(JSON.stringify(identity)).digest('hex');
@@ -142,9 +207,10 @@ export async function planInstall(
     layerHash: hash,
     changed: {
       ...(python?.isChanged && { 'requirements.txt': python.requirements }),
+      ...(python?.constraints !== undefined && { [CONSTRAINTS]: python.constraints }),
       ...(node?.isChanged && {
         'package.json': node.packageJson,
-        ...(node.lock !== undefined && { 'package-lock.json': node.lock }),
+        ...(node.manager === 'npm' && node.lock !== undefined && { [LOCKS.npm]: node.lock }),
       }),
     },
     commands: [
@@ -157,9 +223,30 @@ export async function planInstall(
   };
 }
 
-function pipCommands({ isChanged }: PythonNeeds, flags: string | undefined): string[] {
+/** Major version of pnpm that reads a version of its lock file. Later ones do not build packages such as esbuild. */
+const PNPM_VERSIONS: Readonly<Record<string, string>> = { 5: '7', 6: '8', 9: '9' };
+
+interface NodeInstall {
+  /** Whether exactly the content of the lock file is installed. */
+  readonly isFrozen: boolean;
+  readonly lock: string | undefined;
+}
+
+/** All of them install into one flat `node_modules`. */
+const INSTALL_PACKAGES: Readonly<Record<NodeNeeds['manager'], (install: NodeInstall) => string>> = {
+  npm: ({ lock }) => `npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier`,
+  pnpm({ isFrozen, lock }) {
+    const version = /^lockfileVersion: '?(\d+)/m.exec(lock ?? '')?.[1];
+    return `npx --yes pnpm@${PNPM_VERSIONS[version ?? ''] ?? '9'} install --prod --config.node-linker=hoisted --package-import-method=copy ${isFrozen ? '--frozen-lockfile' : '--no-frozen-lockfile'}`;
+  },
+  // Its lock file has the addresses of a mirror of npm's registry.
+  yarn: ({ isFrozen }) =>
+    `sed -i "s|https://registry.yarnpkg.com/|$(npm config get registry)|" ${LOCKS.yarn} && npx --yes yarn@1 install --production --non-interactive --no-progress --ignore-engines${isFrozen ? ' --frozen-lockfile' : ''}`,
+};
+
+function pipCommands({ isChanged, constraints }: PythonNeeds, flags: string | undefined): string[] {
   const create = `python3 -m venv --without-pip ${PYTHON_FOLDER}`;
-  const install = `${PYTHON_FOLDER}/bin/python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} -r requirements.txt`;
+  const install = `${PYTHON_FOLDER}/bin/python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} -r requirements.txt${constraints === undefined ? '' : ` -c ${CHANGED_FOLDER}/${CONSTRAINTS}`}`;
   if (!isChanged) return [create, install, FINISH_PYTHON];
   return [
     create,
@@ -169,14 +256,18 @@ function pipCommands({ isChanged }: PythonNeeds, flags: string | undefined): str
   ];
 }
 
-function npmCommands({ lock, isChanged }: NodeNeeds, usesBundle: boolean, flags: string | undefined): string[] {
+function npmCommands(
+  { manager, lock, isChanged }: NodeNeeds,
+  usesBundle: boolean,
+  flags: string | undefined,
+): string[] {
   const copy = usesBundle
     ? `cp -R ${AGENT_FOLDER}/. ${LAYER_FOLDER}/`
-    : `cp ${AGENT_FOLDER}/package.json ${lock ? `${AGENT_FOLDER}/package-lock.json ` : ''}${LAYER_FOLDER}/`;
+    : `cp ${AGENT_FOLDER}/package.json ${lock ? `${AGENT_FOLDER}/${LOCKS[manager]} ` : ''}${LAYER_FOLDER}/`;
   return [
     `mkdir -p ${LAYER_FOLDER} && ${copy}`,
     ...(isChanged ? [`cp ${CHANGED_FOLDER}/package*.json ${LAYER_FOLDER}/`] : []),
-    `cd ${LAYER_FOLDER} && npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier ${words(flags)}`,
+    `cd ${LAYER_FOLDER} && ${INSTALL_PACKAGES[manager]({ isFrozen: lock !== undefined && !isChanged, lock })} ${words(flags)}`,
     ...(usesBundle ? [COPY_LINKED_PACKAGES] : []),
   ];
 }

@@ -13,7 +13,7 @@ const EXCLUDED = [
   '**/*.pyc',
   '{dist,build,docs,scripts,tests,test,__tests__}/**',
   '{setup.py,setup.cfg,tsconfig.json}',
-  '{yarn.lock,pnpm-lock.yaml,poetry.lock,Pipfile.lock,uv.lock}',
+  'Pipfile.lock',
   '{README,CHANGELOG,LICENSE,AGENTS}*',
   '{Dockerfile*,docker-compose*,Makefile}',
   '**/{test_*.py,*_test.py,conftest.py}',
@@ -22,6 +22,7 @@ const EXCLUDED = [
 ];
 const ENGINES_OF_PROGRAMS = ['tool', 'code'];
 const SCRIPT = /\.[cm]?[jt]s$/;
+const FOR_NODE = /^(?:package(?:-lock)?\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|yarn\.lock)$/;
 /**
  * Text files in which line ends do not matter: git for Windows checks them out with CRLF. Other files are packed
  * unchanged.
@@ -201,9 +202,9 @@ function selectFiles(all: readonly SourceFile[], { include, exclude }: { include
       !(ignored || EXCLUDED.some((glob) => matchesGlob(path, glob)) || matchesAny(exclude, path)),
   );
   if (kept.some(({ path }) => SCRIPT.test(path))) {
-    return all.filter((file) => kept.includes(file) || /^package(-lock)?\.json$/.test(file.path));
+    return all.filter((file) => kept.includes(file) || FOR_NODE.test(file.path));
   }
-  return kept.filter(({ path }) => !/^package(-lock)?\.json$/.test(path) || matchesAny(include, path));
+  return kept.filter(({ path }) => !FOR_NODE.test(path) || matchesAny(include, path));
 }
 
 /** Whether an author's pattern matches a path or a folder above it. */

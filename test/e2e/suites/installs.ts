@@ -162,6 +162,19 @@ print(json.dumps(subprocess.run([sys.executable, '-I', '-c', code], env={}, capt
       expect(agent).toMatchObject({ environment_status: 'ready' });
       expect(expectOk(await call('POST', '/acme/pip-project/v1/run', { json: {} })).data).toBe('installed');
 
+      // The lock file names a member of the workspace, which no index has.
+      const lock =
+        '[[package]]\nname = "agent"\nsource = { virtual = "." }\ndependencies = [\n    { name = "good" },\n]\n';
+      const member = '[[package]]\nname = "good"\nversion = "1"\nsource = { editable = "good" }\n';
+      const sources = '[tool.uv.sources]\ngood = { workspace = true }\n';
+      const locked = await publish('pip-uv', {
+        ...code,
+        'pyproject.toml': project(`dependencies = ["good"]\n${sources}`),
+        'uv.lock': `${lock}\n${member}`,
+      });
+      expect((await locked.upload()).agent).toMatchObject({ environment_status: 'ready' });
+      expect(expectOk(await call('POST', '/acme/pip-uv/v1/run', { json: {} })).data).toBe('installed');
+
       const both = await publish('pip-both', { ...code, 'pyproject.toml': named, 'requirements.txt': '# none\n' });
       expect((await both.upload()).answer).toMatchObject({
         environment_status: null,
@@ -201,6 +214,24 @@ print(json.dumps(subprocess.run([sys.executable, '-I', '-c', code], env={}, capt
       // The same bundle in a new version uses the existing layer.
       const again = await publish('npm-local', LOCAL_PACKAGE);
       expect((await again.upload()).answer).toMatchObject({ status: 'active', environment_status: 'ready' });
+    });
+
+    test('are the members of a workspace, too', { timeout: 90_000 }, async () => {
+      const { upload } = await publish('npm-workspace', {
+        'main.js': `console.log(JSON.stringify(require('@x/lib')))`,
+        'package.json': JSON.stringify({ name: 'agent', workspaces: ['packages/*'] }),
+        'packages/lib/package.json': JSON.stringify({
+          name: '@x/lib',
+          version: '1.0.0',
+          dependencies: { '@x/base': '1' },
+        }),
+        'packages/lib/index.js': `module.exports = { ...require('@x/base'), from: 'lib' }`,
+        'packages/base/package.json': JSON.stringify({ name: '@x/base', version: '1.0.0' }),
+        'packages/base/index.js': `module.exports = { base: true }`,
+      });
+      expect((await upload()).agent).toMatchObject({ environment_status: 'ready', environment_error: null });
+      const run = await call('POST', '/acme/npm-workspace/v1/run', { json: {} });
+      expect(expectOk(run).data).toEqual({ base: true, from: 'lib' });
     });
 
     test("beside the platform's own package are installed without it", { timeout: 90_000 }, async () => {
