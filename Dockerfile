@@ -10,17 +10,24 @@ COPY dashboard/package.json dashboard/package.json
 # The base has Node itself; no package of the platform builds anything.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund && rm -rf node_modules/.cache
 
-# The pages, which need none of their packages once they are built.
-FROM ${BASE} AS dashboard
+# The dashboard and the documentation, which need none of their packages once they are built.
+FROM ${BASE} AS pages
 WORKDIR /platform
 COPY package.json package-lock.json ./
 COPY cli/package cli/package
 COPY dashboard/package.json dashboard/package.json
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json ./
+COPY cli cli
+COPY client client
 COPY core core
 COPY dashboard dashboard
-RUN node node_modules/vite/bin/vite.js build --configLoader native --logLevel warn dashboard
+COPY docs docs
+COPY examples examples
+COPY local local
+COPY scripts scripts
+COPY README.md ./
+RUN node node_modules/vite/bin/vite.js build --configLoader native --logLevel warn dashboard && node scripts/build-docs-site.ts
 
 FROM ${BASE}
 # Agents in Python need python3, and pip for their packages.
@@ -35,7 +42,9 @@ COPY adapters adapters
 COPY cli cli
 COPY client client
 COPY core core
-COPY --from=dashboard /platform/dashboard/dist dashboard/dist
+COPY --from=pages /platform/dashboard/dist dashboard/dist
+COPY --from=pages /platform/dist/docs-site dist/docs-site
+COPY docs docs
 COPY local local
 COPY runner runner
 COPY sdk sdk
@@ -53,4 +62,3 @@ EXPOSE 4280
 # Calls under way may end first: `docker stop --time 310`.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["node", "--max-semi-space-size=8", "/platform/local/start.ts"]
-CMD ["--no-examples"]

@@ -85,7 +85,7 @@ class Exceptions implements Reporter {
   }
 }
 
-const NEVER = ['**/node_modules/**', 'dist/**', 'cdk.out/**'];
+const NEVER = ['**/node_modules/**', 'dist/**', 'cli/package/dist/**', 'cdk.out/**'];
 
 /** Files that start the local server in workers of their own, which then have the server's `Request` and `Response`. */
 const PLATFORMS = ['test/{cli,e2e,examples,routes,sdk}/**/*.test.ts', 'client/upload-bundle.test.ts'];

@@ -5,6 +5,7 @@ import { benchDashboardSoak } from './dashboard-soak.ts';
 import { benchDev } from './dev.ts';
 import { benchFirstRequests } from './first-requests.ts';
 import { type Row, withPlatform } from './harness.ts';
+import { benchInstall } from './install.ts';
 import { benchLambda } from './lambda-entries.ts';
 import { benchLoops } from './loops.ts';
 import { benchOrchestrator } from './orchestrator.ts';
@@ -26,6 +27,7 @@ import { benchWebhooks } from './webhooks.ts';
  * `bench/results/`. The ratios matter; the figures themselves depend on the machine.
  */
 const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> } = {
+  install: benchInstall,
   agents: () => withPlatform(benchAgents),
   prompts: () => withPlatform(benchPrompts),
   'round-trips': benchRoundTrips,

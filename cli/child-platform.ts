@@ -1,12 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 
-/** Root of the repository that contains this module. The published package is not in a repository. */
-const REPOSITORY = join(import.meta.dirname, '..');
+const START = join(import.meta.dirname, '../local/start.ts');
 /** Time until calls in flight are aborted, and until the process is killed. */
 const BREAK_OFF_MS = 10_000;
 const KILL_MS = 15_000;
@@ -20,23 +18,13 @@ export interface ChildPlatform {
 }
 
 /**
- * Returns the script that starts a platform, in this repository or in PLATFORM_REPOSITORY. Returns `undefined` if
- * neither has one.
- */
-export function startScript(env: Readonly<Record<string, string | undefined>>): string | undefined {
-  const script = join(env.PLATFORM_REPOSITORY ?? REPOSITORY, 'local/start.ts');
-  return existsSync(script) ? script : undefined;
-}
-
-/**
  * Starts a platform that lives as long as this process. Throws UsageError with its output if it exits before it is
  * ready.
  *
- * @param script the path from {@link startScript}
  * @param env its complete environment
  */
-export async function startChildPlatform(script: string, env: NodeJS.ProcessEnv): Promise<ChildPlatform> {
-  const child = spawnStart(script, env, ['--no-examples', '--child']);
+export async function startChildPlatform(env: NodeJS.ProcessEnv): Promise<ChildPlatform> {
+  const child = spawnStart(env, ['--no-examples', '--child']);
   const stop = () => ended(child);
   try {
     return { ...(await firstLines(child)), stop };
@@ -47,18 +35,18 @@ export async function startChildPlatform(script: string, env: NodeJS.ProcessEnv)
 }
 
 /** Creates another key of the owner; the platform must not be running. Returns `undefined` if none was created. */
-export async function newOwnerKey(script: string, env: NodeJS.ProcessEnv): Promise<string | undefined> {
-  const child = spawnStart(script, env, ['--new-key']);
+export async function newOwnerKey(env: NodeJS.ProcessEnv): Promise<string | undefined> {
+  const child = spawnStart(env, ['--new-key']);
   child.stdin!.end();
   child.stderr!.resume();
   return /sk_\S+/.exec((await child.stdout!.setEncoding('utf8').toArray()).join(''))?.[0];
 }
 
 /** Starts it in its own process group, so that Ctrl-C reaches only this command, which then stops the child. */
-const spawnStart = (script: string, env: NodeJS.ProcessEnv, args: readonly string[]): ChildProcess =>
-  spawn(process.execPath, ['--max-semi-space-size=8', script, ...args], {
+const spawnStart = (env: NodeJS.ProcessEnv, args: readonly string[]): ChildProcess =>
+  spawn(process.execPath, ['--max-semi-space-size=8', START, ...args], {
     env,
-    cwd: dirname(dirname(script)),
+    cwd: dirname(import.meta.dirname),
     // The platform stops when stdin closes, even if this process is killed.
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,

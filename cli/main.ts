@@ -26,6 +26,7 @@ process.exitCode = await runCli({
   fetch: (...request) => fetch(...request),
   configFolder: configFolder(),
   cwd: process.cwd(),
+  platform: process.platform,
   onInterrupt(listener) {
     process.on('SIGINT', listener);
     return () => void process.off('SIGINT', listener);

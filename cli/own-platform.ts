@@ -1,15 +1,12 @@
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { MakeOwnPlatform, OwnPlatform } from '#client/own-platform.ts';
 import { UsageError } from '#client/usage-error.ts';
 import type { Cli } from './shared/cli.ts';
 
-/** Present in a clone and in the image of the platform, but not in the package of the CLI. */
+/** Loaded by its path, because the command line imports nothing of a host. */
 const HOST_MODULE = new URL('../local/own-platform.ts', import.meta.url);
 
 /**
- * Returns the platform on this machine. Throws UsageError if the platform is not installed, or the connection is to
- * another machine.
+ * Returns the platform on this machine. Throws UsageError if the connection is to another machine.
  */
 export async function ownPlatform(
   cli: Cli,
@@ -17,27 +14,16 @@ export async function ownPlatform(
 ): Promise<OwnPlatform> {
   const { env, cwd } = cli.host;
   if (data === undefined && !env.PLATFORM_DATA && !anyUrl) await refuseRemote(cli);
-  const make = await hostModule();
-  if (make === undefined) {
-    throw new UsageError('This command requires the platform itself; only the CLI is installed here.', {
-      hint: 'On the machine with the data, run it in a clone of the repository after `npm ci`, or in the container of the platform.',
-    });
-  }
-  return make({ env, cwd, data });
+  return (await hostModule())({ env, cwd, data });
 }
 
-/**
- * Returns the platform on this machine, if it is installed and the connection is local. Without `data`, it may be a
- * different one.
- */
+/** Returns the platform on this machine if the connection is local. Without `data`, it may be a different one. */
 export async function ownPlatformIfHere(cli: Cli, data: string | undefined): Promise<OwnPlatform | undefined> {
-  const make = await hostModule();
   const { env, cwd } = cli.host;
-  return make && isHere((await cli.connection()).url) ? make({ env, cwd, data }) : undefined;
+  return isHere((await cli.connection()).url) ? (await hostModule())({ env, cwd, data }) : undefined;
 }
 
-async function hostModule(): Promise<MakeOwnPlatform | undefined> {
-  if (!existsSync(fileURLToPath(HOST_MODULE))) return undefined;
+async function hostModule(): Promise<MakeOwnPlatform> {
   const { createOwnPlatform } = (await import(HOST_MODULE.href)) as { readonly createOwnPlatform: MakeOwnPlatform };
   return createOwnPlatform;
 }

@@ -6,7 +6,7 @@ import optimizeLocales from '@react-aria/optimize-locales-plugin';
 import tailwind from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
-import { readPackedFiles } from '../cli/packed-files.ts';
+import { packedFiles } from '../cli/packed-files.ts';
 import { exampleFiles, galleryOf } from '../client/gallery.ts';
 import { routes } from '../core/api/routes.ts';
 
@@ -33,7 +33,7 @@ const gallery = (): Plugin => ({
   resolveId: (id) => ([GALLERY, GALLERY_FILES].includes(id) ? `\0${id}` : undefined),
   load(id) {
     if (id !== `\0${GALLERY}` && id !== `\0${GALLERY_FILES}`) return undefined;
-    const files = readPackedFiles();
+    const files = packedFiles();
     const entries = galleryOf(files);
     if (id === `\0${GALLERY}`) return `export default ${JSON.stringify(entries)};`;
     const byName = Object.fromEntries(entries.map(({ name }) => [name, exampleFiles(files, name)]));

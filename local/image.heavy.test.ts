@@ -50,7 +50,7 @@ describe.skipIf(problem !== undefined)(
       return JSON.parse(stdout);
     };
     beforeAll(async () => {
-      const started = docker('run', '--detach', ...OPTIONS, TAG);
+      const started = docker('run', '--detach', ...OPTIONS, TAG, '--no-examples');
       id = started.stdout.trim();
       if (id === '') throw new Error(started.stderr);
     });
@@ -72,6 +72,21 @@ describe.skipIf(problem !== undefined)(
       const folder = '/platform/examples/html-to-markdown';
       expect(platform('publish', folder).agent.name).toBe('html-to-markdown');
       expect(platform('run', 'html-to-markdown', `${folder}/sample-input.json`)).toHaveProperty('data');
+    });
+
+    test('starts the demo with its pages, unless told otherwise', async () => {
+      const demo = docker('run', '--detach', ...OPTIONS, TAG).stdout.trim();
+      try {
+        await expect.poll(() => docker('logs', demo).stdout, { timeout: 4 * MINUTES }).toContain('Call an agent:');
+        expect(docker('logs', demo).stdout).toMatch(/^API key: +sk_/m);
+        for (const path of ['docs', 'docs/calls.md', 'dashboard']) {
+          const url = `http://127.0.0.1:4280/${path}`;
+          const page = docker('exec', demo, 'curl', '--silent', '--fail', '--location', url);
+          expect(page.status, path).toBe(0);
+        }
+      } finally {
+        docker('rm', '--force', '--volumes', demo);
+      }
     });
 
     test('is backed up while it runs, and the archive makes another one', () => {

@@ -212,7 +212,7 @@ async function checksOf(config: LocalConfig, { dataFolder, database, keyFile, st
       if (Number(process.versions.node.split('.')[0]) < NODE) throw new Error(`Node ${process.versions.node}`);
       return process.versions.node;
     },
-    `The platform needs Node ${NODE}: \`npm ci\` installs it.`,
+    `The platform needs Node ${NODE}, which npm installs with it unless optional packages are left out.`,
   );
   let live: OwnStatus | undefined;
   await check('data', async () => {

@@ -30,6 +30,9 @@ Stop the platform before you use --new-key, --set-plan or --grant-credits.
 Settings are environment variables, such as PLATFORM_PORT and PLATFORM_DATA: see docs/settings.md.
 `;
 
+/** In a clone, npm finds the command; the package installs it. */
+const COMMAND = import.meta.filename.endsWith('.ts') ? 'npx platform' : 'platform';
+
 const say = (line: string): void => {
   process.stdout.write(`${line}\n`);
 };
@@ -68,7 +71,7 @@ const newKey = async (deps: Deps): Promise<string> => (await createOwnerKey(deps
 async function signIn(url: string, key: string): Promise<void> {
   try {
     const profile = await saveLocalProfile(configFolder(), { url, key });
-    say(`Signed in: npx platform agents --profile ${profile}`);
+    say(`Signed in: ${COMMAND} agents --profile ${profile}`);
   } catch (error) {
     say(`The command line is not signed in: ${(error as Error).message}`);
   }
@@ -119,7 +122,7 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   say(`Data:      ${config.dataFolder}`);
   say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
   if (limits) say(`Limits:    enforced by ${limits.by === 'kernel' ? 'the kernel' : 'polling'} (${limits.detail})`);
-  if (!key) say('API key:   printed at the first start; to create another: npm start -- --new-key');
+  if (!key) say(`API key:   printed at the first start; to create another: ${COMMAND} start --new-key`);
   await showSignIn(deps);
   if (!withExamples) return;
   const example = interpreters.python ? 'csv-insights' : 'html-to-markdown';
@@ -157,7 +160,7 @@ try {
 } catch (error) {
   const inUse = hasCode(error, 'EADDRINUSE');
   const hint = inUse
-    ? '\nAnother program uses the port: set PLATFORM_PORT to a free port, or to 0 for any. If it is this platform, `npx platform status` shows it.'
+    ? '\nAnother program uses the port: set PLATFORM_PORT to a free port, or to 0 for any. If it is this platform, `platform status` shows it.'
     : '';
   process.stderr.write(`${(error as Error).message}${hint}\n`);
   process.exitCode = 1;

@@ -15,6 +15,8 @@ test('everything that is released has the version of package.json', () => {
     'package-lock.json': 4,
     'cli/package/package.json': 1,
     'dashboard/package.json': 1,
+    'docs/site/package.json': 1,
+    'docs/site/package-lock.json': 2,
     'lib/package/package.json': 1,
     'sdk/js/package.json': 1,
     'sdk/python/pyproject.toml': 1,
@@ -22,5 +24,7 @@ test('everything that is released has the version of package.json', () => {
     'examples/cdk/package.json': 1,
     'examples/cdk/README.md': 1,
     'docs/cdk.md': 2,
+    'docs/self-host.md': 3,
+    'README.md': 1,
   });
 });

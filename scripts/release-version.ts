@@ -5,14 +5,16 @@ import { join } from 'node:path';
 const ROOT = join(import.meta.dirname, '..');
 const SOURCE = 'package.json';
 const IN_MANIFEST = /(?<=^ {2}"version": ")[^"]+/gm;
-const IN_FILE_NAME = /(?<=agent-platform-cdk-)\d+\.\d+\.\d+(?=\.tgz)/g;
+const IN_FILE_NAME = /(?<=agent-platform-(?:cdk-)?)\d+\.\d+\.\d+(?=\.tgz)/g;
 
 /** All files with the version of the release. The OpenAPI document has the version of the interface instead. */
 const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
   [SOURCE, IN_MANIFEST],
-  ['package-lock.json', /(?<="name": "agent-platform(?:-cli|-dashboard)?",\n +"version": ")[^"]+/g],
+  ['package-lock.json', /(?<="name": "agent-platform(?:-repository|-dashboard)?",\n +"version": ")[^"]+/g],
   ['cli/package/package.json', IN_MANIFEST],
   ['dashboard/package.json', IN_MANIFEST],
+  ['docs/site/package.json', IN_MANIFEST],
+  ['docs/site/package-lock.json', /(?<="name": "agent-platform-docs",\n +"version": ")[^"]+/g],
   ['lib/package/package.json', IN_MANIFEST],
   ['sdk/js/package.json', IN_MANIFEST],
   ['sdk/python/pyproject.toml', /(?<=^version = ")[^"]+/gm],
@@ -20,6 +22,8 @@ const PLACES: readonly (readonly [file: string, version: RegExp])[] = [
   ['examples/cdk/package.json', /(?<="agent-platform-cdk": ")[^"]+/g],
   ['examples/cdk/README.md', IN_FILE_NAME],
   ['docs/cdk.md', IN_FILE_NAME],
+  ['docs/self-host.md', IN_FILE_NAME],
+  ['README.md', IN_FILE_NAME],
 ];
 
 export const read = (file: string): string => readFileSync(join(ROOT, file), 'utf8');

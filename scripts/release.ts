@@ -26,7 +26,7 @@ const ROOT = join(import.meta.dirname, '..');
 const PACKAGES = {
   'sdk-js': { kind: 'npm', folder: 'sdk/js' },
   'sdk-python': { kind: 'python', folder: 'sdk/python' },
-  cli: { kind: 'npm', folder: 'cli/package' },
+  platform: { kind: 'npm', folder: 'cli/package' },
   construct: { kind: 'npm', folder: 'lib/package' },
   image: { kind: 'image', folder: '.' },
 } as const;

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { EXIT, UsageError } from '#client/usage-error.ts';
+import { UsageError } from '#client/usage-error.ts';
 import { isLoopbackName } from '#core/http/loopback.ts';
-import { newOwnerKey, startChildPlatform, startScript } from '../child-platform.ts';
+import { newOwnerKey, startChildPlatform } from '../child-platform.ts';
 import { Cli } from '../shared/cli.ts';
 
 export interface DevPlatform {
@@ -26,17 +26,10 @@ export async function devPlatform(cli: Cli, folder: string): Promise<DevPlatform
     const isRefused = ((error as Error).cause as { code?: string } | undefined)?.code === 'ECONNREFUSED';
     if (!isRefused || !URL.canParse(url) || !isLoopbackName(new URL(url).hostname)) throw error;
   }
-  const script = startScript(cli.host.env);
-  if (script === undefined) {
-    throw new UsageError(`Cannot connect to ${url}.`, {
-      hint: 'Set PLATFORM_REPOSITORY to a clone of the repository, or choose another platform with --url.',
-      exitCode: EXIT.network,
-    });
-  }
-  return startPlatform(cli, script, folder, url);
+  return startPlatform(cli, folder, url);
 }
 
-async function startPlatform(cli: Cli, script: string, folder: string, url: string): Promise<DevPlatform> {
+async function startPlatform(cli: Cli, folder: string, url: string): Promise<DevPlatform> {
   const own = join(folder, '.platform/local');
   await mkdir(own, { recursive: true, mode: 0o700 });
   // Data and key must not be committed.
@@ -47,8 +40,8 @@ async function startPlatform(cli: Cli, script: string, folder: string, url: stri
   cli.output.note('Starting a platform for this project');
   const known = await readFile(keyFile, 'utf8').catch(() => undefined);
   const hasData = existsSync(settings.PLATFORM_DATA);
-  const kept = known?.trim() ?? (hasData ? await newOwnerKey(script, settings) : undefined);
-  const { url: address, key = kept, stop } = await startChildPlatform(script, settings);
+  const kept = known?.trim() ?? (hasData ? await newOwnerKey(settings) : undefined);
+  const { url: address, key = kept, stop } = await startChildPlatform(settings);
   try {
     if (key === undefined)
       throw new UsageError(`The API key of the data in ${own} is missing: delete the folder and start again.`);

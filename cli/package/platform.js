@@ -1,25 +1,40 @@
 #!/usr/bin/env node
-// In the repository, the Node installed by `npm ci` runs the sources; the package contains a bundle.
-import { spawnSync } from 'node:child_process';
+// In the repository this runs the sources, in the package a bundle: with this Node, or on an older one with Node 24,
+// which npm installs with both.
+import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import module from 'node:module';
 import { fileURLToPath } from 'node:url';
 
-const at = (path) => fileURLToPath(new URL(path, import.meta.url));
-const sources = at('../main.ts');
-const ownNode = at('../../node_modules/node/bin/node');
-const [major, minor] = process.versions.node.split('.').map(Number);
-const isOld = major < 22 || (major === 22 && minor < 22);
+/** The platform needs Node 24; the commands alone run on this one, where npm has no Node 24 for the machine. */
+const OWN_MAJOR = 24;
+const OLDEST = [22, 22];
 
-if (isOld && existsSync(ownNode)) {
-  const { status } = spawnSync(ownNode, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
-    stdio: 'inherit',
-  });
-  process.exitCode = status ?? 1;
-} else if (isOld) {
-  process.stderr.write(`platform needs Node 22.22 or newer; this is ${process.versions.node}.\n`);
+const [major, minor] = process.versions.node.split('.').map(Number);
+const ownNode = major < OWN_MAJOR ? findOwnNode() : undefined;
+
+if (ownNode !== undefined) {
+  const child = spawn(ownNode, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], { stdio: 'inherit' });
+  // A terminal sends Ctrl-C to both processes; other signals reach this one only.
+  process.on('SIGINT', () => {});
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('exit', (status) => process.exit(status ?? 1));
+} else if (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])) {
+  process.stderr.write(`platform needs Node ${OLDEST.join('.')} or newer; this is ${process.versions.node}.\n`);
   process.exitCode = 1;
 } else {
   module.enableCompileCache();
-  await import(existsSync(sources) ? sources : './dist/platform.mjs');
+  const sources = new URL('../main.ts', import.meta.url);
+  await import(existsSync(fileURLToPath(sources)) ? sources.href : './dist/cli.mjs');
+}
+
+function findOwnNode() {
+  const system = process.platform === 'win32' ? 'win' : process.platform;
+  const program = process.platform === 'win32' ? 'bin/node.exe' : 'bin/node';
+  try {
+    const path = module.createRequire(import.meta.url).resolve(`node-${system}-${process.arch}/${program}`);
+    return existsSync(path) ? path : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -17,6 +17,8 @@ export interface Host {
   /** Folder that contains the profiles. */
   readonly configFolder: string;
   readonly cwd: string;
+  /** Operating system, as in `process.platform`. */
+  readonly platform: NodeJS.Platform;
   /** Calls `listener` for each Ctrl-C until the returned function is called. */
   onInterrupt(listener: () => void): () => void;
   exit(status: number): void;

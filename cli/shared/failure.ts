@@ -49,7 +49,7 @@ export async function failureOf(
       message: `Cannot connect to ${url}: ${cause?.code ?? cause?.message ?? 'the connection failed'}.`,
       hint:
         mismatch ??
-        'Start a platform with `npm start`, or choose another one with PLATFORM_API_URL or `platform switch`.',
+        'Start a platform with `platform start`, or choose another one with PLATFORM_API_URL or `platform switch`.',
     };
   }
   if (error instanceof TypeError && error.message === 'terminated') {

@@ -1,9 +1,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
-import { startChildPlatform, startScript } from '../child-platform.ts';
+import { startChildPlatform } from '../child-platform.ts';
 import type { Host } from '../shared/cli.ts';
 import { clientOf } from '../signing-in/connection.ts';
 
@@ -22,24 +21,18 @@ export interface OwnPlatform {
  * @param org Slug of its workspace
  * @param settings Additional settings of the platform
  *
- * Throws UsageError outside the repository, and if the platform does not start.
+ * Throws UsageError if the platform does not start.
  */
 export async function startOwnPlatform(
   { env, fetch }: Pick<Host, 'env' | 'fetch'>,
   org: string,
   settings: Readonly<Record<string, string>>,
 ): Promise<OwnPlatform> {
-  const script = startScript(env);
-  if (script === undefined) {
-    throw new UsageError('Tests need to start a platform, but only the CLI is installed.', {
-      hint: 'Set PLATFORM_REPOSITORY to a clone of the repository, or test against a running platform with --live.',
-    });
-  }
   const folder = mkdtempSync(join(tmpdir(), 'platform-tests-'));
   const removeData = () => rmSync(folder, { recursive: true, force: true });
   // Settings of the user's own platform do not apply to this one, and it gets no provider keys.
   const inherited = Object.entries(env).filter(([name]) => !/^PLATFORM_|_API_KEY$|_BASE_URL$/.test(name));
-  const platform = await startChildPlatform(script, {
+  const platform = await startChildPlatform({
     ...Object.fromEntries(inherited),
     PLATFORM_PORT: '0',
     PLATFORM_DATA: folder,

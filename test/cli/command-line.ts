@@ -22,6 +22,8 @@ export interface Settings {
   /** Width of the terminal. @default - no terminal */
   readonly columns?: number;
   readonly cwd?: string;
+  /** @default linux */
+  readonly platform?: NodeJS.Platform;
   readonly configFolder?: string;
   readonly fetch?: typeof fetch;
   readonly openUrl?: (url: string) => void;
@@ -64,6 +66,7 @@ function commandHost(
     fetch: settings.fetch ?? fetch,
     configFolder,
     cwd,
+    platform: settings.platform ?? 'linux',
     onInterrupt(listener) {
       interrupts.add(listener);
       return () => interrupts.delete(listener);

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { IN_CONTAINER } from '#cli/commands/start.ts';
 import { DATA_VERSION } from '#core/base/data-versions.ts';
 import { openDatabase } from '#local/database/database.ts';
 import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
-import { buildCli } from '../../scripts/build-cli.ts';
 import { commandLine, type Settings } from './command-line.ts';
 
 /** Commands for the machine with the data, against a platform started with `platform start`. */
@@ -190,18 +190,20 @@ describe('is refused with what to do', () => {
     expect((await own(`status --data ${data}`, { env: remote })).status).toBe(0);
   });
 
-  test('by the command line alone, which has no platform', async () => {
-    await buildCli(folder);
-    const file = join(folder, 'platform.mjs');
-    const ended = spawnSync(process.execPath, [file, 'status'], {
-      env: { ...env, PATH: process.env.PATH },
-      encoding: 'utf8',
-    });
-    expect(ended).toMatchObject({
-      status: 5,
-      stdout: '',
-      stderr: expect.stringContaining('only the CLI is installed'),
-    });
+  test.each([
+    ['darwin', 'macOS'],
+    ['win32', 'Windows'],
+  ] as const)('on %s, where programs need the container', async (platform, name) => {
+    const { status, stdout, stderr } = await own('start --data elsewhere', { platform });
+    expect({ status, stdout }).toEqual({ status: 5, stdout: '' });
+    expect(stderr).toContain(`on ${name} the platform needs its container`);
+    const [line = ''] = /docker run .*agent-platform(?= *$)/m.exec(JSON.parse(stderr).error.hint) ?? [];
+    expect(line).toBe(IN_CONTAINER);
+    // The options are those of the page.
+    const page = readFileSync(join(import.meta.dirname, '../../docs/self-host.md'), 'utf8');
+    for (const option of line.match(/--\S+( [^-]\S*)?/g)!)
+      if (!option.endsWith(' agent-platform')) expect(page).toContain(option);
+    expect(existsSync(join(folder, 'elsewhere'))).toBe(false);
   });
 
   test.skipIf(process.getuid?.() !== 0)('for another user than the owner of the data', () => {

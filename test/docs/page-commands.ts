@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
-import { buildCli } from '../../scripts/build-cli.ts';
+import { buildPlatform } from '../../scripts/build-package.ts';
 import { type Block, blocksOf, COMMAND_PAGES, errorCodeOf, ROOT } from './pages.ts';
 import { publishWorld, reportKey } from './world.ts';
 
@@ -27,9 +27,6 @@ const CURL = 'curl() { command curl --fail-with-body -sS "$@"; }';
 const MARK = '@@block';
 /** Time limit for a page, which starts dozens of small processes on a busy machine. */
 const TIMEOUT_MS = 180_000;
-const IN_CLONE = join(ROOT, 'cli/package/platform.js');
-/** Pages whose commands need the platform next to the CLI, as in a clone. */
-const HOST_PAGES = ['docs/self-host.md', 'docs/tutorials/first-week.md'];
 /** Pages that show what their commands print; `...` stands for any text. */
 const TYPED_PAGES = /^docs\/(tutorials|migrate)\//;
 
@@ -82,17 +79,15 @@ export function testPages(): void {
     let receiver: Receiver;
     let variables: Record<string, string>;
     const built = mkdtempSync(join(tmpdir(), 'platform-cli-'));
-    const commandLine = join(built, 'platform.mjs');
+    const commandLine = join(built, 'cli.mjs');
     beforeAll(async () => {
-      await buildCli(built);
+      await buildPlatform(built);
       chmodSync(commandLine, 0o755);
       target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
       receiver = await startReceiver();
       await publishWorld(target);
       const { id } = await clientOf(target).getOrg({});
       variables = {
-        // Tests of agents start a platform from there.
-        PLATFORM_REPOSITORY: ROOT,
         PLATFORM_API_KEY: target.key,
         PLATFORM_API_URL: target.url,
         PLATFORM_GATEWAY_URL: target.url,
@@ -103,7 +98,7 @@ export function testPages(): void {
         auth: `Authorization: Bearer ${target.key}`,
         ws: id,
       };
-    });
+    }, TIMEOUT_MS);
     afterAll(async () => {
       await target?.close();
       await receiver?.close();
@@ -116,11 +111,7 @@ export function testPages(): void {
     test.concurrent.each(pages)('%s succeed in its order, and answer what it shows', async (page) => {
       const own = blocksOf(page);
       const script = own.filter(({ info }) => isShell(info));
-      const answers = await run(
-        script,
-        HOST_PAGES.includes(page) ? IN_CLONE : commandLine,
-        errorCodeOf(page) === undefined,
-      );
+      const answers = await run(script, errorCodeOf(page) === undefined);
       for (const language of LANGUAGES) {
         const tabs = own.filter(({ info }) => info === language.info);
         for (const [line, output] of await runTabs(tabs, language)) answers.set(line, output);
@@ -168,13 +159,13 @@ export function testPages(): void {
     });
 
     /** Creates a folder for commands with the files that pages name. */
-    async function inFolder<T>(use: (folder: string) => Promise<T>, platform = commandLine): Promise<T> {
+    async function inFolder<T>(use: (folder: string) => Promise<T>): Promise<T> {
       const folder = mkdtempSync(join(tmpdir(), 'platform-docs-'));
       try {
         symlinkSync(join(ROOT, 'examples'), join(folder, 'examples'));
         mkdirSync(join(folder, 'node_modules/.bin'), { recursive: true });
         symlinkSync(join(ROOT, 'sdk/js'), join(folder, 'node_modules/agent-platform-sdk'));
-        symlinkSync(platform, join(folder, 'node_modules/.bin/platform'));
+        symlinkSync(commandLine, join(folder, 'node_modules/.bin/platform'));
         writeFileSync(join(folder, 'scan.pdf'), '%PDF-1.7\n');
         return await use(folder);
       } finally {
@@ -194,13 +185,12 @@ export function testPages(): void {
     }
 
     /** Runs blocks in one shell and folder. Returns the output of each block by its line. */
-    async function run(script: readonly Block[], platform: string, mayNotFail: boolean): Promise<Map<number, string>> {
+    async function run(script: readonly Block[], mayNotFail: boolean): Promise<Map<number, string>> {
       const text = script.flatMap(({ line, text: block }) => [`printf '\\n${MARK} ${line}\\n'`, here(block)]);
       const lines = [...PRELUDE, ...(mayNotFail ? [CURL] : []), ...text].join('\n');
       const options = { timeout: TIMEOUT_MS - 5000 };
-      const stdout = await inFolder(
-        (cwd) => execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(cwd), ...options }),
-        platform,
+      const stdout = await inFolder((cwd) =>
+        execute('bash', ['--norc', '--noprofile', '-c', lines], { cwd, env: environment(cwd), ...options }),
       );
       return outputsOf(stdout);
     }

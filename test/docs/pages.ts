@@ -54,7 +54,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/dashboard.md', begins: 'npx platform open', reason: 'signs in whoever has a terminal, and only there' },
   { page: 'docs/sign-in.md', begins: 'export PLATFORM_BASE_URL', reason: 'needs an OpenID provider' },
   { page: 'docs/sign-in.md', begins: 'aws secretsmanager create-secret', reason: 'needs an AWS account' },
-  { page: 'docs/keys.md', begins: 'npm start -- --new-key', reason: 'needs a platform that is stopped' },
+  { page: 'docs/keys.md', begins: 'npx platform start --new-key', reason: 'needs a platform that is stopped' },
   { page: 'docs/aws.md', begins: 'npm ci', reason: 'deploys to an AWS account' },
   { page: 'docs/aws.md', begins: 'npm run e2e', reason: 'needs a deployed platform' },
   { page: 'docs/aws.md', begins: 'm=http://127.0.0.1:4990', reason: 'runs the whole end-to-end suite' },
@@ -102,6 +102,21 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/release.md', begins: 'git tag', reason: 'publishes' },
   { page: 'docs/sandbox.md', begins: 'npm run build:runner', reason: 'needs a Docker engine' },
   { page: 'docs/self-host.md', begins: 'npx platform start', reason: 'goes on for ever' },
+  {
+    page: 'docs/self-host.md',
+    begins: 'npm run release -- pack --only platform',
+    reason: 'takes a minute; test/scripts/package.heavy.test.ts packs the same',
+  },
+  {
+    page: 'docs/self-host.md',
+    begins: 'npx file:./agent-platform-',
+    reason: 'goes on for ever; test/scripts/package.heavy.test.ts starts it',
+  },
+  {
+    page: 'docs/self-host.md',
+    begins: 'npm install --global ./agent-platform-',
+    reason: 'changes the programs of the machine',
+  },
   { page: 'docs/self-host.md', begins: 'sudo useradd', reason: 'changes the users and services of the machine' },
   {
     page: 'docs/self-host.md',

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readPackedFiles } from '#cli/packed-files.ts';
+import { packedFiles } from '#cli/packed-files.ts';
 import { exampleFiles, type FileContent, galleryOf } from '#client/gallery.ts';
 
 const MAX_BYTES = 100_000;
 
-const files = readPackedFiles();
+const files = packedFiles();
 const gallery = galleryOf(files);
 const readme = readFileSync(join(import.meta.dirname, '../../examples/README.md'), 'utf8');
 const bytesOf = (content: FileContent): number =>
