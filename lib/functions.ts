@@ -227,9 +227,9 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      // Activity in a user's workspaces: memberships, schedules, messages.
-      main: { items: [...AUTHENTICATE, 'BatchGetItem'], query: ['table', 'gsi1'] },
-      // Bulk actions are written by updates, too.
+      // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
+      main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
+      // Bulk actions and links are written by updates, too.
       runs: { items: ['GetItem', 'BatchGetItem', 'UpdateItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },
     },

@@ -688,7 +688,7 @@ describe('functions', () => {
     },
     runs: {
       ...LIMIT,
-      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:BatchGetItem', 'dynamodb:Query'],
+      [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:BatchGetItem', 'dynamodb:PutItem', 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
