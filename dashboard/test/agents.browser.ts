@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { request } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite, type Site } from './browser.ts';
 
 const SCHEMA = {
@@ -100,6 +101,29 @@ describeSite('agents', (site) => {
     const snippet = page.getByText(/^curl /);
     expect(await snippet.textContent()).toContain(String.raw`-d '{"city":"O'\''Hare"}'`);
     await page.getByRole('button', { name: 'Load input' }).first().waitFor();
+  });
+
+  test('an agent opens with its latest input, texts of several lines are shown as such, and favorites are in the side bar', async () => {
+    const city = 'Oslo\nNorway';
+    await publish(site, 'harbor');
+    const { target } = site;
+    await request(target, 'POST', '/acme/harbor/v1/run', { key: target.key, json: { city } });
+    const page = await site.open('/acme/agents/harbor');
+    await page.getByText('This is the input of the latest run.').waitFor();
+    const field = page.getByLabel(/^City/);
+    await expect.poll(() => field.inputValue()).toBe(city);
+    expect(await field.evaluate('(field) => field.tagName')).toBe('TEXTAREA');
+    // It stays a large field without the line break.
+    await field.fill('Oslo');
+    await field.press('End');
+    await page.keyboard.type('!');
+    expect(await field.inputValue()).toBe('Oslo!');
+    await page.getByRole('button', { name: 'Add to favorites' }).click();
+    await page.goto(site.at('/acme/runs'));
+    const favorites = page.getByRole('region', { name: 'Favorites' });
+    await favorites.getByRole('link', { name: 'harbor' }).click();
+    await page.getByRole('button', { name: 'Remove from favorites' }).click();
+    await favorites.waitFor({ state: 'detached' });
   });
 
   test('an input that the agent refuses is said with its field, and the form says it before', async () => {

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { request } from '../../test/helpers/platform.ts';
 import { describeSite } from './browser.ts';
 import { findChromium } from './chromium.ts';
 
@@ -73,11 +74,27 @@ describe.skipIf(findChromium() === undefined)('sizes', () => {
 
 describeSite('requests', (site) => {
   const PAGES = [
-    ...['/agents', '/runs', '/services', '/services/new', '/messages', '/storage'],
+    ...['', '/agents', '/runs', '/services', '/services/new', '/messages', '/storage', '/tasks', '/usage'],
+    ...['/agents/reporter', '/schedules'],
     ...['/catalog', '/billing', '/settings/general', '/settings/members', '/settings/keys'],
   ];
+  beforeAll(async () => {
+    const { client } = site;
+    const params = { workspace_id: (await client.getSession({})).workspace.id };
+    await client.putSecret({ params, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' } });
+    const prompt = { type: 'prompt', description: 'Reports', prompt: 'Report {{topic}}.' } as const;
+    await client.createAgent({ body: { ...prompt, name: 'reporter', supported_providers: ['anthropic'] } });
+    const input_data = { topic: 'news' };
+    await client.createSchedule({ params, body: { agent_name: 'reporter', cron_expression: '0 9 * * *', input_data } });
+    await client.createTask({ body: { title: 'Read the report' } });
+    const { target } = site;
+    await request(target, 'POST', '/acme/reporter/v1/run', { key: target.key, json: input_data });
+  });
+
   test.each(PAGES)(`/acme%s makes at most ${MAX_REQUESTS}`, async (path) => {
     const page = await site.open('/login');
+    await page.goto(site.at('/acme'));
+    await page.getByRole('button', { name: 'Dismiss checklist' }).click();
     await page.goto('about:blank');
     const asked: string[] = [];
     page.on('request', (request) => asked.push(request.url()));

@@ -15,7 +15,8 @@ describeSite('the first minutes', (site) => {
     await page.goto(url);
     await page.getByText('Publish an agent').waitFor();
     await checkAccess(page, () => page.getByText('Publish an agent').waitFor());
-    await page.setViewportSize({ width: 1280, height: 900 });
+    // Sections below the window load when they are scrolled to.
+    await page.setViewportSize({ width: 1280, height: 2_600 });
     const checklist = page.getByRole('region', { name: 'Get started' });
     await checklist.getByText('0 of 6 done').waitFor();
     const done = checklist.getByRole('listitem').filter({ hasText: 'Done' });
@@ -96,7 +97,7 @@ describeSite('the overview of a workspace', (site) => {
       expect((await request(site.target, 'POST', `/acme/${name}/v1/run`, options)).status).toBe(202);
     };
     await start('hello');
-    const page = await site.open('/acme');
+    const page = await site.open('/acme', { viewport: { width: 1280, height: 2_600 } });
     const numbers = page.getByLabel('In this range');
     await numbers.getByText(/^of \d+ runs?$/).waitFor();
     await start('[[llm {"status":400}]]');
@@ -130,7 +131,7 @@ describeSite('the overview of a workspace', (site) => {
   });
 
   test('an error of one part is said where it stands', async () => {
-    const page = await site.open('/login');
+    const page = await site.open('/login', { viewport: { width: 1280, height: 2_600 } });
     await page.route('**/schedules/upcoming*', (route) =>
       route.fulfill({ status: 503, json: { error: { code: 'UNAVAILABLE', message: 'Not now.' } } }),
     );

@@ -61,6 +61,8 @@ describeSite('runs', (site) => {
     await page.getByRole('button', { name: '1 new' }).click();
     await page.getByRole('link', { name: id.slice(0, 8) }).click();
     await page.waitForURL(site.at(`/acme/runs/${id}`));
+    const conversation = page.getByRole('region', { name: 'Conversation' });
+    await conversation.getByText('Say [[llm {"hang":true}]]').waitFor();
     await page.getByRole('row').filter({ hasText: 'llm call' }).filter({ hasText: 'running' }).click();
     // A step's request is visible before its response.
     await page.getByText('Say [[llm {"hang":true}]]').first().waitFor();

@@ -107,6 +107,16 @@ describeSite('schedules', (site) => {
     await page.waitForURL(/schedules\/[0-9a-f-]{36}$/);
     await page.getByText(/input schema of acme\/reporter@v1, so its runs will fail: topic/).waitFor();
     const schedule_id = page.url().split('/').at(-1)!;
+    // The warning stays, also in the list, until the input is corrected.
+    await page.goto(site.at('/acme/schedules'));
+    const warning = page.getByRole('list', { name: 'Warnings' });
+    await warning.getByText(/so its runs will fail: topic/).waitFor();
+    await page.goto(site.at(`/acme/schedules/${schedule_id}?edit=on`));
+    await warning.waitFor();
+    await page.getByRole('button', { name: 'Edit as JSON' }).click();
+    await page.getByRole('textbox', { name: 'Input' }).fill('{"topic": "news"}');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await warning.waitFor({ state: 'detached' });
     await site.client.deleteSchedule({ params: { workspace_id, schedule_id } });
   });
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { clientOf } from '../../test/helpers/platform.ts';
 import { checkAccess, describeSite } from './browser.ts';
 
 describeSite('the frame of all pages', (site) => {
@@ -65,6 +66,24 @@ describeSite('the frame of all pages', (site) => {
     await page.waitForURL(site.at('/acme'));
     await page.keyboard.press('?');
     await page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+  });
+
+  test('a user of many workspaces finds one by a part of its name', async () => {
+    const user = await site.target.addUser(`many-${crypto.randomUUID().slice(0, 6)}`);
+    const client = clientOf(site.target, user.key);
+    for (const name of ['Alpha', 'Beta', 'Gamma', 'Delta']) await client.createWorkspace({ body: { name } });
+    await client.createWorkspace({ body: { name: 'Needle in the hay' } });
+    const { url } = await client.createSignInCode({ body: {} });
+    const page = await site.open('/login', { signedIn: false });
+    await page.goto('about:blank');
+    await page.goto(url);
+    await page.getByRole('button', { name: 'Switch workspace' }).click();
+    const entries = page.getByRole('menuitem');
+    await expect.poll(() => entries.count()).toBe(7);
+    await page.keyboard.type('needle');
+    await expect.poll(() => entries.count()).toBe(1);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'Needle in the hay' }).waitFor();
   });
 
   test('the theme is chosen once', async () => {

@@ -62,7 +62,8 @@ describeSite('usage', (site) => {
     await say('two');
     await say('[[llm {"status":400}]]');
 
-    const page = await site.open('/acme/usage?days=7');
+    // Sections below the window load when they are scrolled to.
+    const page = await site.open('/acme/usage?days=7', { viewport: { width: 1280, height: 4_000 } });
     const sums = page.getByLabel('Sums');
     await sums.getByText('33.3%').waitFor();
     const chart = page.getByRole('figure').first();

@@ -1,10 +1,23 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { Link, useLocation, useNavigate, useParams } from '@tanstack/react-router';
-import { Check, ChevronsUpDown, House, LogOut, Menu as MenuIcon, Monitor, Moon, Search, Sun, X } from 'lucide-react';
+import {
+  Check,
+  ChevronsUpDown,
+  House,
+  LogOut,
+  Menu as MenuIcon,
+  Monitor,
+  Moon,
+  Search,
+  Star,
+  Sun,
+  X,
+} from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button as AriaButton } from 'react-aria-components/Button';
 import { call } from '../api/client.ts';
-import { useMaybeWorkspace, useWho, useWorkspaces } from '../api/session.ts';
+import { useFavorites } from '../api/favorites.ts';
+import { useMaybeWorkspace, useWho, useWorkspace, useWorkspaces } from '../api/session.ts';
 import { OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
 import { IconButton } from '../ui/button.tsx';
 import { classes } from '../ui/classes.ts';
@@ -57,6 +70,7 @@ export function SideBar() {
 
 function Places() {
   const { workspace } = useParams({ strict: false });
+  const current = useMaybeWorkspace();
   return (
     <>
       {workspace === undefined ? (
@@ -64,6 +78,7 @@ function Places() {
       ) : (
         WORKSPACE_PLACES.map((place) => <PlaceLink key={place.to} place={place} workspace={workspace} />)
       )}
+      {current && <Favorites key={current.id} />}
       {OTHER_PLACES.length > 0 && <hr className="my-2 border-line" />}
       {OTHER_PLACES.map((place) => (
         <PlaceLink key={place.to} place={place} />
@@ -71,6 +86,33 @@ function Places() {
     </>
   );
 }
+
+/** Links to the user's favorite agents, below the pages of the workspace. */
+function Favorites() {
+  const { slug } = useWorkspace();
+  const [names] = useFavorites();
+  if (names.length === 0) return null;
+  return (
+    <section aria-label="Favorites" className="mt-2 flex shrink-0 flex-col gap-px">
+      <h2 className="px-2 text-xs text-soft">Favorites</h2>
+      {names.map((name) => (
+        <Link
+          key={name}
+          to="/$workspace/agents/$name"
+          params={{ workspace: slug, name }}
+          activeOptions={{ includeSearch: false }}
+          className={PLACE_CLASS}
+        >
+          <Star size={16} aria-hidden className="shrink-0" />
+          <span className="truncate">{name}</span>
+        </Link>
+      ))}
+    </section>
+  );
+}
+
+const PLACE_CLASS =
+  'flex h-8 shrink-0 items-center gap-2.5 rounded-md px-2 font-medium text-soft outline-offset-[-2px] hover:bg-hover hover:text-text aria-[current=page]:bg-selected aria-[current=page]:text-text';
 
 function PlaceLink({
   place: { to, label, icon: Icon },
@@ -84,13 +126,16 @@ function PlaceLink({
       // biome-ignore lint/suspicious/noExplicitAny: addresses of all pages.
       {...({ to, params: { workspace } } as any)}
       activeOptions={{ exact: to === '/$workspace' || to === '/', includeSearch: false }}
-      className="flex h-8 shrink-0 items-center gap-2.5 rounded-md px-2 font-medium text-soft outline-offset-[-2px] hover:bg-hover hover:text-text aria-[current=page]:bg-selected aria-[current=page]:text-text"
+      className={PLACE_CLASS}
     >
       <Icon size={16} aria-hidden className="shrink-0" />
       {label}
     </Link>
   );
 }
+
+/** Number of workspaces up to which the list needs no search. */
+const MAX_UNSEARCHED = 5;
 
 function WorkspaceSwitch() {
   const workspaces = useWorkspaces();
@@ -100,6 +145,7 @@ function WorkspaceSwitch() {
   return (
     <Menu
       label="Workspaces"
+      searchLabel={workspaces.length > MAX_UNSEARCHED ? 'Find a workspace' : undefined}
       entries={[
         ...workspaces.map((each) => ({
           id: each.id,

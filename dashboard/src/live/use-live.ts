@@ -88,20 +88,31 @@ export function useWorkspaceEvents(
 /** Longer than the server's polling interval, so that a burst of events causes one refetch. */
 const REFRESH_MS = 1_000;
 
-/** Refetches the operations in `names` after events of these types, at most once a second. */
+/**
+ * Refetches the operations in `names` after events of these types, at most once a second. `names` may depend on the type
+ * of an event, for pages whose parts follow different types.
+ */
 export function useLiveRefresh(
   kinds: readonly EventKind[],
-  names: readonly OperationName[],
+  names: readonly OperationName[] | ((kind: string) => readonly OperationName[]),
   choices: { readonly isPaused?: boolean } = {},
 ): LiveState {
   const client = useQueryClient();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => () => clearTimeout(timer.current), []);
-  const refresh = () => {
+  const stale = useRef(new Set<OperationName>());
+  const refresh = (changed: readonly string[]) => {
+    for (const kind of changed) {
+      for (const name of typeof names === 'function' ? names(kind) : names) stale.current.add(name);
+    }
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
-      for (const name of names) void client.invalidateQueries({ queryKey: keyOf(name) });
+      for (const name of stale.current) void client.invalidateQueries({ queryKey: keyOf(name) });
+      stale.current.clear();
     }, REFRESH_MS);
   };
-  return useWorkspaceEvents(kinds, refresh, { ...choices, onGap: refresh });
+  return useWorkspaceEvents(kinds, ({ type }) => refresh([type.split('.')[0]!]), {
+    ...choices,
+    onGap: () => refresh(kinds),
+  });
 }

@@ -6,9 +6,11 @@ import {
   type RJSFSchema,
   type RJSFValidationError,
   toErrorSchema,
+  type UiSchema,
   type ValidatorType,
 } from '@rjsf/utils';
 import { ArrowDown, ArrowUp, Copy, Plus, Trash2 } from 'lucide-react';
+import { useRef } from 'react';
 
 type Value = Record<string, unknown>;
 
@@ -82,6 +84,28 @@ const TEMPLATES = {
   },
 };
 
+/** A limit from which a text is expected to have several lines. */
+const LONG_TEXT = 200;
+const LINES = { 'ui:widget': 'textarea', 'ui:options': { rows: 5 } } as const;
+
+/**
+ * Returns the settings of a form whose texts of several lines have large fields: texts that contain line breaks or may be
+ * long. `known` keeps the paths of these fields, so that a field never shrinks while its text is edited.
+ */
+function widgetsOf(schema: RJSFSchema, value: unknown, known: Set<string>, path = ''): UiSchema {
+  const samples = [value, schema.default, ...(Array.isArray(schema.examples) ? schema.examples : [])];
+  if (schema.type === 'string' && schema.enum === undefined && schema.format === undefined) {
+    const hasLines = samples.some((sample) => typeof sample === 'string' && sample.includes('\n'));
+    if (hasLines || (schema.maxLength ?? 0) > LONG_TEXT) known.add(path);
+    return known.has(path) ? LINES : {};
+  }
+  const members = Object.entries(schema.properties ?? {}).map(([name, member]) => {
+    const own = (value as Value | null | undefined)?.[name];
+    return [name, typeof member === 'object' ? widgetsOf(member, own, known, `${path}/${name}`) : {}];
+  });
+  return Object.fromEntries(members);
+}
+
 /**
  * A form for a JSON Schema. Preserves members that the schema does not define. Load it with `lazy`.
  *
@@ -96,6 +120,7 @@ export default function SchemaForm({
   readonly value: Value;
   readonly onChange: (value: Value) => void;
 }) {
+  const known = useRef(new Set<string>());
   return (
     <Form
       className="schema-form"
@@ -103,7 +128,10 @@ export default function SchemaForm({
       formData={value}
       validator={VALIDATOR}
       templates={TEMPLATES}
-      uiSchema={{ 'ui:submitButtonOptions': { norender: true } }}
+      uiSchema={{
+        ...widgetsOf(schema as RJSFSchema, value, known.current),
+        'ui:submitButtonOptions': { norender: true },
+      }}
       experimental_defaultFormStateBehavior={{ emptyObjectFields: 'skipDefaults' }}
       showErrorList={false}
       liveValidate

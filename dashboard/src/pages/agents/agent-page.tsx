@@ -1,10 +1,11 @@
 import { getRouteApi } from '@tanstack/react-router';
-import { Bot } from 'lucide-react';
+import { Bot, Star } from 'lucide-react';
 import { lazy, Suspense } from 'react';
+import { useFavorites } from '../../api/favorites.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { useLiveRefresh } from '../../live/use-live.ts';
-import { LinkButton } from '../../ui/button.tsx';
+import { IconButton, LinkButton } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -23,11 +24,14 @@ const SettingsTab = lazy(() => import('./settings-tab.tsx'));
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
 const ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/;
 
+/** Operations of the playground. */
+const STALE_BY_RUNS = ['listRuns', 'getCostEstimate'] as const;
+
 /** One agent: its playground, versions, code, API and settings. `$name` may also be a version id. */
 export function AgentPage() {
   const { name } = route.useParams();
   const { slug: workspace } = useWorkspace();
-  const { v } = route.useSearch();
+  const { v, tab = 'playground' } = route.useSearch();
   const isId = ID.test(name);
   const byId = useOperation('getAgent', { params: { id: name } }, { enabled: isId, staleTime: 30_000 });
   const own = isId ? byId.data?.name : name;
@@ -36,7 +40,9 @@ export function AgentPage() {
     { query: { name: own ?? '' } },
     { enabled: own !== undefined, staleTime: 30_000 },
   );
-  useLiveRefresh(['agent'], ['listAgents']);
+  useLiveRefresh(tab === 'playground' ? ['agent', 'run'] : ['agent'], (kind) =>
+    kind === 'agent' ? ['listAgents'] : STALE_BY_RUNS,
+  );
   const error = byId.error ?? list.error;
   const versions = list.data?.toSorted((a, b) => numberOf(b) - numberOf(a));
   const wanted = v ?? byId.data?.version;
@@ -74,6 +80,8 @@ function AgentFrame({ agent, versions }: TabProps) {
   const { tab = 'playground' } = route.useSearch();
   const navigate = route.useNavigate();
   const { name } = agent;
+  const [favorites, turnFavorite] = useFavorites();
+  const isFavorite = favorites.includes(name);
   const tabTo = (id: string, label: string) => ({
     label,
     to: '/$workspace/agents/$name',
@@ -94,17 +102,25 @@ function AgentFrame({ agent, versions }: TabProps) {
       }
       description={<span className="break-words">{agent.description}</span>}
       actions={
-        <div className="w-28">
-          <Select
-            label="Version"
-            isLabelHidden
-            value={agent.version}
-            onChange={(next) =>
-              void navigate({ params: (now) => ({ ...now, name }), search: (now) => ({ ...now, v: next }) })
-            }
-            choices={versions.map(({ version }) => ({ id: version, label: version }))}
+        <>
+          <IconButton
+            icon={Star}
+            variant={isFavorite ? 'plain' : 'quiet'}
+            label={isFavorite ? 'Remove from favorites' : 'Add to favorites'}
+            onPress={() => turnFavorite(name)}
           />
-        </div>
+          <div className="w-28">
+            <Select
+              label="Version"
+              isLabelHidden
+              value={agent.version}
+              onChange={(next) =>
+                void navigate({ params: (now) => ({ ...now, name }), search: (now) => ({ ...now, v: next }) })
+              }
+              choices={versions.map(({ version }) => ({ id: version, label: version }))}
+            />
+          </div>
+        </>
       }
       tabs={
         <Tabs

@@ -6,7 +6,6 @@ import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { API_URL } from '../../base.ts';
-import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
 import { bytes, count, percent, usd } from '../../ui/data/numbers.tsx';
@@ -30,6 +29,9 @@ const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 
 /** An agent of the workspace, or a public agent. */
 type Agent = AnswerOf<'getPublicAgent'> & Partial<AnswerOf<'listAgents'>[number]>;
+
+/** Number of latest runs whose inputs can be loaded. */
+const MAX_RECENT = 8;
 
 /** See `renderPrompt` of the platform. */
 const PLACEHOLDER = /\{\{\s*([\w-]+)\s*\}\}/g;
@@ -59,6 +61,10 @@ function firstInputOf({ input_schema, prompt }: Agent): unknown {
   return Object.fromEntries([...prompt.matchAll(PLACEHOLDER)].map(([, name]) => [name, '']));
 }
 
+/** Whether a value contains empty texts, which a sample has where the user must write something. */
+const hasGaps = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null ? Object.values(value).some(hasGaps) : value === '' || value === null;
+
 /** Search parameters of a playground. */
 interface Shown {
   readonly input?: string;
@@ -75,20 +81,33 @@ export function Playground({ agent }: { readonly agent: Agent }) {
   const navigate = useNavigate();
   const workspace = useWorkspace();
   const sample = useLocation({ select: ({ state }) => state.input });
-  const [text, setText] = useState(() => sample ?? JSON.stringify(firstInputOf(agent), null, 2));
+  const [first] = useState(() => sample ?? JSON.stringify(firstInputOf(agent), null, 2));
+  const [text, setText] = useState(first);
   const [files, setFiles] = useState<readonly File[]>([]);
   const [headers, setHeaders] = useState<Readonly<Record<string, string>>>({});
   const [endpoint, setEndpoint] = useState(agent.default_endpoint);
   const { progress, run, cancel } = useCall(workspace.id);
   const { value, problem } = useMemo(() => parsed(text), [text]);
+  const recent = useOperation('listRuns', {
+    params: { workspace_id: workspace.id },
+    query: { agent_name: agent.name, limit: MAX_RECENT },
+  });
+  // An agent without a complete sample opens with the input of its latest run, unless the user was faster.
+  const isIncomplete = value !== undefined && (Object.keys(value).length === 0 || hasGaps(value));
+  const latest = text === first && isIncomplete ? recent.data?.runs[0]?.id : undefined;
+  const loaded = from ?? latest;
   const earlier = useOperation(
     'getRunLogs',
-    { params: { workspace_id: workspace.id, run_id: from ?? '' } },
-    { enabled: from !== undefined, staleTime: Number.POSITIVE_INFINITY },
+    { params: { workspace_id: workspace.id, run_id: loaded ?? '' } },
+    { enabled: loaded !== undefined, staleTime: Number.POSITIVE_INFINITY },
   );
+  const [latestText, setLatestText] = useState<string>();
   useEffect(() => {
-    if (earlier.data) setText(JSON.stringify(earlier.data.input_data ?? {}, null, 2));
-  }, [earlier.data]);
+    if (!earlier.data) return;
+    const next = JSON.stringify(earlier.data.input_data ?? {}, null, 2);
+    setText(next);
+    if (from === undefined) setLatestText(next);
+  }, [earlier.data, from]);
 
   const given = Object.fromEntries(Object.entries(headers).filter(([, each]) => each !== ''));
   const params = { org: agent.org_slug, agent: agent.name, version: agent.version, endpoint };
@@ -131,7 +150,10 @@ export function Playground({ agent }: { readonly agent: Agent }) {
           }
         >
           <div className="flex flex-col gap-3">
-            {earlier.error && <ErrorBox error={earlier.error} title="The input of that run could not be loaded" />}
+            {from !== undefined && earlier.error && (
+              <ErrorBox error={earlier.error} title="The input of that run could not be loaded" />
+            )}
+            {text === latestText && <p className="text-soft">This is the input of the latest run.</p>}
             <Suspense fallback={<Loading />}>
               {showsForm && value !== undefined && (
                 <SchemaForm
@@ -209,7 +231,7 @@ export function Playground({ agent }: { readonly agent: Agent }) {
             headers: given,
           }}
         />
-        <Recent agent={agent} />
+        <Recent runs={recent.data?.runs ?? []} />
       </div>
     </div>
   );
@@ -334,15 +356,8 @@ function Snippets({ call: made }: { readonly call: Parameters<typeof snippetOf>[
   );
 }
 
-function Recent({ agent: { name } }: { readonly agent: Agent }) {
-  const { id } = useWorkspace();
+function Recent({ runs }: { readonly runs: AnswerOf<'listRuns'>['runs'] }) {
   const navigate = useNavigate();
-  const { data } = useOperation('listRuns', {
-    params: { workspace_id: id },
-    query: { agent_name: name, limit: 8 },
-  });
-  useLiveRefresh(['run'], ['listRuns', 'getCostEstimate']);
-  const runs = data?.runs ?? [];
   if (runs.length === 0) return null;
   return (
     <Section title="Recent inputs">

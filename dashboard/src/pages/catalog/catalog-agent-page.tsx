@@ -1,6 +1,7 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { useLiveRefresh } from '../../live/use-live.ts';
 import { Credits } from '../../ui/data/numbers.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Time } from '../../ui/data/time.tsx';
@@ -28,6 +29,7 @@ export function CatalogAgentPage() {
   } = useOperation('getPublicAgent', {
     params: { org, agent: name, version: 'latest' },
   });
+  useLiveRefresh(['run'], ['listRuns', 'getCostEstimate']);
   const title = `${org}/${name}`;
   if (agent === undefined) {
     return <Page title={title}>{error ? <ErrorBox error={error} onRetry={() => void refetch()} /> : <Loading />}</Page>;

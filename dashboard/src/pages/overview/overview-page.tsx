@@ -2,6 +2,7 @@ import type { UseQueryResult } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useState } from 'react';
+import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
@@ -16,6 +17,7 @@ import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
+import { WhenVisible } from '../../ui/when-visible.tsx';
 import { GetStarted, useChecklist } from './checklist.tsx';
 import { Pictures } from './pictures.tsx';
 
@@ -50,7 +52,7 @@ export function OverviewPage() {
       'getWorkspaceMetrics',
       'getUsage',
       'getUsageTimeseries',
-      'getComputeUsage',
+      'getLimits',
     ],
     { isPaused },
   );
@@ -75,12 +77,20 @@ export function OverviewPage() {
           <Pictures days={days} />
           <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
             <div className="flex min-w-0 flex-col gap-4">
-              <Running />
-              <Failures />
+              <WhenVisible>
+                <Running />
+              </WhenVisible>
+              <WhenVisible>
+                <Failures />
+              </WhenVisible>
             </div>
             <div className="flex min-w-0 flex-col gap-4">
-              <Due />
-              <Messages />
+              <WhenVisible>
+                <Due />
+              </WhenVisible>
+              <WhenVisible>
+                <Messages />
+              </WhenVisible>
             </div>
           </div>
         </>
@@ -89,24 +99,26 @@ export function OverviewPage() {
   );
 }
 
-/** Plans without a limit of their own count down from ten million a day. */
-const UNLIMITED = 1_000_000;
-const left = (calls: number): string => (calls >= UNLIMITED ? 'unlimited' : shortCount(calls));
+type Limit = AnswerOf<'getLimits'>['limits'][string] | undefined;
+const leftOf = (limit: Limit): string =>
+  typeof limit?.limit === 'number' ? shortCount(Math.max(0, limit.limit - (limit.used ?? 0))) : 'Unlimited';
+const ofLimit = (limit: Limit): string => (typeof limit?.limit === 'number' ? `of ${shortCount(limit.limit)}` : '');
 
 function Numbers({ days }: { readonly days: number }) {
   const { id: workspace_id } = useWorkspace();
   const metrics = useOperation('getWorkspaceMetrics', { params: { workspace_id }, query: { days } });
   const usage = useOperation('getUsage', { query: { days } });
-  const compute = useOperation('getComputeUsage', { query: { days: 1 } });
-  const error = metrics.error ?? usage.error ?? compute.error;
+  const plan = useOperation('getLimits', { params: { workspace_id } });
+  const error = metrics.error ?? usage.error ?? plan.error;
   if (error) {
-    const retry = () => void Promise.all([metrics.refetch(), usage.refetch(), compute.refetch()]);
+    const retry = () => void Promise.all([metrics.refetch(), usage.refetch(), plan.refetch()]);
     return <ErrorBox error={error} onRetry={retry} />;
   }
-  if (!metrics.data || !usage.data || !compute.data) return <Loading lines={2} />;
+  if (!metrics.data || !usage.data || !plan.data) return <Loading lines={2} />;
   const { total_runs, success_rate, p50_latency_ms, p95_latency_ms } = metrics.data.overview;
   const hasRuns = total_runs > 0;
-  const { models_usd, unpriced_runs, credits_cents, calls_remaining } = usage.data;
+  const { models_usd, unpriced_runs, credits_cents } = usage.data;
+  const { daily_calls: prompts, daily_sandbox_calls: programs } = plan.data.limits;
   return (
     <Figures
       label="In this range"
@@ -136,8 +148,8 @@ function Numbers({ days }: { readonly days: number }) {
         },
         {
           name: 'Calls left today',
-          value: left(calls_remaining),
-          note: `programs: ${left(compute.data.executions_remaining)}`,
+          value: leftOf(prompts),
+          note: `${ofLimit(prompts)} for prompts; ${leftOf(programs)} ${ofLimit(programs)} for programs and loops`,
         },
       ]}
     />

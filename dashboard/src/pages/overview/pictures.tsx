@@ -7,6 +7,7 @@ import { duration } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
+import { WhenVisible } from '../../ui/when-visible.tsx';
 
 const HOUR_MS = 3_600_000;
 const HOURS = 24;
@@ -28,13 +29,22 @@ export function Pictures({ days }: { readonly days: number }) {
   return (
     <>
       <Calls />
-      <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
-        <Spent days={days} />
-        <Slowest days={days} />
-      </div>
+      <WhenVisible>
+        <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
+          <Spent days={days} />
+          <Slowest days={days} />
+        </div>
+      </WhenVisible>
     </>
   );
 }
+
+/** Has the height of a chart, so that what is below stays where it is. */
+const Waiting = () => (
+  <div className="h-36">
+    <Loading />
+  </div>
+);
 
 function Calls() {
   const { slug } = useWorkspace();
@@ -44,7 +54,7 @@ function Calls() {
   return (
     <Section title="Calls per hour">
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
-      {!data && !error && <Loading />}
+      {!data && !error && <Waiting />}
       {data && (
         <Bars
           label="Calls per hour"
@@ -59,6 +69,8 @@ function Calls() {
             bad: errors,
             search: {
               ...between(Date.parse(date), HOUR_MS),
+              // Sub-calls are part of the call that made them.
+              top: 'on',
               ...(errors > 0 && errors === calls && { status: 'failed' }),
             },
           }))}
@@ -79,7 +91,7 @@ function Spent({ days }: { readonly days: number }) {
   return (
     <Section title="Cost per day">
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
-      {!data && !error && <Loading />}
+      {!data && !error && <Waiting />}
       {data && (
         <Bars
           label="Cost per day"

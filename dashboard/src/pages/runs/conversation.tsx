@@ -1,11 +1,34 @@
+import { useState } from 'react';
 import { useAllRows } from '../../api/query.ts';
+import { useLive } from '../../live/use-live.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { type Content, Contents } from './contents.tsx';
 import type { WaterfallRun } from './lines.ts';
 
-/** Messages, tool calls and results of a run in their order, read like a conversation. */
-export function Conversation({ run, workspaceId }: { readonly run: WaterfallRun; readonly workspaceId: string }) {
+interface ConversationProps {
+  readonly run: WaterfallRun;
+  readonly workspaceId: string;
+}
+
+/** Messages, tool calls and results of a run in their order, read like a conversation, as they come while it runs. */
+export const Conversation = (props: ConversationProps) =>
+  props.run.status === 'running' ? <LiveConversation {...props} /> : <StoredConversation {...props} />;
+
+function LiveConversation({ run: { run_id }, workspaceId }: ConversationProps) {
+  const [events, setEvents] = useState<readonly Turn[]>([]);
+  useLive({
+    name: 'listRunEvents',
+    args: { params: { workspace_id: workspaceId, run_id } },
+    onEvent: ({ type, data: { content } }) => {
+      if (type !== 'trace' || !content) return;
+      setEvents((old) => [...old, { sequence_no: old.length, content: content as Content }]);
+    },
+  });
+  return <Turns events={events} name={run_id} isWhole />;
+}
+
+function StoredConversation({ run, workspaceId }: ConversationProps) {
   const { rows, error, isWhole } = useAllRows('listTraceEvents', {
     args: (cursor) => ({
       params: { workspace_id: workspaceId, trace_id: run.run_id },
@@ -13,10 +36,10 @@ export function Conversation({ run, workspaceId }: { readonly run: WaterfallRun;
     }),
     rowsOf: ({ events }) => events,
     nextOf: ({ next_cursor }) => next_cursor ?? undefined,
-    enabled: run.has_content && run.status !== 'running',
+    enabled: run.has_content,
     staleTime: 60_000,
   });
-  if (!run.has_content || run.status === 'running') return null;
+  if (!run.has_content) return null;
   if (error && !rows) return <ErrorBox error={error} />;
   if (!rows) return <Loading />;
   return <Turns events={rows} name={run.run_id} isWhole={isWhole} />;

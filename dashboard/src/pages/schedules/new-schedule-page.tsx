@@ -7,7 +7,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
-import { showWarnings } from './show-warnings.ts';
+import { useWarnings } from './warnings.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/schedules/new');
 
@@ -22,6 +22,7 @@ export function NewSchedulePage() {
     { enabled: from !== undefined },
   );
   const create = useAction('createSchedule', { stale: ['listSchedules', 'listUpcoming'], silent: true });
+  const { keep } = useWarnings();
   const [made, setMade] = useState<{ readonly id: string; readonly url: string }>();
   const show = (schedule: string) =>
     navigate({ to: '/$workspace/schedules/$schedule', params: { workspace: slug, schedule } });
@@ -42,7 +43,7 @@ export function NewSchedulePage() {
               { params: { workspace_id }, body },
               {
                 onSuccess: ({ schedule: { id, webhook_url }, warnings }) => {
-                  showWarnings(warnings);
+                  keep(id, warnings);
                   if (webhook_url === undefined) void show(id);
                   else setMade({ id, url: webhook_url });
                 },

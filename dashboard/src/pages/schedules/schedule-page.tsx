@@ -25,7 +25,7 @@ import { cronInWords } from './cron-words.ts';
 import { NextRuns } from './next-runs.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
 import { type Schedule, stateOf } from './schedule-state.ts';
-import { showWarnings } from './show-warnings.ts';
+import { useWarnings, Warnings } from './warnings.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/schedules/$schedule');
 const ALL = ['getSchedule', 'listSchedules', 'listScheduleRuns', 'listScheduleEvents', 'listUpcoming'] as const;
@@ -42,6 +42,7 @@ export function SchedulePage() {
   const { data, error, refetch } = useOperation('getSchedule', { params });
   const update = useAction('updateSchedule', { stale: ALL, silent: true });
   const schedule = data?.schedule;
+  const { keep } = useWarnings();
   const show = () => navigate({ search: {} });
   const title = schedule ? `Schedule of ${schedule.agent_name}` : 'Schedule';
   return (
@@ -60,6 +61,7 @@ export function SchedulePage() {
     >
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
+      {schedule && edit !== undefined && <Warnings schedule={schedule} />}
       {schedule && edit !== undefined && (
         <ScheduleForm
           of={schedule}
@@ -71,7 +73,7 @@ export function SchedulePage() {
               { params, body },
               {
                 onSuccess: ({ warnings }) => {
-                  showWarnings(warnings);
+                  keep(schedule.id, warnings);
                   void show();
                 },
               },
@@ -102,6 +104,7 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
   return (
     <>
       <Actions schedule={schedule} />
+      <Warnings schedule={schedule} />
       {stateOf(schedule) === 'auto_disabled' && (
         <p role="note" className="rounded-lg border border-line bg-bad-ground p-3">
           Disabled <Time at={auto_disabled_at} />, after {schedule.max_consecutive_failures} failures in a row
@@ -148,6 +151,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
   const trigger = useAction('triggerSchedule', { stale: ALL });
   const update = useAction('updateSchedule', { stale: ALL });
   const remove = useAction('deleteSchedule', { stale: ['listSchedules', 'listUpcoming'], silent: true });
+  const { keep } = useWarnings();
   const alert = useAction('sendTestAlert', { stale: ['listScheduleEvents'] });
   if (role !== 'owner') return <p className="text-soft">Only workspace owners can run or change it.</p>;
   const params = { workspace_id, schedule_id: schedule.id };
@@ -156,7 +160,7 @@ function Actions({ schedule }: { readonly schedule: Schedule }) {
       { params, body: { enabled } },
       {
         onSuccess: ({ warnings }) => {
-          if (enabled) showWarnings(warnings);
+          if (enabled) keep(schedule.id, warnings);
           toast({
             tone: 'good',
             text: enabled ? 'Schedule enabled.' : 'Schedule paused.',

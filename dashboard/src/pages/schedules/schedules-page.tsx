@@ -18,7 +18,7 @@ import { Page } from '../../ui/page.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { cronInWords } from './cron-words.ts';
 import { type Schedule, stateOf } from './schedule-state.ts';
-import { showWarnings } from './show-warnings.ts';
+import { useWarnings, Warnings } from './warnings.tsx';
 import { WeekCalendar } from './week-calendar.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/schedules');
@@ -151,22 +151,33 @@ export function SchedulesPage() {
 }
 
 const State = ({ schedule }: { readonly schedule: Schedule }) =>
-  isStopped(schedule) ? <Stopped schedule={schedule} /> : <Status value={stateOf(schedule)} />;
+  isStopped(schedule) ? (
+    <Stopped schedule={schedule} />
+  ) : (
+    <div className="flex max-w-md flex-col items-start gap-1">
+      <Status value={stateOf(schedule)} />
+      <Warnings schedule={schedule} />
+    </div>
+  );
 
 function Stopped({ schedule }: { readonly schedule: Schedule }) {
   const { id: workspace_id, role } = useWorkspace();
   const update = useAction('updateSchedule', { stale: ['listSchedules', 'listUpcoming'] });
+  const { keep } = useWarnings();
   const { id: schedule_id, agent_name, auto_disabled_reason, max_consecutive_failures } = schedule;
   const enable = () =>
     update.mutate(
       { params: { workspace_id, schedule_id }, body: { enabled: true } },
-      { onSuccess: ({ warnings }) => showWarnings(warnings) },
+      { onSuccess: ({ warnings }) => keep(schedule_id, warnings) },
     );
   return (
     <div className="flex max-w-md flex-wrap items-center gap-x-3 gap-y-1">
       <span>
         <Status value={stateOf(schedule)} />
-        <span className="text-soft"> after {max_consecutive_failures} failures</span>
+        <span className="text-soft">
+          {' '}
+          after {max_consecutive_failures} {max_consecutive_failures === 1 ? 'failure' : 'failures'}
+        </span>
       </span>
       {role === 'owner' && (
         // Raised above the link that fills the row.

@@ -13,6 +13,14 @@ import { SecretChoice } from './secret-choice.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/services/new');
 
+/** Returns the part of a host name that the platform derives from the name of a service. */
+const labelOf = (name: string): string =>
+  name
+    .replace(/^.*\//, '')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '') || 'service';
+
 /** Deploys a service. `agent` in the URL is a name in this workspace, or `org/agent` in another. */
 export function NewServicePage() {
   const { id: workspace_id, slug } = useWorkspace();
@@ -78,7 +86,11 @@ export function NewServicePage() {
               value={name}
               onChange={setName}
               placeholder={agent}
-              description="The first part of its URL. Defaults to the agent's name."
+              description={
+                agent === ''
+                  ? "Its URL starts with this name. Defaults to the agent's name."
+                  : `Its URL starts with ${labelOf(name || agent)}, followed by a hyphen and a random part.`
+              }
             />
             <TextField label="Instances" inputMode="numeric" value={instances} onChange={setInstances} />
             <TextField

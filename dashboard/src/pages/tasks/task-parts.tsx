@@ -12,8 +12,9 @@ const TONES: Readonly<Record<Priority, Tone>> = { urgent: 'bad', high: 'warn', n
 export const PriorityBadge = ({ value }: { readonly value: Priority }) => <Badge tone={TONES[value]}>{value}</Badge>;
 
 export function DueDate({ task }: { readonly task: Task }) {
-  const { data: org } = useOperation('getOrg', {}, { staleTime: 60_000 });
-  if (task.due_date === null) return null;
+  const isDue = task.due_date !== null;
+  const { data: org } = useOperation('getOrg', {}, { staleTime: 60_000, enabled: isDue });
+  if (!isDue) return null;
   const isLate = isOverdue(task, org?.timezone ?? 'UTC');
   return (
     <span className={classes('inline-flex items-center gap-1 whitespace-nowrap', isLate ? 'text-bad' : 'text-soft')}>

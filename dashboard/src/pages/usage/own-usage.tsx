@@ -11,6 +11,7 @@ import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
+import { WhenVisible } from '../../ui/when-visible.tsx';
 import { Chart } from './chart.ts';
 import { CsvButton } from './csv-button.tsx';
 
@@ -77,10 +78,24 @@ export function OwnUsage({ days, tenant }: Asked) {
       ) : (
         <>
           <Series points={series.data.points} tenant={tenant} />
-          {tenant === undefined && <Times days={days} />}
-          <ByAgent days={days} tenant={tenant} />
-          {tenant === undefined && <ByTenant days={days} />}
-          {tenant === undefined && <Compute days={days} />}
+          {tenant === undefined && (
+            <WhenVisible>
+              <Times days={days} />
+            </WhenVisible>
+          )}
+          <WhenVisible>
+            <ByAgent days={days} tenant={tenant} />
+          </WhenVisible>
+          {tenant === undefined && (
+            <>
+              <WhenVisible>
+                <ByTenant days={days} />
+              </WhenVisible>
+              <WhenVisible>
+                <Compute days={days} />
+              </WhenVisible>
+            </>
+          )}
         </>
       )}
     </>
