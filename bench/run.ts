@@ -3,6 +3,7 @@ import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchDashboardSoak } from './dashboard-soak.ts';
 import { benchDev } from './dev.ts';
+import { benchDocs } from './docs.ts';
 import { benchFirstRequests } from './first-requests.ts';
 import { type Row, withPlatform } from './harness.ts';
 import { benchInstall } from './install.ts';
@@ -35,6 +36,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   orchestrator: () => withPlatform(benchOrchestrator),
   dev: () => withPlatform(benchDev),
   dashboard: benchDashboard,
+  docs: benchDocs,
   usage: benchUsage,
   tasks: benchTasks,
   webhooks: () => withPlatform(benchWebhooks),

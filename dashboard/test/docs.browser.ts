@@ -2,6 +2,7 @@ import { globSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { DOCS_SITE } from '../../local/http/docs.ts';
+import { blocksOf } from '../../test/docs/pages.ts';
 import { axe, describeSite } from './browser.ts';
 
 /** Maximum sizes of all that a page loads, compressed. */
@@ -83,6 +84,19 @@ describeSite('the documentation', (site) => {
     await page.getByRole('button', { name: 'Copied' }).waitFor();
     expect(await page.evaluate('navigator.clipboard.readText()')).toMatch(/^# Calling an agent/);
   });
+
+  test.each(['first-agent', 'first-schedule', 'first-service', 'first-week'])(
+    'what readers copy from %s is what the test of the pages types',
+    async (name) => {
+      const page = await open(`tutorials/${name}`);
+      const copied = await page
+        .locator('.sl-markdown-content [data-code]')
+        .evaluateAll((buttons) => buttons.map((button) => String(button.getAttribute('data-code'))));
+      expect(copied.map((code) => code.replaceAll('\x7f', '\n'))).toEqual(
+        blocksOf(`docs/tutorials/${name}.md`).map(({ text }) => text.trimEnd()),
+      );
+    },
+  );
 
   test('a link of an error leads to the page of its code', async () => {
     const response = await fetch(`${site.target.url}/agents`);

@@ -1,14 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import lighthouse, { desktopConfig } from 'lighthouse';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Flags } from 'lighthouse';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type LocalTarget, startLocalTarget } from '../../test/helpers/platform.ts';
 import { recordChain, recordRun } from './chain.ts';
 import { findChromium } from './chromium.ts';
-import { freePort } from './free-port.ts';
+import { type AuditBrowser, scoresOf, signInCookie, startAuditBrowser } from './lighthouse.ts';
 
 /** Minimum score out of 100, for categories that do not depend on the machine. */
 const MIN_SCORE = 95;
@@ -25,9 +20,7 @@ const CATEGORIES = ['performance', 'accessibility', 'best-practices'] as const;
 
 describe.skipIf(findChromium() === undefined)('Lighthouse', () => {
   let target: LocalTarget;
-  let browser: ChildProcess;
-  let profile: string;
-  let port: number;
+  let browser: AuditBrowser;
   let cookie: string;
   let run: string;
 
@@ -42,32 +35,30 @@ describe.skipIf(findChromium() === undefined)('Lighthouse', () => {
     await client.putSecret({ params: { workspace_id: id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' } });
     const schedule = { agent_name: 'reporter', cron_expression: '0 9 * * *', input_data: { topic: 'news' } };
     await client.createSchedule({ params: { workspace_id: id }, body: schedule });
-    port = await freePort();
-    profile = mkdtempSync(join(tmpdir(), 'lighthouse-'));
-    // A separate browser, because Lighthouse must record its navigation from the start.
-    const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-    const flags = ['--headless=new', `--remote-debugging-port=${port}`, `--user-data-dir=${profile}`, ...asRoot];
-    browser = spawn(findChromium()!, flags, { stdio: 'ignore' });
-    const isUp = () =>
-      fetch(`http://127.0.0.1:${port}/json/version`).then(
-        ({ ok }) => ok,
-        () => false,
-      );
-    await vi.waitUntil(isUp, { timeout: 60_000, interval: 100 });
-    const { code } = await client.createSignInCode({ body: {} });
-    const signIn = await fetch(`${target.url}/auth/session`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', origin: target.url },
-      body: JSON.stringify({ code }),
-    });
-    cookie = signIn.headers.get('set-cookie')?.split(';')[0] ?? '';
-    expect(cookie).toContain('=');
+    browser = await startAuditBrowser();
+    cookie = await signInCookie(target.url, () => client.createSignInCode({ body: {} }));
   }, 120_000);
   afterAll(async () => {
-    if (browser?.kill()) await once(browser, 'exit');
-    if (profile) rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    await browser?.close();
     await target?.close();
   });
+
+  async function check(name: string, url: string, flags: Flags & { readonly cookie?: string }): Promise<void> {
+    const audited = await browser.audit(url, CATEGORIES, flags);
+    const scores = scoresOf(audited);
+    // Speed depends on the load of the machine, so it is only reported.
+    console.info(
+      `${name}: ${JSON.stringify(scores)}, ${SPEED.map((id) => `${id} ${audited.audits[id]?.displayValue}`).join(', ')}`,
+    );
+    expect(audited.finalDisplayedUrl).toBe(url);
+    const ofSpeed = new Set(audited.categories.performance!.auditRefs.map(({ id }) => id));
+    const faults = Object.values(audited.audits)
+      .filter(({ id, score }) => score !== null && score < 1 && !ofSpeed.has(id))
+      .map(({ id, title }) => `${id}: ${title}`);
+    expect(audited.audits['cumulative-layout-shift']!.numericValue).toBeLessThanOrEqual(MAX_SHIFT);
+    expect(scores.accessibility, faults.join('\n')).toBeGreaterThanOrEqual(MIN_SCORE);
+    expect(scores['best-practices'], faults.join('\n')).toBeGreaterThanOrEqual(MIN_SCORE);
+  }
 
   test.each([
     ['a workspace', () => ''],
@@ -75,31 +66,12 @@ describe.skipIf(findChromium() === undefined)('Lighthouse', () => {
     ['runs', () => '/runs'],
     ['a run', () => `/runs/${run}`],
   ])('the page of %s', { timeout: 240_000 }, async (name, path) => {
-    const url = `${target.url}/dashboard/acme${path()}`;
-    const onlyCategories: string[] = [...CATEGORIES];
-    const flags = {
-      ...({ port, extraHeaders: { cookie }, onlyCategories, disableStorageReset: true, logLevel: 'silent' } as const),
+    await check(name, `${target.url}/dashboard/acme${path()}`, {
+      cookie,
       // Disables simulated throttling.
-      throttlingMethod: 'provided' as const,
+      throttlingMethod: 'provided',
       // Lighthouse would wait for the event stream, which never ends.
       maxWaitForLoad: 8_000,
-      disableFullPageScreenshot: true,
-    };
-    const { lhr } = (await lighthouse(url, flags, desktopConfig))!;
-    const scores = Object.fromEntries(
-      CATEGORIES.map((each) => [each, Math.round(100 * (lhr.categories[each]?.score ?? 0))]),
-    );
-    // Speed depends on the load of the machine, so it is only reported.
-    console.info(
-      `${name}: ${JSON.stringify(scores)}, ${SPEED.map((id) => `${id} ${lhr.audits[id]?.displayValue}`).join(', ')}`,
-    );
-    expect(lhr.finalDisplayedUrl).toBe(url);
-    const ofSpeed = new Set(lhr.categories.performance!.auditRefs.map(({ id }) => id));
-    const faults = Object.values(lhr.audits)
-      .filter(({ id, score }) => score !== null && score < 1 && !ofSpeed.has(id))
-      .map(({ id, title }) => `${id}: ${title}`);
-    expect(lhr.audits['cumulative-layout-shift']!.numericValue).toBeLessThanOrEqual(MAX_SHIFT);
-    expect(scores.accessibility, faults.join('\n')).toBeGreaterThanOrEqual(MIN_SCORE);
-    expect(scores['best-practices'], faults.join('\n')).toBeGreaterThanOrEqual(MIN_SCORE);
+    });
   });
 });

@@ -1,0 +1,60 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import lighthouse, { desktopConfig, type Flags, type Result } from 'lighthouse';
+import { findChromium } from './chromium.ts';
+import { freePort } from './free-port.ts';
+
+/** A Chromium for Lighthouse, which must record each navigation from its start. */
+export interface AuditBrowser {
+  /** Audits a page with the desktop preset of Lighthouse. `cookie`: a session, as `name=value`. */
+  audit(url: string, categories: readonly string[], flags?: Flags & { readonly cookie?: string }): Promise<Result>;
+  close(): Promise<void>;
+}
+
+/** Starts the installed Chromium with a profile of its own. Throws if there is none. */
+export async function startAuditBrowser(): Promise<AuditBrowser> {
+  const port = await freePort();
+  const profile = mkdtempSync(join(tmpdir(), 'lighthouse-'));
+  const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  const flags = ['--headless=new', `--remote-debugging-port=${port}`, `--user-data-dir=${profile}`, ...asRoot];
+  const browser = spawn(findChromium()!, flags, { stdio: 'ignore' });
+  const isUp = () =>
+    fetch(`http://127.0.0.1:${port}/json/version`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  while (!(await isUp())) await wait(100);
+  return {
+    async audit(url, categories, { cookie, ...more } = {}) {
+      const onlyCategories = [...categories];
+      const extraHeaders: Record<string, string> = cookie === undefined ? {} : { cookie };
+      const fixed = { port, onlyCategories, extraHeaders, disableStorageReset: true, logLevel: 'silent' } as const;
+      return (await lighthouse(url, { ...fixed, disableFullPageScreenshot: true, ...more }, desktopConfig))!.lhr;
+    },
+    async close() {
+      if (browser.kill()) await once(browser, 'exit');
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+/** Signs in with a one-time code, and returns the cookie of the session as `name=value`. */
+export async function signInCookie(url: string, createCode: () => Promise<{ readonly code: string }>): Promise<string> {
+  const { code } = await createCode();
+  const signIn = await fetch(`${url}/auth/session`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: url },
+    body: JSON.stringify({ code }),
+  });
+  const cookie = signIn.headers.get('set-cookie')?.split(';')[0];
+  if (!cookie?.includes('=')) throw new Error(`signing in was answered with ${signIn.status}`);
+  return cookie;
+}
+
+/** Returns the scores of an audit out of 100, by category. */
+export const scoresOf = ({ categories }: Result): Record<string, number> =>
+  Object.fromEntries(Object.entries(categories).map(([id, { score }]) => [id, Math.round(100 * (score ?? 0))]));
