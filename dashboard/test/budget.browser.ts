@@ -74,7 +74,7 @@ describe.skipIf(findChromium() === undefined)('sizes', () => {
 
 describeSite('requests', (site) => {
   const PAGES = [
-    ...['', '/agents', '/runs', '/services', '/services/new', '/messages', '/storage', '/tasks', '/usage'],
+    ...['/agents', '/runs', '/services', '/services/new', '/messages', '/storage', '/tasks', '/usage'],
     ...['/agents/reporter', '/schedules'],
     ...['/catalog', '/billing', '/settings/general', '/settings/members', '/settings/keys'],
   ];

@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Loading } from './loading.tsx';
 
-const MARGIN = '0px 0px -80px 0px';
+const MARGIN = '0px 0px -160px 0px';
 
 /** Shows its content, and with it sends its requests, once it is scrolled into view or the page is printed. */
 export function WhenVisible({ children }: { readonly children: ReactNode }) {

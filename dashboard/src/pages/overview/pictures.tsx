@@ -113,7 +113,12 @@ function Spent({ days }: { readonly days: number }) {
 
 function Slowest({ days }: { readonly days: number }) {
   const { id: workspace_id, slug } = useWorkspace();
-  const { data } = useOperation('getWorkspaceMetrics', { params: { workspace_id }, query: { days } });
+  const { data } = useOperation(
+    'getWorkspaceMetrics',
+    { params: { workspace_id }, query: { days } },
+    // The figures above have just read them.
+    { staleTime: 5_000 },
+  );
   const agents = (data?.agents ?? [])
     .filter(({ p95_latency_ms }) => p95_latency_ms > 0)
     .toSorted((a, b) => b.p95_latency_ms - a.p95_latency_ms)
