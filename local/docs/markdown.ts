@@ -81,14 +81,14 @@ const linksIn = (text: string, rules: LinkRules): string =>
 
 /** Returns the path from the root of the repository of the file that a relative link leads to. */
 const pathOf = (target: string, { file }: Pick<LinkRules, 'file'>): string =>
-  posix.join('docs', posix.dirname(file), target.replace(/#.*$/, ''));
+  posix.join('docs', posix.dirname(file), target.replace(/#.*/s, ''));
 
 /** Returns the address of a link's target; `undefined` for a file of the repository that is not on the site. */
 export function addressOf(target: string, rules: LinkRules): string | undefined {
   if (/^([a-z][a-z\d+.-]*:|\/|#)/i.test(target)) return target;
   const { isPage, base, extension } = rules;
   const found = pathOf(target, rules);
-  const end = /#.*$/.exec(target)?.[0] ?? '';
+  const end = /#.*/s.exec(target)?.[0] ?? '';
   if (found === 'README.md' || found === 'docs/README.md') return `${base}${extension === '' ? '' : 'index.md'}${end}`;
   if (!found.startsWith('docs/')) return undefined;
   const below = found.slice('docs/'.length).replace(/\/$/, '');

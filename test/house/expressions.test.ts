@@ -17,8 +17,7 @@ const BOUNDED: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'core/ports/table-rules.ts': { '^-|0+$': 'a number', 'e.*$': 'a number', '^0+|0+$': 'a number' },
   'local/docs/markdown.ts': {
     '^( {0,3})(`{3,}|~{3,})(.*)$': "the platform's own pages",
-    '(`+)[\\s\\S]*?[^`]\\1(?!`)|(\\]\\(<?)([^)\\s>]+)|(^\\[[^\\]]+\\]:\\s+)(\\S+)|(\\b(?:href|src|srcset)=")([^"]+)':
-      "the platform's own pages",
+    '(?<code>(`+)[\\s\\S]*?[^`]\\2(?!`))': "the platform's own pages",
   },
   'local/docs/pages.ts': { '\\[([^\\]]*)\\]\\([^)]*\\)': "the platform's own pages" },
   'sdk/js/agent-client.js': { '\\/+$': "the user's own setting" },

@@ -46,7 +46,7 @@ function requirementOf(name: string, dependency: PoetryDependency): string | und
   const pythons = python === undefined ? [] : typeof python === 'string' ? rangeOf(python) : undefined;
   if (range === undefined || pythons === undefined) return undefined;
   const conditions = [
-    ...pythons.map((each) => each.replace(/^([<>=!~]+)(.*)$/, 'python_full_version $1 "$2"')),
+    ...pythons.map((each) => each.replace(/^([<>=!~]{1,3})(.*)/s, 'python_full_version $1 "$2"')),
     ...(typeof markers === 'string' ? [`(${markers})`] : []),
   ];
   const extra = extras.length > 0 ? `[${extras.join(',')}]` : '';
@@ -64,7 +64,8 @@ function rangeOf(version: string): string[] | undefined {
 
 function partOf(part: string): string[] | undefined {
   if (part === '*' || part === '') return [];
-  const [, operator = '', rest = ''] = /^(\^|~(?!=)|[<>=!~]=?|===)?\s*(.*)$/.exec(part) ?? [];
+  const [operator = ''] = /^(?:\^|~(?!=)|[<>=!~]=?|===)/.exec(part) ?? [];
+  const rest = part.slice(operator.length).trimStart();
   if (/^\d+(\.\d+)*\.\*$/.test(rest)) return [`${operator === '!=' ? '!=' : '=='}${rest}`];
   const release = RELEASE.exec(rest)?.[1]?.split('.').map(Number);
   if (release === undefined) return undefined;
