@@ -755,7 +755,7 @@ for n in range(3, 1024):
       );
     });
 
-    test('looks like one to tools, and lets programs install into their home', async () => {
+    test('looks like one to tools, and lets programs install into their home', { timeout: 120_000 }, async () => {
       const session = await open({ layer });
       const { out } = await python(
         session,
