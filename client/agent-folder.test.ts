@@ -118,10 +118,15 @@ describe('the bundle', () => {
   });
 
   test.each([
-    ['beside a script for Node', { 'src/index.mjs': '' }, ['package-lock.json', 'package.json', 'src/index.mjs']],
+    [
+      'beside a script for Node',
+      { 'src/index.mjs': '' },
+      ['package-lock.json', 'package.json', 'pnpm-lock.yaml', 'src/index.mjs', 'yarn.lock'],
+    ],
     ['not beside Python alone', { 'main.py': '' }, ['main.py']],
-  ])('holds package.json and its lock %s', async (_, code, expected) => {
-    write({ 'agent.json': tool(), 'package.json': '{}', 'package-lock.json': '{}', 'yarn.lock': '', ...code });
+  ])('holds package.json and its lock files %s', async (_, code, expected) => {
+    const locks = { 'package-lock.json': '{}', 'pnpm-lock.yaml': '', 'yarn.lock': '' };
+    write({ 'agent.json': tool(), 'package.json': '{}', ...locks, ...code });
     expect(await packed()).toEqual(expected);
   });
 
