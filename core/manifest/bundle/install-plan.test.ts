@@ -24,10 +24,11 @@ describe('a change of code alone', () => {
     [
       'a file that it includes',
       {
-        'requirements.txt': '-r more/a.txt\n-c limits.txt',
+        'requirements.txt': '-r more/a.txt\n-c limits.txt\n-r constructor',
         'more/a.txt': '-r b.txt',
         'more/b.txt': 'six',
         'limits.txt': 'six<2',
+        constructor: 'six',
       },
     ],
     ['pyproject.toml', { 'pyproject.toml': '[project]\ndependencies = ["six"]' }],

@@ -132,7 +132,7 @@ function includedFiles(bundle: BundleReport, requirements: string): Record<strin
     if (REQUIREMENTS_USE_BUNDLE.test(text)) return undefined;
     for (const [, named] of text.matchAll(INCLUDES)) {
       const path = posix.join(folder, named!);
-      if (path in included) continue;
+      if (Object.hasOwn(included, path)) continue;
       const content = /^[\w.-]/.test(path) && open.length <= MAX_INCLUDED ? bundle.textOf(path) : undefined;
       if (content === undefined) return undefined;
       included[path] = content;
