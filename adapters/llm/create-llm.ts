@@ -90,7 +90,7 @@ async function continued(
   return turn;
 }
 
-/** A turn with calls goes on with their results. */
+/** Whether the provider paused a turn. One that calls tools is continued by their results instead. */
 const isPaused = ({ content, finishReason }: Turn): boolean =>
   finishReason.raw === 'pause_turn' && content.length > 0 && !content.some(({ type }) => type === 'tool-call');
 

@@ -256,7 +256,7 @@ test('a turn that pauses is one turn, with the tokens of all its requests', asyn
   expect(events.filter(({ type }) => type === 'turn_start')).toHaveLength(1);
 });
 
-test('tokens that nobody counted are estimated', async () => {
+test('tokens are estimated if the provider sends no usage', async () => {
   const { result } = await play([{ ...DONE, noUsage: true }]);
   expect(result.usage!.input_tokens).toBeGreaterThan(500);
   expect(result.usage!.output_tokens).toBeGreaterThan(5);
