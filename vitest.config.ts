@@ -10,6 +10,7 @@ const SLOWEST_FIRST = [
   'test/stacks/templates.aws.test.ts',
   'test/stacks/package.aws.test.ts',
   'runner/sandbox.heavy.test.ts',
+  'test/scripts/release.heavy.test.ts',
   'runner/service/task.heavy.test.ts',
   'runner/sandbox/reuse.heavy.test.ts',
   'test/cli/test-command.heavy.test.ts',
@@ -18,6 +19,7 @@ const SLOWEST_FIRST = [
   'test/examples/services.heavy.test.ts',
   'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
+  'test/scripts/package.heavy.test.ts',
   'local/sandbox/bubblewrap.heavy.test.ts',
   'local/sandbox/unshare.heavy.test.ts',
   'runner/runner.test.ts',
@@ -184,8 +186,8 @@ const others = [
       name: 'browser',
       include: ['dashboard/test/**/*.browser.ts'],
       globalSetup: ['dashboard/test/build.ts'],
-      // A test waits for its page about half of the time.
-      maxWorkers: 3,
+      // A test waits for its page most of the time.
+      maxWorkers: 2 * availableParallelism(),
       // A check with axe takes seconds, and a page has four of them.
       testTimeout: 120_000,
       hookTimeout: 120_000,

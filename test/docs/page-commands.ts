@@ -26,7 +26,7 @@ const PRELUDE = [
 const CURL = 'curl() { command curl --fail-with-body -sS "$@"; }';
 const MARK = '@@block';
 /** Time limit for a page, which starts dozens of small processes on a busy machine. */
-const TIMEOUT_MS = 180_000;
+const TIMEOUT_MS = 90_000;
 /** Pages that show what their commands print; `...` stands for any text. */
 const TYPED_PAGES = /^docs\/(tutorials|migrate)\//;
 
