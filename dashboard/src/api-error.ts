@@ -32,3 +32,6 @@ export class ApiError extends Error {
     this.detail = error;
   }
 }
+
+/** Whether an operation failed because the thing that it names does not exist, or is not visible to the user. */
+export const isNotFound = (error: unknown): error is ApiError => error instanceof ApiError && error.status === 404;

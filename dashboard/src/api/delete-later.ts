@@ -1,6 +1,6 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
-import { ApiError } from '../api-error.ts';
+import { isNotFound } from '../api-error.ts';
 import { toast } from '../ui/toast.tsx';
 import { type ArgumentsOf, call, type OperationName } from './client.ts';
 import { keyOf } from './query.ts';
@@ -44,7 +44,7 @@ export function useDeleteLater<Name extends OperationName>(name: Name, stale: re
       try {
         await call(name, args, { workspaceId, keepalive: true });
       } catch (error) {
-        if (!(error instanceof ApiError && error.status === 404)) toast({ tone: 'bad', error });
+        if (!isNotFound(error)) toast({ tone: 'bad', error });
       }
       await Promise.all(stale.map((each) => client.invalidateQueries({ queryKey: keyOf(each) })));
       without(id);

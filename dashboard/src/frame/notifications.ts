@@ -1,4 +1,5 @@
 import type { AnswerOf } from '../api/client.ts';
+import { isFailure } from '../api/run-status.ts';
 
 /** What notifications are derived from; a part that could not be read is empty. */
 export interface NotificationSources {
@@ -33,7 +34,6 @@ export interface Notification {
 /** Failures in a row after which an agent is reported. */
 const MIN_FAILURES = 3;
 const ALERT_MS = 7 * 24 * 3600_000;
-const FAILED: readonly string[] = ['failed', 'timeout'];
 
 /** Returns the current problems of a workspace, newest first. */
 export function notificationsOf(sources: NotificationSources, now: number): readonly Notification[] {
@@ -81,7 +81,7 @@ export function notificationsOf(sources: NotificationSources, now: number): read
 
 /** Reports an agent whose last runs that ended all failed. */
 function failuresOf(name: string, runs: NotificationSources['runs']): readonly Notification[] {
-  const ended = runs.filter(({ status }) => status === 'completed' || FAILED.includes(status));
+  const ended = runs.filter(({ status }) => status === 'completed' || isFailure(status));
   const end = ended.findIndex(({ status }) => status === 'completed');
   const failed = end === -1 ? ended : ended.slice(0, end);
   if (failed.length < MIN_FAILURES) return [];

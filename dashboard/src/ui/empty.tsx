@@ -34,6 +34,34 @@ export function Empty({
   );
 }
 
+/** Empty state of what calls fill: says how to run an agent of the workspace. */
+export function NoCalls({
+  icon,
+  title,
+  slug,
+  children,
+}: {
+  readonly icon: LucideIcon;
+  readonly title: string;
+  readonly slug: string;
+  readonly children: ReactNode;
+}) {
+  return (
+    <Empty
+      icon={icon}
+      title={title}
+      command={`npx platform run ${slug}/AGENT`}
+      action={
+        <LinkButton to="/$workspace/agents" params={{ workspace: slug }}>
+          Choose an agent
+        </LinkButton>
+      }
+    >
+      {children}
+    </Empty>
+  );
+}
+
 /** Empty state of a list whose filters exclude every row. `search` has what remains. */
 export function NoMatch({
   icon,

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { AnswerOf, ArgumentsOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { ApiError } from '../../api-error.ts';
+import { isNotFound } from '../../api-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
@@ -135,7 +135,7 @@ export function BulkProgress({ id, onClose }: { readonly id: string; readonly on
     { refetchInterval: ({ state }) => (state.data === undefined || state.data.status === 'running' ? POLL_MS : false) },
   );
   const abort = useAction('abortBulk', { stale: ['getBulk'] });
-  if (error instanceof ApiError && error.status === 404) return null;
+  if (isNotFound(error)) return null;
   if (error && !bulk) return <ErrorBox error={error} />;
   if (!bulk) return <Loading />;
   const ready = bulk.done + bulk.skipped + bulk.failed;

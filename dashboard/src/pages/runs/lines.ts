@@ -1,4 +1,5 @@
 import type { AnswerOf } from '../../api/client.ts';
+import { isFailure } from '../../api/run-status.ts';
 
 export type WaterfallRun = AnswerOf<'getRunWaterfall'>['runs'][number];
 type Step = WaterfallRun['steps'][number];
@@ -87,7 +88,7 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
 const byStart = (a: LooseLine, b: LooseLine) => a.from - b.from;
 
 /** Whether a line failed or timed out. */
-export const isBad = ({ status }: Line): boolean => status === 'failed' || status === 'timeout';
+export const isBad = ({ status }: Line): boolean => isFailure(status);
 export const isOpen = ({ status }: Line): boolean => status === 'running';
 
 /** Returns the matching lines and their ancestors. */

@@ -4,7 +4,7 @@ import { type ReactNode, useEffect, useRef, useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { keyOf, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { ApiError } from '../../api-error.ts';
+import { isNotFound } from '../../api-error.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLive } from '../../live/use-live.ts';
 import { Credits, count, Money } from '../../ui/data/numbers.tsx';
@@ -80,7 +80,7 @@ function RunView({ name }: { readonly name: string }) {
     },
     onGap: refresh,
   });
-  if (error instanceof ApiError && error.status === 404) {
+  if (isNotFound(error)) {
     return (
       <Page title="Run not found">
         <ErrorBox error={error} />

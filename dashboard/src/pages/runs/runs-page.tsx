@@ -10,7 +10,7 @@ import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
 import { Button, LinkButton } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
-import { Empty, NoMatch } from '../../ui/empty.tsx';
+import { NoCalls, NoMatch } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Menu } from '../../ui/menu.tsx';
@@ -181,18 +181,9 @@ function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
   const { slug } = useWorkspace();
   if (isFiltered) return <NoMatch icon={Activity} title="No run matches these filters" />;
   return (
-    <Empty
-      icon={Activity}
-      title="No runs yet"
-      command={`npx platform run ${slug}/AGENT`}
-      action={
-        <LinkButton to="/$workspace/agents" params={{ workspace: slug }}>
-          Choose an agent
-        </LinkButton>
-      }
-    >
+    <NoCalls icon={Activity} title="No runs yet" slug={slug}>
       Every call of an agent is a run. Start one in the playground of an agent, or from a terminal:
-    </Empty>
+    </NoCalls>
   );
 }
 

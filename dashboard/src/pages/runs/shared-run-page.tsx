@@ -3,7 +3,7 @@ import { Printer } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useAllRows, useOperation } from '../../api/query.ts';
-import { ApiError } from '../../api-error.ts';
+import { isNotFound } from '../../api-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
@@ -34,7 +34,7 @@ export function SharedRunPage() {
     <main id="page" tabIndex={-1} className="min-w-0 outline-none">
       {error ? (
         <Page title="Shared run">
-          {error instanceof ApiError && error.status === 404 ? (
+          {isNotFound(error) ? (
             <p role="alert">{error.message}</p>
           ) : (
             <ErrorBox error={error} onRetry={() => void refetch()} />

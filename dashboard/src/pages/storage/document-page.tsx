@@ -5,7 +5,7 @@ import { lazy, Suspense, useDeferredValue, useEffect, useRef, useState } from 'r
 import { type AnswerOf, call } from '../../api/client.ts';
 import { keyOf, useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { ApiError } from '../../api-error.ts';
+import { ApiError, isNotFound } from '../../api-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { bytes } from '../../ui/data/numbers.tsx';
 import { Time } from '../../ui/data/time.tsx';
@@ -28,7 +28,6 @@ const route = getRouteApi('/signed-in/$workspace/storage/$namespace/$key');
 const EVERY_MS = 10_000;
 const STALE = ['getDocument', 'listDocuments', 'listNamespaces'] as const;
 
-const isMissing = (error: unknown): boolean => error instanceof ApiError && error.status === 404;
 const textOf = (value: unknown): string => JSON.stringify(value, null, 2);
 
 /** A document with a JSON editor. With `new` in the URL, the document need not exist yet. */
@@ -43,7 +42,7 @@ export function DocumentPage() {
     { refetchInterval: EVERY_MS, refetchOnMount: 'always' },
   );
   // The cache still contains a deleted document.
-  const stored = isMissing(error) ? null : data;
+  const stored = isNotFound(error) ? null : data;
   const canMake = stored === null && isNew !== undefined;
   const wasThere = useRef(false);
   wasThere.current ||= stored != null;
@@ -57,7 +56,7 @@ export function DocumentPage() {
         </Link>
       }
     >
-      {error && !(isShown && isMissing(error)) && <ErrorBox error={error} onRetry={() => void refetch()} />}
+      {error && !(isShown && isNotFound(error)) && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {stored === undefined && !error && <Loading />}
       {isShown && <DocumentEditor key={`${namespace} ${key}`} params={params} stored={stored ?? null} />}
     </Page>
@@ -120,7 +119,7 @@ function DocumentEditor({ params, stored }: EditorProps) {
   };
   const compare = () =>
     call('getDocument', { params }, { workspaceId }).then(setTheirs, (error) => {
-      if (isMissing(error)) setTheirs(null);
+      if (isNotFound(error)) setTheirs(null);
       else toast({ tone: 'bad', error });
     });
   const takeTheirs = () => {

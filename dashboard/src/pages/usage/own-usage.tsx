@@ -2,12 +2,11 @@ import { ChartColumn } from 'lucide-react';
 import { Suspense } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { LinkButton } from '../../ui/button.tsx';
 import { Figures } from '../../ui/data/figures.tsx';
 import { Credits, count, Money, percent, shortCount, usd } from '../../ui/data/numbers.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Duration, duration, Time } from '../../ui/data/time.tsx';
-import { Empty } from '../../ui/empty.tsx';
+import { NoCalls } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
@@ -63,18 +62,9 @@ export function OwnUsage({ days, tenant }: Asked) {
         ]}
       />
       {isNothing ? (
-        <Empty
-          icon={ChartColumn}
-          title="No calls in this period"
-          command={`npx platform run ${slug}/AGENT`}
-          action={
-            <LinkButton to="/$workspace/agents" params={{ workspace: slug }}>
-              Choose an agent
-            </LinkButton>
-          }
-        >
+        <NoCalls icon={ChartColumn} title="No calls in this period" slug={slug}>
           Run an agent here or from a terminal. Its usage appears when the run ends:
-        </Empty>
+        </NoCalls>
       ) : (
         <>
           <Series points={series.data.points} tenant={tenant} />
