@@ -5,6 +5,10 @@ import { BaseSequencer, type Reporter, type TestCase, type TestSpecification, ty
 
 /** The slowest files of the suites, started first so that the workers finish together. */
 const SLOWEST_FIRST = [
+  'dashboard/test/runs.browser.ts',
+  'dashboard/test/docs.browser.ts',
+  'dashboard/test/live.browser.ts',
+  'dashboard/test/services.browser.ts',
   'test/rehearsal/platform.rehearsal.ts',
   'aws/microvm/sandbox.aws.test.ts',
   'test/stacks/templates.aws.test.ts',
@@ -186,8 +190,8 @@ const others = [
       name: 'browser',
       include: ['dashboard/test/**/*.browser.ts'],
       globalSetup: ['dashboard/test/build.ts'],
-      // A test waits for its page most of the time.
-      maxWorkers: 2 * availableParallelism(),
+      // A test waits for its page about half of the time. With more workers, Chromium is short of processors.
+      ...WAITING,
       // A check with axe takes seconds, and a page has four of them.
       testTimeout: 120_000,
       hookTimeout: 120_000,
