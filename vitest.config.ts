@@ -5,16 +5,12 @@ import { BaseSequencer, type Reporter, type TestCase, type TestSpecification, ty
 
 /** The slowest files of the suites, started first so that the workers finish together. */
 const SLOWEST_FIRST = [
-  'dashboard/test/runs.browser.ts',
-  'dashboard/test/docs.browser.ts',
-  'dashboard/test/live.browser.ts',
-  'dashboard/test/services.browser.ts',
   'test/rehearsal/platform.rehearsal.ts',
   'aws/microvm/sandbox.aws.test.ts',
   'test/stacks/templates.aws.test.ts',
   'test/stacks/package.aws.test.ts',
   'runner/sandbox.heavy.test.ts',
-  'test/scripts/release.heavy.test.ts',
+  'test/scripts/package.heavy.test.ts',
   'runner/service/task.heavy.test.ts',
   'runner/sandbox/reuse.heavy.test.ts',
   'test/cli/test-command.heavy.test.ts',
@@ -23,7 +19,6 @@ const SLOWEST_FIRST = [
   'test/examples/services.heavy.test.ts',
   'core/execution/engines/managed-loop.heavy.test.ts',
   'test/e2e/local.test.ts',
-  'test/scripts/package.heavy.test.ts',
   'local/sandbox/bubblewrap.heavy.test.ts',
   'local/sandbox/unshare.heavy.test.ts',
   'runner/runner.test.ts',

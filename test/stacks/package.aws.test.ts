@@ -5,14 +5,17 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { VERSION } from '#core/base/version.ts';
 import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
-import { buildDocsSite } from '../../scripts/build-docs-site.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'platform-package-'));
 const app = join(folder, 'app');
+const out = join(folder, 'release');
+const PACKAGE = 'agent-platform-cdk';
+const tarball = join(out, `${PACKAGE}-${VERSION}.tgz`);
 const installed = join(app, 'node_modules/agent-platform-cdk');
 const bin = join(ROOT, 'node_modules/.bin');
 
@@ -29,14 +32,13 @@ const run = async (cwd: string, command: string, args: string[], env: Record<str
  * Sets up the example with the package from `npm pack`. Other dependencies come from the repository, not the network.
  */
 beforeAll(async () => {
-  // Its packages come from the registry, with the user's settings of npm, which HOME hides below.
-  buildDocsSite();
-  const packed = await run(ROOT, 'npm', ['pack', './lib/package', '--json', '--silent', '--pack-destination', folder]);
-  const [{ filename }] = JSON.parse(packed.slice(packed.indexOf('[')));
+  // With the user's settings of npm, which HOME hides below: the documentation in it is built with packages of the registry.
+  const pack = [join(ROOT, 'scripts/release.ts'), 'pack', '--out', out, '--only', 'construct'];
+  await promisify(execFile)(process.execPath, pack);
   cpSync(join(ROOT, 'examples/cdk'), app, { recursive: true });
   const manifest = {
     ...example,
-    dependencies: { [PACKAGE]: `file:${join(folder, filename)}` },
+    dependencies: { [PACKAGE]: `file:${tarball}` },
     devDependencies: {},
     overrides: { zod: `file:${join(ROOT, 'node_modules/zod')}` },
   };
@@ -48,7 +50,30 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const PACKAGE = 'agent-platform-cdk';
+test('the packed construct has everything that it deploys, and no more', async () => {
+  const { artifacts } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
+  expect(artifacts).toMatchObject([{ name: PACKAGE, version: VERSION, part: 'construct' }]);
+  const files = (await run(folder, 'tar', ['-tzf', tarball])).trim().split('\n');
+  expect(files).toEqual(
+    expect.arrayContaining(
+      [
+        'LICENSE',
+        'package.json',
+        'dist/platform.js',
+        'dist/types/lib/platform.d.ts',
+        'dist/owner-key.mjs',
+        'dist/writers.mjs',
+        'dist/dashboard/index.html',
+        'dist/runner/Dockerfile',
+      ].map((file) => `package/${file}`),
+    ),
+  );
+  expect(files.filter((file) => /^package\/dist\/functions\/[^/]+\/index\.mjs$/.test(file)).length).toBeGreaterThan(20);
+  expect(files.filter((file) => /\.test\.|\.(br|gz)$|\.vite/.test(file))).toEqual([]);
+  // Paths of the machine that packs would get into source maps.
+  const named = await run(folder, 'grep', ['-rlF', '-e', `${ROOT.slice(1)}/`, installed]).catch(({ stdout }) => stdout);
+  expect(named).toBe('');
+});
 
 test('the example app synthesises from the packed package', { timeout: 300_000 }, async () => {
   const outdir = join(folder, 'out');
