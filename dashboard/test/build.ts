@@ -5,7 +5,8 @@ import { findChromium } from './chromium.ts';
 /** Builds the dashboard and the documentation once before all browser tests, as `npm start` does, and reports a missing browser. */
 export async function setup(): Promise<void> {
   if (findChromium() === undefined) {
-    const text = 'The browser tests need Chromium: install it (Debian: apt-get install chromium), or set CHROME_PATH.';
+    const text =
+      'The browser tests need Chromium: install it (Debian: apt-get install chromium-headless-shell), or set CHROME_PATH.';
     if (process.env.CI) throw new Error(text);
     console.warn(`Skipped. ${text}`);
     return;

@@ -21,7 +21,8 @@ export async function startAuditBrowser(): Promise<AuditBrowser> {
   const profile = mkdtempSync(join(tmpdir(), 'lighthouse-'));
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
   const flags = ['--headless=new', `--remote-debugging-port=${port}`, `--user-data-dir=${profile}`, ...asRoot];
-  const browser = spawn(findChromium()!, flags, { stdio: 'ignore' });
+  // Debian's command is a script that waits for the browser, so both are ended as a group.
+  const browser = spawn(findChromium()!, flags, { stdio: 'ignore', detached: true });
   const isUp = () =>
     fetch(`http://127.0.0.1:${port}/json/version`).then(
       ({ ok }) => ok,
@@ -36,7 +37,8 @@ export async function startAuditBrowser(): Promise<AuditBrowser> {
       return (await lighthouse(url, { ...fixed, disableFullPageScreenshot: true, ...more }, desktopConfig))!.lhr;
     },
     async close() {
-      if (browser.kill()) await once(browser, 'exit');
+      process.kill(-browser.pid!);
+      await once(browser, 'exit');
       rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
     },
   };
