@@ -1,7 +1,7 @@
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
+import { setup } from '../dashboard/test/build.ts';
 import { launchChromium } from '../dashboard/test/chromium.ts';
 import { type AuditBrowser, scoresOf, signInCookie, startAuditBrowser } from '../dashboard/test/lighthouse.ts';
-import { buildDocsSite } from '../scripts/build-docs-site.ts';
 import { ms, type Row } from './harness.ts';
 import { median } from './statistics.ts';
 
@@ -28,7 +28,7 @@ const SEARCHES = ['cron timetable', 'retry', 'secret', 'webhook', 'budget', 'ide
 
 /** Audits pages of the documentation and the dashboard with the throttled desktop preset of Lighthouse. */
 export async function benchDocs(): Promise<Row[]> {
-  buildDocsSite();
+  await setup();
   const target = await startLocalTarget();
   const browser = await startAuditBrowser();
   try {
@@ -60,8 +60,9 @@ async function auditPage(
   url: string,
   { maxKb, cookie }: PageOptions,
 ): Promise<Row[]> {
-  // Pages of the dashboard never stop loading: they have a stream of events. Search engines may not see them.
-  const more = cookie === undefined ? {} : { cookie, maxWaitForLoad: 8_000 };
+  // Pages of the documentation are loaded with an empty cache. Pages of the dashboard never stop loading: they have a
+  // stream of events. Search engines may not see them.
+  const more = cookie === undefined ? { disableStorageReset: false } : { cookie, maxWaitForLoad: 8_000 };
   const categories = CATEGORIES.filter((id) => id !== 'seo' || cookie === undefined);
   const audited = await browser.audit(`${url}${path}`, categories, more);
   const scores = scoresOf(audited);

@@ -82,6 +82,15 @@ describeSite('the documentation', (site) => {
     },
   );
 
+  test('the table of contents stands in its place before the page beside it is parsed', async () => {
+    const page = await open('settings');
+    await page.setViewportSize({ width: 1350, height: 940 });
+    const contents = page.locator('.right-sidebar-container');
+    const { x } = (await contents.boundingBox())!;
+    await page.locator('.main-pane').evaluate((pane) => pane.remove());
+    expect((await contents.boundingBox())!.x).toBeCloseTo(x, 0);
+  });
+
   test('a link of an error leads to the page of its code', async () => {
     const response = await fetch(`${site.target.url}/agents`);
     const { error } = (await response.json()) as { error: { docs_url: string } };

@@ -15,6 +15,9 @@ export default defineConfig({
   integrations: [
     starlight({
       title: 'Agent Platform',
+      // Used for pages without a description of their own, such as those of the API reference.
+      description:
+        'Host agents: run prompts, programs and LLM tool loops by API, on a schedule, on a webhook or as services.',
       favicon: '/favicon.svg',
       sidebar,
       customCss: ['./src/site.css'],
