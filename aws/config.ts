@@ -164,5 +164,11 @@ const ALL_SETTINGS = { ...CORE_SETTINGS, ...AWS_SETTINGS };
 /** Core's settings plus those of the AWS host. */
 export interface AwsConfig extends ValuesOf<typeof ALL_SETTINGS> {}
 
+/** Lambda ends a function after 900 s: what packing and starting leave of it. */
+const MAX_INSTALL_MS = 700_000;
+
 /** Throws as `parseSettings` does. */
-export const parseAwsConfig = (environment: Environment): AwsConfig => parseSettings(ALL_SETTINGS, environment);
+export function parseAwsConfig(environment: Environment): AwsConfig {
+  const config = parseSettings(ALL_SETTINGS, environment);
+  return { ...config, installTimeoutMs: Math.min(config.installTimeoutMs, MAX_INSTALL_MS) };
+}

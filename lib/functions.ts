@@ -68,8 +68,8 @@ const MEMORY_MB = 1024;
 const WAITING_MEMORY_MB = 512;
 /** API Gateway ends a buffered integration after 29 s. */
 const BUFFERED_SECONDS = 29;
-/** Time limit of an installation, plus one or two minutes for the sandbox to start and the record to be written. */
-const INSTALL_SECONDS = 600;
+/** Lambda's maximum: the time limits of an installation and its packing (`aws/config.ts`), and 20 s for the record. */
+const INSTALL_SECONDS = 900;
 
 /** A scheduled run may be queued for five minutes, and then takes as long as a call. */
 const SCHEDULE_SECONDS = 660;

@@ -202,7 +202,8 @@ export const installItem = ({ runId, heldLayer, layerSha256, ...install }: Insta
 });
 
 /** Error of an installation whose process died. */
-const INTERRUPTED = 'The installation was interrupted: its process ended unexpectedly. Upload the bundle again.';
+const INTERRUPTED =
+  'The installation was interrupted: its process on the platform ended unexpectedly. Upload the bundle again.';
 
 const readInstall = ({ run_id, held_layer, layer_sha256, ...install }: InstallItem, now: number): Install => ({
   ...install,

@@ -9,7 +9,14 @@ import type { BundleContents } from '#core/manifest/bundle/bundle-contents.ts';
 import { registryTargets } from '#core/manifest/bundle/registries.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { versionName } from '#core/manifest/references.ts';
-import { type AgentVersion, type Bundle, type Install, newBundleKey, newLayerKey } from '#core/manifest/version.ts';
+import {
+  type AgentVersion,
+  type Bundle,
+  type Install,
+  newBundleKey,
+  newLayerKey,
+  PACKING_MS,
+} from '#core/manifest/version.ts';
 import { checkBundle } from '#core/manifest/worker-pool/checks.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps, InstallJob } from '#core/ports/deps.ts';
@@ -167,7 +174,7 @@ function checkSameCode(version: AgentVersion, { sha256 }: BundleContents, isBuil
 /** Returns the version's present installation if its layer has this hash, otherwise a new one. */
 function newInstall(deps: UploadDeps, version: AgentVersion, hash: string, runId: string): Install {
   if (version.install?.heldLayer === hash) return version.install;
-  const deadline = deps.clock.now() + deps.config.installTimeoutMs;
+  const deadline = deps.clock.now() + deps.config.installTimeoutMs + PACKING_MS;
   return { status: 'building', layer: newLayerKey(hash, runId), runId, deadline };
 }
 

@@ -7,7 +7,7 @@ describe('parseConfig', () => {
     expect(parseConfig({})).toMatchObject({
       workspaceSlug: 'main',
       maxBundleBytes: 25 * 1024 ** 2,
-      installTimeoutMs: 240_000,
+      installTimeoutMs: 900_000,
       sandboxEgress: 'open',
       baseUrl: undefined,
     });

@@ -132,9 +132,9 @@ export const CORE_SETTINGS = {
         .number()
         .int()
         .positive()
-        .default(240)
+        .default(900)
         .transform((seconds) => seconds * 1000),
-    "Time limit for installing an uploaded bundle's dependencies, in seconds.",
+    "Time limit for installing an uploaded bundle's dependencies, in seconds. Packing the result has three minutes of its own. On AWS at most 700, because one Lambda function of 900 s does both.",
   ),
 
   runRetentionDays: setting(
@@ -179,7 +179,7 @@ export const CORE_SETTINGS = {
     () =>
       z
         .string()
-        .default('registry.npmjs.org,pypi.org,files.pythonhosted.org')
+        .default('registry.npmjs.org,pypi.org,files.pythonhosted.org,download.pytorch.org,download-r2.pytorch.org')
         .transform(listOf)
         .pipe(z.array(target())),
     'Package registries, and the hosts that they redirect to: `host:port`, `*.example.org:443` for subdomains; without a port, 443. Installations reach exactly these, in addition to what `PLATFORM_SANDBOX_EGRESS` allows, even at private addresses, as mirrors have.',

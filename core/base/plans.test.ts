@@ -10,6 +10,12 @@ test('free and pro have the limits of the interface, and the default plan does n
   expect([plans.free.sandbox_timeout_seconds, plans.pro.sandbox_timeout_seconds]).toEqual([30, 300]);
 });
 
+test('dependencies of a version take 1, 2, 4 and 4 GB', () => {
+  const { plans } = parseConfig({});
+  expect(Object.values(plans).map(({ layer_bytes }) => layer_bytes / 1024 ** 3)).toEqual([1, 2, 4, 4]);
+  expect(() => parseConfig({ PLATFORM_PLANS: '{"team":{"layer_bytes":4294967297}}' })).toThrow(/team\.layer_bytes: /);
+});
+
 test('in every plan, what a workspace keeps ends somewhere, unless the operator says otherwise', () => {
   const kept = ['agent_versions', 'agent_bytes', 'upload_bytes', 'storage_bytes', 'workspaces'] as const;
   for (const plan of Object.values(parseConfig({}).plans)) {

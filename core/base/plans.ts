@@ -18,6 +18,8 @@ const GB = 1024 * MB;
  * no free slot reads all these items (`core/accounts/limits/admission.ts`).
  */
 const MAX_CONCURRENT_CALLS = 1000;
+/** What hosts unpack, whatever the plan (`core/manifest/bundle/layer-reader.ts`). */
+export const MAX_LAYER_BYTES = 4 * GB;
 /** Each installation has a lease, too (`core/accounts/limits/installations.ts`). */
 const MAX_CONCURRENT_INSTALLS = 100;
 
@@ -61,6 +63,11 @@ const plan = () => {
     agent_versions: quota.nullable(),
     /** Bytes of the definitions, bundles and layers of these versions; null: no limit. */
     agent_bytes: quota.nullable(),
+    /** Size on disk of the installed dependencies of one version. At most half of it packed. */
+    layer_bytes: z
+      .int()
+      .min(64 * MB)
+      .max(MAX_LAYER_BYTES),
     /** Total size reserved by unexpired upload forms (`POST /uploads`); null: no limit. */
     upload_bytes: quota.nullable(),
     /** Workspaces that a user may create, by the plan of the personal workspace; null: no limit. */
@@ -89,6 +96,7 @@ const DEFAULT_PLANS: Plans = {
     storage_bytes: 10 * MB,
     agent_versions: 500,
     agent_bytes: GB,
+    layer_bytes: GB,
     upload_bytes: 100 * MB,
     workspaces: 5,
   },
@@ -110,6 +118,7 @@ const DEFAULT_PLANS: Plans = {
     storage_bytes: 100 * MB,
     agent_versions: 5_000,
     agent_bytes: 10 * GB,
+    layer_bytes: 2 * GB,
     upload_bytes: 2_500 * MB,
     workspaces: 20,
   },
@@ -131,6 +140,7 @@ const DEFAULT_PLANS: Plans = {
     storage_bytes: GB,
     agent_versions: 20_000,
     agent_bytes: 50 * GB,
+    layer_bytes: MAX_LAYER_BYTES,
     upload_bytes: 10 * GB,
     workspaces: 100,
   },
@@ -152,6 +162,7 @@ const DEFAULT_PLANS: Plans = {
     storage_bytes: 100 * GB,
     agent_versions: 200_000,
     agent_bytes: 500 * GB,
+    layer_bytes: MAX_LAYER_BYTES,
     upload_bytes: 100 * GB,
     workspaces: 1_000,
   },

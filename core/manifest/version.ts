@@ -42,6 +42,9 @@ export interface Bundle {
   readonly uploadedAt: string;
 }
 
+/** Time to pack and store what was installed, and to write the record. */
+export const PACKING_MS = 180_000;
+
 /** Installation of a bundle's dependencies. */
 export interface Install {
   readonly status: 'building' | 'ready' | 'failed';
@@ -55,7 +58,10 @@ export interface Install {
   readonly runId: string;
   /** For `failed`: one line with the reason, then, if there was output, an empty line and its beginning and end. */
   readonly error?: string;
-  /** Epoch milliseconds. After it, the installer is assumed dead, and readers get `failed` instead of `building`. */
+  /**
+   * Epoch milliseconds, {@link PACKING_MS} after the time limit of the installation. After it, the installer is assumed
+   * dead, and readers get `failed` instead of `building`.
+   */
   readonly deadline: number;
 }
 

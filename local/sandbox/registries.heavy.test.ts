@@ -92,7 +92,7 @@ test.for([
   for (const [name, text] of Object.entries(plan!.changed)) {
     await session.writeFile(`${CHANGED_FOLDER}/${name}`, Buffer.from(text));
   }
-  for (const command of plan!.commands) {
+  for (const { command } of plan!.steps) {
     const { exit, out, err } = await ran(session, command, { timeoutMs: 120_000 });
     expect(exit, `${command}\n${out}\n${err}`).toMatchObject({ exitCode: 0 });
   }

@@ -176,7 +176,7 @@ test('members below a link, twice, or linked to the outside are refused', async 
     [joined(plain(one, 'python'), plain(two, 'python/here/file')), 'below a link'],
     [joined(plain(two, 'python/here/file'), plain(two, 'python/here/file')), 'twice'],
     [gzipSync(memberOf({ type: '1', target: join(host, 'secret') })), 'leaves it'],
-    [gzipSync(memberOf({ type: '0', size: 3 * 1024 ** 3 })), 'more than 1024 MB'],
+    [gzipSync(memberOf({ type: '0', size: 5 * 1024 ** 3 })), 'more than 4096 MB'],
     [sparse(root), 'not a plain file'],
     [gzipSync(memberOf({ type: '6' })), 'named pipe'],
     [gzipSync(memberOf({ type: '3' })), 'a device'],

@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs';
+import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasCode } from '#core/base/errors.ts';
@@ -50,6 +51,8 @@ const LAYER = '/layer';
 const WORKING_FOLDER = '/home/user/agent';
 /** Where init finds the bundle that it copies into the working folder. */
 const COPIED = '/.bundle';
+/** Memory that an installation may have on any machine. */
+const SMALLEST_INSTALL_BYTES = 2 * 1024 ** 3;
 /** Size of /dev/shm under bubblewrap, where it cannot share the limit of the home folder. */
 const BUBBLEWRAP_SHM_BYTES = 64 * 1024 * 1024;
 
@@ -146,7 +149,8 @@ export class NamespaceSandbox implements Sandbox {
     return { kind: this.kind, limits: this.#options.limits, interpreters: this.#runtime.interpreters };
   }
 
-  async open(spec: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
+  async open(given: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
+    const spec = given.purpose === 'install' ? withinMachine(given) : given;
     const needs = needsOf(spec, network);
     const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
     if (spec.purpose === 'run') void this.#startAhead(needs);
@@ -341,6 +345,15 @@ const needsOf = (spec: SandboxSpec, network: Network): Needs => ({
     .filter(Boolean)
     .join(','),
   diskBytes: spec.limits.diskBytes,
+});
+
+/** Files of a sandbox take memory: installations of large dependencies must not use up a small machine. */
+const withinMachine = (spec: SandboxSpec): SandboxSpec => ({
+  ...spec,
+  limits: {
+    ...spec.limits,
+    memoryBytes: Math.min(spec.limits.memoryBytes, Math.max(totalmem() / 2, SMALLEST_INSTALL_BYTES)),
+  },
 });
 
 const keyOf = ({ bundle, layer, layerSha256, ports, diskBytes }: Needs): string =>

@@ -1,28 +1,41 @@
 import { announceBlob } from '#core/agents/retention/blobs.ts';
+import { planOfWorkspace } from '#core/agents/retention/storage-usage.ts';
 import { hasCode } from '#core/base/errors.ts';
-import { CHANGED_FOLDER, type InstallPlan, PACK_LAYER } from '#core/manifest/bundle/install-plan.ts';
+import { CHANGED_FOLDER, type InstallPlan, type InstallStep, PACK_LAYER } from '#core/manifest/bundle/install-plan.ts';
 import { checkedLayer } from '#core/manifest/bundle/layer-archive.ts';
 import { LayerError } from '#core/manifest/bundle/layer-reader.ts';
-import { type AgentVersion, bundleKey } from '#core/manifest/version.ts';
+import { type AgentVersion, bundleKey, PACKING_MS } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { SandboxSession } from '#core/ports/sandbox.ts';
+import { DEFAULT_MAX_OUTPUT_BYTES, type ExecExit, type SandboxSession } from '#core/ports/sandbox.ts';
 import { installEgress } from '../egress.ts';
 import type { InstallLog } from './install-log.ts';
 
-const INSTALL_MEMORY_BYTES = 2 * 1024 ** 3;
-const INSTALL_DISK_BYTES = 1536 * 1024 ** 2;
-/** Maximum size of a packed layer. */
-const MAX_ARCHIVE_BYTES = 512 * 1024 ** 2;
+const MB = 1024 ** 2;
+/** For the processes themselves; files of a sandbox may take memory, too. */
+const PROCESS_MEMORY_BYTES = 512 * MB;
 const MAX_PROBLEM_CHARACTERS = 500;
 
 type BuildDeps = Pick<Deps, 'config' | 'main' | 'blobs' | 'sandbox' | 'clock'>;
+
+/** An installation that runs in a sandbox. */
+interface Installation {
+  readonly session: SandboxSession;
+  readonly log: InstallLog;
+  /** Epoch milliseconds; packing has {@link PACKING_MS} more. */
+  readonly until: number;
+  /** Maximum size of the layer on disk, by the workspace's plan. */
+  readonly layerBytes: number;
+}
+
+/** Besides the layer itself, an installation needs room for downloads and for packages that it builds. */
+const diskOf = (layerBytes: number): number => layerBytes * 1.5;
 
 /**
  * Installs dependencies in a sandbox with network access and stores the result as the announced blob that the version's
  * installation names. Returns the blob, or the reason if the installation failed. Throws if the sandbox cannot be
  * opened.
  *
- * @param deadline Epoch milliseconds.
+ * @param deadline Epoch milliseconds, with the time for packing.
  */
 export async function buildLayer(
   deps: BuildDeps,
@@ -30,18 +43,20 @@ export async function buildLayer(
   plan: InstallPlan,
   { deadline, log }: { readonly deadline: number; readonly log: InstallLog },
 ): Promise<string | { readonly key: string; readonly bytes: number; readonly sha256: string }> {
-  const session = await openInstallSandbox(deps, version, deadline);
+  const { layer_bytes: layerBytes } = await planOfWorkspace(deps, version.workspaceId);
+  const session = await openInstallSandbox(deps, version, { deadline, layerBytes });
+  const installation = { session, log, until: deadline - PACKING_MS, layerBytes };
   try {
     for (const [name, text] of Object.entries(plan.changed)) {
       await session.writeFile(`${CHANGED_FOLDER}/${name}`, Buffer.from(text));
     }
-    for (const command of plan.commands) {
-      const failure = await runCommand(deps, session, command, { deadline, log });
+    for (const step of plan.steps) {
+      const failure = await runStep(deps, installation, step);
       if (failure !== undefined) return failure;
     }
     const key = version.install!.layer;
     await announceBlob(deps, key);
-    return await storeLayer(deps, session, key, { deadline, log });
+    return await storeLayer(deps, installation, key);
   } finally {
     await session.close();
   }
@@ -51,8 +66,9 @@ export async function buildLayer(
 function openInstallSandbox(
   { sandbox, config }: BuildDeps,
   version: AgentVersion,
-  deadline: number,
+  { deadline, layerBytes }: { readonly deadline: number; readonly layerBytes: number },
 ): Promise<SandboxSession> {
+  const diskBytes = diskOf(layerBytes);
   return sandbox.open({
     bundle: bundleKey(version.bundle!),
     owner: version.workspaceId,
@@ -62,10 +78,10 @@ function openInstallSandbox(
     deadline,
     turn: { owner: version.workspaceId, deadline },
     limits: {
-      memoryBytes: INSTALL_MEMORY_BYTES,
-      diskBytes: INSTALL_DISK_BYTES,
-      fileBytes: INSTALL_DISK_BYTES,
-      cpuSeconds: Math.ceil(config.installTimeoutMs / 1000),
+      memoryBytes: diskBytes + PROCESS_MEMORY_BYTES,
+      diskBytes,
+      fileBytes: diskBytes,
+      cpuSeconds: Math.ceil((config.installTimeoutMs + PACKING_MS) / 1000),
       processes: 512,
     },
   });
@@ -76,60 +92,100 @@ function openInstallSandbox(
  * more, and content that a layer may not have is never stored. Returns the blob, or the reason for a failure.
  */
 async function storeLayer(
-  { blobs, clock }: BuildDeps,
-  session: SandboxSession,
+  { blobs }: BuildDeps,
+  { session, log, layerBytes }: Installation,
   key: string,
-  { deadline, log }: { readonly deadline: number; readonly log: InstallLog },
 ): ReturnType<typeof buildLayer> {
-  const archive = packedLayer(session, Math.max(deadline - clock.now(), 1));
+  const archive = packedLayer(session, Math.floor(layerBytes / 2));
   let blob = { key, bytes: 0, sha256: '' };
-  const checked = checkedLayer(archive, ({ entries, bytes, archiveBytes, sha256 }) => {
-    log.note(`layer: ${entries} files and folders, ${bytes} bytes, ${archiveBytes} compressed, SHA-256 ${sha256}`);
-    blob = { key, bytes: archiveBytes, sha256 };
-  });
+  const checked = checkedLayer(
+    archive,
+    ({ entries, bytes, archiveBytes, sha256 }) => {
+      log.note(`layer: ${entries} files and folders, ${bytes} bytes, ${archiveBytes} compressed, SHA-256 ${sha256}`);
+      blob = { key, bytes: archiveBytes, sha256 };
+    },
+    layerBytes,
+  );
   try {
     await blobs.put(key, checked);
     return blob;
   } catch (error) {
     if (!hasCode(error, 'SANDBOX_LAYER')) throw error;
-    return `The installed dependencies cannot be used: ${(error as Error).message}.`;
+    return [`The installed dependencies cannot be used: ${(error as Error).message}.`, ...torchHint(log)].join(' ');
   }
 }
 
 /** Throws LayerError if packing fails. */
-async function* packedLayer(session: SandboxSession, timeoutMs: number): AsyncGenerator<Uint8Array> {
+async function* packedLayer(session: SandboxSession, maxBytes: number): AsyncGenerator<Uint8Array> {
   let problem = '';
-  const request = { command: PACK_LAYER, timeoutMs, endsAll: true, maxOutputBytes: MAX_ARCHIVE_BYTES };
+  const request = { command: PACK_LAYER, timeoutMs: PACKING_MS, endsAll: true, maxOutputBytes: maxBytes };
   for await (const event of session.exec(request)) {
     if (event.type !== 'exit') {
       if (event.type === 'stdout') yield event.data;
       else problem = (problem + Buffer.from(event.data)).slice(0, MAX_PROBLEM_CHARACTERS);
     } else if (event.exit.reason === 'output_limit') {
-      throw new LayerError(`they take more than ${MAX_ARCHIVE_BYTES / 1024 ** 2} MB, compressed`);
+      throw new LayerError(`they take more than ${Math.round(maxBytes / MB)} MB, compressed`);
+    } else if (event.exit.reason === 'timeout') {
+      throw new LayerError(`they could not be packed within ${PACKING_MS / 1000} s`);
     } else if (event.exit.exitCode !== 0) {
       throw new LayerError(`they cannot be packed (${problem.trim() || event.exit.reason.replace('_', ' ')})`);
     }
   }
 }
 
-/** Runs a command. Returns the reason if it failed. */
-async function runCommand(
-  { clock, config }: BuildDeps,
-  session: SandboxSession,
-  command: string,
-  { deadline, log }: { readonly deadline: number; readonly log: InstallLog },
-): Promise<string | undefined> {
-  const timeoutMs = Math.max(deadline - clock.now(), 1);
-  for await (const event of session.exec({ command, timeoutMs, endsAll: true })) {
+/** Runs a step. Returns the reason if it failed. */
+async function runStep(deps: BuildDeps, installation: Installation, step: InstallStep): Promise<string | undefined> {
+  const { session, log, until } = installation;
+  const timeoutMs = Math.max(until - deps.clock.now(), 1);
+  for await (const event of session.exec({ command: step.command, timeoutMs, endsAll: true })) {
     if (event.type !== 'exit') {
       await log.add(event.type, event.data);
       continue;
     }
-    const { exitCode, reason } = event.exit;
-    log.exitCode = exitCode;
-    if (reason === 'timeout') return `not finished within ${config.installTimeoutMs / 1000} s`;
-    if (reason !== 'exited') return `${reason.replace('_', ' ')}\n${log.problem()}`.trim();
-    if (exitCode !== 0) return log.problem() || `"${command}" ended with status ${exitCode}`;
+    log.exitCode = event.exit.exitCode;
+    if (event.exit.reason !== 'exited') return stopped(deps, installation, step, event.exit);
+    if (event.exit.exitCode !== 0) return failed(installation, step, event.exit);
   }
   return undefined;
 }
+
+/** Describes a step that the platform ended: why, after how long, what to do, and its last lines. */
+function stopped(
+  { config }: BuildDeps,
+  { log, layerBytes }: Installation,
+  { title }: InstallStep,
+  { reason, durationMs }: ExecExit,
+): string {
+  const after = `the step "${title}" was stopped after ${Math.round(durationMs / 1000)} s`;
+  const limit = Math.round((diskOf(layerBytes) + PROCESS_MEMORY_BYTES) / MB);
+  const reasons: Readonly<Record<Exclude<ExecExit['reason'], 'exited'>, string>> = {
+    timeout: `Not finished within ${config.installTimeoutMs / 1000} s: ${after}. Pin exact versions, prefer packages with prebuilt binaries, and leave out what the agent does not need. Operators raise PLATFORM_INSTALL_TIMEOUT_SECONDS, on AWS to at most 700.`,
+    memory_limit: `Out of memory: ${after}, because its processes and files took more than ${limit} MB or the share of this machine.`,
+    output_limit: `Too much output: ${after}, because it printed more than ${DEFAULT_MAX_OUTPUT_BYTES / MB} MB.`,
+    aborted: `Canceled: ${after}.`,
+    sandbox_lost: `The sandbox was lost: ${after}. Upload the bundle again.`,
+  };
+  const { [reason as keyof typeof reasons]: text } = reasons;
+  return withOutput([text, ...torchHint(log)].join(' '), log.lastLines());
+}
+
+/** Describes a step that ended with another status than 0. */
+function failed({ log, layerBytes }: Installation, { title, command }: InstallStep, { exitCode }: ExecExit): string {
+  if (!log.has(NO_SPACE)) return log.problem() || `"${command}" ended with status ${exitCode}`;
+  const limit = Math.round(diskOf(layerBytes) / MB);
+  const text = `No space left: the files of the step "${title}" took more than the ${limit} MB that an installation may write, for dependencies of ${Math.round(layerBytes / MB)} MB (layer_bytes of the plan). Leave out what the agent does not need.`;
+  return withOutput([text, ...torchHint(log)].join(' '), log.lastLines());
+}
+
+const NO_SPACE = /No space left on device|ENOSPC|Disk quota exceeded/;
+/** Packages for GPUs, which sandboxes do not have: `nvidia-cublas-cu12`, `triton`. */
+const CUDA_PACKAGES = /\bnvidia[-_](?:cu|nccl|nv)|\btriton\b/;
+
+const torchHint = (log: InstallLog): string[] =>
+  log.has(CUDA_PACKAGES)
+    ? [
+        'pip installed packages for graphics cards, which sandboxes do not have: for the small build of PyTorch, add the line "--extra-index-url https://download.pytorch.org/whl/cpu" to requirements.txt.',
+      ]
+    : [];
+
+const withOutput = (text: string, output: string): string => (output === '' ? text : `${text}\n\n${output}`);

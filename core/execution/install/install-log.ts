@@ -6,6 +6,9 @@ import { installerError } from './installer-error.ts';
 
 /** Minimum interval between writes of a running installation's output. */
 const PROGRESS_INTERVAL_MS = 1000;
+/** Quoted output of an installation that was stopped. */
+const LAST_LINES = 20;
+const LAST_CHARACTERS = 2048;
 
 /** Collects the output of an installation, and writes it to the run's record while it runs. */
 export class InstallLog {
@@ -34,6 +37,17 @@ export class InstallLog {
   /** Adds a line from the platform to stdout. */
   note(line: string): void {
     this.#text.stdout += `${line}\n`;
+  }
+
+  /** The last lines of the output, of stderr or, if it is empty, of stdout. */
+  lastLines(): string {
+    const text = (this.#text.stderr.trim() || this.#text.stdout.trim()).slice(-LAST_CHARACTERS);
+    return text.split(/\r?\n/).slice(-LAST_LINES).join('\n');
+  }
+
+  /** Whether the output so far matches the pattern. */
+  has(pattern: RegExp): boolean {
+    return pattern.test(this.#text.stdout) || pattern.test(this.#text.stderr);
   }
 
   body(): RunBody {

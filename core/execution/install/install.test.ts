@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { allHandlers } from '#core/api/handlers.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { routes } from '#core/api/routes.ts';
+import { PACKING_MS } from '#core/manifest/version.ts';
 import type { InstallJob } from '#core/ports/deps.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
@@ -83,7 +84,8 @@ test('an installation whose process died has failed once its time is up, and may
   expect(await uploading).toMatchObject({ environment_status: 'building', environment_error: null });
   const [{ versionId } = { versionId: '' }] = jobs;
 
-  await deps.clock.advance(deps.config.installTimeoutMs);
+  // The installer would have written the reason by then.
+  await deps.clock.advance(deps.config.installTimeoutMs + PACKING_MS);
   const failed = {
     environment_status: 'failed',
     environment_error: expect.stringMatching(/^The installation was interrupted: .* Upload the bundle again\.$/),

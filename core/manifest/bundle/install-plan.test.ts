@@ -158,13 +158,15 @@ describe('a lock file of Python', () => {
         '[project]\ndependencies = ["httpx[http2]", "lib", "numpy"]\n[tool.uv.sources]\nlib = { workspace = true }',
       'uv.lock': UV_LOCK,
     };
-    const { changed, commands } = (await plan(files))!;
+    const { changed, steps } = (await plan(files))!;
     expect(changed).toEqual({
       'requirements.txt': 'httpx[http2]\nlib\nnumpy\n./packages/lib\n',
       // There are two versions of numpy, for different versions of Python.
       'constraints.txt': 'httpx==0.27.0\nidna==3.7\nh2==4.1.0\n',
     });
-    expect(commands.join('\n')).toContain(' -r requirements.txt -c /home/user/changed/constraints.txt');
+    expect(steps.map(({ command }) => command).join('\n')).toContain(
+      ' -r requirements.txt -c /home/user/changed/constraints.txt',
+    );
     expect(await checkDependencies(await reportOf(files), { environment: null }, [])).toEqual([]);
   });
 
@@ -274,7 +276,9 @@ test('sources of uv in pyproject.toml are used, or refused', async () => {
 
 describe('package managers of Node', () => {
   const commandsOf = async (files: Readonly<Record<string, string>>) =>
-    (await plan({ 'package.json': '{"dependencies":{"a":"1"}}', ...files }))!.commands.join('\n');
+    (await plan({ 'package.json': '{"dependencies":{"a":"1"}}', ...files }))!.steps
+      .map(({ command }) => command)
+      .join('\n');
 
   test('are chosen by the lock file', async () => {
     expect(await commandsOf({})).toContain('npm install ');
@@ -296,9 +300,9 @@ describe('package managers of Node', () => {
   });
 
   test('install the members of a workspace whose root has no dependencies', async () => {
-    expect((await plan({ 'package.json': '{"workspaces":["packages/*"]}' }))!.commands.join('\n')).toContain(
-      'npm install ',
-    );
+    expect(
+      (await plan({ 'package.json': '{"workspaces":["packages/*"]}' }))!.steps.map(({ command }) => command).join('\n'),
+    ).toContain('npm install ');
     expect(await plan({ 'package.json': '{"name":"x","workspaces":[]}' })).toBeUndefined();
   });
 });

@@ -14,8 +14,15 @@ export interface InstallPlan {
   readonly layerHash: string;
   /** Name -> text. These files are written to {@link CHANGED_FOLDER} and replace files of the bundle. */
   readonly changed: Readonly<Record<string, string>>;
-  /** Shell lines, run in order. Then {@link PACK_LAYER} packs the result. */
-  readonly commands: readonly string[];
+  /** Run in order. Then {@link PACK_LAYER} packs the result. */
+  readonly steps: readonly InstallStep[];
+}
+
+export interface InstallStep {
+  /** Completes "the step ..." in messages, such as `npm ci`. */
+  readonly title: string;
+  /** Shell line. */
+  readonly command: string;
 }
 
 export const AGENT_FOLDER = '/home/user/agent';
@@ -28,9 +35,9 @@ const CONSTRAINTS = 'constraints.txt';
 export const SOURCE_FOLDER = '/home/user/source';
 /**
  * Prints the layer as an archive in the GNU tar format, the only one that the platform reads. No installed code runs
- * during it.
+ * during it. The fastest compression takes a third of the time of the default one, and a tenth more space.
  */
-export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -cz --format=gnu --files-from=/dev/null $(ls -d venv node_modules 2>/dev/null)`;
+export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -c --use-compress-program='gzip -1' --format=gnu --files-from=/dev/null $(ls -d venv node_modules 2>/dev/null)`;
 /**
  * The sandbox of a run adds its own interpreter and settings to the environment (`runner/sandbox/unpack.ts`). Scripts
  * must start the Python that comes first on the PATH there.
@@ -213,12 +220,12 @@ export async function planInstall(
         ...(node.manager === 'npm' && node.lock !== undefined && { [LOCKS.npm]: node.lock }),
       }),
     },
-    commands: [
+    steps: [
       ...(python?.hasSdk || node?.isChanged
-        ? [`echo '${SDK_NAME} is part of every sandbox: it is not installed.'`]
+        ? [{ title: 'note', command: `echo '${SDK_NAME} is part of every sandbox: it is not installed.'` }]
         : []),
-      ...(python ? pipCommands(python, flags.pip_flags) : []),
-      ...(node ? npmCommands(node, usesBundle, flags.npm_flags) : []),
+      ...(python ? pipSteps(python, flags.pip_flags) : []),
+      ...(node ? npmSteps(node, usesBundle, flags.npm_flags) : []),
     ],
   };
 }
@@ -244,30 +251,30 @@ const INSTALL_PACKAGES: Readonly<Record<NodeNeeds['manager'], (install: NodeInst
     `sed -i "s|https://registry.yarnpkg.com/|$(npm config get registry)|" ${LOCKS.yarn} && npx --yes yarn@1 install --production --non-interactive --no-progress --ignore-engines${isFrozen ? ' --frozen-lockfile' : ''}`,
 };
 
-function pipCommands({ isChanged, constraints }: PythonNeeds, flags: string | undefined): string[] {
-  const create = `python3 -m venv --without-pip ${PYTHON_FOLDER}`;
+function pipSteps({ isChanged, constraints }: PythonNeeds, flags: string | undefined): InstallStep[] {
   const install = `${PYTHON_FOLDER}/bin/python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} -r requirements.txt${constraints === undefined ? '' : ` -c ${CHANGED_FOLDER}/${CONSTRAINTS}`}`;
-  if (!isChanged) return [create, install, FINISH_PYTHON];
+  const copy = `cp -R ${AGENT_FOLDER} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`;
   return [
-    create,
-    `cp -R ${AGENT_FOLDER} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`,
-    `cd ${SOURCE_FOLDER} && ${install}`,
-    FINISH_PYTHON,
+    { title: 'python3 -m venv', command: `python3 -m venv --without-pip ${PYTHON_FOLDER}` },
+    ...(isChanged ? [{ title: 'copying the bundle', command: copy }] : []),
+    { title: 'pip install', command: isChanged ? `cd ${SOURCE_FOLDER} && ${install}` : install },
+    { title: 'completing the environment of Python', command: FINISH_PYTHON },
   ];
 }
 
-function npmCommands(
+function npmSteps(
   { manager, lock, isChanged }: NodeNeeds,
   usesBundle: boolean,
   flags: string | undefined,
-): string[] {
+): InstallStep[] {
   const copy = usesBundle
     ? `cp -R ${AGENT_FOLDER}/. ${LAYER_FOLDER}/`
     : `cp ${AGENT_FOLDER}/package.json ${lock ? `${AGENT_FOLDER}/${LOCKS[manager]} ` : ''}${LAYER_FOLDER}/`;
+  const change = isChanged ? ` && cp ${CHANGED_FOLDER}/package*.json ${LAYER_FOLDER}/` : '';
+  const install = INSTALL_PACKAGES[manager]({ isFrozen: lock !== undefined && !isChanged, lock });
   return [
-    `mkdir -p ${LAYER_FOLDER} && ${copy}`,
-    ...(isChanged ? [`cp ${CHANGED_FOLDER}/package*.json ${LAYER_FOLDER}/`] : []),
-    `cd ${LAYER_FOLDER} && ${INSTALL_PACKAGES[manager]({ isFrozen: lock !== undefined && !isChanged, lock })} ${words(flags)}`,
-    ...(usesBundle ? [COPY_LINKED_PACKAGES] : []),
+    { title: 'copying package.json', command: `mkdir -p ${LAYER_FOLDER} && ${copy}${change}` },
+    { title: `${manager} install`, command: `cd ${LAYER_FOLDER} && ${install} ${words(flags)}` },
+    ...(usesBundle ? [{ title: 'copying packages of the bundle', command: COPY_LINKED_PACKAGES }] : []),
   ];
 }

@@ -13,8 +13,9 @@ import { LayerError, LayerReader, type LayerSize } from './layer-reader.ts';
 export async function readLayer(
   archive: AsyncIterable<Uint8Array>,
   pass: (piece: Uint8Array) => Promise<void> | void,
+  maxBytes?: number,
 ): Promise<LayerSize> {
-  const reader = new LayerReader();
+  const reader = new LayerReader(maxBytes);
   const gunzip = createGunzip();
   const feeding = feed(archive, gunzip);
   feeding.catch(() => {});
@@ -55,10 +56,11 @@ async function feed(archive: AsyncIterable<Uint8Array>, gunzip: ReturnType<typeo
 export async function* checkedLayer(
   archive: AsyncIterable<Uint8Array>,
   onChecked: (layer: LayerSize & { readonly sha256: string; readonly archiveBytes: number }) => void,
+  maxBytes?: number,
 ): AsyncGenerator<Uint8Array> {
   const hash = createHash('sha256');
   const copy = new PassThrough();
-  const checking = readLayer(copy, () => {});
+  const checking = readLayer(copy, () => {}, maxBytes);
   checking.catch(() => copy.destroy());
   let archiveBytes = 0;
   try {

@@ -1,8 +1,7 @@
+import { MAX_LAYER_BYTES } from '#core/base/plans.ts';
 import { quote } from '../field-error.ts';
 
 const MB = 1024 * 1024;
-/** Maximum size of a layer on disk, where each file takes whole pages (`docs/interface/agents.md#layers`). */
-const MAX_BYTES = 1024 * MB;
 const MAX_ENTRIES = 100_000;
 const MAX_PATH_BYTES = 1024;
 const MAX_NAME_BYTES = 255;
@@ -78,6 +77,13 @@ export class LayerReader {
   #longPath: string | undefined;
   #longTarget: string | undefined;
   #isAtEnd = false;
+
+  readonly #maxBytes: number;
+
+  /** @param maxBytes maximum size on disk, where each file takes whole pages (`docs/interface/agents.md#layers`) */
+  constructor(maxBytes: number = MAX_LAYER_BYTES) {
+    this.#maxBytes = maxBytes;
+  }
 
   get size(): LayerSize {
     return { entries: this.#paths.size, bytes: this.#bytes };
@@ -208,10 +214,10 @@ export class LayerReader {
   *#write(member: Member): Generator<Uint8Array> {
     this.#paths.set(member.path, member.type);
     this.#bytes += Math.max(PAGE_BYTES, Math.ceil(member.size / PAGE_BYTES) * PAGE_BYTES);
-    if (this.#bytes > MAX_BYTES) {
+    if (this.#bytes > this.#maxBytes) {
       throw refused(
         member.path,
-        `with which they take more than ${MAX_BYTES / MB} MB: a file counts with its full size`,
+        `with which they take more than ${Math.round(this.#maxBytes / MB)} MB: a file counts with its full size`,
       );
     }
     if (this.#paths.size > MAX_ENTRIES) {

@@ -125,7 +125,7 @@ export function installsSuite(target: () => Target, has: Languages): void {
       onTestFinished(() => rmSync(outside, { recursive: true, force: true }));
       const attacks = {
         'link-of-the-platform': [`os.symlink(${JSON.stringify(outside)}, LAYER + '/node_modules')`, 'node_modules'],
-        'sparse-bomb': [`[open(f'{LAYER}/venv/lib/{n}', 'w').truncate(1 << 30) for n in 'abc']`, 'more than 1024 MB'],
+        'sparse-bomb': [`open(f'{LAYER}/venv/lib/a', 'w').truncate(5 << 30)`, 'more than 4096 MB'],
       } as const;
       const attacking = Object.entries(attacks).map(async ([name, [attack, message]]) => {
         const { upload } = await publish(`pip-${name}`, {

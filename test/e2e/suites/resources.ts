@@ -32,6 +32,7 @@ export function resourcesSuite(target: () => Target): void {
         storage_documents: { used: null, limit: 100 },
         agent_versions: { used: 0, limit: 500 },
         agent_bytes: { used: 0, limit: 1024 * MB },
+        layer_bytes: { used: null, limit: 1024 * MB },
         upload_bytes: { used: 25 * MB, limit: 100 * MB },
         workspaces: { used: 0, limit: 5 },
       });
