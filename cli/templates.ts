@@ -1,4 +1,4 @@
-import { exampleFiles, type FileContent, type FilesByPath, galleryOf } from '#client/gallery.ts';
+import { copiedManifest, exampleFiles, type FileContent, type FilesByPath, galleryOf } from '#client/gallery.ts';
 import { editorSchema } from '#core/manifest/editor/schemas.ts';
 import { packedFiles } from './packed-files.ts';
 
@@ -25,8 +25,6 @@ export type TemplateName = keyof typeof TEMPLATES;
 
 /** The schema for editors. `$schema` in `agent.json` is enough for them to find it. */
 const SCHEMA_PATH = '.platform/agent.schema.json';
-/** Members that are removed from an example's manifest: a new agent is private, and needs no other agent's skill. */
-const EXAMPLES_OWN = ['is_public', 'allow_local_download', 'tags', 'default_skills'];
 
 /**
  * Returns the files of a new agent by path, relative to the parent of its folder. Includes the agents that it calls, in
@@ -66,9 +64,9 @@ function agentFiles(source: string, name: string): FilesByPath {
 function adapted(path: string, text: string, name: string): string {
   if (path === 'SKILL.md') return text.replace(/^name: .*$/m, `name: ${name}`);
   if (path === 'agent.json') {
-    const { $schema: _, bundle, ...manifest } = JSON.parse(text) as Record<string, unknown>;
-    const kept = Object.entries(manifest).filter(([member]) => !EXAMPLES_OWN.includes(member));
-    return json({ $schema: `./${SCHEMA_PATH}`, ...Object.fromEntries(kept), name, bundle });
+    // The skills of an example are not copied.
+    const { $schema: _, default_skills: __, bundle, ...manifest } = copiedManifest(text);
+    return json({ $schema: `./${SCHEMA_PATH}`, ...manifest, name, bundle });
   }
   // These paths differ in the examples.
   return text.replaceAll('PYTHONPATH=../../sdk/python ', '').replaceAll('README.md', 'AGENTS.md');

@@ -48,6 +48,15 @@ export function exampleFiles(files: FilesByPath, name: string): FilesByPath {
   return Object.fromEntries(own.map(([path, content]) => [path.slice(prefix.length), content]));
 }
 
+/** Members that say how an example is offered to others: a copy is private, and its owner describes it. */
+const OF_OFFER = ['is_public', 'allow_local_download', 'tags'];
+
+/** Returns the members of an example's manifest, as `agent.json`, that a copy of it keeps. */
+export const copiedManifest = (text: string): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(JSON.parse(text) as Record<string, unknown>).filter(([member]) => !OF_OFFER.includes(member)),
+  );
+
 function entryOf(name: string, files: FilesByPath): GalleryEntry {
   const about = { name, needs_model_key: false };
   if (files['SKILL.md'] !== undefined) {

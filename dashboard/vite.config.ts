@@ -7,7 +7,7 @@ import tailwind from '@tailwindcss/vite';
 import react from '@vitejs/plugin-react';
 import { defineConfig, type Plugin } from 'vite';
 import { packedFiles } from '../cli/packed-files.ts';
-import { exampleFiles, galleryOf } from '../client/gallery.ts';
+import { copiedManifest, exampleFiles, type FilesByPath, galleryOf } from '../client/gallery.ts';
 import { routes } from '../core/api/routes.ts';
 
 /** Where `npm run dev --workspace dashboard` finds a platform. */
@@ -36,10 +36,16 @@ const gallery = (): Plugin => ({
     const files = packedFiles();
     const entries = galleryOf(files);
     if (id === `\0${GALLERY}`) return `export default ${JSON.stringify(entries)};`;
-    const byName = Object.fromEntries(entries.map(({ name }) => [name, exampleFiles(files, name)]));
+    const byName = Object.fromEntries(entries.map(({ name }) => [name, copyOf(exampleFiles(files, name))]));
     return `export default ${JSON.stringify(byName)};`;
   },
 });
+
+const copyOf = (files: FilesByPath): FilesByPath => {
+  const manifest = files['agent.json'];
+  if (manifest === undefined) return files;
+  return { ...files, 'agent.json': JSON.stringify(copiedManifest(manifest as string)) };
+};
 
 /** Writes each text file also as `.br` and `.gz`, so that serving costs no processor time. */
 const compressed = (): Plugin => ({

@@ -7,6 +7,7 @@ import { bootstrap, createOwnerKey, findOwnerKey } from '#core/accounts/workspac
 import { hasCode } from '#core/base/errors.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { COMMAND } from './command.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './demo/examples.ts';
 import { type LocalDeps, localDeps } from './deps.ts';
@@ -29,9 +30,6 @@ Stop the platform before you use --new-key, --set-plan or --grant-credits.
 
 Settings are environment variables, such as PLATFORM_PORT and PLATFORM_DATA: see docs/settings.md.
 `;
-
-/** In a clone, npm finds the command; the package installs it. */
-const COMMAND = import.meta.filename.endsWith('.ts') ? 'npx platform' : 'platform';
 
 const say = (line: string): void => {
   process.stdout.write(`${line}\n`);

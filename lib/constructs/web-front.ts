@@ -26,6 +26,7 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deployment';
 import { Construct, type IConstruct } from 'constructs';
+import { dashboardPage } from '#core/http/dashboard-page.ts';
 import { docsLinksAt } from '#core/http/docs-links.ts';
 import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
 import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
@@ -210,12 +211,10 @@ export class WebFront extends Construct {
     this.#acknowledgeRights(bucket, assets.handlerRole.node.scope!);
   }
 
-  /** Returns the single page with its base path, because a proxy may serve it under another path. */
+  /** Returns the single page. Its readers installed the command line from the package: few of them have a clone. */
   #index(files: string): string {
-    return readFileSync(join(files, INDEX), 'utf8').replace(
-      /<base href="[^"]*"/,
-      `<base href="${this.#root}dashboard/"`,
-    );
+    const html = readFileSync(join(files, INDEX), 'utf8');
+    return dashboardPage(html, { basePath: `${this.#root}dashboard/`, command: 'platform' });
   }
 
   /**

@@ -21,7 +21,7 @@ function made(files: Readonly<Record<string, string>>, url = 'https://example.or
 }
 
 const FILES = {
-  'index.html': '<base href="/dashboard/" /><p>page</p>',
+  'index.html': '<base href="/dashboard/" /><meta name="platform-command" content="" /><p>page</p>',
   'theme.js': 'theme',
   'assets/a-123.js': 'plain',
   'assets/a-123.js.br': 'brotli',
@@ -32,7 +32,10 @@ test('every path that is no file is the page, at the address where browsers see 
   const get = made(FILES);
   for (const path of ['/dashboard/', '/dashboard/acme/runs?status=failed', '/dashboard/index.html', '/dashboard/%ff']) {
     const { status, headers, text } = await get(path);
-    expect([status, text]).toEqual([200, '<base href="/below/dashboard/" /><p>page</p>']);
+    expect([status, text]).toEqual([
+      200,
+      '<base href="/below/dashboard/" /><meta name="platform-command" content="npx platform" /><p>page</p>',
+    ]);
     expect(headers).toMatchObject({
       'cache-control': 'no-store',
       'content-type': 'text/html; charset=utf-8',

@@ -4,9 +4,11 @@ import { existsSync, globSync, statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { constants, setPriority } from 'node:os';
 import { join } from 'node:path';
+import { dashboardPage } from '#core/http/dashboard-page.ts';
 import type { HttpRequest, HttpResponse } from '#core/http/message.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import type { Log } from '#core/ports/deps.ts';
+import { COMMAND } from '../command.ts';
 import { decoded, FRESH, filesIn, notYet, page, plain, StaticFiles, typeOf } from './static-files.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -87,7 +89,7 @@ export class Dashboard {
   /** Returns the single page, whose script routes by the address. */
   async #index(file: string): Promise<HttpResponse> {
     const html = await readFile(file, 'utf8');
-    const body = html.replace(/<base href="[^"]*"/, `<base href="${this.#basePath}"`);
+    const body = dashboardPage(html, { basePath: this.#basePath, command: COMMAND });
     return { status: 200, headers: { ...PAGE_HEADERS, ...FRESH, 'content-type': typeOf('.html') }, body };
   }
 

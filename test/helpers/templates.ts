@@ -136,7 +136,7 @@ function emptyDashboard(): string {
   const folder = temporaryFolder('dashboard-');
   mkdirSync(join(folder, 'assets'));
   const files = {
-    'index.html': '<base href="/dashboard/">',
+    'index.html': '<base href="/dashboard/"><meta name="platform-command" content="npx platform">',
     'theme.js': '',
     'theme.js.br': '',
     'assets/main-1a2b.js': '',

@@ -305,7 +305,10 @@ test('behind a proxy its pages and cookies are of the proxy’s path, and progra
   expect([baseUrl, dashboardUrl]).toEqual(['https://example.org/agents', 'https://example.org/agents/dashboard']);
   expect(callUrl).toMatch('.execute-api.eu-west-1.amazonaws.com/behind');
   const pages = globSync(join(folder, 'asset.*', 'index.html')).map((file) => readFileSync(file, 'utf8'));
-  expect(pages.sort()).toEqual(['<a href="/agents/docs/calls">', '<base href="/agents/dashboard/">']);
+  expect(pages.sort()).toEqual([
+    '<a href="/agents/docs/calls">',
+    '<base href="/agents/dashboard/"><meta name="platform-command" content="platform">',
+  ]);
 });
 
 test('no stage has one whose API is closed to CloudFront, or links to a name that it did not choose', () => {

@@ -1,5 +1,6 @@
 import type { LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
+import { COMMAND } from '../base.ts';
 import { LinkButton } from './button.tsx';
 import { CodeBlock } from './text/code.tsx';
 
@@ -50,7 +51,7 @@ export function NoCalls({
     <Empty
       icon={icon}
       title={title}
-      command={`npx platform run ${slug}/AGENT`}
+      command={`${COMMAND} run ${slug}/AGENT`}
       action={
         <LinkButton to="/$workspace/agents" params={{ workspace: slug }}>
           Choose an agent

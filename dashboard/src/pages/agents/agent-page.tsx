@@ -4,6 +4,7 @@ import { lazy, Suspense } from 'react';
 import { useFavorites } from '../../api/favorites.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { IconButton, LinkButton } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
@@ -60,7 +61,7 @@ export function AgentPage() {
         <Empty
           icon={Bot}
           title={`This workspace has no agent “${name}”`}
-          command={`npx platform publish ${name}`}
+          command={`${COMMAND} publish ${name}`}
           action={
             <LinkButton to="/$workspace/agents" params={{ workspace }}>
               All agents

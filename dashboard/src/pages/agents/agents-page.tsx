@@ -3,6 +3,7 @@ import { Bot, LayoutGrid, Search } from 'lucide-react';
 import { useAgents } from '../../api/agents.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { LinkButton } from '../../ui/button.tsx';
@@ -64,7 +65,7 @@ export function AgentsPage() {
             <Empty
               icon={Bot}
               title="No agents yet"
-              command={`npx platform init hello --template prompt\nnpx platform publish hello`}
+              command={`${COMMAND} init hello --template prompt\n${COMMAND} publish hello`}
             >
               An agent is a prompt, a program, or a model with tools.{' '}
               <Link to="/$workspace/examples" params={{ workspace: slug }} className="underline">

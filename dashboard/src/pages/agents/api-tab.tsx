@@ -4,7 +4,7 @@ import type { AnswerOf } from '../../api/client.ts';
 import { addressOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { API_URL } from '../../base.ts';
+import { API_URL, COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
@@ -173,7 +173,7 @@ function ServiceKeys({ agent: { id, name } }: { readonly agent: Version }) {
             },
           ]}
           empty={
-            <Empty icon={KeyRound} title="No service keys" command={`npx platform agent-keys create ${name}`}>
+            <Empty icon={KeyRound} title="No service keys" command={`${COMMAND} agent-keys create ${name}`}>
               Create one above, or from a terminal:
             </Empty>
           }

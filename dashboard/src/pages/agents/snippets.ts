@@ -1,3 +1,4 @@
+import { COMMAND } from '../../base.ts';
 /** A call exactly as it would be sent; the playground's snippets are generated from it. */
 export interface Call {
   /** URL of the platform. */
@@ -110,7 +111,7 @@ export function snippetOf(language: Language, call: Call): string {
         ['--max-hops', 'x-platform-max-hops'],
       ];
       const lines = [
-        `npx platform run ${quoted(`${org}/${agent}@${version}`)}`,
+        `${COMMAND} run ${quoted(`${org}/${agent}@${version}`)}`,
         `--data ${quoted(input)}`,
         ...files.map((name) => `--file ${quoted(name)}`),
         ...(endpoint === 'run' ? [] : [`--endpoint ${quoted(endpoint)}`]),

@@ -2,6 +2,7 @@ import { PiggyBank, Plus } from 'lucide-react';
 import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { count, Money, usd } from '../../ui/data/numbers.tsx';
 import { Badge, type Tone } from '../../ui/data/status.tsx';
@@ -56,7 +57,7 @@ export function Budgets() {
           <Empty
             icon={PiggyBank}
             title="No budgets yet"
-            command="npx platform budget create workspace monthly --hard-limit-usd 100"
+            command={`${COMMAND} budget create workspace monthly --hard-limit-usd 100`}
           >
             A budget limits spending on models, credits and compute. Create one above, or from a terminal:
           </Empty>

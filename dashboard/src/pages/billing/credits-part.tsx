@@ -2,6 +2,7 @@ import { Plus, Wallet } from 'lucide-react';
 import { useState } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Figures } from '../../ui/data/figures.tsx';
 import { Credits } from '../../ui/data/numbers.tsx';
@@ -109,7 +110,7 @@ export function CreditsPart({ page = '1' }: { readonly page?: string }) {
             <Empty
               icon={Wallet}
               title={number > 1 ? 'No older transactions' : 'No transactions yet'}
-              command={number > 1 ? undefined : 'npx platform billing add 20'}
+              command={number > 1 ? undefined : `${COMMAND} billing add 20`}
             >
               {number === 1 && 'Only paid agents need credits. Buy some above, or from a terminal:'}
             </Empty>

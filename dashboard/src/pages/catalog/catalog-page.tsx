@@ -4,6 +4,7 @@ import { LibraryBig, Search } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { LinkButton } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
@@ -108,7 +109,7 @@ export function CatalogPage() {
             isFiltered || number > 1 ? (
               <NoMatch icon={Search} title="No public agent matches" />
             ) : (
-              <Empty icon={LibraryBig} title="No public agents yet" command="npx platform update NAME --public">
+              <Empty icon={LibraryBig} title="No public agents yet" command={`${COMMAND} update NAME --public`}>
                 Public agents of all workspaces are listed here. Make one of yours public in its settings, or from a
                 terminal:
               </Empty>

@@ -39,7 +39,7 @@ async function publish(name: string, files: Files, { id: workspaceId, slug }: Pi
   const { body, bundle } = await readInWorker(
     Object.entries(files).map(([path, content]) => ({
       path: `${name}/${path}`,
-      file: new Blob([path === 'agent.json' ? adapted(content as string, slug) : bytesOf(content)]),
+      file: new Blob([path === 'agent.json' ? inWorkspace(content as string, slug) : bytesOf(content)]),
     })),
   );
   const { agent, service_key } = await call('createAgent', { body } as never, { workspaceId });
@@ -50,19 +50,11 @@ async function publish(name: string, files: Files, { id: workspaceId, slug }: Pi
 const bytesOf = (content: Files[string]): string | Uint8Array<ArrayBuffer> =>
   typeof content === 'string' ? content : Uint8Array.from(atob(content.base64), (sign) => sign.charCodeAt(0));
 
-/** Makes the copy private, and lets it call the agents of its own workspace. */
-function adapted(manifest: string, slug: string): string {
-  const {
-    is_public: _,
-    allow_local_download: __,
-    ...rest
-  } = JSON.parse(manifest) as {
-    is_public?: boolean;
-    allow_local_download?: boolean;
-    manifest?: { dependencies: { id: string }[] };
-  };
-  for (const dependency of rest.manifest?.dependencies ?? []) {
+/** Lets the copy call the agents of its own workspace. */
+function inWorkspace(text: string, slug: string): string {
+  const manifest = JSON.parse(text) as { manifest?: { dependencies: { id: string }[] } };
+  for (const dependency of manifest.manifest?.dependencies ?? []) {
     if (dependency.id.startsWith(HOME)) dependency.id = `${slug}/${dependency.id.slice(HOME.length)}`;
   }
-  return JSON.stringify(rest);
+  return JSON.stringify(manifest);
 }

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from 'react';
 import { call } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { workspacesQuery } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button, buttonClass } from '../../ui/button.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { TextField } from '../../ui/field.tsx';
@@ -94,7 +95,7 @@ export function LoginPage() {
       </form>
       <div className="flex flex-col gap-2 text-soft">
         <p>Or create a one-time sign-in link on a machine where the command line is signed in:</p>
-        <CodeBlock text="npx platform open" />
+        <CodeBlock text={`${COMMAND} open`} />
       </div>
     </main>
   );

@@ -6,6 +6,7 @@ import { type AnswerOf, call } from '../../api/client.ts';
 import { useDeleteLater } from '../../api/delete-later.ts';
 import { keyOf, useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useWorkspaceEvents } from '../../live/use-live.ts';
 import { Button, IconButton } from '../../ui/button.tsx';
@@ -96,11 +97,7 @@ export function MessagesPage() {
         (hasFilter ? (
           <NoMatch icon={Inbox} title="No message matches these filters" />
         ) : (
-          <Empty
-            icon={Inbox}
-            title="No messages"
-            command={`npx platform message send 'Report ready' 'It has 3 pages.'`}
-          >
+          <Empty icon={Inbox} title="No messages" command={`${COMMAND} message send 'Report ready' 'It has 3 pages.'`}>
             Agents send messages here for people to read: a finished report, a question, a problem. Send one from a
             terminal:
           </Empty>

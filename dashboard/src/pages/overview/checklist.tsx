@@ -6,6 +6,7 @@ import { isText, useBrowserList } from '../../api/browser-list.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { keyOf, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button, IconButton, LinkButton } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
@@ -84,7 +85,7 @@ export function GetStarted({ checklist: { steps, done, agents, dismiss } }: { re
       title: 'Publish an agent',
       text: 'An agent is a folder with a prompt, a program, or a model with tools. Create one, edit it, and publish it:',
       action: link('Browse examples', 'examples'),
-      command: 'npx platform init my-agent --template hello-node\nnpx platform publish my-agent',
+      command: `${COMMAND} init my-agent --template hello-node\n${COMMAND} publish my-agent`,
     },
     key: {
       title: 'Create an API key',

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
-import { API_URL } from '../../base.ts';
+import { API_URL, COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { useCopy } from '../../ui/copy.tsx';
 import { bytes } from '../../ui/data/numbers.tsx';
@@ -57,9 +57,9 @@ export function RunActions({ run }: { readonly run: Run }) {
   const withKey = '-H "Authorization: Bearer $PLATFORM_API_KEY"';
   const texts = [
     ['Replay (curl)', `curl -s -X POST ${address}/replay ${withKey}`],
-    ['Replay (CLI)', `npx platform replay ${run.id}`],
+    ['Replay (CLI)', `${COMMAND} replay ${run.id}`],
     ['Show (curl)', `curl -s ${address} ${withKey}`],
-    ['Show (CLI)', `npx platform logs ${run.id}`],
+    ['Show (CLI)', `${COMMAND} logs ${run.id}`],
     ['Run ID', run.id],
     ['Link', location.href],
   ] as const;

@@ -3,6 +3,7 @@ import { CalendarClock, Play, Plus, Search } from 'lucide-react';
 import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button, LinkButton } from '../../ui/button.tsx';
@@ -119,7 +120,7 @@ export function SchedulesPage() {
               <Empty
                 icon={CalendarClock}
                 title="No schedules yet"
-                command='npx platform schedule create AGENT --cron-expression "0 9 * * 1-5"'
+                command={`${COMMAND} schedule create AGENT --cron-expression "0 9 * * 1-5"`}
               >
                 A schedule runs an agent at set times, or when another system posts to its webhook URL. Create one
                 above, or from a terminal:

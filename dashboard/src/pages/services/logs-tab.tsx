@@ -1,6 +1,7 @@
 import { getRouteApi } from '@tanstack/react-router';
 import { ScrollText } from 'lucide-react';
 import { useMemo } from 'react';
+import { COMMAND } from '../../base.ts';
 import { Empty } from '../../ui/empty.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -59,7 +60,7 @@ export function LogsTab({ service, isPaused }: { readonly service: Service; read
               <Empty
                 icon={ScrollText}
                 title={severity === undefined ? 'No logs yet' : 'No logs of this level yet'}
-                command={`npx platform service logs ${service.id}`}
+                command={`${COMMAND} service logs ${service.id}`}
               >
                 The output of the app appears here. To follow it from a terminal:
               </Empty>

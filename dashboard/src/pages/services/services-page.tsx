@@ -2,6 +2,7 @@ import { Plus, Server } from 'lucide-react';
 import { useState } from 'react';
 import { useAllRows } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { LinkButton } from '../../ui/button.tsx';
@@ -72,7 +73,7 @@ export function ServicesPage() {
             { title: 'Deployed', cell: ({ deployed_at }) => <Time at={deployed_at} />, from: 'md' },
           ]}
           empty={
-            <Empty icon={Server} title="No services yet" command={`npx platform service deploy ${slug}/<agent>`}>
+            <Empty icon={Server} title="No services yet" command={`${COMMAND} service deploy ${slug}/<agent>`}>
               A service is an agent that keeps running: a bot, a web app or a worker. Deploy one above, or from a
               terminal:
             </Empty>

@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Time } from '../../ui/data/time.tsx';
@@ -86,7 +87,7 @@ export function GrantsPage() {
             <Empty
               icon={Handshake}
               title="No grants yet"
-              command="npx platform grants put ORG/AGENT --agent-version v1 --secrets ANTHROPIC_API_KEY"
+              command={`${COMMAND} grants put ORG/AGENT --agent-version v1 --secrets ANTHROPIC_API_KEY`}
             >
               A grant lets an agent of another workspace use secrets of yours. Create one above, or from a terminal:
             </Empty>

@@ -2,6 +2,7 @@ import { KeyRound, Plus } from 'lucide-react';
 import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Badge } from '../../ui/data/status.tsx';
 import { Table } from '../../ui/data/table.tsx';
@@ -75,7 +76,7 @@ export function KeysPage() {
             },
           ]}
           empty={
-            <Empty icon={KeyRound} title="No API keys" command="npx platform keys create my-program --scope run">
+            <Empty icon={KeyRound} title="No API keys" command={`${COMMAND} keys create my-program --scope run`}>
               Programs and terminals authenticate with a key. Create one above, or from a terminal that is signed in:
             </Empty>
           }

@@ -2,6 +2,7 @@ import { Lock, Plus } from 'lucide-react';
 import { useState } from 'react';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Time } from '../../ui/data/time.tsx';
@@ -58,7 +59,7 @@ export function SecretsPage() {
               : []),
           ]}
           empty={
-            <Empty icon={Lock} title="No secrets yet" command="npx platform secrets set ANTHROPIC_API_KEY">
+            <Empty icon={Lock} title="No secrets yet" command={`${COMMAND} secrets set ANTHROPIC_API_KEY`}>
               Agents declare which secrets they need, such as the key of a model provider. Set one above, or from a
               terminal:
             </Empty>

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { call } from '../../api/client.ts';
 import { keyOf, useAction } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { ConfirmDialog } from '../../ui/dialog.tsx';
@@ -86,7 +87,7 @@ export function NamespacePage() {
               <Empty
                 icon={Database}
                 title="This namespace is empty"
-                command={`npx platform storage put ${namespace} today '{"text": "rain"}'`}
+                command={`${COMMAND} storage put ${namespace} today '{"text": "rain"}'`}
               >
                 A namespace exists while it contains documents. Create one above, or from a terminal:
               </Empty>

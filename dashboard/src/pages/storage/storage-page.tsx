@@ -4,6 +4,7 @@ import { type AnswerOf, sendOperation } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { ApiError } from '../../api-error.ts';
+import { COMMAND } from '../../base.ts';
 import { bytes } from '../../ui/data/numbers.tsx';
 import { Table } from '../../ui/data/table.tsx';
 import { Empty } from '../../ui/empty.tsx';
@@ -46,7 +47,7 @@ export function StoragePage() {
             <Empty
               icon={Database}
               title="No documents yet"
-              command={`npx platform storage put notes today '{"text": "rain"}'`}
+              command={`${COMMAND} storage put notes today '{"text": "rain"}'`}
             >
               Agents store JSON documents here between runs, by namespace and key. Create one above, or from a terminal:
             </Empty>

@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { useDeleteLater } from '../../api/delete-later.ts';
 import { useAction, useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { COMMAND } from '../../base.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Button } from '../../ui/button.tsx';
@@ -87,7 +88,7 @@ export function TasksPage() {
         <Empty
           icon={ListTodo}
           title="No tasks yet"
-          command={`npx platform task create 'Check the report' --priority high`}
+          command={`${COMMAND} task create 'Check the report' --priority high`}
         >
           Agents and people assign work to each other here. Create a task above, or from a terminal:
         </Empty>

@@ -1,6 +1,7 @@
 import { Share2 } from 'lucide-react';
 import { Suspense } from 'react';
 import { useOperation } from '../../api/query.ts';
+import { COMMAND } from '../../base.ts';
 import { Figures } from '../../ui/data/figures.tsx';
 import { Credits, count, percent } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
@@ -29,7 +30,7 @@ export function AuthorUsage({ days }: { readonly days: number }) {
       <Empty
         icon={Share2}
         title="No other workspace called your agents in this period"
-        command={'npx platform update AGENT --public'}
+        command={`${COMMAND} update AGENT --public`}
       >
         Other workspaces can call your public agents. Make one public in its settings, or from a terminal:
       </Empty>
