@@ -198,6 +198,54 @@ export class Platform {
   }
 
   /**
+   * Runs the same version again with the same input, and returns at once.
+   *
+   * @param {Run | string} run
+   * @param {RequestOptions & { input?: object, agentVersion?: string }} [options] `input` replaces the recorded input, and
+   * `agentVersion` (`v3` or `latest`) the version of the run.
+   * @returns {Promise<Run>}
+   */
+  async replay(run, { input, agentVersion, ...options } = {}) {
+    const body = { input, agent_version: agentVersion };
+    const { run_id } = await this.#send('POST', `${this.#locate(run).path}/replay`, { ...options, body });
+    return { id: run_id, url: this.#locate(run_id).path };
+  }
+
+  /**
+   * Creates a link that shows a run, read-only, to people without an account. Only owners of the workspace may.
+   *
+   * @param {Run | string} run
+   * @param {RequestOptions & { expiresInDays?: number }} [options] `expiresInDays`: from 1 to 30. Default: 7.
+   * @returns {Promise<any>} `id`, `expires_at`, and `url`, the link, which no later answer contains.
+   */
+  async share(run, { expiresInDays, ...options } = {}) {
+    const body = { expires_in_days: expiresInDays };
+    return this.#send('POST', `${this.#locate(run).path}/shares`, { ...options, body });
+  }
+
+  /**
+   * The valid links to a run.
+   *
+   * @param {Run | string} run
+   * @param {RequestOptions} [options]
+   */
+  shares(run, options) {
+    return this.list(`${this.#locate(run).path}/shares`, {}, options);
+  }
+
+  /**
+   * Revokes a link to a run at once.
+   *
+   * @param {Run | string} run
+   * @param {string} share ID of the link.
+   * @param {RequestOptions} [options]
+   * @returns {Promise<void>}
+   */
+  async revokeShare(run, share, options = {}) {
+    await this.#send('DELETE', `${this.#locate(run).path}/shares/${encodeURIComponent(share)}`, options);
+  }
+
+  /**
    * Uploads a file once, for the `files` of any number of calls until it expires.
    *
    * @param {Exclude<import('./upload.js').File, import('./upload.js').Upload>} file

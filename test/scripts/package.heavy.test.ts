@@ -84,6 +84,7 @@ test('starts the demo in an empty folder, for whom has no cache, on the Node of 
     expect(await page('/docs/calls.md')).toContain('# ');
     expect(await page('/docs/pagefind/pagefind.js')).not.toBe('');
     expect(await page('/dashboard')).toContain('<div id="root"></div>');
+    expect(await page('/dashboard')).toContain('<meta name="platform-command" content="platform"');
 
     // The installation has code only: an upgrade may delete it.
     expect(existsSync(join(installed, 'agent-platform/.data'))).toBe(false);

@@ -22,6 +22,8 @@ def plain(value):
         named = dataclasses.asdict(value)
         named["runId"] = named.pop("run_id")
         return named
+    if isinstance(value, sdk.Run):
+        return dataclasses.asdict(value)
     return value
 
 
@@ -30,7 +32,7 @@ async def work_async(method, args, given):
     if method == "stream":
         *progress, answer = [event async for event in platform.stream(*args, **given)]
         return [*progress, {"type": "result", **plain(answer)}]
-    if method in ("watch", "list", "runs"):
+    if method in ("watch", "list", "runs", "shares"):
         return [row async for row in getattr(platform, method)(*args, **given)]
     if method == "streamFirst":
         async with platform.stream(*args, **given) as stream:
@@ -56,7 +58,7 @@ async def work_async(method, args, given):
     if method == "uploadTwice":
         upload = await platform.upload((args[0]["name"], args[0]["content"].encode()))
         return [(await platform.call(args[1], {}, files=[upload])).data for _ in range(2)]
-    return plain(await getattr(platform, method)(*args, **given))
+    return plain(await getattr(platform, snake(method))(*args, **given))
 
 
 def work(module, method, args=(), options=None, headers=None):
@@ -78,7 +80,7 @@ def work(module, method, args=(), options=None, headers=None):
         return asyncio.run(work_async(method, args, given))
     if module == "platform":
         platform = sdk.Platform()
-        if method in ("watch", "list", "runs"):
+        if method in ("watch", "list", "runs", "shares"):
             return list(getattr(platform, method)(*args, **given))
         if method == "streamFirst":
             stream = platform.stream(*args, **given)
@@ -101,7 +103,7 @@ def work(module, method, args=(), options=None, headers=None):
             return plain(platform.wait(platform.start(*args), **given))
         if method == "startAndCancel":
             return platform.cancel(platform.start(*args))
-        return plain(getattr(platform, method)(*args, **given))
+        return plain(getattr(platform, snake(method))(*args, **given))
     if (module, method) == ("storage", "update"):
         return sdk.storage.update(*args, lambda value: {"count": (value or {"count": 0})["count"] + 1}, **given)
     return getattr(getattr(sdk, module), snake(method))(*args, **given)

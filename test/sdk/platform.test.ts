@@ -162,6 +162,18 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     expect((await platform('startAndCancel', ['acme/wait@v1', {}])).error).toBeUndefined();
   });
 
+  test('replays a run with another input, and creates, lists and revokes links to it', async () => {
+    const { runId } = (await platform('call', ['acme/add@v1', { a: 1, b: 2 }])).value;
+    const { id } = (await platform('replay', [runId], { input: { a: 2, b: 2 }, agentVersion: 'v1' })).value;
+    expect((await platform('wait', [id])).value.data).toEqual({ sum: 4 });
+    const { value: link } = await platform('share', [runId], { expiresInDays: 1 });
+    expect(link.url).toContain('/dashboard/share/');
+    const ids = async () => (await platform('shares', [runId])).value.map((each: { id: string }) => each.id);
+    expect(await ids()).toEqual([link.id]);
+    expect((await platform('revokeShare', [runId, link.id])).error).toBeUndefined();
+    expect(await ids()).toEqual([]);
+  });
+
   test('watches a run by its id, lists rows over pages, and names an upload twice', async () => {
     const { value } = await platform('call', ['acme/add@v1', { a: 1, b: 2 }]);
     const events = (await platform('watch', [value.runId])).value;

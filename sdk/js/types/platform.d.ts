@@ -204,6 +204,44 @@ export declare class Platform {
      */
     cancel(run: Run | string, options?: RequestOptions): Promise<void>;
     /**
+     * Runs the same version again with the same input, and returns at once.
+     *
+     * @param {Run | string} run
+     * @param {RequestOptions & { input?: object, agentVersion?: string }} [options] `input` replaces the recorded input, and
+     * `agentVersion` (`v3` or `latest`) the version of the run.
+     * @returns {Promise<Run>}
+     */
+    replay(run: Run | string, { input, agentVersion, ...options }?: RequestOptions & {
+        input?: object;
+        agentVersion?: string;
+    }): Promise<Run>;
+    /**
+     * Creates a link that shows a run, read-only, to people without an account. Only owners of the workspace may.
+     *
+     * @param {Run | string} run
+     * @param {RequestOptions & { expiresInDays?: number }} [options] `expiresInDays`: from 1 to 30. Default: 7.
+     * @returns {Promise<any>} `id`, `expires_at`, and `url`, the link, which no later answer contains.
+     */
+    share(run: Run | string, { expiresInDays, ...options }?: RequestOptions & {
+        expiresInDays?: number;
+    }): Promise<any>;
+    /**
+     * The valid links to a run.
+     *
+     * @param {Run | string} run
+     * @param {RequestOptions} [options]
+     */
+    shares(run: Run | string, options?: RequestOptions): AsyncGenerator<any, void, void>;
+    /**
+     * Revokes a link to a run at once.
+     *
+     * @param {Run | string} run
+     * @param {string} share ID of the link.
+     * @param {RequestOptions} [options]
+     * @returns {Promise<void>}
+     */
+    revokeShare(run: Run | string, share: string, options?: RequestOptions): Promise<void>;
+    /**
      * Uploads a file once, for the `files` of any number of calls until it expires.
      *
      * @param {Exclude<import('./upload.js').File, import('./upload.js').Upload>} file

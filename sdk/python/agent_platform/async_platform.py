@@ -8,7 +8,7 @@ from typing import Any, Callable, Generic, TypeVar
 from ._http import Connection
 from ._threads import in_thread
 from ._upload import Upload
-from .platform import Answer, File, Platform, Run, Stream, _pages
+from .platform import Answer, File, Platform, Run, Stream, _locate, _pages
 
 T = TypeVar("T")
 _END: Any = object()
@@ -79,6 +79,18 @@ class AsyncPlatform:
 
     async def cancel(self, run: Run | str, **options: Any) -> None:
         await self._do(lambda platform: platform.cancel(run, **options))
+
+    async def replay(self, run: Run | str, **options: Any) -> Run:
+        return await self._do(lambda platform: platform.replay(run, **options))
+
+    async def share(self, run: Run | str, **options: Any) -> dict[str, Any]:
+        return await self._do(lambda platform: platform.share(run, **options))
+
+    def shares(self, run: Run | str, **options: Any) -> AsyncIterator[Any]:
+        return self.list(f"{_locate(run)[1]}/shares", **options)
+
+    async def revoke_share(self, run: Run | str, share: str, **options: Any) -> None:
+        await self._do(lambda platform: platform.revoke_share(run, share, **options))
 
     async def upload(self, file: File, **options: Any) -> Upload:
         return await self._do(lambda platform: platform.upload(file, **options))

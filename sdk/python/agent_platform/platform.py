@@ -249,6 +249,35 @@ class Platform:
         """Cancels a run and the calls below it. Does nothing if it has ended."""
         self.request("DELETE", _locate(run)[1], timeout=timeout, max_retries=max_retries)
 
+    def replay(
+        self, run: Run | str, *, input: Mapping[str, Any] | None = None, agent_version: str | None = None, **options: Any
+    ) -> Run:
+        """Runs the same version again with the same input, and returns at once.
+
+        ``input`` replaces the recorded input, and ``agent_version`` (``v3`` or ``latest``) the version of the run.
+        """
+        given = {"input": input, "agent_version": agent_version}
+        body = {name: value for name, value in given.items() if value is not None}
+        run_id = self.request("POST", f"{_locate(run)[1]}/replay", body=body, **options)["run_id"]
+        return Run(run_id, _locate(run_id)[1])
+
+    def share(self, run: Run | str, *, expires_in_days: int | None = None, **options: Any) -> dict[str, Any]:
+        """Creates a link that shows a run, read-only, to people without an account. Only owners of the workspace may.
+
+        ``expires_in_days`` is from 1 to 30; the default is 7. Returns ``id``, ``expires_at``, and ``url``, the link,
+        which no later answer contains.
+        """
+        body = {} if expires_in_days is None else {"expires_in_days": expires_in_days}
+        return self.request("POST", f"{_locate(run)[1]}/shares", body=body, **options)
+
+    def shares(self, run: Run | str, **options: Any) -> Iterator[Any]:
+        """The valid links to a run."""
+        return self.list(f"{_locate(run)[1]}/shares", **options)
+
+    def revoke_share(self, run: Run | str, share: str, **options: Any) -> None:
+        """Revokes a link to a run at once. ``share`` is the ID of the link."""
+        self.request("DELETE", f"{_locate(run)[1]}/shares/{quote(share, safe='')}", **options)
+
     def upload(self, file: File, *, timeout: float | None = None, max_retries: int | None = None) -> Upload:
         """Uploads a file once, for the ``files`` of any number of calls until it expires."""
         from ._upload import upload
