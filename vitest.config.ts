@@ -6,6 +6,7 @@ import { BaseSequencer, type Reporter, type TestCase, type TestSpecification, ty
 /** The slowest files of the suites, started first so that the workers finish together. */
 const SLOWEST_FIRST = [
   'test/rehearsal/platform.rehearsal.ts',
+  'test/rehearsal/faults.rehearsal.ts',
   'aws/microvm/sandbox.aws.test.ts',
   'test/stacks/templates.aws.test.ts',
   'test/stacks/package.aws.test.ts',

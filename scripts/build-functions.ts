@@ -226,7 +226,7 @@ function exactly(file: string): RegExp {
 }
 
 /**
- * Dynamic imports that share libraries with statically loaded code: adapters of `aws/` and `llm/`, and clients. Code
+ * Dynamic imports that share libraries with statically loaded code: adapters of `aws/` and `adapters/llm/`, and clients. Code
  * splitting would move the shared parts into the code loaded at startup, so each of them is a bundle with its own copy.
  */
 const APART =
@@ -238,7 +238,7 @@ const APART =
  */
 const SHARING = './secrets-manager-vault.ts';
 
-const ADAPTERS = [join(ROOT, 'aws'), join(ROOT, 'llm')];
+const ADAPTERS = [join(ROOT, 'aws'), join(ROOT, 'adapters/llm')];
 
 const partPath = (part: string): string => `./${part}/index.mjs`;
 

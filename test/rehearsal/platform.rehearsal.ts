@@ -1,4 +1,3 @@
-import { ECSClient } from '@aws-sdk/client-ecs';
 import { DeleteScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateEmailIdentityCommand, SESv2Client } from '@aws-sdk/client-sesv2';
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest';
@@ -11,27 +10,20 @@ import { bundleKey } from '#core/manifest/version.ts';
 import { deliveryOperation } from '#core/outbound/deliveries.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
-import { interruptionsSuite } from '#test/e2e/interruptions.ts';
 import { platformSuite } from '#test/e2e/suite.ts';
 import { payOnPage } from '#test/helpers/payments.ts';
 import { bundleForm, clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { startReceiver } from '#test/helpers/receiver.ts';
-import { accountFor } from './accounts.ts';
-import { chaosSuite } from './chaos.ts';
 import { comparable, countRequests, type Figures, figuresOf, readFigures } from './costs.ts';
 import { SENDER, startRehearsal } from './platform.ts';
-import { releaseSuite } from './releases.ts';
-import { servicesChaosSuite, servicesDestroySuite } from './services-chaos.ts';
+import { UNUSED, USED_IN_FAULTS } from './rights.ts';
 
+/** The stage in normal operation; faults.rehearsal.ts has the faults. */
 const target = await startRehearsal(inject('awsEndpoints'));
 const client = clientOf(target);
 const { python, node } = target.interpreters;
 
 platformSuite(() => target, { python: python !== undefined, node: node !== undefined });
-chaosSuite(() => target);
-interruptionsSuite(() => target);
-const ecs = () => new ECSClient({ ...accountFor('deployment'), endpoint: target.ecs.url });
-servicesChaosSuite(() => target, ecs);
 
 describe.concurrent('API Gateway', () => {
   test('a body past the limits is refused, by the function or before it', async () => {
@@ -271,6 +263,11 @@ test('what a deleted agent leaves is removed for good, and its workspace recount
 // This test cannot be retried, because its workspace would already exist.
 test('no kind of request costs a tenth more than what is committed', { retry: 0 }, async () => {
   const committed = readFigures();
+  // What earlier tests began would be counted: services that change, and sandboxes that start.
+  target.chaos.holdsServiceClock = true;
+  const changing = () => target.ecs.tasks.filter(({ lastStatus, desiredStatus }) => lastStatus !== desiredStatus);
+  await expect.poll(changing, { timeout: 60_000 }).toEqual([]);
+  await target.lambda.settled();
   const counted = comparable(await countRequests(target, { withTasks: false }));
   expect(counted.map(({ what }) => what)).toEqual(Object.keys(committed));
   // After an intended change of costs, `npm run costs` rewrites the file and the page.
@@ -292,74 +289,13 @@ test('no kind of request costs a tenth more than what is committed', { retry: 0 
   expect(others).toEqual([]);
 });
 
-releaseSuite(() => target);
-servicesDestroySuite(() => target, ecs);
-
 test('no function needed what its policy does not allow', () => {
   expect([...target.gate.refused]).toEqual([]);
 });
 
 test('no function may do what it never needs', () => {
-  /** Rights that no test here uses, each with its reason. */
-  const rare = [
-    // Used when a stage is removed; aws/release/empty-stage.ts and aws/fargate/stop-all-tasks.ts have tests.
-    /^(pool-)?cleaner /,
-    // CloudFormation deletes the layers of older code at the end of a deployment; aws/compile-cache.ts has tests.
-    /^compile-cache lambda:DeleteLayerVersion /,
-    // Objects are never listed; the right makes S3 report missing objects as such.
-    / s3:ListBucket /,
-    // A key's last use, which another function recorded shortly before.
-    /^(calls|catalog|downloads|runs|uploads|usage) dynamodb:UpdateItem .*-main$/,
-    // Estimates for agents that cannot run yet or have large definitions.
-    /^usage (dynamodb:Query .*-main|s3:GetObject .*\/definitions\/\*)$/,
-    // Credits held by a lost run, which are released when the balance is read.
-    /^billing dynamodb:GetItem .*-runs$/,
-    // Access of agents with the key of their run; the suite calls these functions with user keys.
-    /^(catalog|downloads|uploads) dynamodb:GetItem .*-runs$/,
-    // A scheduled run is a call, whose rights are all covered by the function `calls`; here it covers only two kinds of
-    // agents and may find a task that already has the bundle.
-    /^schedule-(fired|sweeper) dynamodb:(Query .*-main(\/index\/gsi1)?|UpdateItem .*-main|GetItem .*-(runs|counters))$/,
-    /^schedule-(fired|sweeper) s3:GetObject .*\/(bundles|layers|runs)\/\*$/,
-    // Payloads too large for one call of `sandbox-dispatch`, such as a large file for a program.
-    /^(calls|install|schedule-fired|schedule-sweeper) s3:(Get|Put)Object .*\/transfers\/\*$/,
-    // Scheduled runs in workspaces with budgets, and budgets that pause services; core/billing/budgets has tests.
-    /^schedule-(fired|sweeper) dynamodb:Query .*-runs$/,
-    /^sweeper (dynamodb:Query .*-main(\/index\/gsi1)?|lambda:InvokeFunction .*-service-keeper)$/,
-    // Large definition of an agent that gets a budget.
-    /^billing s3:GetObject .*\/definitions\/\*$/,
-    // Sub-calls of a watched run, and runs that began long before; core/events has tests.
-    /^events dynamodb:BatchGetItem .*-runs$/,
-    // Services with autoscaling, whose alarms moto lacks; aws/services/ecs-service-host.aws.test.ts has tests.
-    /^service-keeper (application-autoscaling:(PutScalingPolicy|RegisterScalableTarget)|iam:CreateServiceLinkedRole) /,
-    /^service-keeper cloudwatch:(DescribeAlarms|PutMetricAlarm) /,
-    /^services-cleaner (application-autoscaling:DeregisterScalableTarget|cloudwatch:(DeleteAlarms|DescribeAlarms)) /,
-    // AWS does not document which resource these actions check.
-    /^(service-keeper|services-cleaner) ecs:(ListGatewayRoutes|DescribeGatewayRoute) /,
-    // Lambda sends a keeper call that failed three times to this queue with the keeper's rights.
-    /^service-keeper sqs:SendMessage .*-services-dead$/,
-    // An app with installed dependencies.
-    /^service-instances s3:GetObject .*\/layers\/\*$/,
-    // Large parts of runs and definitions in the bucket; these functions meet only small ones here.
-    /^(agents|events) s3:GetObject .*\/runs\/\*$/,
-    /^install s3:(GetObject .*\/(definitions|layers)|(Get|Put)Object .*\/runs)\/\*$/,
-    // The agents deleted here had no dependencies.
-    /^collector s3:DeleteObject .*\/layers\/\*$/,
-    // Services that switch to a version after its installation.
-    /^install lambda:InvokeFunction .*-service-keeper$/,
-    // A call that finds no idle task.
-    /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
-    // Looks up the result of RunTask when its answer was lost.
-    /^pool-keeper ecs:ListTasks /,
-    // Used by the event source mapping, and by the function after a failed message.
-    /^schedule-fired sqs:(ChangeMessageVisibility|GetQueueAttributes|GetQueueUrl) /,
-    // Messages that EventBridge Scheduler could not deliver.
-    /^timers sqs:SendMessage .*-fires-dead$/,
-    // SES checks either the verified address or its domain.
-    /^workspaces ses:SendEmail .*\/sender\.example\.com$/,
-    // Sign-in with an OpenID provider, which this stage lacks.
-    /^keys dynamodb:Query .*-main\/index\/gsi1$/,
-  ];
-  expect(target.unused().filter((grant) => !rare.some((pattern) => pattern.test(grant)))).toEqual([]);
+  const isExpected = (grant: string) => [...UNUSED, ...USED_IN_FAULTS].some((pattern) => pattern.test(grant));
+  expect(target.unused().filter((grant) => !isExpected(grant))).toEqual([]);
 });
 
 afterAll(() => target.close());

@@ -73,7 +73,7 @@ export function releaseSuite(getTarget: () => Rehearsal): void {
       const before = await serving('/tasks', 'tasks');
       const changed = { ...broken, runs: SAME, collector: BROKEN };
       const { failure, steps, statuses } = await deployUnder(() => ask(path), changed);
-      expect(failure).toContain(`rolled back by platform-e2e-release-${alarm}`);
+      expect(failure).toContain(`rolled back by ${target().platform}-release-${alarm}`);
       // Callers met both versions during the canary.
       expect(new Set(statuses.map((status) => status < 500))).toEqual(new Set([true, false]));
       // The stage never moved, and functions without requests never changed.

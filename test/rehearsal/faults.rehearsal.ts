@@ -1,0 +1,31 @@
+import { ECSClient } from '@aws-sdk/client-ecs';
+import { afterAll, expect, inject, test } from 'vitest';
+import { interruptionsSuite } from '#test/e2e/interruptions.ts';
+import { accountFor } from './accounts.ts';
+import { chaosSuite } from './chaos.ts';
+import { startRehearsal } from './platform.ts';
+import { releaseSuite } from './releases.ts';
+import { UNUSED, USED_IN_FAULTS } from './rights.ts';
+import { servicesChaosSuite, servicesDestroySuite } from './services-chaos.ts';
+
+/** The stage when tasks die, ECS refuses, events are lost, releases fail, and the stack is deleted. */
+const target = await startRehearsal(inject('awsEndpoints'), { name: 'faults' });
+const ecs = () => new ECSClient({ ...accountFor('deployment'), endpoint: target.ecs.url });
+
+chaosSuite(() => target);
+interruptionsSuite(() => target);
+servicesChaosSuite(() => target, ecs);
+releaseSuite(() => target);
+servicesDestroySuite(() => target, ecs);
+
+test('no function needed what its policy does not allow', () => {
+  expect([...target.gate.refused]).toEqual([]);
+});
+
+test('every right that only faults need was needed', () => {
+  const isExpected = (grant: string) =>
+    UNUSED.some((pattern) => pattern.test(grant)) || !USED_IN_FAULTS.some((pattern) => pattern.test(grant));
+  expect(target.unused().filter((grant) => !isExpected(grant))).toEqual([]);
+});
+
+afterAll(() => target.close());
