@@ -109,6 +109,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   'Workspace:': [
     { name: 'secrets', summary: 'Manage the secrets of the workspace', load: () => import('./commands/secrets.ts') },
     {
+      name: 'providers',
+      summary: 'Manage the model providers of the workspace',
+      load: () => import('./commands/providers.ts'),
+    },
+    {
       name: 'workspace',
       summary: 'Manage workspaces and their members',
       load: () => import('./commands/workspace.ts'),

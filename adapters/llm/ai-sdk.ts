@@ -6,13 +6,22 @@ import type {
   LanguageModelV4Message,
   SharedV4Warning,
 } from '@ai-sdk/provider';
-import type { LlmFile, LlmMessage, LlmProvider, LlmRequest, LlmTool, LlmToolResult } from '#core/ports/llm.ts';
+import {
+  kindOf,
+  type LlmFile,
+  type LlmMessage,
+  type LlmProvider,
+  type LlmRequest,
+  type LlmTool,
+  type LlmToolResult,
+  type ProviderKind,
+} from '#core/ports/llm.ts';
 import { type Breakpoints, breakpointsOf } from './breakpoints.ts';
 import type { ProviderEndpoint } from './endpoints.ts';
 import { onlyTool } from './only-tool.ts';
 import type { BrokenMeter } from './partial-usage.ts';
 import type { ApiSettings, ModelFactory } from './providers/api.ts';
-import { PROVIDER_APIS } from './providers.ts';
+import { apiOf } from './providers.ts';
 import { type ChosenForm, withSchema } from './schema-for.ts';
 import { assistantContent, BrokenAnswerError, type Turn } from './turn.ts';
 
@@ -22,7 +31,7 @@ import { assistantContent, BrokenAnswerError, type Turn } from './turn.ts';
  */
 export function createSdkTurns(config: ApiSettings) {
   /** Providers are loaded on first use. */
-  const loaded = new Map<LlmProvider, Promise<ModelFactory>>();
+  const loaded = new Map<ProviderKind, Promise<ModelFactory>>();
   return async (
     request: LlmRequest,
     wire: ProviderEndpoint,
@@ -30,10 +39,11 @@ export function createSdkTurns(config: ApiSettings) {
     meter: BrokenMeter,
   ): Promise<Turn> => {
     const { provider } = request;
-    let factory = loaded.get(provider);
+    const kind = kindOf(provider);
+    let factory = loaded.get(kind);
     if (factory === undefined) {
-      factory = PROVIDER_APIS[provider].load(config);
-      loaded.set(provider, factory);
+      factory = apiOf(provider).load(config);
+      loaded.set(kind, factory);
     }
     const model = (await factory)(request, wire);
     const options = optionsOf(request, form);
@@ -69,7 +79,7 @@ export function optionsOf(given: LlmRequest, form: ChosenForm | undefined): Lang
     responseFormat: responseFormatOf(request, form),
     ...(tools !== undefined && tools.length > 0 && { tools: tools.map((tool) => toolOf(tool, provider)) }),
     abortSignal: request.signal,
-    providerOptions: PROVIDER_APIS[provider].options(request, only, form?.form),
+    providerOptions: apiOf(provider).options(request, only, form?.form),
   };
 }
 
@@ -81,7 +91,7 @@ function responseFormatOf(
     return { type: 'json', name: 'output', schema: form.form.schema };
   }
   const isJson = json || outputSchema !== undefined;
-  return isJson && PROVIDER_APIS[provider].hasJsonMode ? { type: 'json' } : undefined;
+  return isJson && apiOf(provider).hasJsonMode ? { type: 'json' } : undefined;
 }
 
 const toolOf = ({ name, description, inputSchema, isStrict = false }: LlmTool, provider: LlmProvider) => ({
@@ -89,7 +99,7 @@ const toolOf = ({ name, description, inputSchema, isStrict = false }: LlmTool, p
   name,
   description,
   inputSchema,
-  ...((isStrict || PROVIDER_APIS[provider].declaresLooseTools) && { strict: isStrict }),
+  ...((isStrict || apiOf(provider).declaresLooseTools) && { strict: isStrict }),
 });
 
 function promptMessages(
@@ -102,7 +112,7 @@ function promptMessages(
       const { shared, text, files = [] } = message;
       const parts = files.map(filePart);
       if (shared === undefined) return [{ role: 'user', content: [...parts, { type: 'text', text }] }];
-      if (!PROVIDER_APIS[provider].takesParts) {
+      if (!apiOf(provider).takesParts) {
         return [{ role: 'user', content: [...parts, { type: 'text', text: `${shared}\n\n${text}` }] }];
       }
       const first = { type: 'text' as const, text: shared, ...(marks.shared && BREAKPOINT) };
@@ -120,7 +130,7 @@ function promptMessages(
  * and the SDK would send the bytes as JSON: for these the files follow in a user message.
  */
 function toolMessages(results: readonly LlmToolResult[], provider: LlmProvider): LanguageModelV4Message[] {
-  const isText = !PROVIDER_APIS[provider].takesParts;
+  const isText = !apiOf(provider).takesParts;
   const message: LanguageModelV4Message = {
     role: 'tool',
     content: results.map(({ id, name, text, isError, files = [] }) => ({

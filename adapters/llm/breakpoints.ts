@@ -1,5 +1,5 @@
 import { type LlmFile, type LlmMessage, type LlmRequest, toolJson } from '#core/ports/llm.ts';
-import { PROVIDER_APIS } from './providers.ts';
+import { apiOf } from './providers.ts';
 
 /** Approximate number of characters per token in a request. */
 const TOKEN_CHARACTERS = 3.5;
@@ -27,7 +27,7 @@ const NONE: Breakpoints = { system: false, shared: false, messages: new Set() };
  */
 export function breakpointsOf({ provider, cache, system = '', tools = [], messages }: LlmRequest): Breakpoints {
   const { again, fromTokens = FROM_TOKENS } = cache ?? {};
-  if (!PROVIDER_APIS[provider].marksCache || again === undefined) return NONE;
+  if (!apiOf(provider).marksCache || again === undefined) return NONE;
   if (again === 'shared') return { ...NONE, shared: true };
   const minimum = fromTokens * TOKEN_CHARACTERS;
   let size = tools.reduce((sum, tool) => sum + toolJson(tool).length + 1, system.length + 1);

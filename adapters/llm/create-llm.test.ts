@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { parseConfig } from '#core/base/config.ts';
 import type { PlatformError } from '#core/base/errors.ts';
 import {
+  isCompatible,
   LLM_PROVIDERS,
   type Llm,
   type LlmAnswer,
@@ -25,7 +26,7 @@ let bySdk: Llm;
 let llm: Llm;
 beforeAll(async () => {
   server = await startScriptedLlm();
-  const config = parseConfig(server.settings);
+  const config = parseConfig({ ...server.settings, PLATFORM_OUTBOUND_HOSTS: '127.0.0.1' });
   llm = createLlm(config);
   bySdk = createLlm(config, undefined, () => false);
 });
@@ -53,7 +54,8 @@ const TOOLS: LlmTool[] = [
 ];
 
 /** All request types for every provider. */
-const WAYS = LLM_PROVIDERS.flatMap((provider) =>
+const PROVIDERS: readonly LlmProvider[] = [...LLM_PROVIDERS, 'openai-compatible:lab'];
+const WAYS = PROVIDERS.flatMap((provider) =>
   [false, true].flatMap((stream) => [false, true].map((sdk) => ({ provider, stream, sdk }))),
 );
 describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provider, stream, sdk }) => {
@@ -64,6 +66,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
       provider,
       model: MODELS[rowOf(provider)],
       apiKey: KEY,
+      ...(isCompatible(provider) && { transport: { via: 'gateway', url: `${server.url}/openai-compatible:lab/v1` } }),
       messages: [{ role: 'user', text: 'Say it in JSON.' }],
       maxOutputTokens: 4096,
       signal: new AbortController().signal,
@@ -134,7 +137,7 @@ describe.each(WAYS)('$provider, streamed: $stream, by the SDK: $sdk', ({ provide
     const { response_format, text, generationConfig } = server.requests[0]!.body;
     const mode = response_format?.type ?? text?.format?.type ?? generationConfig?.responseMimeType;
     const modes = { anthropic: undefined, openai: 'json_object', gemini: 'application/json', ollama: 'json_object' };
-    expect(mode).toBe(modes[rowOf(provider)]);
+    expect(mode).toBe(isCompatible(provider) ? undefined : modes[rowOf(provider)]);
   });
 
   test('parallel tool calls, their results, and what the provider signed', async () => {

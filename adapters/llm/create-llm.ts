@@ -1,5 +1,5 @@
 import type { Config } from '#core/base/config.ts';
-import { PROVIDERS } from '#core/models/providers.ts';
+import { rowOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isLlmFailure, type Llm, type LlmRequest } from '#core/ports/llm.ts';
 import { createSdkTurns, optionsOf } from './ai-sdk.ts';
@@ -96,7 +96,7 @@ const isPaused = ({ content, finishReason }: Turn): boolean =>
 
 /** The SDK would otherwise look for a key in the environment. */
 function requireKey({ provider, apiKey, transport }: LlmRequest): void {
-  if (apiKey || PROVIDERS[provider].key === null || transport?.via === 'bedrock') return;
+  if (apiKey || rowOf(provider).key === null || transport?.via === 'bedrock') return;
   throw new Error(`a request to ${provider} needs a key`);
 }
 

@@ -1,7 +1,7 @@
 import type { Config } from '#core/base/config.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { ProviderUrls } from '#core/models/providers/row.ts';
-import { PROVIDERS } from '#core/models/providers.ts';
+import { rowOf } from '#core/models/providers.ts';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import { addressGuard } from './address-guard.ts';
 import { createSender, type OutgoingRequest, type Send } from './send.ts';
@@ -55,7 +55,8 @@ export function createEndpointResolver(config: WireConfig): (request: LlmRequest
       case 'gateway':
         return { baseURL: transport.url, apiKey, send: guardedSendFor({ onSign }) };
       default: {
-        const baseURL = config[PROVIDERS[provider].urlSetting];
+        const { urlSetting } = rowOf(provider);
+        const baseURL = urlSetting === null ? undefined : config[urlSetting];
         if (baseURL === undefined) throw new PlatformError('LLM_ERROR', 'No local model server is configured.');
         return { baseURL, apiKey, send: sendFor({ onSign }) };
       }

@@ -1,7 +1,7 @@
 import type { LanguageModelV4Content, LanguageModelV4ToolCall } from '@ai-sdk/provider';
 import type { LlmRequest } from '#core/ports/llm.ts';
 import { isObject } from './direct/members.ts';
-import { PROVIDER_APIS } from './providers.ts';
+import { apiOf } from './providers.ts';
 import { parseInput, type Turn } from './turn.ts';
 
 /**
@@ -10,7 +10,7 @@ import { parseInput, type Turn } from './turn.ts';
  * that all providers accept, each id once in a conversation.
  */
 export function readable(turn: Turn, request: LlmRequest): Turn {
-  const content = PROVIDER_APIS[request.provider].writesCalls
+  const content = apiOf(request.provider).writesCalls
     ? turn.content.flatMap((part) => callsInText(part, request))
     : turn.content;
   if (!content.some(isCall)) return turn;

@@ -1,7 +1,7 @@
 import { memoizeWeak } from '#core/base/memoize-weak.ts';
-import { answererOf } from '#core/models/providers.ts';
+import { answererOf, keyHint } from '#core/models/providers.ts';
 import { LlmFailure, type LlmMessage, type LlmRequest, type LlmTool } from '#core/ports/llm.ts';
-import { PROVIDER_APIS } from './providers.ts';
+import { apiOf } from './providers.ts';
 import type { ChosenForm } from './schema-for.ts';
 import { type KeyAliases, keyAliases, looseToolSchema, withAliases } from './tool-schema.ts';
 
@@ -29,9 +29,7 @@ const unusableKey = (request: LlmRequest): LlmFailure =>
   new LlmFailure(
     'key',
     `The API key for ${answererOf(request)} has characters that no key has, such as a line break.`,
-    {
-      hint: 'Check the key in llm_credentials, or the one among the secrets of the workspace.',
-    },
+    { hint: keyHint(request.provider) },
   );
 
 const isBlank = (text: string): boolean => text.trim() === '';
@@ -63,7 +61,7 @@ const NONE: KeyAliases = new Map();
 
 /** Returns the aliases for the properties of a tool's parameters that the provider does not accept. */
 export function aliasesOf({ provider }: Pick<LlmRequest, 'provider'>, { inputSchema }: LlmTool): KeyAliases {
-  const { propertyName } = PROVIDER_APIS[provider];
+  const { propertyName } = apiOf(provider);
   return propertyName === undefined ? NONE : keyAliases(propertyName)(inputSchema);
 }
 

@@ -13,6 +13,10 @@ const FORMS: readonly RegExp[] = [
   /max\w*_tokens[\s\S]*\(\d+ > (\d+) - (\d+)\)/,
   // vLLM before 0.10: "This model's maximum context length is 4096 tokens. However, you requested 32025 tokens (25 in the messages, 32000 in the completion)."
   /maximum context length is (\d+) tokens\. However, you requested \d+ tokens \((\d+) in the messages/,
+  // DeepSeek: "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]"
+  /valid range of max_tokens is \[\d+, ?(\d+)\]/,
+  // Groq: "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window` for this model"
+  /max\w*_tokens` must be less than or equal to `(\d+)`/,
 ];
 /** Google: "... has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive)." */
 const EXCLUSIVE = /maxOutputTokens[\s\S]* to (\d+) \(exclusive\)/;

@@ -1,6 +1,6 @@
 import { hasCode, isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { contextWindowExceeded } from '#core/models/context-window.ts';
-import { answererOf } from '#core/models/providers.ts';
+import { answererOf, keyHint } from '#core/models/providers.ts';
 import { LlmFailure, type LlmFailureKind, type LlmRequest } from '#core/ports/llm.ts';
 import { outputLimitIn } from './output-limit.ts';
 import { MAX_ANSWER_BYTES } from './send.ts';
@@ -54,7 +54,7 @@ export function toPlatformError(error: unknown, request: LlmRequest, { isSchemaN
     case 'key':
       // Omits the provider's text, which quotes the key.
       return new LlmFailure(kind, `${subject} refused the API key (status ${status}).`, {
-        hint: 'Check the key in llm_credentials, or the one among the secrets of the workspace.',
+        hint: keyHint(request.provider),
       });
     case 'overflow':
       return contextWindowExceeded(request, said);

@@ -3,7 +3,7 @@ import { markdownCodeBlock } from '#core/base/markdown-code-block.ts';
 import { memoizeWeak } from '#core/base/memoize-weak.ts';
 import type { JsonSchema, LlmMessage, LlmProvider, LlmRequest } from '#core/ports/llm.ts';
 import type { ApiSettings, SchemaForm } from './providers/api.ts';
-import { PROVIDER_APIS } from './providers.ts';
+import { apiOf } from './providers.ts';
 import { type StrictDialect, strictSchema } from './strict-schema.ts';
 
 const strictIn = memoizeWeak((dialect: StrictDialect) =>
@@ -12,7 +12,7 @@ const strictIn = memoizeWeak((dialect: StrictDialect) =>
 
 /** Returns the forms of a strict tool's parameters. */
 export function strictToolFor(provider: LlmProvider, schema: JsonSchema): readonly SchemaForm[] {
-  const dialect = PROVIDER_APIS[provider].strictTools;
+  const dialect = apiOf(provider).strictTools;
   const strict = dialect && strictIn(dialect)(schema).schema;
   return strict === undefined ? [{ kind: 'loose' }] : [{ kind: 'native', schema: strict }, { kind: 'loose' }];
 }
@@ -51,9 +51,7 @@ export class SchemaForms {
   choose(request: LlmRequest, schema: JsonSchema, use: 'answer' | 'tool', before: number | undefined): ChosenForm {
     const { provider, model, transport } = request;
     const forms =
-      use === 'tool'
-        ? strictToolFor(provider, schema)
-        : PROVIDER_APIS[provider].answerForms(model, schema, this.#settings);
+      use === 'tool' ? strictToolFor(provider, schema) : apiOf(provider).answerForms(model, schema, this.#settings);
     const key = JSON.stringify([use, provider, model, transport, hashOf(schema)]);
     const place = Math.min(before ?? this.#places.get(key) ?? 0, forms.length - 1);
     const weaken = (): void => {
@@ -70,7 +68,10 @@ export class SchemaForms {
 
 /** Puts the schema into the request's first message if the model does not get it otherwise. */
 export function withSchema(request: LlmRequest, form: ChosenForm | undefined): LlmRequest {
-  if (form?.form.kind !== 'message') return request;
+  const isTold =
+    form !== undefined &&
+    (form.form.kind === 'message' || ('isAlsoTold' in form.form && request.outputSchema !== undefined));
+  if (!isTold) return request;
   const [first, ...others] = request.messages as [Extract<LlmMessage, { role: 'user' }>, ...LlmMessage[]];
   const schema = markdownCodeBlock('json', JSON.stringify(request.outputSchema));
   const text = `${first.text}\n\nAnswer with JSON only, which matches this JSON Schema:\n${schema}`;

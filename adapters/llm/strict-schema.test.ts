@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest';
 import type { JsonSchema } from '#core/ports/llm.ts';
 import { anthropicSchemaProblem, openaiSchemaProblem } from '#test/helpers/scripted-llm/schema-rules.ts';
 import type { SchemaForm } from './providers/api.ts';
-import { PROVIDER_APIS } from './providers.ts';
+import { apiOf } from './providers.ts';
 import { strictToolFor } from './schema-for.ts';
 
 const settings = { ollamaSchemas: false };
-const openai = (schema: JsonSchema) => PROVIDER_APIS.openai.answerForms('gpt-6.2-sol', schema, settings);
+const openai = (schema: JsonSchema) => apiOf('openai').answerForms('gpt-6.2-sol', schema, settings);
 const anthropic = (schema: JsonSchema, model = 'claude-haiku-5-5') =>
-  PROVIDER_APIS.anthropic.answerForms(model, schema, settings);
+  apiOf('anthropic').answerForms(model, schema, settings);
 const kinds = (forms: readonly SchemaForm[]) => forms.map(({ kind }) => kind);
 const native = ([form]: readonly SchemaForm[]) => (form as { schema: JsonSchema }).schema;
 const object = (properties: JsonSchema, required: string[] = [], more: JsonSchema = {}): JsonSchema => ({
@@ -162,11 +162,8 @@ describe('neither says the same of', () => {
 
 test('Gemini gets the schema as it is, a local server only if it takes one', () => {
   const schema = object({ a: { type: 'object', additionalProperties: { type: 'number' } } });
-  expect(PROVIDER_APIS.gemini.answerForms('m', schema, settings)).toEqual([
-    { kind: 'native', schema },
-    { kind: 'message' },
-  ]);
-  const local = (ollamaSchemas: boolean) => kinds(PROVIDER_APIS.ollama.answerForms('m', schema, { ollamaSchemas }));
+  expect(apiOf('gemini').answerForms('m', schema, settings)).toEqual([{ kind: 'native', schema }, { kind: 'message' }]);
+  const local = (ollamaSchemas: boolean) => kinds(apiOf('ollama').answerForms('m', schema, { ollamaSchemas }));
   expect(local(false)).toEqual(['message']);
   expect(local(true)).toEqual(['native', 'message']);
 });

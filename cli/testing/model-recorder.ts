@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { CORE_SETTINGS } from '#core/base/config.ts';
-import { PROVIDERS } from '#core/models/providers.ts';
+import { rowOf } from '#core/models/providers.ts';
 import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 
 /** One recorded answer of a model, stored beside the tests. Headers are not stored, because they contain the key. */
@@ -18,12 +18,12 @@ export interface RecordedAnswer {
 }
 
 /** Providers with keys. Answers of local servers depend on the machine, so they are not recorded. */
-export const MODEL_PROVIDERS = LLM_PROVIDERS.filter((provider) => PROVIDERS[provider].key !== null);
+export const MODEL_PROVIDERS = LLM_PROVIDERS.filter((provider) => rowOf(provider).key !== null);
 
-const urlSettingOf = (provider: LlmProvider) => CORE_SETTINGS[PROVIDERS[provider].urlSetting];
+const urlSettingOf = (provider: LlmProvider) => CORE_SETTINGS[rowOf(provider).urlSetting!];
 
 /** Returns the name of the secret and environment variable with a provider's key. */
-export const keyNameOf = (provider: LlmProvider): string => PROVIDERS[provider].key!.secret;
+export const keyNameOf = (provider: LlmProvider): string => rowOf(provider).key!.secret;
 
 /** Hop-by-hop headers, and headers that this server sets itself. */
 const NOT_FORWARDED = ['host', 'connection', 'content-length', 'transfer-encoding', 'accept-encoding'];

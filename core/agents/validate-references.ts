@@ -10,6 +10,7 @@ import { fitSettings, settingsFor } from '#core/models/model-settings.ts';
 import { providersOf } from '#core/models/providers.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { isCompatible } from '#core/ports/llm.ts';
 import { checkDefaultSkills, type SkillHome } from './skills/skill-refs.ts';
 import { resolveAgent } from './store.ts';
 
@@ -45,10 +46,11 @@ async function modelWarnings(
   const hasSettings = model_settings != null && traitsOf(execution_engine).asksModels;
   if (loop?.max_cost_usd == null && !hasSettings) return [];
   await modelTable.refresh();
-  const models = providersOf(definition, config).map((provider) => ({
-    provider,
-    model: defaultModel(provider, definition),
-  }));
+  const models = providersOf(definition, config).flatMap((provider) => {
+    const model = defaultModel(provider, definition);
+    // Prices of a provider that a workspace set up are its own.
+    return model === undefined || isCompatible(provider) ? [] : [{ provider, model }];
+  });
   const usage = { inputTokens: 0, outputTokens: 0 };
   const unpriced = models.filter(({ provider, model }) => modelTable.costOf(provider, model, usage) === undefined);
   const unfit = models.map((choice) => {

@@ -1,6 +1,7 @@
 import { auditHandlers } from '#core/accounts/audit/handlers.ts';
 import { grantHandlers } from '#core/accounts/grants/handlers.ts';
 import { keyHandlers } from '#core/accounts/keys/handlers.ts';
+import { providerHandlers } from '#core/accounts/providers/handlers.ts';
 import { resourceHandlers } from '#core/accounts/resources/handlers.ts';
 import { secretHandlers } from '#core/accounts/secrets/handlers.ts';
 import { serviceKeyHandlers } from '#core/accounts/service-keys/handlers.ts';
@@ -121,8 +122,12 @@ export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHan
   ...alertHandlers(deps),
   ...webhookHandlers(deps),
 });
-export const secrets = (deps: Parameters<typeof secretHandlers>[0] & Parameters<typeof secretListeners>[0]) =>
-  secretHandlers(deps, secretListeners(deps));
+export const secrets = (
+  deps: Parameters<typeof secretHandlers>[0] & DepsOf<typeof secretListeners | typeof providerHandlers>,
+) => ({
+  ...secretHandlers(deps, secretListeners(deps)),
+  ...providerHandlers(deps),
+});
 export const services = serviceHandlers;
 export const serviceInstances = instanceHandlers;
 export const storage = storageHandlers;

@@ -31,6 +31,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'path.name': 'Name or id of the secret.',
   'path.session_id': 'Id of the browser session, a UUID.',
   'getCheckout.path.session_id': 'Id of the purchase, as `POST /billing/checkout` answers it.',
+  'path.provider': 'Name of the model provider in this workspace, such as `groq`.',
   'path.token': 'The secret part of an invitation link.',
   'path.share_id': 'Id of the link, a UUID.',
   'path.share': 'The secret part of a link to a run.',

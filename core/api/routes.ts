@@ -1,6 +1,7 @@
 import { auditRoutes } from '#core/accounts/audit/routes.ts';
 import { grantRoutes } from '#core/accounts/grants/routes.ts';
 import { keyRoutes } from '#core/accounts/keys/routes.ts';
+import { providerRoutes } from '#core/accounts/providers/routes.ts';
 import { resourceRoutes } from '#core/accounts/resources/routes.ts';
 import { secretRoutes } from '#core/accounts/secrets/routes.ts';
 import { serviceKeyRoutes } from '#core/accounts/service-keys/routes.ts';
@@ -49,6 +50,7 @@ export const routes = [
   ...auditRoutes,
   ...resourceRoutes,
   ...secretRoutes,
+  ...providerRoutes,
   ...grantRoutes,
   ...taskRoutes,
   ...messageRoutes,

@@ -3,7 +3,7 @@ import { sizeText } from '#core/base/size-text.ts';
 import type { LlmFile } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
 import type { ModelChoice } from './choose.ts';
-import { either, PROVIDERS } from './providers.ts';
+import { either, rowOf } from './providers.ts';
 
 /** A file for a model, with the properties that providers limit. */
 export interface ModelFile extends LlmFile {
@@ -32,7 +32,7 @@ export function fileProblem(
   { inputs, window = Number.POSITIVE_INFINITY }: ModelFacts,
   files: readonly ModelFile[],
 ): FileProblem | undefined {
-  const { title: name, files: limits } = PROVIDERS[provider];
+  const { title: name, files: limits } = rowOf(provider);
   const taken = inputs ?? limits.usualInputs;
   const fits = window > SMALL_WINDOW ? 0 : 1;
   const images = files.filter(({ kind }) => kind === 'image');

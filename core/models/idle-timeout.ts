@@ -1,6 +1,6 @@
 import type { Clock } from '#core/ports/clock.ts';
 import { LlmFailure, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
-import { PROVIDERS } from './providers.ts';
+import { rowOf } from './providers.ts';
 
 /** Timeout to connect and send the request (`docs/interface/calls.md#tries`). */
 const SEND_MS = 30_000;
@@ -31,7 +31,7 @@ export async function withIdleTimeout<Answer>(
   };
   let cancelTimer = (): void => {};
   const watch = (): void => {
-    const limit = stage === 'sending' ? sendMs : PROVIDERS[provider].silenceMs;
+    const limit = stage === 'sending' ? sendMs : rowOf(provider).silenceMs;
     const left = since + limit - clock.now();
     const mayBeSilent = stage === 'sent' && !isStreamed;
     if (left <= 0 && !mayBeSilent) stop.abort(silenceOf(provider, stage, limit));
@@ -50,7 +50,7 @@ export async function withIdleTimeout<Answer>(
 }
 
 function silenceOf(provider: LlmProvider, stage: string, limitMs: number): LlmFailure {
-  const name = PROVIDERS[provider].title;
+  const name = rowOf(provider).title;
   const span = `${limitMs / 1000} seconds`;
   const message =
     stage === 'sending'

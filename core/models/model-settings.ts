@@ -1,6 +1,6 @@
-import { EFFORTS, type Effort, LLM_PROVIDERS, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
+import { EFFORTS, type Effort, isLlmProvider, type LlmProvider, type LlmRequest } from '#core/ports/llm.ts';
 import type { ModelFacts } from '#core/ports/model-table.ts';
-import { PROVIDERS } from './providers.ts';
+import { rowOf } from './providers.ts';
 
 /** Effort values that an author may set (`docs/models.md#settings`). */
 export const SETTING_EFFORTS = ['none', 'low', 'medium', 'high', 'max'] as const satisfies readonly Effort[];
@@ -38,12 +38,9 @@ export const settingsFor = (
   own: AgentSettings | null | undefined,
   callers?: ModelSettings,
 ): ModelSettings => {
-  const common = Object.entries(own ?? {}).filter(([name]) => !NO_SETTINGS.has(name));
+  const common = Object.entries(own ?? {}).filter(([name]) => name !== 'callers_may_set' && !isLlmProvider(name));
   return { ...Object.fromEntries(common), ...own?.[provider], ...callers };
 };
-
-/** Members of {@link AgentSettings} other than the general settings. */
-const NO_SETTINGS: ReadonlySet<string> = new Set(['callers_may_set', ...LLM_PROVIDERS]);
 
 /** Settings of a request, and sentences about those that the model does not support. */
 export interface FittedSettings {
@@ -64,7 +61,7 @@ export function fitSettings(
   const warnings: string[] = [];
   const without = (name: SettingName, why = ''): undefined =>
     void warnings.push(`${model} does not support ${name}${why}: it is omitted.`);
-  const { unknownModels, ...support } = PROVIDERS[provider].settings;
+  const { unknownModels, ...support } = rowOf(provider).settings;
   const fitted = effort && nearestEffort(effort, facts.effort ?? unknownModels.efforts);
   if (effort !== undefined && fitted === undefined && effort !== 'none') without('effort');
   if (fitted !== undefined && fitted !== effort) {

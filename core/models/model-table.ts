@@ -2,7 +2,7 @@ import { dayOf } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider, LlmUsage } from '#core/ports/llm.ts';
 import type { ModelFacts, ModelPrice, ModelTable } from '#core/ports/model-table.ts';
-import { PROVIDERS, withoutEdition } from './providers.ts';
+import { rowOf, withoutEdition } from './providers.ts';
 
 /** An operator's table, as the host reads it. */
 export interface ModelSource {
@@ -44,10 +44,10 @@ export class LayeredModelTable implements ModelTable {
     return this.#facts.get(name) ?? this.#facts.get(withoutEdition(name)) ?? {};
   }
 
-  costOf(provider: LlmProvider, model: string, usage: LlmUsage): number | undefined {
-    if (!PROVIDERS[provider].hasPrices) return 0;
+  costOf(provider: LlmProvider, model: string, usage: LlmUsage, ownPrice?: ModelPrice): number | undefined {
+    if (ownPrice === undefined && !rowOf(provider).hasPrices) return 0;
     const day = dayOf(this.#options.clock.now());
-    const price = priceFor(this.factsOf(model).price ?? [], day, usage.inputTokens);
+    const price = ownPrice ?? priceFor(this.factsOf(model).price ?? [], day, usage.inputTokens);
     if (price === undefined) {
       this.#logUnpriced(day, provider, model);
       return undefined;

@@ -8,7 +8,7 @@ import { HastyClock } from '#test/helpers/hasty-clock.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { ModelChoice } from './choose.ts';
-import { PROVIDERS } from './providers.ts';
+import { rowOf } from './providers.ts';
 import { type NextTry, RetryingLlm } from './retrying-llm.ts';
 
 let server: ScriptedLlm;
@@ -20,8 +20,8 @@ afterAll(() => server.close());
 
 const choiceOf = (provider: LlmProvider): ModelChoice => ({
   provider,
-  model: PROVIDERS[provider].defaultModel,
-  ...(PROVIDERS[provider].key !== null && { apiKey: `key-of-${provider}` }),
+  model: rowOf(provider).defaultModel!,
+  ...(rowOf(provider).key !== null && { apiKey: `key-of-${provider}` }),
 });
 
 function prepare({ seconds = 240, settings = server.settings }: { seconds?: number; settings?: object } = {}) {

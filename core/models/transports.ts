@@ -3,9 +3,11 @@ import { PlatformError } from '#core/base/errors.ts';
 import { withoutEnd } from '#core/base/text.ts';
 import type { AzureTransport, BedrockTransport } from '#core/base/transports.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
-import type { LlmProvider, LlmRequest, LlmTransport } from '#core/ports/llm.ts';
-import type { ProviderKey } from './providers/row.ts';
-import { PROVIDERS, withoutEdition } from './providers.ts';
+import { isCompatible, type LlmProvider, type LlmRequest, type LlmTransport } from '#core/ports/llm.ts';
+import { type CompatibleSettings, compatibleUrl } from './compatible-providers.ts';
+import { nameOf, presetOf } from './providers/openai-compatible.ts';
+import type { ProviderKey, ProviderRow } from './providers/row.ts';
+import { rowOf, withoutEdition } from './providers.ts';
 
 /** Credentials for a provider: a key and its destination, both from the same source. */
 export interface Access {
@@ -15,7 +17,17 @@ export interface Access {
   readonly gateway?: string;
   /** The operator's transport to the provider. */
   readonly setting?: BedrockTransport | AzureTransport;
+  /** What the workspace says about a provider that it has set up. */
+  readonly settings?: CompatibleSettings;
 }
+
+/** Keys by provider, each with its destination. */
+export type Keys = {
+  readonly [Provider in LlmProvider]?: Pick<Access, 'apiKey' | 'settings'> & {
+    /** The workspace's address of a built-in provider. */
+    readonly address?: string;
+  };
+};
 
 /**
  * Decides how to reach a provider. A key with an address is only sent to that address; a key without one goes where the
@@ -24,12 +36,18 @@ export interface Access {
  */
 export function accessTo(
   provider: LlmProvider,
-  key: { readonly apiKey: string; readonly address?: string } | undefined,
+  key: Keys[LlmProvider] | undefined,
   { transports = {}, outboundHosts }: Pick<Config, 'transports' | 'outboundHosts'>,
 ): Access | undefined {
-  const settings: { readonly [Provider in LlmProvider]?: BedrockTransport | AzureTransport } = transports;
-  const setting = settings[provider];
-  const row = PROVIDERS[provider].key;
+  if (isCompatible(provider)) {
+    if (key === undefined) return undefined;
+    const { apiKey, settings } = key;
+    if (settings === undefined && presetOf(nameOf(provider))?.url === undefined) throw ownKeyWithoutAddress(provider);
+    return { apiKey, settings, gateway: compatibleUrl(provider, settings?.base_url, outboundHosts) };
+  }
+  const ways: { readonly [Provider in LlmProvider]?: BedrockTransport | AzureTransport } = transports;
+  const setting = ways[provider];
+  const row = rowOf(provider).key;
   if (key === undefined) {
     if (setting?.via === 'bedrock') return { setting };
     return row === null ? {} : undefined;
@@ -40,9 +58,21 @@ export function accessTo(
   return setting?.via === 'azure' ? { apiKey, setting } : { apiKey };
 }
 
-/** Returns the platform's default model, or the first of the operator's transport if that does not have it. */
-export function mappedModel({ setting }: Access, model: string): string {
-  return setting === undefined || model in setting.models ? model : Object.keys(setting.models)[0]!;
+/** A caller's key is never sent to an address of a workspace. */
+const ownKeyWithoutAddress = (provider: LlmProvider): PlatformError =>
+  new PlatformError(
+    'INVALID_INPUT',
+    `"llm_credentials.api_key" cannot be used with ${provider}: its address is the workspace's own, which only gets the workspace's own key.`,
+    { hint: 'Leave the key out, so that the provider of the workspace is used.' },
+  );
+
+/**
+ * Returns the provider's default model, or the first of the operator's transport if that does not have it; `undefined` if
+ * there is none.
+ */
+export function mappedModel({ setting }: Access, { defaultModel }: ProviderRow): string | undefined {
+  if (setting === undefined || (defaultModel !== undefined && defaultModel in setting.models)) return defaultModel;
+  return Object.keys(setting.models)[0];
 }
 
 /** Returns the transport of a model; `unmapped` if the operator configured no name for it there. */

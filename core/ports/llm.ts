@@ -4,7 +4,32 @@ import { memoizeWeak } from '#core/base/memoize-weak.ts';
 
 /** `gemini` is Google's API; `ollama` is a local model server that speaks OpenAI's chat completions. */
 export const LLM_PROVIDERS = ['anthropic', 'openai', 'gemini', 'ollama'] as const;
-export type LlmProvider = (typeof LLM_PROVIDERS)[number];
+export type BuiltInProvider = (typeof LLM_PROVIDERS)[number];
+
+/** A provider that a workspace sets up: any API that speaks OpenAI's chat completions. */
+export const COMPATIBLE = 'openai-compatible';
+export type CompatibleProvider = `${typeof COMPATIBLE}:${string}`;
+export type LlmProvider = BuiltInProvider | CompatibleProvider;
+
+/** Name of a {@link CompatibleProvider} in its workspace: at most 40 characters. */
+export const COMPATIBLE_NAME = /^(?=.{1,40}$)[a-z0-9]+(-[a-z0-9]+)*$/;
+
+export const isCompatible = (provider: string): provider is CompatibleProvider =>
+  provider.startsWith(`${COMPATIBLE}:`) && COMPATIBLE_NAME.test(provider.slice(COMPATIBLE.length + 1));
+
+export const isLlmProvider = (text: string): text is LlmProvider =>
+  (LLM_PROVIDERS as readonly string[]).includes(text) || isCompatible(text);
+
+/** Providers by API: all providers that workspaces set up are of one kind. */
+export const PROVIDER_KINDS = [...LLM_PROVIDERS, COMPATIBLE] as const;
+export type ProviderKind = (typeof PROVIDER_KINDS)[number];
+
+export const kindOf = (provider: LlmProvider): ProviderKind => (isBuiltIn(provider) ? provider : COMPATIBLE);
+
+const isBuiltIn = (provider: LlmProvider): provider is BuiltInProvider => !provider.startsWith(`${COMPATIBLE}:`);
+
+/** The providers that manifests, schedules and calls may name, for messages. */
+export const PROVIDER_NAMES = [...LLM_PROVIDERS, `${COMPATIBLE}:<name>`].join(', ');
 
 /** Reasoning effort of a model, in ascending order. Each model supports some of these. */
 export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;

@@ -45,8 +45,10 @@ export interface ModelTable {
   /**
    * Returns the provider's charge for one request, in US dollars, at today's price. Returns `undefined` if no price is
    * known, which is logged once a day for each model. A local model costs nothing.
+   *
+   * @param ownPrice The workspace's own price, used instead of the table's.
    */
-  costOf(provider: LlmProvider, model: string, usage: LlmUsage): number | undefined;
+  costOf(provider: LlmProvider, model: string, usage: LlmUsage, ownPrice?: ModelPrice): number | undefined;
   /**
    * Reads the operator's table if it was not read in the last hour. Waits only for the first read; later ones run
    * in the background. Never throws: if a table is invalid or cannot be read, this is logged and the last good one

@@ -391,6 +391,24 @@ describe('secrets', () => {
   });
 });
 
+test('model providers are set up with a key from stdin, listed and deleted', async () => {
+  const set = await platform('providers set groq --default-model openai/gpt-oss-120b', { stdin: 'made-up-key\n' });
+  expect(set).toMatchObject({ status: 0, json: { created: true, provider: { has_key: true } } });
+  const own = await platform('providers set lab --base-url https://models.example.com/v1 --no-key');
+  expect(own).toMatchObject({ status: 0, json: { provider: { base_url: 'https://models.example.com/v1' } } });
+  const listed = await platform('providers list');
+  expect(listed.json.providers).toMatchObject([
+    { name: 'groq', has_key: true },
+    { name: 'lab', has_key: false },
+  ]);
+  expect(set.stdout + set.stderr + listed.stdout).not.toContain('made-up-key');
+  expect((await platform('providers set groq made-up-key')).stderr).toContain(
+    'platform providers set groq - < key.txt',
+  );
+  for (const name of ['groq', 'lab']) expect((await platform(`providers delete ${name} --yes`)).status).toBe(0);
+  expect((await platform('providers delete lab --yes')).stderr).toContain('has no provider');
+});
+
 describe('- is stdin', () => {
   test('for a text, JSON and a file', async () => {
     const message = await commandLine(['message', 'send', 'Dash', '-'], signedIn({ stdin: 'Two\nlines\n' }));

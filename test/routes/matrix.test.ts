@@ -149,6 +149,7 @@ function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (st
   }
   if (row.fn === 'storage' && UPSERTS.includes(row.operationId)) return only(200);
   if (of === 'foreign') return names.includes('workspace_id') ? only(403) : only(403, 404);
+  if (UPSERTS.includes(row.operationId)) return only(200);
   return names.length === 1 && names[0] === 'workspace_id' ? only(403) : only(403, 404);
 }
 

@@ -6,7 +6,7 @@ import type { request } from '#test/helpers/platform.ts';
 export const UNKNOWN_ID = '3f2504e0-4f89-41d3-9a0c-0305e82c3301';
 
 /** Rows that accept a name that is not used yet. */
-export const UPSERTS: readonly string[] = ['listDocuments', 'putDocument'];
+export const UPSERTS: readonly string[] = ['listDocuments', 'putDocument', 'putProvider'];
 
 /** Bodies that the schema alone does not tell. */
 const BODIES: Readonly<Record<string, () => object>> = {
@@ -16,6 +16,7 @@ const BODIES: Readonly<Record<string, () => object>> = {
   addCredits: () => ({ amount_cents: 500 }),
   putSecret: () => ({ name: 'A', value: 'v' }),
   createSecret: () => ({ name: 'A', value: 'v' }),
+  putProvider: () => ({ base_url: 'https://models.example.com/v1' }),
   putGrant: () => ({ version: 'v1' }),
   createAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),
   validateAgent: () => ({ name: 'made', type: 'prompt', description: 'x', prompt: 'x' }),

@@ -91,6 +91,13 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).putSecret({ params, body: { name, value: mark, description: mark } });
     return name;
   },
+  async provider(target, { user, mark }) {
+    const provider = unique();
+    const params = { workspace_id: user.workspaceId, provider };
+    const base_url = `https://models.example.com/${mark}`;
+    await clientOf(target, user.key).putProvider({ params, body: { base_url, api_key: mark } });
+    return provider;
+  },
   async namespace(target, { user, mark }) {
     const namespace = `n-${unique()}`;
     await clientOf(target, user.key).putDocument({ params: { namespace, key: 'note' }, body: { mark } });

@@ -47,14 +47,14 @@ export interface ApiSettings {
 /**
  * Ways to send a provider the schema of an answer, or of a tool's parameters (`docs/models.md#schemas`):
  *
- * - `native`: the provider enforces it.
+ * - `native`: the provider enforces it. `isAlsoTold`: it may ignore it, so that the message contains it, too.
  * - `guide`: the provider shows it to the model, and enforces JSON only. OpenAI.
  * - `tool`: the model answers by calling a tool with that schema. Anthropic.
  * - `message`: the message contains it.
  * - `loose`: a tool that is not strict.
  */
 export type SchemaForm =
-  | { readonly kind: 'native' | 'guide' | 'tool'; readonly schema: JsonSchema }
+  | { readonly kind: 'native' | 'guide' | 'tool'; readonly schema: JsonSchema; readonly isAlsoTold?: true }
   | { readonly kind: 'message' | 'loose' };
 
 /**

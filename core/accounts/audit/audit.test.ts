@@ -146,7 +146,7 @@ test('every audited row that is served writes one entry', async () => {
   const audits = rows.filter((row) => isAudited(row) && !row.request?.body);
   for (const row of audits) {
     const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name) =>
-      name === 'workspace_id' ? ann.workspaceId : 'NOT_THERE',
+      name === 'workspace_id' ? ann.workspaceId : 'not-there',
     );
     const headers = { authorization: `Bearer ${ann.key}` };
     await app(new Request(`http://platform.test${path}`, { method: row.method, headers }));

@@ -1,10 +1,12 @@
 import type { Caller } from '#core/base/caller.ts';
-import { hasCode, PlatformError } from '#core/base/errors.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
+import { isSettingsSecret } from '#core/models/compatible-providers.ts';
 import { rotateSigningSecret } from '#core/outbound/signing.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SecretListeners } from './listeners.ts';
+import { refuseWhenFull } from './refuse-when-full.ts';
 import type { secretRoutes } from './routes.ts';
 import { type Secret, SecretStore } from './store.ts';
 
@@ -15,6 +17,11 @@ export const secretHandlers = (
   const storeOf = (caller: Caller) => new SecretStore(deps, caller.workspace.id);
 
   async function put(caller: Caller, body: { name: string; value: string; description?: string | null }) {
+    if (isSettingsSecret(body.name)) {
+      throw new PlatformError('INVALID_INPUT', `name: ${body.name} is kept for the settings of a model provider.`, {
+        hint: 'Set a provider up with PUT /workspaces/{id}/providers/{name}, or with: platform providers set.',
+      });
+    }
     return storeOf(caller)
       .put({ ...body, userId: caller.userId })
       .catch(refuseWhenFull);
@@ -71,11 +78,3 @@ export const secretHandlers = (
     },
   };
 };
-
-function refuseWhenFull(error: unknown): never {
-  if (!hasCode(error, 'VAULT_FULL')) throw error;
-  throw new PlatformError(
-    'DOCUMENT_TOO_LARGE',
-    'The secrets of a workspace may have at most 64 KB in total: delete some first.',
-  );
-}

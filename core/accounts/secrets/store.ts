@@ -1,3 +1,4 @@
+import { isSettingsSecret } from '#core/models/compatible-providers.ts';
 import { providerOfSecret } from '#core/models/providers.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -94,9 +95,13 @@ export class SecretStore {
     await this.#deps.main.delete(this.#key(name));
   }
 
-  /** Returns the values of the existing secrets among `names`. Only for injection into a run. */
+  /**
+   * Returns the values of the existing secrets among `names`. Only for injection into a run, which never gets the
+   * settings of model providers.
+   */
   async values(names: readonly string[]): Promise<Record<string, string>> {
-    return names.length === 0 ? {} : this.#deps.vault.read(this.#workspaceId, names);
+    const injected = names.filter((name) => !isSettingsSecret(name));
+    return injected.length === 0 ? {} : this.#deps.vault.read(this.#workspaceId, injected);
   }
 }
 

@@ -1,13 +1,12 @@
 import * as z from 'zod';
 import { RUN_STATUSES } from '#core/base/run-kinds.ts';
 import { requestTime } from '#core/http/request-time.ts';
-import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { providerShape } from '#core/models/provider-shape.ts';
 import { jsonValue } from './run-answer.ts';
 
 const time = z.iso.datetime();
 const runStatus = z.enum(RUN_STATUSES);
 const scheduleType = z.enum(['cron', 'webhook']);
-const provider = z.enum(LLM_PROVIDERS);
 const count = z.coerce.number().int();
 /** A schedule. Some members have two names, to support clients of either. */
 export const scheduleView = z.object({
@@ -21,8 +20,8 @@ export const scheduleView = z.object({
   cron_expression: z.string().nullable(),
   timezone: z.string(),
   input_data: z.record(z.string(), z.unknown()),
-  llm_provider: provider.nullable(),
-  provider: provider.nullable().describe('The same as `llm_provider`.'),
+  llm_provider: providerShape.nullable(),
+  provider: providerShape.nullable().describe('The same as `llm_provider`.'),
   enabled: z.boolean(),
   auto_update: z.boolean().describe('Whether the schedule follows new versions of its agent.'),
   pin_version: z.boolean().describe('The opposite of `auto_update`.'),
@@ -61,8 +60,8 @@ const settings = {
   cron_expression: z.string().nullish().describe('Five fields: minute, hour, day of month, month, day of week.'),
   timezone: z.string().nullish().describe('IANA time zone, such as Europe/Berlin. Default: UTC.'),
   input_data: inputData.nullish(),
-  llm_provider: provider.nullish().describe("Model provider to use instead of the agent's default."),
-  provider: provider.nullish().describe('The same as `llm_provider`.'),
+  llm_provider: providerShape.nullish().describe("Model provider to use instead of the agent's default."),
+  provider: providerShape.nullish().describe('The same as `llm_provider`.'),
   auto_update: z.boolean().nullish().describe('Whether the schedule follows new versions of its agent. Default: true.'),
   pin_version: z.boolean().nullish().describe('The opposite of `auto_update`.'),
   enabled: z.boolean().nullish(),

@@ -1,9 +1,9 @@
 import * as z from 'zod';
 import { publicAgent } from '#core/agents/schema.ts';
 import { defineRoutes } from '#core/http/route.ts';
-import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { PROVIDER_KINDS } from '#core/ports/llm.ts';
 
-const provider = z.enum(LLM_PROVIDERS);
+const provider = z.enum(PROVIDER_KINDS);
 const runs = z.int();
 const usd = z.number();
 

@@ -5,9 +5,9 @@ import { PlatformError } from '#core/base/errors.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
-import { keySecrets, PROVIDERS } from '#core/models/providers.ts';
+import { keySecrets, maskNameOf, rowOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { LlmProvider } from '#core/ports/llm.ts';
+import { isCompatible, LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import { SecretMask } from '#core/runs/masking/masking.ts';
 import type { LlmCredentials } from '../input/call-input.ts';
 
@@ -54,7 +54,10 @@ export async function declaredSecrets(
 
 /** Returns the secrets that hold the base URLs for these provider keys: a key is only sent to its own base URL. */
 const addressNames = (names: readonly string[]): string[] =>
-  Object.values(PROVIDERS).flatMap(({ key }) => (key !== null && names.includes(key.secret) ? key.addressSecret : []));
+  LLM_PROVIDERS.flatMap((provider) => {
+    const { key } = rowOf(provider);
+    return key !== null && names.includes(key.secret) ? key.addressSecret : [];
+  });
 
 /** Throws MISSING_SECRETS if a required secret was not granted, whether or not it exists. */
 export async function checkGranted(deps: Pick<Deps, 'main'>, agent: AgentVersion, source: SecretSource): Promise<void> {
@@ -101,7 +104,7 @@ export const maskFor = ({
   new SecretMask({
     ...secrets,
     ...(credentials?.api_key && { LLM_API_KEY: credentials.api_key }),
-    ...Object.fromEntries(models.map(({ provider, apiKey }) => [`${provider.toUpperCase()}_API_KEY`, apiKey ?? ''])),
+    ...Object.fromEntries(models.map(({ provider, apiKey }) => [maskNameOf(provider), apiKey ?? ''])),
     ...(serviceKey !== undefined && { PLATFORM_SERVICE_KEY: serviceKey }),
   });
 
@@ -112,11 +115,12 @@ export const maskFor = ({
  */
 export function secretEnvironment(secrets: Secrets, credentials: LlmCredentials | undefined): Secrets {
   const { api_key, provider, model } = credentials ?? {};
-  const hasOwnKey = (name: string) => api_key && provider && name === PROVIDERS[provider].key?.addressSecret;
+  const hasOwnKey = (name: string) => api_key && provider && name === rowOf(provider).key?.addressSecret;
   return {
     ...Object.fromEntries(Object.entries(secrets).filter(([name]) => !hasOwnKey(name))),
     ...(provider && { LLM_PROVIDER: provider }),
     ...(model && { LLM_MODEL: model }),
-    ...(provider && api_key && { [`${provider.toUpperCase()}_API_KEY`]: api_key }),
+    // Anyone chooses the name of a compatible provider: it must not become the name of a variable.
+    ...(provider && api_key && !isCompatible(provider) && { [`${provider.toUpperCase()}_API_KEY`]: api_key }),
   };
 }

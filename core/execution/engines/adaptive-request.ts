@@ -2,7 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import { contextWindowExceeded } from '#core/models/context-window.ts';
 import { type FittedSettings, fitSettings, type ModelSettings, settingsFor } from '#core/models/model-settings.ts';
-import { PROVIDERS } from '#core/models/providers.ts';
+import { rowOf } from '#core/models/providers.ts';
 import type { Effort, LlmAnswer, LlmFailure, LlmRequest } from '#core/ports/llm.ts';
 import type { EngineRun } from './engine.ts';
 import type { AskDeps, AskedAt, ModelCalls } from './model-calls.ts';
@@ -172,12 +172,12 @@ function unlessFull(asked: AdaptiveAnswer, { turn }: AskedAt): AdaptiveAnswer {
 
 function unlessDeclined(asked: AdaptiveAnswer): AdaptiveAnswer {
   if (asked.answer.finishReason !== 'content_filter') return asked;
-  const message = `The model of ${PROVIDERS[asked.choice.provider].title} declined to answer.`;
+  const message = `The model of ${rowOf(asked.choice.provider).title} declined to answer.`;
   throw new PlatformError('LLM_ERROR', message, { is_retryable: false });
 }
 
 const usedUp = ({ provider }: ModelChoice): PlatformError =>
-  new PlatformError('LLM_ERROR', `The model of ${PROVIDERS[provider].title} used up its tokens thinking.`, {
+  new PlatformError('LLM_ERROR', `The model of ${rowOf(provider).title} used up its tokens thinking.`, {
     hint: 'Ask for less in one call, or choose a model that thinks less.',
     is_retryable: false,
   });

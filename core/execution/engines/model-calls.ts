@@ -1,6 +1,6 @@
 import { isPlatformError, isRetryable, PlatformError } from '#core/base/errors.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
-import { either, keySecrets, PROVIDERS, providersOf } from '#core/models/providers.ts';
+import { either, keySecrets, providersOf, rowOf } from '#core/models/providers.ts';
 import { type NextTry, type Question, RetryingLlm } from '#core/models/retrying-llm.ts';
 import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -181,7 +181,7 @@ export class ModelCalls {
       token_output: usage.outputTokens,
       cache_read_tokens: usage.cacheReadTokens,
       cache_write_tokens: usage.cacheWriteTokens,
-      cost_usd: this.#deps.modelTable.costOf(choice.provider, pricedId(choice), usage),
+      cost_usd: this.#deps.modelTable.costOf(choice.provider, pricedId(choice), usage, choice.price),
     };
   }
 
@@ -214,7 +214,7 @@ export class ModelCalls {
     if (others.length === 0) return '';
     const names = keySecrets(others);
     const orSecret = names.length > 0 ? `, or add ${either(names)} to the secrets of the workspace` : '';
-    return ` The agent also supports ${either(others.map((provider) => PROVIDERS[provider].title))}: send llm_credentials for it${orSecret}.`;
+    return ` The agent also supports ${either(others.map((provider) => rowOf(provider).title))}: send llm_credentials for it${orSecret}.`;
   }
 }
 

@@ -3,7 +3,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { callerSettingsShape } from '#core/manifest/parsing/model-settings.ts';
 import type { ModelSettings } from '#core/models/model-settings.ts';
-import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { isLlmProvider, PROVIDER_NAMES } from '#core/ports/llm.ts';
 import type { LlmCredentials } from './call-input.ts';
 
 /** Returns the parsed value. Throws INVALID_INPUT, naming the value `what`, if it does not match the schema. */
@@ -34,10 +34,10 @@ export function splitCredentials(document: Record<string, Json>, field: string) 
       throw new PlatformError('INVALID_INPUT', `"${field}.${name}" must be a string.`);
     }
   }
-  if (provider !== undefined && !(LLM_PROVIDERS as readonly string[]).includes(provider as string)) {
+  if (provider !== undefined && !isLlmProvider(provider as string)) {
     throw new PlatformError(
       'INVALID_INPUT',
-      `"${field}.provider" is "${String(provider).slice(0, 40)}"; it may be ${LLM_PROVIDERS.join(', ')}.`,
+      `"${field}.provider" is "${String(provider).slice(0, 40)}"; it may be ${PROVIDER_NAMES}.`,
     );
   }
   const checked = settings === undefined ? {} : { settings: checkSettings(settings, `"${field}.settings`) };

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { countText } from '#core/base/size-text.ts';
-import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { providerShape } from '#core/models/provider-shape.ts';
+import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS } from '../definition.ts';
 import { isAcceptEntry } from '../file-rules.ts';
@@ -55,7 +56,7 @@ const flags = matching('must be command-line flags without shell characters', /^
 
 const ACCEPT_RULE = 'must be a media type such as "application/pdf" or "image/*", or an extension such as ".pdf"';
 const ref = 'must be "skill", "org/skill" or "org/skill@v1"';
-const provider = z.enum([...LLM_PROVIDERS, 'any'], `must be one of ${LLM_PROVIDERS.join(', ')} or any`);
+const provider = z.union([providerShape, z.literal('any')], `must be one of ${PROVIDER_NAMES} or any`);
 
 /**
  * Members of the body of POST /agents and their shapes; a message completes "<member> ...". A null member counts as

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { countText } from '#core/base/size-text.ts';
 import { type AgentSettings, type ModelSettings, SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
-import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
+import { type BuiltInProvider, isCompatible, isLlmProvider, LLM_PROVIDERS } from '#core/ports/llm.ts';
 import type { AgentDefinition } from '../definition.ts';
 import { traitsOf } from '../engines.ts';
 
@@ -34,12 +34,22 @@ const settings = () =>
   );
 
 /** Shape of the member `model_settings` of a manifest; `null` counts as absent. */
-export const modelSettingsShape = settings().extend({
-  ...(Object.fromEntries(LLM_PROVIDERS.map((provider) => [provider, settings().nullish()])) as {
-    [Provider in LlmProvider]: z.ZodOptional<z.ZodNullable<ReturnType<typeof settings>>>;
-  }),
-  callers_may_set: z.array(z.enum(SETTINGS, `must be one of ${SETTINGS.join(', ')}`), 'must be an array').nullish(),
-});
+export const modelSettingsShape = settings()
+  .extend({
+    ...(Object.fromEntries(LLM_PROVIDERS.map((provider) => [provider, settings().nullish()])) as {
+      [Provider in BuiltInProvider]: z.ZodOptional<z.ZodNullable<ReturnType<typeof settings>>>;
+    }),
+    callers_may_set: z.array(z.enum(SETTINGS, `must be one of ${SETTINGS.join(', ')}`), 'must be an array').nullish(),
+  })
+  .catchall(z.unknown())
+  .superRefine((given, { addIssue }) => {
+    for (const [name, value] of Object.entries(given)) {
+      if (!isCompatible(name) || value == null) continue;
+      for (const { path, message } of settings().safeParse(value).error?.issues ?? []) {
+        addIssue({ code: 'custom', path: [name, ...path], message });
+      }
+    }
+  });
 
 /** Shape of a caller's settings; unknown settings are refused. */
 export const callerSettingsShape = z
@@ -54,10 +64,10 @@ export const callerSettingsShape = z
 /** Removes absent members. */
 export function agentSettingsOf(given: z.output<typeof modelSettingsShape>): AgentSettings {
   const present = (object: object) => Object.fromEntries(Object.entries(object).filter(([, value]) => value != null));
-  const members = Object.entries(present(given)).map(([name, value]) => [
-    name,
-    (LLM_PROVIDERS as readonly string[]).includes(name) ? present(value as object) : value,
-  ]);
+  const members = Object.entries(present(given)).flatMap(([name, value]) => {
+    if (isLlmProvider(name)) return [[name, settings().parse(present(value as object))]];
+    return name in modelSettingsShape.shape ? [[name, value]] : [];
+  });
   return Object.fromEntries(members);
 }
 
@@ -72,14 +82,11 @@ export function settingWarnings({
   if (!asksModels) {
     return ['model_settings have no effect: only prompts and loops are asked with them.'];
   }
-  const idle = LLM_PROVIDERS.filter(
-    (provider) => own[provider] !== undefined && !supported.includes('any') && !supported.includes(provider),
-  );
+  const named = Object.keys(own).filter(isLlmProvider);
+  const idle = named.filter((provider) => !supported.includes('any') && !supported.includes(provider));
   const noTools =
     !hasLoop &&
-    [own, ...LLM_PROVIDERS.map((provider) => own[provider])].some(
-      (settings) => settings?.parallel_tool_calls !== undefined,
-    );
+    [own, ...named.map((provider) => own[provider])].some((settings) => settings?.parallel_tool_calls !== undefined);
   return [
     ...idle.map((provider) => `model_settings.${provider} has no effect: the agent does not run with ${provider}.`),
     ...(noTools ? ['model_settings.parallel_tool_calls has no effect: a prompt has no tools.'] : []),

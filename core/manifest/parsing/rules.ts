@@ -1,5 +1,6 @@
 import { MAX_TIMEOUT_SECONDS } from '#core/base/time-limits.ts';
-import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { isSettingsSecret } from '#core/models/compatible-providers.ts';
+import { isLlmProvider, PROVIDER_NAMES } from '#core/ports/llm.ts';
 import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.ts';
 import { traitsOf } from '../engines.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
@@ -119,10 +120,10 @@ export function providersOf(
 ): Pick<AgentDefinition, 'supported_providers' | 'default_models'> {
   const default_models = given.default_models ?? {};
   for (const provider of Object.keys(default_models)) {
-    if ((LLM_PROVIDERS as readonly string[]).includes(provider)) continue;
+    if (isLlmProvider(provider)) continue;
     errors.push({
       field: fieldName(['default_models', provider]),
-      message: `must be one of ${LLM_PROVIDERS.join(', ')}`,
+      message: `must be one of ${PROVIDER_NAMES}`,
     });
   }
   const standard = [...traitsOf(engine).defaultProviders];
@@ -154,6 +155,8 @@ export function secretsOf(
     for (const name of given[field] ?? []) {
       if (RESERVED_VARIABLE.test(name)) {
         errors.push({ field, message: `must not have ${name}: the platform sets it itself` });
+      } else if (isSettingsSecret(name)) {
+        errors.push({ field, message: `must not have ${name}: keys of model providers stay with the platform` });
       } else if (CODE_VARIABLE.test(name) && !given.allow_local_download) {
         warnings.push(
           `${field}: with ${name}, a workspace that calls this agent can run code of its own in it and read its source; leave it out.`,

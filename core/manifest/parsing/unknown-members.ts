@@ -1,4 +1,4 @@
-import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { isCompatible, isLlmProvider } from '#core/ports/llm.ts';
 import { suggestion } from '../did-you-mean.ts';
 import { fieldName, isObject } from '../field-error.ts';
 import { MEMBERS } from './members.ts';
@@ -29,7 +29,9 @@ export function unknownMembers(body: Record<string, unknown>): string[] {
   return [
     ...Object.entries(SECTIONS).flatMap(([name, known]) => unknownIn(body[name], [name], known)),
     ...(isObject(model_settings)
-      ? LLM_PROVIDERS.flatMap((name) => unknownIn(model_settings[name], ['model_settings', name], SETTINGS_OF_PROVIDER))
+      ? Object.keys(model_settings)
+          .filter(isLlmProvider)
+          .flatMap((name) => unknownIn(model_settings[name], ['model_settings', name], SETTINGS_OF_PROVIDER))
       : []),
     ...inList(body.custom_tools, ['custom_tools'], TOOL),
     ...(isObject(loop) ? inList(loop.custom_tools, ['loop', 'custom_tools'], TOOL) : []),
@@ -52,7 +54,9 @@ function inList(list: unknown, path: readonly string[], known: readonly string[]
 
 function unknownIn(object: unknown, path: readonly PropertyKey[], known: readonly string[]): string[] {
   if (!isObject(object)) return [];
-  const unknown = Object.keys(object).filter((name) => !known.includes(name) && object[name] != null);
+  const isKnown = (name: string): boolean =>
+    known.includes(name) || (known === SECTIONS.model_settings && isCompatible(name));
+  const unknown = Object.keys(object).filter((name) => !isKnown(name) && object[name] != null);
   return unknown.slice(0, MAX_WARNINGS).map((name) => {
     const field = fieldName([...path, name]);
     if (path.length === 1 && Object.hasOwn(MEMBERS, name)) {

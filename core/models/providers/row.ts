@@ -1,5 +1,5 @@
 import type { Config } from '#core/base/config.ts';
-import type { Effort, LlmProvider } from '#core/ports/llm.ts';
+import type { BuiltInProvider, Effort } from '#core/ports/llm.ts';
 import type { ModelInput } from '#core/ports/model-table.ts';
 
 /**
@@ -9,12 +9,15 @@ import type { ModelInput } from '#core/ports/model-table.ts';
 export interface ProviderRow {
   /** The provider's name in messages. */
   readonly title: string;
-  /** Setting with the base URL; without a value, the provider is unavailable on this platform. */
-  readonly urlSetting: `${LlmProvider}Url`;
-  /** `null` for a provider that needs no key. */
+  /**
+   * Setting with the base URL; without a value, the provider is unavailable on this platform. `null` for a provider that
+   * workspaces set up.
+   */
+  readonly urlSetting: `${BuiltInProvider}Url` | null;
+  /** `null` for a provider that needs no key, or whose key is part of a workspace's settings. */
   readonly key: ProviderKey | null;
-  /** Used if neither the caller nor the agent names a model (`docs/interface/calls.md#models`). */
-  readonly defaultModel: string;
+  /** Used if neither the caller nor the agent names a model (`docs/interface/calls.md#models`). @default - none */
+  readonly defaultModel?: string;
   /** Model ids that identify the provider in a call without one. @default - none */
   readonly ownModels?: RegExp;
   /**
@@ -77,4 +80,4 @@ export interface SettingSupport {
 export const MODEL_ID = /^(?!.*\.\.)[A-Za-z0-9][\w.:/@-]{0,199}$/;
 
 /** Base URLs of the providers in the platform's configuration. */
-export type ProviderUrls = Pick<Config, ProviderRow['urlSetting']>;
+export type ProviderUrls = Pick<Config, NonNullable<ProviderRow['urlSetting']>>;

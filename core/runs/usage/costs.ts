@@ -1,5 +1,13 @@
-import { PROVIDERS, withoutEdition } from '#core/models/providers.ts';
-import { LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
+import { COMPATIBLE_COST_LETTER } from '#core/models/providers/openai-compatible.ts';
+import { rowOf, withoutEdition } from '#core/models/providers.ts';
+import {
+  COMPATIBLE,
+  isCompatible,
+  isLlmProvider,
+  type LlmProvider,
+  PROVIDER_KINDS,
+  type ProviderKind,
+} from '#core/ports/llm.ts';
 import type { RunResult } from '../run.ts';
 import * as bins from './bins.ts';
 
@@ -15,9 +23,10 @@ import * as bins from './bins.ts';
  * Callers choose models, and items have a maximum size: only names in the price table are stored, without their
  * editions.
  */
-const letterOf = (provider: LlmProvider): string => PROVIDERS[provider].costLetter;
+const letterOf = (provider: LlmProvider | typeof COMPATIBLE): string =>
+  provider === COMPATIBLE ? COMPATIBLE_COST_LETTER : rowOf(provider).costLetter;
 
-const LETTERS = LLM_PROVIDERS.map(letterOf).join('');
+const LETTERS = PROVIDER_KINDS.map(letterOf).join('');
 const SUM_NAME = new RegExp(`^([nc][${LETTERS}]:.|b[${LETTERS}]\\d|s[${LETTERS}]$)`);
 
 /** Name under which all other models are counted. */
@@ -29,9 +38,9 @@ const BINS_PER_OCTAVE = 4;
 /** Part of a run's result that describes model costs. */
 type RunCosts = Pick<RunResult, 'costs' | 'costUsd' | 'llmProvider'>;
 
-/** Costs of an agent's runs at one provider. */
+/** Costs of an agent's runs at one provider; all providers that workspaces set up count together. */
 export interface ProviderCosts {
-  readonly provider: LlmProvider;
+  readonly provider: ProviderKind;
   /** Runs that ended with this provider and have a known cost. */
   readonly runs: number;
   readonly microUsd: number;
@@ -63,7 +72,7 @@ export function costDetails({ costs = [], costUsd, llmProvider }: RunCosts): Rec
     add(`n${name}`, 1);
     for (const cost of own) add(`c${name}`, microUsd(cost.costUsd!));
   }
-  const last = LLM_PROVIDERS.find((provider) => provider === llmProvider);
+  const last = llmProvider !== undefined && isLlmProvider(llmProvider) ? llmProvider : undefined;
   if (last !== undefined && costUsd !== undefined && costs.length > 0) {
     const whole = costTotals({ costs }).model_microusd;
     add(`b${letterOf(last)}${binOf(whole)}`, 1);
@@ -80,7 +89,7 @@ export function readCosts(items: readonly { readonly [attribute: string]: unknow
       if (SUM_NAME.test(name)) sums.set(name, (sums.get(name) ?? 0) + (value as number));
     }
   }
-  return LLM_PROVIDERS.flatMap((provider) => {
+  return PROVIDER_KINDS.flatMap((provider) => {
     const letter = letterOf(provider);
     const parts = (prefix: string) =>
       [...sums].flatMap(([name, value]): [string, number][] =>
@@ -98,10 +107,14 @@ export function readCosts(items: readonly { readonly [attribute: string]: unknow
   });
 }
 
-/** Name under which a model is counted. Models of a local server may have any name and have no price of their own. */
+/**
+ * Name under which a model is counted. Models of a local server, or of a provider that a workspace set up, may have any
+ * name.
+ */
 function nameOf(provider: LlmProvider, model: string): string {
   const name = withoutEdition(model.replace(/^models\//, ''));
-  return !PROVIDERS[provider].hasPrices || name.length > MAX_NAME_LENGTH ? OTHER : name;
+  const isCounted = rowOf(provider).hasPrices && !isCompatible(provider) && name.length <= MAX_NAME_LENGTH;
+  return isCounted ? name : OTHER;
 }
 
 const binOf = (cost: number): number => bins.binOf(cost, BINS_PER_OCTAVE);

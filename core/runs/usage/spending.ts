@@ -36,7 +36,7 @@ export const noSpending = ({ provider, model }: ModelChoice): Spending => ({
 /** Spending of one answer. */
 export function spendingOf({ modelTable }: Pick<Deps, 'modelTable'>, choice: ModelChoice, usage: LlmUsage): Spending {
   const { provider, model } = choice;
-  const costUsd = modelTable.costOf(provider, pricedId(choice), usage);
+  const costUsd = modelTable.costOf(provider, pricedId(choice), usage, choice.price);
   return {
     usage: {
       input_tokens: usage.inputTokens,

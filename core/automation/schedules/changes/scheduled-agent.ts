@@ -6,7 +6,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { DEV, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
-import { providersOf } from '#core/models/providers.ts';
+import { mayUse, providersOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 import type { Schedule } from '../schedule.ts';
@@ -112,7 +112,7 @@ export function checkProvider(
 ): void {
   if (provider === null) return;
   const supported = providersOf(agent.definition, config);
-  if (supported.includes(provider)) return;
+  if (mayUse(agent.definition, supported, provider)) return;
   throw new PlatformError(
     'INVALID_INPUT',
     `llm_provider: ${refOf(agent)} cannot run with ${provider}; it may be ${supported.join(', ') || 'left out only'}.`,

@@ -1,5 +1,5 @@
 import { headerSecrets } from '#core/manifest/parsing/mcp-servers.ts';
-import { PROVIDERS } from '#core/models/providers.ts';
+import { rowOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type ExecOutcome, execToEnd, type SandboxSession } from '#core/ports/sandbox.ts';
 import type { EngineRun } from '../engine.ts';
@@ -34,7 +34,7 @@ export const runToolCommand = (
  */
 function toolEnvironment({ agent, env, models }: EngineRun): Record<string, string> {
   const names = models.flatMap(({ provider }) => {
-    const { key } = PROVIDERS[provider];
+    const { key } = rowOf(provider);
     return key === null ? [] : [key.secret, key.addressSecret];
   });
   const ofServers = headerSecrets(agent.definition.loop?.mcp_servers ?? []);
