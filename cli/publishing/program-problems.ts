@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process';
 import { builtinModules } from 'node:module';
 import { join } from 'node:path';
 import { hasCode } from '#core/base/errors.ts';
-import { detectEntrypoint } from '#core/manifest/bundle/entrypoint.ts';
+import { buildOf } from '#core/manifest/bundle/build-step.ts';
+import { builtEntrypoint, detectEntrypoint } from '#core/manifest/bundle/entrypoint.ts';
 
 interface Program {
   /** Path of the folder with its files. */
@@ -26,18 +27,21 @@ export async function programProblems({ folder, body, files }: Program): Promise
   const paths = [...files.keys()];
   const python = paths.filter((path) => path.endsWith('.py')).slice(0, MAX_FILES);
   const script = paths.filter((path) => /\.[cm]?[jt]s$/.test(path) && !/\.d\.[cm]?ts$/.test(path)).slice(0, MAX_FILES);
+  const packages = packagesOf(files, buildIn(body, files) !== undefined);
   const [ofPython, ...ofScripts] = await Promise.all([
     pythonProblems(folder, python, files),
-    ...script.map((path) => scriptProblems(folder, path, files)),
+    ...script.map((path) => scriptProblems(folder, path, files, packages)),
   ]);
   return [...missingFiles(body, files), ...ofPython, ...ofScripts.flat()];
 }
 
 /** Checks the files in the command: words of the shell line with the extension of a program. */
-function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>): string[] {
+function missingFiles(body: Program['body'], files: ReadonlyMap<string, Uint8Array>): string[] {
   const { command } = (body.runtime ?? {}) as { readonly command?: unknown };
   const line = [command, body.run_command, body.entrypoint].find((each) => typeof each === 'string' && each !== '');
-  if (line === undefined) return nothingToRun(files);
+  if (line === undefined) return nothingToRun(body, files);
+  // The build writes files that the command may use.
+  if (buildIn(body, files) !== undefined) return [];
   return (line as string)
     .split(/[\s"';&|<>()]/)
     .map((word) => word.replace(/^\.\//, ''))
@@ -48,14 +52,31 @@ function missingFiles(body: Program['body'], files: ReadonlyMap<string, unknown>
 const NO_COMMAND = { runtime: null, run_command: null, entrypoint: null };
 
 /** Reports a missing command, unless a file has a name that the platform starts without one. */
-function nothingToRun(files: ReadonlyMap<string, unknown>): string[] {
+function nothingToRun(body: Program['body'], files: ReadonlyMap<string, Uint8Array>): string[] {
   try {
-    detectEntrypoint({ files: [...files.keys()].map((path) => ({ path, size: 0, executable: false })) }, NO_COMMAND);
+    const bundle = bundleOf(files);
+    detectEntrypoint(
+      bundle,
+      NO_COMMAND,
+      undefined,
+      builtEntrypoint(bundle, { ...NO_COMMAND, build: buildMember(body) }),
+    );
     return [];
   } catch {
     return ['There is no main file: set runtime.command in agent.json, or add a main.py, main.js or main.ts.'];
   }
 }
+
+const bundleOf = (files: ReadonlyMap<string, Uint8Array>) => ({
+  files: [...files.keys()].map((path) => ({ path, size: 0, executable: false })),
+  textOf: (path: string) => (files.has(path) ? text(files, path) : undefined),
+});
+
+const buildMember = ({ build }: Program['body']): string[] | undefined =>
+  build === undefined || build === null ? undefined : [build].flat().map(String);
+
+const buildIn = (body: Program['body'], files: ReadonlyMap<string, Uint8Array>) =>
+  buildOf(bundleOf(files), { build: buildMember(body) });
 
 const text = (files: ReadonlyMap<string, Uint8Array>, path: string): string =>
   Buffer.from(files.get(path) ?? '').toString();
@@ -67,12 +88,20 @@ import * as module from 'node:module';
 try {
   module.stripTypeScriptTypes?.(readFileSync(process.argv.at(-1), 'utf8'));
 } catch (error) {
-  writeSync(2, error.stack);
-  process.exitCode = 1;
+  // The platform compiles what Node cannot run.
+  if (error.code !== 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX') {
+    writeSync(2, error.stack);
+    process.exitCode = 1;
+  }
 }
 `;
 
-async function scriptProblems(folder: string, path: string, files: ReadonlyMap<string, Uint8Array>): Promise<string[]> {
+async function scriptProblems(
+  folder: string,
+  path: string,
+  files: ReadonlyMap<string, Uint8Array>,
+  declared: ReadonlySet<string>,
+): Promise<string[]> {
   const isTyped = /\.[cm]?ts$/.test(path);
   const file = join(folder, path);
   // `--check` parses TypeScript as JavaScript.
@@ -82,7 +111,6 @@ async function scriptProblems(folder: string, path: string, files: ReadonlyMap<s
   const line = /:(\d{1,9})\n/.exec(stderr)?.[1];
   const error = /^(?:\w+ ?\[[\w ]+\]|\w*Error): .*/m.exec(stderr)?.[0]?.replace(/ \[ERR_\w+\]/, '');
   if (code !== 0 && error !== undefined) return [`${path}${line ? `, line ${line}` : ''}: ${error}`];
-  const declared = packagesOf(files);
   const names = new Set(
     [
       ...text(files, path).matchAll(
@@ -97,18 +125,24 @@ async function scriptProblems(folder: string, path: string, files: ReadonlyMap<s
 
 /** Returns the package of a module name; `undefined` for files, URLs and built-in modules. */
 function packageOf(name: string): string | undefined {
-  if (/^[./#]|^\w+:/.test(name) || builtinModules.includes(name.split('/', 1)[0]!)) return undefined;
+  // Paths, aliases of a tsconfig, and addresses.
+  if (/^[./#]|^[@~]\/|^\w+:/.test(name) || builtinModules.includes(name.split('/', 1)[0]!)) return undefined;
   return name
     .split('/')
     .slice(0, name.startsWith('@') ? 2 : 1)
     .join('/');
 }
 
-/** Returns the packages declared in the bundle's package.json, including the package itself. */
-function packagesOf(files: ReadonlyMap<string, Uint8Array>): Set<string> {
+/** Returns the packages declared in the bundle's package.json, including the package itself; for a build, all of them. */
+function packagesOf(files: ReadonlyMap<string, Uint8Array>, isBuilt: boolean): Set<string> {
   try {
     const manifest = JSON.parse(text(files, 'package.json') || '{}') as Record<string, unknown>;
-    const groups = ['dependencies', 'optionalDependencies', 'peerDependencies'];
+    const groups = [
+      'dependencies',
+      'optionalDependencies',
+      'peerDependencies',
+      ...(isBuilt ? ['devDependencies'] : []),
+    ];
     return new Set([String(manifest.name), ...groups.flatMap((group) => Object.keys(manifest[group] ?? {}))]);
   } catch {
     // Publishing reports the invalid JSON.

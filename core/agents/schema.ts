@@ -77,6 +77,7 @@ export const agentRecord = publicAgent.extend({
   model_settings: anyObject.nullable(),
   model_tasks: z.record(z.string(), z.string()).nullable(),
   environment: anyObject.nullable(),
+  build: strings.optional().describe('Commands that build the program at upload. Left out: the default.'),
   pip_package: z.string().nullable(),
   entrypoint: z.string().nullable(),
   code_bundle_url: z

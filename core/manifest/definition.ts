@@ -63,6 +63,8 @@ export type AgentDefinition = {
   readonly optional_secrets: string[];
   /** Path in the bundle. */
   readonly entrypoint: string | null;
+  /** Shell lines that build it at upload; absent: see `bundle/build-step.ts`, empty: none. */
+  readonly build?: string[];
   /** Git address, for local execution. */
   readonly source_url: string | null;
   /** Requirement, for local execution. */

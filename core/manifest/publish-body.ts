@@ -12,6 +12,7 @@ const WRITTEN = [
   'loop',
   'entrypoint',
   'run_command',
+  'build',
   'environment',
   'supported_providers',
   'default_models',

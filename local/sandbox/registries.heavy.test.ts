@@ -88,7 +88,7 @@ test.for([
   skip(noRegistry !== undefined, noRegistry);
   const { session = skip('no sandbox works here') } = await setUp('unshare', files);
   const bundle = await inspectBundle(zip(Object.entries(files).map(([name, content]) => ({ name, content }))));
-  const plan = await planInstall({}, { workspaceId: 'w', definition: {} as never }, bundle);
+  const plan = await planInstall({}, { workspaceId: 'w', definition: {} as never }, bundle, null);
   for (const [name, text] of Object.entries(plan!.changed)) {
     await session.writeFile(`${CHANGED_FOLDER}/${name}`, Buffer.from(text));
   }

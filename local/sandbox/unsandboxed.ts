@@ -53,15 +53,19 @@ export class UnsandboxedSandbox implements Sandbox {
     await mkdir(join(folder, 'node_modules'));
     await symlink(SDK.node.folder, join(folder, 'node_modules', SDK.node.name));
     const folders: CachedFolder[] = [];
+    const cached =
+      spec.layer === undefined ? undefined : await this.#cache.layer(spec.layer, spec.layerSha256, spec.owner);
     if (spec.bundle !== undefined) {
-      const bundle = await this.#cache.bundle(spec.bundle, spec.owner);
+      const bundle =
+        cached === undefined
+          ? await this.#cache.bundle(spec.bundle, spec.owner)
+          : await this.#cache.builtBundle(spec.bundle, { key: spec.layer!, path: cached.path }, spec.owner);
       // Copied, because other runs share the cached folder and the agent could change it.
       await cp(bundle.path, join(folder, 'home/user/agent'), { recursive: true });
       bundle.release();
     }
     let layer: Layer | undefined;
-    if (spec.layer !== undefined) {
-      const cached = await this.#cache.layer(spec.layer, spec.layerSha256, spec.owner);
+    if (cached !== undefined) {
       folders.push(cached);
       // Its own interpreter has a path inside a sandbox.
       const [packages] = await Array.fromAsync(glob(join(cached.path, 'venv/lib/python3*/site-packages')));

@@ -10,7 +10,7 @@ import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { Launcher } from './launcher.ts';
 import { type Network, openProcessSession, portsOf } from './open-session.ts';
 import type { ProcessSession } from './session.ts';
-import { linkSdk, unpackBundle, unpackLayer } from './unpack.ts';
+import { addBuilt, hasBuilt, linkSdk, unpackBundle, unpackLayer } from './unpack.ts';
 
 const run = promisify(execFile);
 
@@ -141,6 +141,7 @@ export class ContainerSandbox {
     else await unpackBundle(blobs, bundle, BUNDLE);
     if (layer === undefined) await linkSdk(LAYER);
     else await unpackLayer(blobs, { key: layer, sha256: layerSha256 }, LAYER);
+    if (bundle !== undefined && (await hasBuilt(LAYER))) await addBuilt(LAYER, BUNDLE);
     await makeReadOnly(LAYER);
     this.#unpacked = content;
   }

@@ -5,7 +5,7 @@ import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import { checkSpace, endlessSpace, type Space } from '#core/ports/space.ts';
 import { isOwnerAlive, ownerName } from './owner-process.ts';
-import { type BundlesAndLayers, type OnBytes, unpackBundle, unpackLayer } from './unpack.ts';
+import { addBuilt, type BundlesAndLayers, hasBuilt, type OnBytes, unpackBundle, unpackLayer } from './unpack.ts';
 
 const GB = 1024 ** 3;
 const WAIT_SECONDS = 10;
@@ -77,6 +77,23 @@ export class ContentCache {
     return this.#open({ name: `bundle-${basename(key)}`, owner }, (target, onBytes) =>
       unpackBundle(this.#blobs, key, target, onBytes),
     );
+  }
+
+  /**
+   * Like {@link ContentCache.bundle}, with the files that the build in its unpacked layer wrote, if there are any.
+   *
+   * @param layer key of the layer, and its folder
+   */
+  async builtBundle(
+    key: string,
+    layer: { readonly key: string; readonly path: string },
+    owner = '',
+  ): Promise<CachedFolder> {
+    if (!(await hasBuilt(layer.path))) return this.bundle(key, owner);
+    return this.#open({ name: `built-${basename(layer.key)}-${basename(key)}`, owner }, async (target, onBytes) => {
+      const bytes = await unpackBundle(this.#blobs, key, target, onBytes);
+      return bytes + (await addBuilt(layer.path, target, (built) => onBytes(bytes + built)));
+    });
   }
 
   /**

@@ -215,16 +215,18 @@ export class NamespaceSandbox implements Sandbox {
     };
     try {
       const own: OwnFolder[] = [];
+      const layer =
+        needs.layer === undefined ? undefined : await this.#cache.layer(needs.layer, needs.layerSha256, needs.owner);
+      if (layer !== undefined) folders.push(layer);
       if (needs.bundle !== undefined) {
-        const bundle = await this.#cache.bundle(needs.bundle, needs.owner);
+        const bundle =
+          layer === undefined
+            ? await this.#cache.bundle(needs.bundle, needs.owner)
+            : await this.#cache.builtBundle(needs.bundle, { key: needs.layer!, path: layer.path }, needs.owner);
         folders.push(bundle);
         own.push({ at: WORKING_FOLDER, from: this.#visiblePath(bundle.path), writableBytes: bundle.bytes });
       }
-      if (needs.layer !== undefined) {
-        const layer = await this.#cache.layer(needs.layer, needs.layerSha256, needs.owner);
-        folders.push(layer);
-        own.push({ at: LAYER, from: this.#visiblePath(layer.path) });
-      }
+      if (layer !== undefined) own.push({ at: LAYER, from: this.#visiblePath(layer.path) });
       const plan = needs.layer === undefined ? 'plain' : 'layered';
       const launcher = await this.#launch();
       const sandbox = await launcher.startSandbox({

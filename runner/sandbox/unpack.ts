@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import { createHash, type Hash } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
-import { chown, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { chown, cp, lchown, lstat, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { hasCode } from '#core/base/errors.ts';
 import { expandBundle } from '#core/manifest/bundle/bundle.ts';
 import { readLayer } from '#core/manifest/bundle/layer-archive.ts';
-import { LayerError } from '#core/manifest/bundle/layer-reader.ts';
+import { BUILT, LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import { SDK, SDK_NODE_MODULES } from '../host-runtime.ts';
 
@@ -52,6 +52,40 @@ export async function unpackBundle(
       await own(join(target, path));
     },
   });
+  return size;
+}
+
+/** Whether an unpacked layer has files that belong into the working folder. */
+export const hasBuilt = (layer: string): Promise<boolean> =>
+  lstat(join(layer, BUILT)).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+
+/**
+ * Copies what a layer's build wrote over the files of an unpacked bundle. Returns the size in bytes, as {@link
+ * unpackBundle} does. Throws {@link LayerError} if a file would replace a folder, or the other way round. A bundle has
+ * no links, and no path in a layer leads through one, so that nothing is written elsewhere.
+ */
+export async function addBuilt(layer: string, target: string, onBytes: OnBytes = anySize): Promise<number> {
+  const from = join(layer, BUILT);
+  const isRoot = process.getuid?.() === 0;
+  let size = 0;
+  for (const path of await readdir(from, { recursive: true })) {
+    const found = await lstat(join(from, path));
+    size += Math.max(PAGE_BYTES, Math.ceil(found.size / PAGE_BYTES) * PAGE_BYTES);
+    await onBytes(size);
+    try {
+      if (found.isDirectory()) await mkdir(join(target, path), { recursive: true });
+      else await cp(join(from, path), join(target, path), { force: true, verbatimSymlinks: true });
+    } catch (error) {
+      if (!hasCode(error, 'EEXIST') && !hasCode(error, 'ERR_FS_CP_NON_DIR_TO_DIR')) throw error;
+      throw new LayerError(
+        `the build wrote ${path}, which is a folder in one of bundle and result and none in the other`,
+      );
+    }
+    if (isRoot) await lchown(join(target, path), USER_ID, USER_ID);
+  }
   return size;
 }
 

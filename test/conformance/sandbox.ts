@@ -258,6 +258,16 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
       });
     });
 
+    test('find what a build wrote over the files of the bundle, each run for itself', async () => {
+      const built = 'layers/built.tar.gz';
+      await harness.blobs.put(built, tarOf({ 'agent/main.py': 'print("built")\n', 'agent/dist/made': 'made\n' }));
+      const command = 'python3 main.py && cat dist/made && echo more >> dist/made && echo new > dist/new && cat dist/*';
+      const expected = 'built\nmade\nmade\nmore\nnew\n';
+      expect((await once(command, { bundle, layer: built })).out).toBe(expected);
+      expect((await once(command, { bundle, layer: built })).out).toBe(expected);
+      expect((await once('ls dist', { bundle, layer })).exit.exitCode).not.toBe(0);
+    });
+
     test("import the platform's packages from any folder, unless the agent brings its own", async () => {
       const imports = `cd /tmp
         python3 -c 'import agent_platform; print(agent_platform.AgentClient)'

@@ -137,6 +137,8 @@ async function* packedLayer(session: SandboxSession, maxBytes: number): AsyncGen
 async function runStep(deps: BuildDeps, installation: Installation, step: InstallStep): Promise<string | undefined> {
   const { session, log, until } = installation;
   const timeoutMs = Math.max(until - deps.clock.now(), 1);
+  if (step.isBuild) log.note(`$ ${step.title}`);
+  log.startStep();
   for await (const event of session.exec({ command: step.command, timeoutMs, endsAll: true })) {
     if (event.type !== 'exit') {
       await log.add(event.type, event.data);
@@ -170,8 +172,19 @@ function stopped(
 }
 
 /** Describes a step that ended with another status than 0. */
-function failed({ log, layerBytes }: Installation, { title, command }: InstallStep, { exitCode }: ExecExit): string {
-  if (!log.has(NO_SPACE)) return log.problem() || `"${command}" ended with status ${exitCode}`;
+function failed(
+  { log, layerBytes }: Installation,
+  { title, command, isBuild }: InstallStep,
+  { exitCode }: ExecExit,
+): string {
+  if (!log.has(NO_SPACE)) {
+    if (!isBuild) return log.problem() || `"${command}" ended with status ${exitCode}`;
+    const reason = log.failureOfBuild();
+    return withOutput(
+      `The build failed: the step "${title}" ended with status ${exitCode}${reason && `: ${reason}`}`,
+      log.lastLines(),
+    );
+  }
   const limit = Math.round(diskOf(layerBytes) / MB);
   const text = `No space left: the files of the step "${title}" took more than the ${limit} MB that an installation may write, for dependencies of ${Math.round(layerBytes / MB)} MB (layer_bytes of the plan). Leave out what the agent does not need.`;
   return withOutput([text, ...torchHint(log)].join(' '), log.lastLines());

@@ -9,6 +9,7 @@ const PROGRESS_INTERVAL_MS = 1000;
 /** Quoted output of an installation that was stopped. */
 const LAST_LINES = 20;
 const LAST_CHARACTERS = 2048;
+const MAX_LINE_CHARACTERS = 500;
 
 /** Collects the output of an installation, and writes it to the run's record while it runs. */
 export class InstallLog {
@@ -16,6 +17,7 @@ export class InstallLog {
   readonly #runs: RunStore;
   readonly #run: { readonly id: string; readonly startedAt: number };
   readonly #text = { stdout: '', stderr: '' };
+  #stepAt = { stdout: 0, stderr: 0 };
   #savedAt = 0;
   /** Exit code of the last command. */
   exitCode: number | null = null;
@@ -39,10 +41,24 @@ export class InstallLog {
     this.#text.stdout += `${line}\n`;
   }
 
-  /** The last lines of the output, of stderr or, if it is empty, of stdout. */
+  /** Begins a step: {@link lastLines} and {@link failureOfBuild} are about its output. */
+  startStep(): void {
+    this.#stepAt = { stdout: this.#text.stdout.length, stderr: this.#text.stderr.length };
+  }
+
+  /** The last lines of the step's stdout, then those of its stderr. */
   lastLines(): string {
-    const text = (this.#text.stderr.trim() || this.#text.stdout.trim()).slice(-LAST_CHARACTERS);
-    return text.split(/\r?\n/).slice(-LAST_LINES).join('\n');
+    const lastOf = (stream: 'stdout' | 'stderr') =>
+      this.#text[stream].slice(this.#stepAt[stream]).slice(-LAST_CHARACTERS).trim().split(/\r?\n/).slice(-LAST_LINES);
+    return [...lastOf('stdout'), ...lastOf('stderr')].filter((line) => line !== '').join('\n');
+  }
+
+  /** The first line of the last ones that names an error, else the last one. */
+  failureOfBuild(): string {
+    const lines = this.lastLines()
+      .split('\n')
+      .filter((line) => !/^npm /.test(line));
+    return (lines.find((line) => /\berror\b/i.test(line)) ?? lines.at(-1) ?? '').trim().slice(0, MAX_LINE_CHARACTERS);
   }
 
   /** Whether the output so far matches the pattern. */

@@ -42,7 +42,7 @@ export async function runInstall(deps: InstallDeps, { versionId, runId }: Instal
 async function installVersion(deps: InstallDeps, version: AgentVersion, runId: string): Promise<void> {
   const zip = (await deps.blobs.get(bundleKey(version.bundle!)))!;
   const { interpreters } = await deps.sandbox.status();
-  const plan = await planInThread(zip, { version, interpreters });
+  const plan = await planInThread(zip, { version, interpreters }, version.bundle!.entrypoint);
   const failure = await recordInstall(deps, version, plan!, runId);
   if (failure === undefined) await makeCurrent(deps, version);
 }

@@ -2,7 +2,7 @@ import type { SandboxStatus } from '#core/ports/sandbox.ts';
 import type { AgentVersion } from '../version.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencies } from './check-dependencies.ts';
-import { detectEntrypoint, zippedFolderWarning } from './entrypoint.ts';
+import { builtEntrypoint, detectEntrypoint, zippedFolderWarning } from './entrypoint.ts';
 import { type InstallPlan, planInstall } from './install-plan.ts';
 
 /** Properties of a bundle that an upload needs. Plain data, because it comes from a worker thread. */
@@ -36,11 +36,13 @@ export async function readContents(zip: Uint8Array, use: UploadUse): Promise<Bun
   const { version, entrypoint, registries } = use;
   const report = await inspectBundle(zip);
   const warnings = await uploadWarnings(report, version.definition, registries);
+  const built = builtEntrypoint(report, version.definition);
+  const start = detectEntrypoint(report, version.definition, entrypoint, built) ?? null;
   return {
     sha256: report.sha256,
     fileCount: report.files.length,
-    entrypoint: detectEntrypoint(report, version.definition, entrypoint) ?? null,
-    layerHash: (await planInstall(use.interpreters, version, report))?.layerHash,
+    entrypoint: start,
+    layerHash: (await planInstall(use.interpreters, version, report, start))?.layerHash,
     warnings,
   };
 }
@@ -55,6 +57,13 @@ async function uploadWarnings(
   return [...(folder === undefined ? [] : [folder]), ...sources];
 }
 
-/** Plans the installation of an uploaded bundle's dependencies, see {@link planInstall}. */
-export const readPlan = async (zip: Uint8Array, use: BundleUse): Promise<InstallPlan | undefined> =>
-  planInstall(use.interpreters, use.version, await inspectBundle(zip));
+/**
+ * Plans the installation of an uploaded bundle's dependencies, see {@link planInstall}.
+ *
+ * @param entrypoint that of its {@link BundleContents}
+ */
+export const readPlan = async (
+  zip: Uint8Array,
+  use: BundleUse,
+  entrypoint: string | null,
+): Promise<InstallPlan | undefined> => planInstall(use.interpreters, use.version, await inspectBundle(zip), entrypoint);

@@ -1,6 +1,7 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { AgentDefinition } from '../definition.ts';
 import { quote } from '../field-error.ts';
+import { buildOf, readPackageJson } from './build-step.ts';
 import type { BundleReport } from './bundle.ts';
 import { pathProblem } from './safe-path.ts';
 
@@ -34,7 +35,7 @@ const EXTENSIONS = '.py, .js, .mjs, .cjs, .ts, .mts or .cts';
 type Commands = Pick<AgentDefinition, 'runtime' | 'run_command' | 'entrypoint'>;
 
 /** Returns the command that the author set. */
-const ownCommand = ({ runtime, run_command }: Commands): string | undefined =>
+export const ownCommand = ({ runtime, run_command }: Commands): string | undefined =>
   runtime?.command ?? run_command ?? undefined;
 
 /** Returns why a file cannot be an entrypoint, to complete "the entrypoint ..."; `undefined` if it can. */
@@ -48,9 +49,22 @@ const interpreterOf = (path: string): string | undefined =>
   INTERPRETERS.find(([extension]) => extension.test(path))?.[1];
 
 /**
+ * Returns the file that a build writes and the program starts with: the manifest's `entrypoint`, or without one and
+ * without a command, `main` of `package.json`. Returns `undefined` if nothing is built, or if neither names a file.
+ */
+export function builtEntrypoint(
+  bundle: Pick<BundleReport, 'files' | 'textOf'>,
+  definition: Commands & Pick<AgentDefinition, 'build'>,
+): string | undefined {
+  if (ownCommand(definition) !== undefined || buildOf(bundle, definition) === undefined) return undefined;
+  const named = definition.entrypoint ?? readPackageJson(bundle)?.main?.replace(/^\.\//, '');
+  return named === undefined || entrypointProblem(named) !== undefined ? undefined : named;
+}
+
+/**
  * Returns the file that a bundle starts with: the one that the upload names (`x-entrypoint`), else the manifest's
  * `entrypoint`, else the first well-known name at the root. Returns `undefined` if there is none and the manifest has a
- * command.
+ * command. `built` is the result of {@link builtEntrypoint}, which need not be in the bundle.
  *
  * Throws INVALID_INPUT for a named file that is not in the bundle or has no matching interpreter, and if there is
  * nothing to run.
@@ -59,6 +73,7 @@ export function detectEntrypoint(
   bundle: Pick<BundleReport, 'files'>,
   definition: Commands,
   named?: string,
+  built?: string,
 ): string | undefined {
   const paths = new Set(bundle.files.map((file) => file.path));
   const command = ownCommand(definition);
@@ -67,7 +82,7 @@ export function detectEntrypoint(
     ['The entrypoint of the manifest', definition.entrypoint ?? undefined],
   ] as const) {
     if (path === undefined) continue;
-    if (!paths.has(path)) {
+    if (!paths.has(path) && path !== built) {
       // With a command, the manifest's entrypoint is only informative. One that the upload names must exist.
       if (command !== undefined && path !== named) break;
       throw new PlatformError(
@@ -80,7 +95,7 @@ export function detectEntrypoint(
     }
     return path;
   }
-  const found = ENTRYPOINTS.find((name) => paths.has(name));
+  const found = built ?? ENTRYPOINTS.find((name) => paths.has(name));
   if (found === undefined && command === undefined) {
     throw new PlatformError(
       'INVALID_INPUT',

@@ -14,6 +14,7 @@ async function plan(files: Readonly<Record<string, string>>) {
     { python: '3.12.1', node: '24.0.0' },
     { workspaceId: 'w', definition: {} as never },
     await reportOf(files),
+    null,
   );
 }
 const hash = async (files: Readonly<Record<string, string>>) => (await plan(files))!.layerHash;

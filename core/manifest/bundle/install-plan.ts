@@ -2,11 +2,14 @@ import { createHash } from 'node:crypto';
 import { posix } from 'node:path';
 import type { SandboxStatus } from '#core/ports/sandbox.ts';
 import type { AgentVersion } from '../version.ts';
+import { type Build, buildOf, readPackageJson } from './build-step.ts';
 import type { BundleReport } from './bundle.ts';
-import { shellQuote } from './entrypoint.ts';
+import { builtEntrypoint, shellQuote } from './entrypoint.ts';
+import { BUILT } from './layer-reader.ts';
 import { constraintsOf, localPackagesOf, lockOf } from './lock-file.ts';
 import { readPythonProject } from './python-project.ts';
 import { packagesWithoutSdk, requirementsWithoutSdk, SDK_NAME } from './sdk-requirement.ts';
+import { filesToCompile } from './typescript.ts';
 
 /** Plan to install the dependencies of a bundle before it can run. */
 export interface InstallPlan {
@@ -23,10 +26,17 @@ export interface InstallStep {
   readonly title: string;
   /** Shell line. */
   readonly command: string;
+  /** Whether it is a command of the author, so that its failure is none of an installer. */
+  readonly isBuild?: true;
 }
 
 export const AGENT_FOLDER = '/home/user/agent';
 const LAYER_FOLDER = '/home/user/layer';
+/** Copy of the bundle in which the build runs, with `devDependencies`. */
+const BUILD_FOLDER = '/home/user/build';
+const BUILD_START = '/home/user/.build-start';
+const ESBUILD_FOLDER = '/home/user/esbuild';
+const ESBUILD_VERSION = '0.28.2';
 /** Environment of Python (venv), from which {@link FINISH_PYTHON} removes what belongs to this sandbox. */
 const PYTHON_FOLDER = `${LAYER_FOLDER}/venv`;
 export const CHANGED_FOLDER = '/home/user/changed';
@@ -37,7 +47,7 @@ export const SOURCE_FOLDER = '/home/user/source';
  * Prints the layer as an archive in the GNU tar format, the only one that the platform reads. No installed code runs
  * during it. The fastest compression takes a third of the time of the default one, and a tenth more space.
  */
-export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -c --use-compress-program='gzip -1' --format=gnu --files-from=/dev/null $(ls -d venv node_modules 2>/dev/null)`;
+export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -c --use-compress-program='gzip -1' --format=gnu --files-from=/dev/null $(ls -d venv node_modules ${BUILT} 2>/dev/null)`;
 /**
  * The sandbox of a run adds its own interpreter and settings to the environment (`runner/sandbox/unpack.ts`). Scripts
  * must start the Python that comes first on the PATH there.
@@ -154,14 +164,14 @@ const LOCKS = { npm: 'package-lock.json', pnpm: 'pnpm-lock.yaml', yarn: 'yarn.lo
 /** Lock files of Yarn 2 and later begin with this member, and cannot be read by Yarn 1. */
 const LATER_YARN = /^__metadata:/m;
 
-function nodeNeeds(bundle: BundleReport): NodeNeeds | undefined {
+function nodeNeeds(bundle: BundleReport, hasDependencies = hasPackages): NodeNeeds | undefined {
   const given = bundle.textOf('package.json');
   if (given === undefined) return undefined;
   const texts = Object.entries(LOCKS).map(([manager, file]) => ({ manager, text: bundle.textOf(file) }));
   const found = texts.find(({ manager, text }) => text !== undefined && !(manager === 'yarn' && LATER_YARN.test(text)));
   const manager = (found?.manager ?? 'npm') as NodeNeeds['manager'];
   const { packageJson, lock } = packagesWithoutSdk(given, manager === 'npm' ? found?.text : undefined);
-  if (!hasPackages(packageJson)) return undefined;
+  if (!hasDependencies(packageJson)) return undefined;
   return { packageJson, manager, lock: manager === 'npm' ? lock : found?.text, isChanged: packageJson !== given };
 }
 
@@ -178,10 +188,14 @@ export async function planInstall(
   interpreters: SandboxStatus['interpreters'],
   { workspaceId, definition }: Pick<AgentVersion, 'workspaceId' | 'definition'>,
   bundle: BundleReport,
+  entrypoint: string | null,
 ): Promise<InstallPlan | undefined> {
   const python = await pythonNeeds(bundle);
   const node = nodeNeeds(bundle);
-  if (!python && !node) return undefined;
+  const build = buildOf(bundle, definition);
+  const compiled = build ? [] : filesToCompile(bundle, definition, entrypoint);
+  const builds = build !== undefined || compiled.length > 0;
+  if (!python && !node && !builds) return undefined;
 
   const flags = definition.environment ?? {};
   const usesBundle =
@@ -207,7 +221,8 @@ export async function planInstall(
       node: interpreters.node,
       npmFlags: flags.npm_flags,
     }),
-    ...(usesBundle && { bundle: bundle.sha256 }),
+    ...((usesBundle || builds) && { bundle: bundle.sha256 }),
+    ...(builds && { build: build?.commands, compiled, esbuild: ESBUILD_VERSION, node: interpreters.node }),
   };
   const hash = createHash('sha256').update(JSON.stringify(identity)).digest('hex');
   return {
@@ -226,6 +241,8 @@ export async function planInstall(
         : []),
       ...(python ? pipSteps(python, flags.pip_flags) : []),
       ...(node ? npmSteps(node, usesBundle, flags.npm_flags) : []),
+      ...(build ? buildSteps(bundle, build, { definition, entrypoint }) : []),
+      ...(compiled.length > 0 ? compileSteps(compiled) : []),
     ],
   };
 }
@@ -234,6 +251,8 @@ export async function planInstall(
 const PNPM_VERSIONS: Readonly<Record<string, string>> = { 5: '7', 6: '8', 9: '9' };
 
 interface NodeInstall {
+  /** Whether `devDependencies` are installed, too. */
+  readonly withDev?: boolean;
   /** Whether exactly the content of the lock file is installed. */
   readonly isFrozen: boolean;
   readonly lock: string | undefined;
@@ -241,14 +260,15 @@ interface NodeInstall {
 
 /** All of them install into one flat `node_modules`. */
 const INSTALL_PACKAGES: Readonly<Record<NodeNeeds['manager'], (install: NodeInstall) => string>> = {
-  npm: ({ lock }) => `npm ${lock ? 'ci' : 'install'} --omit=dev --no-audit --no-fund --no-update-notifier`,
-  pnpm({ isFrozen, lock }) {
+  npm: ({ lock, withDev }) =>
+    `npm ${lock ? 'ci' : 'install'} ${withDev ? '--include=dev' : '--omit=dev'} --no-audit --no-fund --no-update-notifier`,
+  pnpm({ isFrozen, lock, withDev }) {
     const version = /^lockfileVersion: '?(\d+)/m.exec(lock ?? '')?.[1];
-    return `npx --yes pnpm@${PNPM_VERSIONS[version ?? ''] ?? '9'} install --prod --config.node-linker=hoisted --package-import-method=copy ${isFrozen ? '--frozen-lockfile' : '--no-frozen-lockfile'}`;
+    return `npx --yes pnpm@${PNPM_VERSIONS[version ?? ''] ?? '9'} install${withDev ? '' : ' --prod'} --config.node-linker=hoisted --package-import-method=copy ${isFrozen ? '--frozen-lockfile' : '--no-frozen-lockfile'}`;
   },
   // Its lock file has the addresses of a mirror of npm's registry.
-  yarn: ({ isFrozen }) =>
-    `sed -i "s|https://registry.yarnpkg.com/|$(npm config get registry)|" ${LOCKS.yarn} && npx --yes yarn@1 install --production --non-interactive --no-progress --ignore-engines${isFrozen ? ' --frozen-lockfile' : ''}`,
+  yarn: ({ isFrozen, withDev }) =>
+    `sed -i "s|https://registry.yarnpkg.com/|$(npm config get registry)|" ${LOCKS.yarn} && npx --yes yarn@1 install --production${withDev ? '=false' : ''} --non-interactive --no-progress --ignore-engines${isFrozen ? ' --frozen-lockfile' : ''}`,
 };
 
 function pipSteps({ isChanged, constraints }: PythonNeeds, flags: string | undefined): InstallStep[] {
@@ -278,3 +298,66 @@ function npmSteps(
     ...(usesBundle ? [{ title: 'copying packages of the bundle', command: COPY_LINKED_PACKAGES }] : []),
   ];
 }
+
+/**
+ * Runs a build in a copy of the bundle, and adds the files that it wrote or changed to the layer. The change time of a
+ * file tells which: no program can set it.
+ */
+function buildSteps(
+  bundle: BundleReport,
+  { commands }: Build,
+  { definition, entrypoint }: { readonly definition: AgentVersion['definition']; readonly entrypoint: string | null },
+): InstallStep[] {
+  const { dependencies = [], devDependencies = [] } = readPackageJson(bundle) ?? {};
+  const node = dependencies.length + devDependencies.length > 0 ? nodeNeeds(bundle, () => true) : undefined;
+  const change = node?.isChanged ? ` && cp ${CHANGED_FOLDER}/package*.json ${BUILD_FOLDER}/` : '';
+  const paths = `PATH="${BUILD_FOLDER}/node_modules/.bin:${PYTHON_FOLDER}/bin:$PATH"`;
+  const expected = builtEntrypoint(bundle, definition) ?? entrypoint;
+  return [
+    {
+      title: 'copying the bundle',
+      command: `mkdir -p ${BUILD_FOLDER} && cp -R ${AGENT_FOLDER}/. ${BUILD_FOLDER}/${change}`,
+    },
+    ...(node
+      ? [{ title: `${node.manager} install, with devDependencies`, command: installForBuild(node, definition) }]
+      : []),
+    { title: 'preparing the build', command: `touch ${BUILD_START} && sleep 0.05` },
+    ...commands.map((command) => ({
+      title: command.split('\n', 1)[0]!.slice(0, 200),
+      command: `cd ${BUILD_FOLDER} && export ${paths} NODE_ENV=production\n${command}`,
+      isBuild: true as const,
+    })),
+    { title: 'collecting what was built', command: COLLECT_BUILT, isBuild: true },
+    ...(expected === null || bundle.files.some(({ path }) => path === expected)
+      ? []
+      : [
+          {
+            title: 'finding the entrypoint',
+            command: `[ -e ${shellQuote(`${LAYER_FOLDER}/${BUILT}/${expected}`)} ] || { echo ${shellQuote(`The build did not write ${expected}, which the program starts with.`)} >&2; exit 1; }`,
+            isBuild: true as const,
+          },
+        ]),
+  ];
+}
+
+const installForBuild = (
+  { manager, lock, isChanged }: NodeNeeds,
+  { environment }: Pick<AgentVersion['definition'], 'environment'>,
+): string =>
+  `cd ${BUILD_FOLDER} && ${INSTALL_PACKAGES[manager]({ isFrozen: lock !== undefined && !isChanged, lock, withDev: true })} ${words(environment?.npm_flags)}`;
+
+/** Leaves out installed packages and caches of later builds. */
+const COLLECT_BUILT = `mkdir -p ${LAYER_FOLDER}/${BUILT} && cd ${BUILD_FOLDER} && find . \\( -name node_modules -o -path ./.next/cache \\) -prune -o \\( -type f -o -type l \\) -cnewer ${BUILD_START} -print0 | tar -c --no-recursion --null --files-from=- | tar -x -C ${LAYER_FOLDER}/${BUILT} && echo "$(find ${LAYER_FOLDER}/${BUILT} -type f | wc -l) files were built."`;
+
+/** Compiles TypeScript that Node cannot run into the layer. */
+const compileSteps = (files: readonly string[]): InstallStep[] => [
+  {
+    title: 'npm install esbuild',
+    command: `mkdir -p ${ESBUILD_FOLDER} && cd ${ESBUILD_FOLDER} && echo '{}' > package.json && npm install --no-audit --no-fund --no-update-notifier esbuild@${ESBUILD_VERSION}`,
+  },
+  {
+    title: 'compiling TypeScript',
+    command: `node /runtime/helpers/compile_typescript.mjs ${ESBUILD_FOLDER} ${AGENT_FOLDER} ${LAYER_FOLDER}/${BUILT} ${files.map(shellQuote).join(' ')}`,
+    isBuild: true,
+  },
+];

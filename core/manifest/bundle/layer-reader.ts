@@ -10,8 +10,10 @@ const MAX_DEPTH = 64;
 const MAX_RATIO = 50;
 const RATIO_COUNTS_FROM_BYTES = 64 * MB;
 const PAGE_BYTES = 4096;
+/** Files that the bundle's build wrote. Runs find them in the working folder, over those of the bundle. */
+export const BUILT = 'agent';
 /** Folders in which a run finds packages of Python and Node. Earlier layers have `python` instead of `venv`. */
-const ROOTS = ['venv', 'node_modules', 'python'];
+const ROOTS = ['venv', 'node_modules', 'python', BUILT];
 
 /** The format of GNU tar: https://www.gnu.org/software/tar/manual/html_node/Standard.html */
 const BLOCK_BYTES = 512;
@@ -59,7 +61,7 @@ const refused = (path: string, why: string): LayerError =>
 
 /**
  * Reads a tar and writes its content as a normalized tar that is safe to unpack. It contains the folders `venv`,
- * `node_modules` and `python`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
+ * `node_modules`, `python` and `agent`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
  * parents first; no owners, the modes 755 and 644 (`docs/interface/agents.md#layers`).
  *
  * Throws {@link LayerError} for anything else, and if it is too large: a sparse file counts with its full size.
@@ -203,7 +205,8 @@ export class LayerReader {
     const known = this.#paths.get(path);
     if (known === 'folder' && type === 'folder') return;
     if (known !== undefined) throw refused(path, 'twice');
-    if (type === 'link') checkLink(member, names.length - 1);
+    // What was built is copied elsewhere, so that its links may not lead to packages.
+    if (type === 'link') checkLink(member, names.length - (names[0] === BUILT ? 2 : 1));
     if (type === 'hard link') {
       const target = member.target.replace(/^(\.\/+)+/, '');
       if (this.#paths.get(target) !== 'file') throw refused(path, 'a hard link that leaves it');

@@ -6,7 +6,7 @@ import { planInstall } from './install-plan.ts';
 /** Plans the installation of a bundle with this file. */
 async function plan(name: string, content: string): Promise<void> {
   const report = await inspectBundle(zip([{ name, content }]));
-  await planInstall({}, { workspaceId: 'w', definition: {} as never }, report);
+  await planInstall({}, { workspaceId: 'w', definition: {} as never }, report, null);
 }
 
 /** Large enough that a quadratic pattern would take many minutes. */

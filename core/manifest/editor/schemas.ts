@@ -116,6 +116,9 @@ const ABOUT: { readonly [path: string]: string } = {
   'skill_files[].content': 'The text.',
   entrypoint: 'The file to start, without runtime.command.',
   run_command: 'Used without runtime.command.',
+  build:
+    'Shell command, or list of commands, that builds the program at upload, with devDependencies: "npm run build". [] for none.',
+  'build[]': 'A shell command.',
   source_url: 'Git address of the source, for local execution.',
   pip_package: 'Package to install for local execution.',
   url: 'Address of an externally hosted agent.',

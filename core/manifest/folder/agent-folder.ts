@@ -12,7 +12,7 @@ const EXCLUDED = [
   '**/{__pycache__,venv,env,site-packages,node_modules}/**',
   '**/*.pyc',
   '{dist,build,docs,scripts,tests,test,__tests__}/**',
-  '{setup.py,setup.cfg,tsconfig.json}',
+  '{setup.py,setup.cfg,tsconfig*.json}',
   'Pipfile.lock',
   '{README,CHANGELOG,LICENSE,AGENTS}*',
   '{Dockerfile*,docker-compose*,Makefile}',
@@ -22,7 +22,7 @@ const EXCLUDED = [
 ];
 const ENGINES_OF_PROGRAMS = ['tool', 'code'];
 const SCRIPT = /\.[cm]?[jt]s$/;
-const FOR_NODE = /^(?:package(?:-lock)?\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|yarn\.lock)$/;
+const FOR_NODE = /^(?:package(?:-lock)?\.json|tsconfig[\w.-]*\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|yarn\.lock)$/;
 /**
  * Text files in which line ends do not matter: git for Windows checks them out with CRLF. Other files are packed
  * unchanged.

@@ -92,6 +92,7 @@ export function checkDefinition(body: unknown): CheckedDefinition {
     source_url: given.source_url ?? null,
     pip_package: given.pip_package ?? null,
     run_command: given.run_command ?? null,
+    ...(given.build !== undefined && { build: [given.build].flat() }),
     url: given.url === undefined || new URL(given.url).hostname.endsWith('.internal') ? null : given.url,
     bundle: given.bundle ? { include: given.bundle.include ?? [], exclude: given.bundle.exclude ?? [] } : null,
     manifest: checkOrchestration(
@@ -225,6 +226,9 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   const hasLoopMembers = rawTools.length > 0 || rawServers.length > 0 || given.max_turns !== undefined;
   if (!traits.hasLoop && hasLoopMembers) {
     warnings.push(`Custom tools, mcp_servers and max_turns are ignored: ${engine ?? 'a skill'} has no loop.`);
+  }
+  if (given.build !== undefined && !traits.hasProgram) {
+    warnings.push('"build" is ignored: only programs have a build step.');
   }
   if (run_mode === 'always_on') {
     if (!traits.canBeService) {

@@ -132,6 +132,7 @@ export const MEMBERS = {
     if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
   }),
   run_command: line(10_000),
+  build: z.union([line(10_000), list(line(10_000), 20)], 'must be a shell command, or a list of them'),
   source_url: z.union(
     [
       webAddress(['https:', 'ssh:', 'git+https:', 'git+ssh:'], 'git'),
@@ -179,6 +180,7 @@ export const UNSHOWN: readonly string[] = [
   'optional_secrets',
   'runtime',
   'run_command',
+  'build',
   'source_url',
   'url',
   'prompt',

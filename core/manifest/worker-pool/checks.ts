@@ -147,8 +147,17 @@ export const checkBundle = (
  * Returns the result of `readPlan` in `bundle/bundle-contents.ts`. Not charged: an exhausted budget must not fail an
  * installation, and its upload was charged already. Throws INVALID_INPUT.
  */
-export function planInThread(zip: Uint8Array, use: BundleUse): Promise<InstallPlan | undefined> {
-  const work = { task: 'readPlan', args: [zip, use], limitMs: BUNDLE_MS, group: use.version.workspaceId } as const;
+export function planInThread(
+  zip: Uint8Array,
+  use: BundleUse,
+  entrypoint: string | null,
+): Promise<InstallPlan | undefined> {
+  const work = {
+    task: 'readPlan',
+    args: [zip, use, entrypoint],
+    limitMs: BUNDLE_MS,
+    group: use.version.workspaceId,
+  } as const;
   return explained(threads.run({ ...work, onTurn() {}, onEnd() {} }) as Promise<InstallPlan | undefined>, BUNDLE);
 }
 
