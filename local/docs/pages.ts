@@ -14,8 +14,8 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   {
     label: 'Build',
     pages: [
-      ...['agents', 'develop', 'testing', 'manifest', 'prompts', 'models', 'loops', 'skills', 'orchestration', 'sdk'],
-      'storage',
+      ...['agents', 'dependencies', 'develop', 'testing', 'manifest', 'prompts', 'models', 'loops', 'skills'],
+      ...['orchestration', 'sdk', 'storage'],
     ],
   },
   {
