@@ -83,7 +83,7 @@ function importsType(names: string, text: string): boolean {
   if (/^\s{0,100}type\b/.test(names)) return false;
   const types = new Set([...text.matchAll(EXPORTED_TYPE)].map(([, name]) => name));
   if (types.size === 0) return false;
-  const [, listed = ''] = /\{([^}]*)\}/.exec(names) ?? [];
+  const [, listed = ''] = /\{([^}]{0,4000})\}/.exec(names) ?? [];
   return listed.split(',').some((each) => types.has(each.trim().split(/\s+/)[0]!));
 }
 
