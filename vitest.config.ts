@@ -102,6 +102,8 @@ const PROCESSES = [
 ];
 const HEAVY = '**/*.heavy.test.ts';
 const AWS = '**/*.aws.test.ts';
+/** Files that synthesise stages. */
+const STACKS = ['test/{scale,stacks}/*.aws.test.ts', 'test/rehearsal/{dependent-actions,rest-api}.aws.test.ts'];
 
 /**
  * What starts processes and sandboxes waits for them about half of the time, so that a third worker on two cores has work.
@@ -174,8 +176,21 @@ const others = [
       name: 'aws',
       include: [AWS],
       setupFiles: ['test/helpers/fast-check-seed.ts'],
-      exclude: ['test/rehearsal/**', ...NEVER],
+      exclude: ['test/rehearsal/**', ...STACKS, ...NEVER],
       globalSetup: ['test/helpers/aws-emulators.ts'],
+      testTimeout: 60_000,
+      hookTimeout: 120_000,
+    },
+  },
+  {
+    test: {
+      // The templates of the stacks, which need no emulators.
+      name: 'stacks',
+      include: STACKS,
+      exclude: NEVER,
+      // Files share the CDK and the templates of their worker.
+      isolate: false,
+      setupFiles: ['test/helpers/fast-check-seed.ts'],
       testTimeout: 60_000,
       hookTimeout: 120_000,
     },
@@ -198,6 +213,7 @@ const others = [
       // The deployed form of the platform, see docs/architecture.md.
       name: 'rehearsal',
       include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
+      exclude: [...STACKS, ...NEVER],
       globalSetup: ['test/helpers/aws-emulators.ts'],
       testTimeout: 240_000,
       hookTimeout: 120_000,

@@ -48,7 +48,7 @@ test('cfn-lint finds nothing in the templates', { timeout: 600_000 }, async () =
 test.each(stages)('cdk validate finds nothing in $folder', { timeout: 300_000 }, async ({ folder }) => {
   const args = ['validate', '--unstable=validate', '--no-notices', '--app', folder];
   const { code, output } = await run('node_modules/.bin/cdk', args);
-  // `platform.test.ts` bounds the number of resources.
+  // `platform.aws.test.ts` bounds the number of resources.
   const found = output.match(/^.*\b(INFO|WARNING|ERROR)\b.*$/gm) ?? ['Validation did not find any problems.'];
   expect(output).toContain(found[0]);
   expect(
