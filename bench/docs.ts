@@ -1,7 +1,7 @@
 import { clientOf, type LocalTarget, startLocalTarget } from '#test/helpers/platform.ts';
 import { setup } from '../dashboard/test/build.ts';
 import { launchChromium } from '../dashboard/test/chromium.ts';
-import { type AuditBrowser, scoresOf, signInCookie, startAuditBrowser } from '../dashboard/test/lighthouse.ts';
+import { type AuditBrowser, scoresOf, signInCookie, startAuditBrowser } from '../dashboard/test/lighthouse/audit.ts';
 import { ms, type Row } from './harness.ts';
 import { median } from './statistics.ts';
 

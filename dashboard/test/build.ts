@@ -1,8 +1,12 @@
 import { Dashboard } from '../../local/http/dashboard.ts';
 import { buildDocsSite } from '../../scripts/build-docs-site.ts';
 import { findChromium } from './chromium.ts';
+import { installLighthouse } from './lighthouse/audit.ts';
 
-/** Builds the dashboard and the documentation once before all browser tests, as `npm start` does, and reports a missing browser. */
+/**
+ * Builds the dashboard and the documentation once before all browser tests, as `npm start` does, installs Lighthouse,
+ * and reports a missing browser.
+ */
 export async function setup(): Promise<void> {
   if (findChromium() === undefined) {
     const text =
@@ -21,4 +25,5 @@ export async function setup(): Promise<void> {
   await new Dashboard({ log, url: 'http://127.0.0.1/dashboard' }).prepare();
   if (problem !== undefined) throw new Error(problem);
   buildDocsSite();
+  installLighthouse();
 }

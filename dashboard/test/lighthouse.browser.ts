@@ -1,9 +1,8 @@
-import type { Flags } from 'lighthouse';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type LocalTarget, startLocalTarget } from '../../test/helpers/platform.ts';
 import { recordChain, recordRun } from './chain.ts';
 import { findChromium } from './chromium.ts';
-import { type AuditBrowser, scoresOf, signInCookie, startAuditBrowser } from './lighthouse.ts';
+import { type AuditBrowser, type Flags, scoresOf, signInCookie, startAuditBrowser } from './lighthouse/audit.ts';
 
 /** Minimum score out of 100, for categories that do not depend on the machine. */
 const MIN_SCORE = 95;

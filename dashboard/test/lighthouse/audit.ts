@@ -4,9 +4,42 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import lighthouse, { desktopConfig, type Flags, type Result } from 'lighthouse';
-import { findChromium } from './chromium.ts';
-import { freePort } from './free-port.ts';
+import { installPackages } from '../../../scripts/install-packages.ts';
+import { findChromium } from '../chromium.ts';
+import { freePort } from '../free-port.ts';
+
+/** What the audits set of Lighthouse's flags. */
+export interface Flags {
+  /** Milliseconds. */
+  readonly maxWaitForLoad?: number;
+  readonly throttlingMethod?: 'provided';
+}
+
+/** What the audits read of Lighthouse's result. Scores go from 0 to 1. */
+export interface Result {
+  readonly finalDisplayedUrl: string;
+  readonly categories: Readonly<
+    Record<string, { readonly score: number | null; readonly auditRefs: readonly { readonly id: string }[] }>
+  >;
+  readonly audits: Readonly<Record<string, Audit>>;
+}
+
+interface Audit {
+  readonly id: string;
+  readonly title: string;
+  readonly score: number | null;
+  readonly displayValue?: string;
+  readonly numericValue?: number;
+}
+
+/** Typed here, so that the types can be checked without its packages. */
+interface Lighthouse {
+  default(url: string, flags: object, config: object): Promise<{ readonly lhr: Result } | undefined>;
+  readonly desktopConfig: object;
+}
+
+/** Installs Lighthouse, which `npm ci` of the repository leaves out, if it is not current. Throws if npm fails. */
+export const installLighthouse = (): void => installPackages(import.meta.dirname);
 
 /** A Chromium for Lighthouse, which must record each navigation from its start. */
 export interface AuditBrowser {
@@ -15,8 +48,11 @@ export interface AuditBrowser {
   close(): Promise<void>;
 }
 
-/** Starts the installed Chromium with a profile of its own. Throws if there is none. */
+/** Starts the installed Chromium with a profile of its own. Throws if there is none, or if Lighthouse cannot be installed. */
 export async function startAuditBrowser(): Promise<AuditBrowser> {
+  installLighthouse();
+  const name = 'lighthouse';
+  const { default: lighthouse, desktopConfig }: Lighthouse = await import(name);
   const port = await freePort();
   const profile = mkdtempSync(join(tmpdir(), 'lighthouse-'));
   const asRoot = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
