@@ -76,11 +76,28 @@ describe('the body', () => {
     });
   });
 
+  test('of a skill has files that are not text as base64', async () => {
+    const font = randomBytes(100_000);
+    write({
+      'SKILL.md': '---\nname: tone\ndescription: x\n---\nx',
+      'a.png': font,
+      'nul.md': 'a\0b',
+      'crlf.md': 'a\r\n',
+    });
+    symlinkSync('/etc/passwd', join(folder, 'link.md'));
+    expect((await readAgentFolder(folder)).body.skill_files).toEqual([
+      { path: 'a.png', content: font.toString('base64'), size: 100_000, encoding: 'base64' },
+      { path: 'crlf.md', content: 'a\n', size: 2 },
+      { path: 'nul.md', content: 'YQBi', size: 3, encoding: 'base64' },
+    ]);
+  });
+
   test.each<[string, Record<string, string | Uint8Array>, string]>([
     ['a wrong name', { 'SKILL.md': '---\nname: A\ndescription: x\n---\nx' }, 'SKILL.md name must be lower-case'],
     ['no text', { 'SKILL.md': '---\nname: a\ndescription: x\n---\n' }, 'SKILL.md must have instructions after'],
-    ['a picture', { 'a.png': Uint8Array.of(0x89, 0x50, 0xff) }, 'a.png is not text in UTF-8'],
-    ['21 files', Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`${n}.md`, 'x'])), 'must be at most 20'],
+    ['no text in UTF-8', { 'SKILL.md': Uint8Array.of(0x89, 0x50, 0xff) }, 'SKILL.md is not text in UTF-8'],
+    ['201 files', Object.fromEntries(Array.from({ length: 201 }, (_, n) => [`${n}.md`, 'x'])), 'must be at most 200'],
+    ['8 MB and a byte', { 'a.bin': new Uint8Array(8_000_001) }, 'must have at most 8000000 bytes in total'],
   ])('of a skill with %s is refused', async (_, files, message) => {
     write({ 'SKILL.md': '---\nname: tone\ndescription: x\n---\nx', ...files });
     await expect(readAgentFolder(folder)).rejects.toThrow(message);

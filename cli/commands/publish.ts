@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import type { AgentFolder } from '#client/agent-folder.ts';
+import { sendableBody } from '#client/upload-bundle.ts';
 import { UsageError } from '#client/usage-error.ts';
 import { sizeText } from '#core/base/size-text.ts';
 import { programProblems } from '../publishing/program-problems.ts';
@@ -83,7 +84,7 @@ function warningsOf({ problems, missing_secrets, undeclared_variables }: Missing
 async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { name: string } }, lack: MissingConfig) {
   const { body, bundle, files } = read;
   const client = await cli.client();
-  const checked = await client.validateAgent({ body });
+  const checked = await client.validateAgent({ body: await sendableBody(client, body) });
   for (const warning of checked.warnings) cli.output.warn(warning);
   if (!checked.valid) {
     throw new UsageError(`${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`);

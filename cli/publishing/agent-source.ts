@@ -8,7 +8,8 @@ import { traitsOf } from '#core/manifest/engines.ts';
 import { fileRulesOf } from '#core/manifest/file-rules.ts';
 import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
 import { manifestOf as writtenOf } from '#core/manifest/publish-body.ts';
-import { checkSkillFiles } from '#core/manifest/skill.ts';
+import { checkSkillFiles, type GivenSkillFile } from '#core/manifest/skill.ts';
+import { skillFileBytes } from '#core/manifest/skill-file-bytes.ts';
 import { type AgentReference, ownVersions, readReference } from '../shared/agent-reference.ts';
 import type { Cli } from '../shared/cli.ts';
 
@@ -52,8 +53,10 @@ export async function readSource(cli: Cli, text: string): Promise<AgentSource> {
   const version = isOwn ? ((await ownVersions(cli, text))[0] as Version) : await foreignVersion(cli, reference);
   const agent = `${version.org_slug}/${version.name}@${version.version}`;
   const { type } = version;
-  if (type === 'skill')
-    return { agent, type, manifest: {}, files: skillFiles(agent, version), packed: [], warnings: [] };
+  if (type === 'skill') {
+    const files = skillFiles(agent, { ...version, skill_files: await contentsOf(cli, version, isOwn) });
+    return { agent, type, manifest: {}, files, packed: [], warnings: [] };
+  }
   const zip = await bundleOf(cli, version, isOwn);
   const code = new Map<string, SourceFile>();
   if (zip !== undefined) {
@@ -83,6 +86,19 @@ async function foreignVersion(cli: Cli, params: AgentReference): Promise<Version
   };
 }
 
+/** Returns the files of a skill with their contents, which records of large ones lack. */
+async function contentsOf(cli: Cli, version: Version, isOwn: boolean): Promise<readonly GivenSkillFile[]> {
+  const files = (version.skill_files ?? []) as readonly Partial<GivenSkillFile>[];
+  if (files.every(({ content }) => content !== undefined)) return files as GivenSkillFile[];
+  const client = await cli.client();
+  const { id, org_slug: org, name: agent } = version;
+  // The platform streams this JSON, so that the type of the answer does not say that the client parses it.
+  const answer: unknown = isOwn
+    ? await client.downloadOwnSkillFiles({ params: { id } })
+    : await client.downloadSkillFiles({ params: { org, agent, version: version.version } });
+  return answer as GivenSkillFile[];
+}
+
 async function bundleOf(cli: Cli, version: Version, isOwn: boolean): Promise<Uint8Array | undefined> {
   if (!(isOwn ? version.code_bundle_url : version.has_bundle)) return undefined;
   const client = await cli.client();
@@ -98,10 +114,7 @@ const jsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\
 
 function skillFiles(agent: string, version: Version): Map<string, SourceFile> {
   const { name, description, prompt } = version;
-  const { files, errors } = checkSkillFiles(
-    (version.skill_files ?? []) as { path: string; content: string }[],
-    `skill_files of ${agent}`,
-  );
+  const { files, errors } = checkSkillFiles(version.skill_files as GivenSkillFile[], `skill_files of ${agent}`);
   if (errors.length > 0) {
     throw new UsageError(errors.map(({ field, message }) => `${field} ${message}`).join('; '), {
       exitCode: EXIT.failed,
@@ -109,7 +122,7 @@ function skillFiles(agent: string, version: Version): Map<string, SourceFile> {
   }
   const text = `---\n${stringify({ name, description }, { lineWidth: 0 })}---\n\n${prompt}\n`;
   return new Map([
-    ...files.map(({ path, content }) => [path, textFile(content)] as const),
+    ...files.map(({ path, ...file }) => [path, { content: skillFileBytes(file), executable: false }] as const),
     ['SKILL.md', textFile(text)],
   ]);
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AgentFolder } from '#client/agent-folder.ts';
-import { type OnUpload, uploadBundle } from '#client/upload-bundle.ts';
+import { type OnUpload, sendableBody, uploadBundle } from '#client/upload-bundle.ts';
 import type { Client } from '#core/api/client.ts';
 
 export interface PublishSettings {
@@ -47,7 +47,7 @@ export async function publishFolder(
       ...(dev && { dev: 'true' }),
       ...(sha256 && { bundle_sha256: sha256 }),
     },
-    body,
+    body: await sendableBody(client, body),
   });
   const isRunnable = made.unchanged ? made.agent.runnable : bundle === undefined;
   if (isRunnable || bundle === undefined) return { ...made, installed: false, failure: null };

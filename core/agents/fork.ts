@@ -8,6 +8,7 @@ import { checkDefinition } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { maySee } from './access.ts';
 import { type PublishDeps, publish } from './publish.ts';
+import { readSkillFiles } from './skills/skill-contents.ts';
 import { withOrg } from './skills/skill-refs.ts';
 import { AgentStore, findAnyVersion } from './store.ts';
 import { invalidManifest } from './validate-references.ts';
@@ -28,6 +29,7 @@ export async function forkAgent(
   const workspace = await findTarget(deps, caller, workspaceId);
   const { definition, errors } = await checkDefinition(deps, workspace, {
     ...source.definition,
+    skill_files: await readSkillFiles(deps, source),
     name: newName ?? source.name,
     is_public: false,
     default_skills: withOrg(source.definition.default_skills, source.orgSlug),

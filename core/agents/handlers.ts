@@ -16,6 +16,8 @@ import type { AgentListeners } from './listeners.ts';
 import { publish } from './publish.ts';
 import { changeDefinition } from './retention/change-definition.ts';
 import type { agentRoutes } from './routes.ts';
+import { withContents } from './skills/skill-contents.ts';
+import { withUploadedFiles } from './skills/uploaded-files.ts';
 import { AgentStore, currentVersions, resolveAgent } from './store.ts';
 import { treeOf } from './tree.ts';
 import { isUnchanged } from './unchanged.ts';
@@ -53,7 +55,8 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async createAgent({ caller, query, body }) {
-    const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, body);
+    const manifest = await withUploadedFiles(deps, caller.workspace.id, body);
+    const { definition, errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     if (definition === undefined || errors.length > 0) throw invalidManifest(errors);
     const userId = query.dev ? caller.userId : undefined;
     const mode = definition.manifest?.orchestration_mode;
@@ -103,12 +106,13 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async validateAgent({ caller, body }) {
-    const { errors, warnings } = await checkManifest(deps, caller.workspace, body);
+    const manifest = await withUploadedFiles(deps, caller.workspace.id, body);
+    const { errors, warnings } = await checkManifest(deps, caller.workspace, manifest);
     return { status: 200, body: { valid: errors.length === 0, errors: errors.map(errorText), warnings } };
   },
 
   async getAgent({ caller, params }) {
-    const version = await findOwnOrDev(deps, caller, params.id);
+    const version = await withContents(deps, await findOwnOrDev(deps, caller, params.id));
     return {
       status: 200,
       bodyOf: version,

@@ -59,11 +59,11 @@ export async function publish(
   const id = ids.uuid();
   const plan = planOf(deps, workspace);
   const small = { versions: 1, bytes: state.bundle?.sizeBytes ?? 0 };
-  let announced: string | undefined;
+  const announced: string[] = [];
   const stored = await storeDefinition(deps, id, definition, async (blob) => {
     // Checked before a large definition is written.
     checkRoom(plan, await agentUse(deps, workspace.id), small);
-    announced = blob;
+    announced.push(blob);
     await announceBlob(deps, blob);
   });
   const agent: Agent = { workspaceId: workspace.id, name };
@@ -85,7 +85,7 @@ export async function publish(
       changeHead(agent, head, { assigned: version, ...(state.runnable && { current: version }) }),
       ...(state.runnable ? supersede(agent, head.current, now) : []),
       useOperation(deps, workspace.id, growth, plan),
-      ...(announced === undefined ? [] : [keepAnnounced(announced)]),
+      ...announced.map(keepAnnounced),
       ...copied.operations,
     ]);
     return result.ok ? readVersion(deps, item) : undefined;

@@ -5,6 +5,7 @@ import type { AgentVersion, Bundle, Install } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { getLarge, MAX_INLINE_BYTES, putIfLarge } from '#core/ports/large-value.ts';
 import type { Item } from '#core/ports/table.ts';
+import { skillFilesKey, splitContents } from './skills/skill-contents.ts';
 
 /**
  * Main table:
@@ -72,20 +73,35 @@ export const publicIndexKey = (createdAt: string, id: string) => ({
 export interface StoredDefinition {
   readonly definition: Json | undefined;
   readonly definition_bytes: number;
+  /** Bytes of the blob with the contents of a skill's files; absent without one. */
+  readonly contents_bytes?: number;
 }
 
-/** Writes a large definition to a blob. Calls `announce` with the blob's key before the write. */
+/**
+ * Writes a large definition, and the contents of a skill's files, to blobs. Calls `announce` with the key of each before
+ * the write.
+ */
 export async function storeDefinition(
   deps: Pick<Deps, 'blobs'>,
   id: string,
   definition: AgentDefinition,
   announce: (blob: string) => Promise<void> = async () => {},
 ): Promise<StoredDefinition> {
-  const text = JSON.stringify(definition);
+  const { definition: stored, contents } = splitContents(definition);
+  const files = contents === undefined ? undefined : Buffer.from(contents);
+  if (files !== undefined) {
+    await announce(skillFilesKey(id));
+    await deps.blobs.put(skillFilesKey(id), files);
+  }
+  const text = JSON.stringify(stored);
   const definition_bytes = Buffer.byteLength(text);
   if (definition_bytes > MAX_INLINE_BYTES) await announce(definitionKey(id));
   const isLarge = await putIfLarge(deps, definitionKey(id), text);
-  return { definition: isLarge ? undefined : (definition as unknown as Json), definition_bytes };
+  return {
+    definition: isLarge ? undefined : (stored as unknown as Json),
+    definition_bytes,
+    ...(files !== undefined && { contents_bytes: files.byteLength }),
+  };
 }
 
 /** Members of a new version that publishing decides, besides its definition. */
@@ -172,6 +188,7 @@ async function newVersion(deps: Pick<Deps, 'blobs' | 'clock'>, item: Item): Prom
     install: item.install === undefined ? undefined : readInstall(item.install as InstallItem, deps.clock.now()),
     supersededAt: item.superseded_at as string | undefined,
     forkedFrom: item.forked_from as string | undefined,
+    contentsBytes: item.contents_bytes as number | undefined,
   };
 }
 

@@ -7,6 +7,11 @@ import { agentRecord, agentTree, listedAgent, uploadedBundle } from './schema.ts
 const manifestBody = z
   .looseObject({})
   .meta({ description: 'The manifest; see docs/manifest.md.', required: ['name', 'description'] });
+/** What gateways accept; larger files of a skill are uploaded before. */
+const manifestLimit = {
+  bytes: 4 * 1024 ** 2,
+  hint: 'Upload larger files of a skill with POST /uploads (docs/skills.md).',
+};
 const newAgent = z.object({
   agent: agentRecord,
   service_key: z.string().optional(),
@@ -80,6 +85,7 @@ export const agentRoutes = defineRoutes([
     fn: 'agents',
     auth: 'key',
     role: 'owner',
+    maxBody: manifestLimit,
     request: { query: publishing, body: manifestBody },
     response: { 200: published.describe('Nothing was published: `unchanged` is true.'), 201: published },
     errors: ['NOT_FOUND'],
@@ -110,6 +116,7 @@ export const agentRoutes = defineRoutes([
     fn: 'agents',
     auth: 'key',
     changes: 'nothing',
+    maxBody: manifestLimit,
     request: { body: manifestBody },
     response: {
       200: z.object({ valid: z.boolean(), errors: z.array(z.string()), warnings: z.array(z.string()) }),

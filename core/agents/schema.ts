@@ -53,7 +53,12 @@ export const publicAgent = z.object({
   sdk_compatible: z.boolean(),
   manifest: manifestView.optional().describe('Left out for server-only and paid agents.'),
   prompt: z.string().nullable().optional().describe('Left out for server-only and paid agents.'),
-  skill_files: z.array(anyObject).optional().describe('Left out for server-only and paid agents.'),
+  skill_files: z
+    .array(anyObject)
+    .optional()
+    .describe(
+      'Left out for server-only and paid agents. Lists and public views have no contents of skills with binary files or more than 500,000 bytes.',
+    ),
   created_at: z.iso.datetime(),
   stars_count: z.int(),
   pricing_mode: z.enum(['free', 'per_call']),
@@ -167,7 +172,15 @@ export const download = z.object({
   url: z.string().nullable(),
   entrypoint: z.string().nullable(),
   has_bundle: z.boolean(),
-  files: z.array(z.object({ path: z.string(), content: z.string() })),
+  files: z
+    .array(
+      z.object({
+        path: z.string(),
+        content: z.string().optional(),
+        encoding: z.literal('base64').optional().describe('Of the content; absent for text.'),
+      }),
+    )
+    .describe('Further files of a skill.'),
   manifest: manifestView,
 });
 

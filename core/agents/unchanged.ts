@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
+import { splitContents } from './skills/skill-contents.ts';
 
 /**
  * Whether publishing `definition` with code of the hash `bundleSha256` would create an identical version. A version
@@ -16,7 +17,7 @@ export const isUnchanged = (
   version.bundle?.sha256 === bundleSha256 &&
   isDeepStrictEqual(
     stored(version.definition),
-    stored(version.devOf === undefined ? definition : { ...definition, is_public: false }),
+    stored(splitContents(version.devOf === undefined ? definition : { ...definition, is_public: false }).definition),
   );
 
 /** Drops undefined members, as the table does. */

@@ -140,7 +140,11 @@ export function downloadView(version: AgentVersion): z.input<typeof download> {
     prompt: definition.prompt,
     dependencies: definition.manifest?.dependencies ?? [],
     has_bundle: version.bundle !== undefined,
-    files: definition.skill_files.map(({ path, content }) => ({ path, content })),
+    files: definition.skill_files.map(({ path, content, encoding }) => ({
+      path,
+      ...(content !== undefined && { content }),
+      ...(encoding && { encoding }),
+    })),
     manifest: manifestView(version),
   };
 }

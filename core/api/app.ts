@@ -177,7 +177,8 @@ async function handle(
   const query = schemas.query && parse('query', schemas.query, queryOf(matched.query));
   const headers = schemas.headers && parse('header', schemas.headers, headersOf(request, schemas.headers));
   if (schemas.params) parse('path', schemas.params, params);
-  const body = schemas.body && !isRaw(schemas.body) ? parse('body', schemas.body, await readBody(request)) : undefined;
+  const body =
+    schemas.body && !isRaw(schemas.body) ? parse('body', schemas.body, await readBody(request, route)) : undefined;
   if (route.role === 'owner' && caller?.role !== 'owner') {
     throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${caller?.workspace.slug}" may do this.`);
   }
@@ -276,8 +277,8 @@ async function showCallsLeft(deps: ServeDeps, workspace: Workspace, exchange: Ex
 }
 
 /** Reads a JSON body. A missing body counts as an empty object: some clients send none if every member is optional. */
-async function readBody(request: HttpRequest): Promise<unknown> {
-  const body = await readJson(request, { bytes: MAX_JSON_BODY_BYTES });
+async function readBody(request: HttpRequest, { maxBody }: Route): Promise<unknown> {
+  const body = await readJson(request, maxBody ?? { bytes: MAX_JSON_BODY_BYTES });
   return body === undefined ? {} : body;
 }
 

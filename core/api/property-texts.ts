@@ -472,7 +472,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   has_bundle: 'Whether it has code, which `.../bundle` answers.',
   'downloadAgent.files': 'Further files of a skill.',
   'files.path': 'Path of the file in the skill.',
-  'files.content': 'The file as text.',
+  'files.content':
+    'The text of the file, or its base64. Left out if all together have more than 4 MB: see `skill-files`.',
   'downloadAgent.manifest': 'Its orchestration section: dependencies, tools, limits.',
   'getAgentTree.dependencies': 'The agents that it calls, each with its own.',
   'getAgentTree.dependencies.agent': '`org/agent@v1`.',

@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import type { Caller, KeyScope } from '#core/base/caller.ts';
 import type { ErrorCode } from '#core/base/errors.ts';
+import type { BodyLimit } from './body.ts';
 import type { HttpRequest } from './message.ts';
 
 /**
@@ -58,6 +59,8 @@ export interface Route {
   readonly role?: 'member' | 'owner';
   /** Whether a `POST`, `PUT` or `PATCH` is served even while there is no space for new data. @default false */
   readonly storesNothing?: boolean;
+  /** Maximum size of a JSON body. @default 2 MB */
+  readonly maxBody?: BodyLimit;
   /** Whether the route calls an agent: its admission then sets the rate limit headers. @default false */
   readonly admits?: boolean;
   /** What the audit log records of a request (`docs/interface/audit.md`). @default - the path's parameters only */

@@ -181,10 +181,20 @@ export type Orchestration = {
   downstream_spend_cap?: number;
 };
 
-/** An additional file of a skill. */
+/**
+ * An additional file of a skill. The contents of a large skill are stored beside its definition
+ * (`core/agents/skills/skill-contents.ts`), and its files have a `sha256` instead of a `content`.
+ */
 export type SkillFile = {
   path: string;
-  content: string;
-  /** Bytes of `content` as UTF-8. */
+  /** Text, or base64 if `encoding` says so. */
+  content?: string;
+  /** Bytes of the file: of a text as UTF-8, else decoded. */
   size: number;
+  encoding?: 'base64';
+  /** Hex, of the bytes of the file. */
+  sha256?: string;
 };
+
+/** A file of a skill with its content. */
+export type WholeSkillFile = Omit<SkillFile, 'sha256'> & { content: string };

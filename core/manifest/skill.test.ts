@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { checkSkillFiles, parseSkill } from './skill.ts';
+import { checkSkillFiles, type GivenSkillFile, parseSkill, shortDescription } from './skill.ts';
 
 describe('parseSkill', () => {
   test.each([
@@ -37,8 +37,7 @@ describe('parseSkill', () => {
     ['a bad name', '---\nname: My Skill\ndescription: x\n---\nx', 'but is "My Skill"'],
     ['a long name', `---\nname: ${'a'.repeat(65)}\ndescription: x\n---\nx`, 'at most 64'],
     ['a number for a name', '---\nname: 7\ndescription: x\n---\nx', 'but is 7'],
-    ['no description', '---\nname: a\n---\nx', 'must be 1-1024 characters of text, but is missing'],
-    ['a long description', `---\nname: a\ndescription: ${'x'.repeat(1025)}\n---\nx`, 'must be 1-1024 characters'],
+    ['no description', '---\nname: a\n---\nx', 'must be text, but is missing'],
     ['no body', '---\nname: a\ndescription: x\n---\n', 'must have instructions'],
   ])('refuses %s', (_, text, message) => {
     const { skill, errors } = parseSkill(text);
@@ -47,36 +46,97 @@ describe('parseSkill', () => {
   });
 });
 
-describe('checkSkillFiles', () => {
-  const file = (path: string, content = 'x') => ({ path, content });
+describe('shortDescription', () => {
+  const words = 'Use it for reports. '.repeat(100).trim();
 
-  test.each<[string, { path: string; content: string }[]]>([
+  test('leaves up to 1,024 characters as they are', () => {
+    for (const text of ['x', ' padded ', 'x'.repeat(1024)]) {
+      expect(shortDescription(text)).toEqual({ description: text, warnings: [] });
+    }
+  });
+
+  test('cuts a longer one after a word, and says so', () => {
+    const { description, warnings } = shortDescription(words);
+    expect(description).toMatch(/^Use it for reports\..*(?:Use|it|for|reports\.)…$/);
+    expect(description.length).toBeGreaterThan(1000);
+    expect(description.length).toBeLessThanOrEqual(1024);
+    expect(words.startsWith(description.slice(0, -1))).toBe(true);
+    expect(warnings).toEqual([
+      `The description was cut to ${description.length} of its 1999 characters: that of a skill may have 1024.`,
+    ]);
+  });
+
+  test.each([
+    ['one long word', 'x'.repeat(5000), 'x'.repeat(1023)],
+    ['pairs of surrogates', `x${'😀'.repeat(1000)}`, `x${'😀'.repeat(511)}`],
+    ['a space at the end of the room', `${'x'.repeat(1023)} y`, 'x'.repeat(1023)],
+  ])('cuts %s', (_, text, start) => {
+    expect(shortDescription(text).description).toBe(`${start}…`);
+  });
+
+  test('of blanks is empty', () => {
+    expect(shortDescription(' '.repeat(3000))).toEqual({ description: '', warnings: [] });
+  });
+});
+
+describe('checkSkillFiles', () => {
+  const file = (path: string, content = 'x'): GivenSkillFile => ({ path, content });
+  const binary = (path: string, content: string): GivenSkillFile => ({ path, content, encoding: 'base64' });
+  const many = (count: number) => Array.from({ length: count }, (_, index) => file(`${index}.md`));
+
+  test.each<[string, GivenSkillFile[]]>([
     ['none', []],
-    ['20', Array.from({ length: 20 }, (_, index) => file(`${index}.md`))],
-    ['500,000 bytes', [file('a', 'x'.repeat(250_000)), file('b/c', 'ü'.repeat(125_000))]],
+    ['200', many(200)],
+    ['8,000,000 bytes', [file('a', 'x'.repeat(4_000_000)), file('b/c', 'ü'.repeat(2_000_000))]],
+    ['8,000,000 bytes as base64', [binary('a', Buffer.alloc(8_000_000).toString('base64'))]],
+    ['an empty file', [file('a', ''), binary('b', '')]],
   ])('accepts %s', (_, files) => {
     expect(checkSkillFiles(files, 'f').errors).toEqual([]);
   });
 
-  test.each<[string, { path: string; content: string }[], string, string]>([
-    ['21', Array.from({ length: 21 }, (_, index) => file(`${index}.md`)), 'f', 'must be at most 20, but are 21'],
+  test.each([0, 1, 2, 3, 4])('counts the bytes of %d bytes in base64', (size) => {
+    const [checked] = checkSkillFiles([binary('a', Buffer.alloc(size, 255).toString('base64'))], 'f').files;
+    expect(checked).toMatchObject({ size, encoding: 'base64' });
+  });
+
+  test.each<[string, GivenSkillFile[], string, string]>([
+    ['201', many(201), 'f', 'must be at most 200, but are 201'],
     [
-      '500,001 bytes',
-      [file('a', 'x'.repeat(500_001))],
+      '8,000,001 bytes',
+      [file('a', 'x'.repeat(8_000_001))],
       'f',
-      'must have at most 500000 bytes in total, but have 500001',
+      'must have at most 8000000 bytes in total, but have 8000001',
+    ],
+    [
+      '8,000,001 bytes as base64',
+      [binary('a', Buffer.alloc(8_000_001).toString('base64'))],
+      'f',
+      'must have at most 8000000 bytes in total, but have 8000001',
     ],
     ['..', [file('a/../b')], 'f[0].path', 'has "..", "." or an empty name in it'],
     ['an absolute path', [file('a'), file('/b')], 'f[1].path', 'is absolute: it must be relative to the root'],
     ['a backslash', [file('a\\b')], 'f[0].path', 'has a backslash in it: separate folders by "/"'],
-    ['a path twice', [file('a'), file('a')], 'f[1].path', 'is "a" a second time'],
+    ['a path twice', [file('a'), binary('a', '')], 'f[1].path', 'is "a" a second time'],
     [
       'a file that is a folder, too',
       [file('a'), file('a/b')],
       'f[0].path',
       'is "a", which is a folder of another file',
     ],
-    ['binary content', [file('a', 'x\0')], 'f[0].content', 'must be text'],
+    ...['x\0', 'x\ud800'].map((content): [string, GivenSkillFile[], string, string] => [
+      `${JSON.stringify(content)} as text`,
+      [file('a', content)],
+      'f[0].content',
+      'must be text: send other content as base64, with "encoding": "base64"',
+    ]),
+    ...['A', 'AAA', 'AA=A', 'A===', 'AAAA\n', 'AA A', '_-_-', 'AAAÄ', '===='].map(
+      (content): [string, GivenSkillFile[], string, string] => [
+        `${JSON.stringify(content)} as base64`,
+        [binary('a', content)],
+        'f[0].content',
+        'must be base64, with padding and without line ends',
+      ],
+    ),
   ])('refuses %s', (_, files, field, message) => {
     expect(checkSkillFiles(files, 'f').errors).toEqual([{ field, message }]);
   });

@@ -1,11 +1,12 @@
 import { parse } from 'yaml';
 import { utf8Length } from '#core/base/text.ts';
 import { pathProblem } from './bundle/safe-path.ts';
-import type { SkillFile } from './definition.ts';
+import type { WholeSkillFile } from './definition.ts';
 import { type FieldError, isObject, show } from './field-error.ts';
 
 export interface SkillText {
   readonly name: string;
+  /** Not cut yet: see {@link shortDescription}. */
   readonly description: string;
   /** The Markdown after the front matter, trimmed. */
   readonly body: string;
@@ -14,9 +15,11 @@ export interface SkillText {
 /** Maximum length of the name in SKILL.md (`docs/interface/skills.md#skillmd`). */
 const MAX_NAME_LENGTH = 64;
 const MAX_DESCRIPTION_LENGTH = 1024;
+/** A longer word is cut itself. */
+const MAX_CUT_WORD = 100;
 /** Maximum number of additional files (`docs/interface/skills.md#skillmd`). */
-const MAX_FILES = 20;
-const MAX_FILE_BYTES = 500_000;
+const MAX_FILES = 200;
+const MAX_FILE_BYTES = 8_000_000;
 const FRONT_MATTER = /^---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
 export const hasFrontMatter = (text: string): boolean => text.startsWith('---');
@@ -40,9 +43,8 @@ export function parseSkill(text: string): { skill?: SkillText; errors: FieldErro
     const rule = `must be lower-case letters, digits and single hyphens, at most ${MAX_NAME_LENGTH}`;
     errors.push({ field: 'SKILL.md name', message: `${rule}, but is ${show(name)}` });
   }
-  if (typeof description !== 'string' || description.trim() === '' || description.length > MAX_DESCRIPTION_LENGTH) {
-    const rule = `must be 1-${MAX_DESCRIPTION_LENGTH} characters of text`;
-    errors.push({ field: 'SKILL.md description', message: `${rule}, but is ${show(description)}` });
+  if (typeof description !== 'string' || description.trim() === '') {
+    errors.push({ field: 'SKILL.md description', message: `must be text, but is ${show(description)}` });
   }
   if (body === '') errors.push({ field: 'SKILL.md', message: 'must have instructions after the front matter' });
   if (errors.length > 0) return { errors };
@@ -62,17 +64,46 @@ function readYaml(text: string, errors: FieldError[]): Record<string, unknown> {
 }
 
 /**
- * Checks the additional files of a skill: safe paths, text only, at most 20 files and 500,000 bytes
+ * Returns a description of at most 1,024 characters, cut after a word, and a warning if it was longer. Coding agents read
+ * the description with each task, so its length costs tokens; skills as they are in the world exceed it nevertheless.
+ */
+export function shortDescription(text: string): { readonly description: string; readonly warnings: string[] } {
+  const whole = text.length <= MAX_DESCRIPTION_LENGTH ? text : text.trim();
+  if (whole.length <= MAX_DESCRIPTION_LENGTH) return { description: whole, warnings: [] };
+  const room = whole.slice(0, MAX_DESCRIPTION_LENGTH - 1);
+  const end = Math.max(room.lastIndexOf(' '), room.lastIndexOf('\n'));
+  const isWhole = /\s/.test(whole[room.length]!) || end < room.length - MAX_CUT_WORD;
+  const words = isWhole ? room : room.slice(0, end);
+  const description = `${words.replace(/[\ud800-\udbff]$/, '').trimEnd()}…`;
+  const warning = `The description was cut to ${description.length} of its ${whole.length} characters: that of a skill may have ${MAX_DESCRIPTION_LENGTH}.`;
+  return { description, warnings: [warning] };
+}
+
+/** A file of a skill as authors send it. */
+export interface GivenSkillFile {
+  readonly path: string;
+  readonly content: string;
+  readonly encoding?: 'base64' | null;
+}
+
+/**
+ * Checks the additional files of a skill: safe paths, text or base64, at most 200 files and 8 MB
  * (`docs/interface/skills.md#skillmd`).
  */
 export function checkSkillFiles(
-  files: readonly { path: string; content: string }[],
+  files: readonly GivenSkillFile[],
   field: string,
-): { files: SkillFile[]; errors: FieldError[] } {
+): { files: WholeSkillFile[]; errors: FieldError[] } {
   const errors: FieldError[] = [];
   const paths = new Set<string>();
-  const sized = files.map(({ path, content }) => ({ path, content, size: utf8Length(content) }));
-  for (const [index, { path, content }] of sized.entries()) {
+  const sized = files.map(
+    ({ path, content, encoding }): WholeSkillFile =>
+      encoding === 'base64'
+        ? { path, content, size: bytesInBase64(content), encoding }
+        : { path, content, size: utf8Length(content) },
+  );
+  for (const [index, file] of sized.entries()) {
+    const { path } = file;
     const problem = pathProblem(path);
     if (problem !== undefined) errors.push({ field: `${field}[${index}].path`, message: problem });
     else if (paths.has(path)) {
@@ -81,13 +112,36 @@ export function checkSkillFiles(
       errors.push({ field: `${field}[${index}].path`, message: `is ${show(path)}, which is a folder of another file` });
     }
     paths.add(path);
-    if (content.includes('\0')) errors.push({ field: `${field}[${index}].content`, message: 'must be text' });
+    const wrong = contentProblem(file);
+    if (wrong !== undefined) errors.push({ field: `${field}[${index}].content`, message: wrong });
   }
-  if (sized.length > MAX_FILES)
-    errors.push({ field, message: `must be at most ${MAX_FILES}, but are ${sized.length}` });
-  const total = sized.reduce((sum, { size }) => sum + size, 0);
+  errors.push(...sizeProblems(sized, field));
+  return { files: sized, errors };
+}
+
+/** Checks the number and total size of a skill's files. */
+export function sizeProblems(files: readonly { readonly size: number }[], field: string): FieldError[] {
+  const errors: FieldError[] = [];
+  if (files.length > MAX_FILES)
+    errors.push({ field, message: `must be at most ${MAX_FILES}, but are ${files.length}` });
+  const total = files.reduce((sum, { size }) => sum + size, 0);
   if (total > MAX_FILE_BYTES) {
     errors.push({ field, message: `must have at most ${MAX_FILE_BYTES} bytes in total, but have ${total}` });
   }
-  return { files: sized, errors };
+  return errors;
+}
+
+function contentProblem({ content, encoding }: WholeSkillFile): string | undefined {
+  if (encoding === 'base64') {
+    const isBase64 = content.length % 4 === 0 && !/[^A-Za-z0-9+/]/.test(content.replace(/={1,2}$/, ''));
+    return isBase64 ? undefined : 'must be base64, with padding and without line ends';
+  }
+  const isText = content.isWellFormed() && !content.includes('\0');
+  return isText ? undefined : 'must be text: send other content as base64, with "encoding": "base64"';
+}
+
+/** Returns the number of bytes that base64 with padding stands for. */
+function bytesInBase64(text: string): number {
+  const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
+  return Math.max(0, Math.floor((text.length * 3) / 4) - padding);
 }

@@ -30,6 +30,8 @@ export interface AgentVersion {
   readonly supersededAt?: string;
   /** Id of the version that this one was copied from. */
   readonly forkedFrom?: string;
+  /** Bytes of the blob with the contents of a skill's files; absent if the definition has them. */
+  readonly contentsBytes?: number;
 }
 
 export interface Bundle {

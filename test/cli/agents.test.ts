@@ -10,8 +10,10 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { archiveOf } from '#cli/publishing/skill-source.ts';
 import type { Client } from '#core/api/client.ts';
 import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
+import { type ZipEntry, zip } from '#test/helpers/zip.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, type Settings, tempFolder } from './command-line.ts';
 
@@ -235,4 +237,74 @@ test('a skill is listed, and written where coding agents look, with its files', 
     status: 5,
     stderr: expect.stringContaining('is not a skill'),
   });
+});
+
+test('a skill is not installed from what is none, or what leads out of its folder', async () => {
+  const cwd = tempFolder();
+  const text = '---\nname: evil\ndescription: x\n---\nx';
+  const refused = async (source: string, message: string, settings: Settings = {}) => {
+    const ended = await platform(`skill install ${source}`, { cwd, ...settings });
+    expect([ended.stderr, ended.status]).toEqual([expect.stringContaining(message), 5]);
+  };
+  const archives: [string, readonly ZipEntry[], string][] = [
+    [
+      'up',
+      [
+        { name: 'SKILL.md', content: text },
+        { name: '../out.md', content: 'x' },
+      ],
+      '..',
+    ],
+    [
+      'link',
+      [
+        { name: 'SKILL.md', content: text },
+        { name: 'a', content: '/etc/passwd', mode: 0o120777 },
+      ],
+      'which is a link',
+    ],
+    ['twice', [{ name: 'SKILL.md', content: text }, { name: 'a' }, { name: 'a' }], 'twice'],
+    [
+      'bomb',
+      [
+        { name: 'SKILL.md', content: text },
+        { name: 'a', content: Buffer.alloc(9_000_000), size: 10 },
+      ],
+      'expands to',
+    ],
+    [
+      'large',
+      [
+        { name: 'SKILL.md', content: text },
+        { name: 'a', content: Buffer.alloc(8_000_001) },
+      ],
+      'at most 8000000 bytes',
+    ],
+    ['none', [{ name: 'README.md', content: 'x' }], 'has no skill'],
+    ['named', [{ name: 'SKILL.md', content: text.replace('evil', '../../x') }], 'SKILL.md name must be lower-case'],
+  ];
+  for (const [name, entries, message] of archives) {
+    writeFileSync(join(cwd, `${name}.zip`), zip(entries));
+    await refused(`./${name}.zip`, message);
+  }
+  writeFileSync(join(cwd, 'text.zip'), 'not a zip');
+  await refused('text.zip', 'is not a zip archive');
+  await refused('./absent', 'does not exist');
+  await refused('http://github.com/a/b', 'must be an https address');
+  await refused('https://user:word@github.com/a/b', 'must be an https address');
+  await refused('https://github.com/a', 'is neither a .zip nor a repository');
+  const absent: typeof fetch = async () => new Response(null, { status: 404 });
+  await refused('https://github.com/a/b', 'was answered with HTTP 404', { fetch: absent });
+  await refused('reply-style --all', '--name and --all are for a folder');
+  expect(readdirSync(cwd).filter((each) => !each.endsWith('.zip'))).toEqual([]);
+});
+
+test.each([
+  ['https://github.com/o/r', 'https://github.com/o/r/archive/HEAD.zip', ''],
+  ['https://github.com/o/r.git#skills/pdf/', 'https://github.com/o/r/archive/HEAD.zip', 'skills/pdf'],
+  ['https://github.com/o/r/tree/v1.2/a%20b/c', 'https://github.com/o/r/archive/v1.2.zip', 'a b/c'],
+  ['https://gitlab.com/o/r/-/tree/main/skills', 'https://gitlab.com/o/r/-/archive/main/r.zip', 'skills'],
+  ['https://host.example/x/y/skills.zip?token=1#a', 'https://host.example/x/y/skills.zip?token=1', 'a'],
+])('the archive of %s', (address, archive, path) => {
+  expect(archiveOf(address)).toEqual({ archive, path });
 });

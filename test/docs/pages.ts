@@ -52,6 +52,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     reason: 'goes on until it is ended; test/cli/dev.heavy.test.ts runs it',
   },
   { page: 'docs/dashboard.md', begins: 'npx platform open', reason: 'signs in whoever has a terminal, and only there' },
+  { page: 'docs/skills.md', begins: 'platform skill install', reason: 'needs a repository of a Git host' },
   { page: 'docs/sign-in.md', begins: 'export PLATFORM_BASE_URL', reason: 'needs an OpenID provider' },
   { page: 'docs/sign-in.md', begins: 'aws secretsmanager create-secret', reason: 'needs an AWS account' },
   { page: 'docs/keys.md', begins: 'npx platform start --new-key', reason: 'needs a platform that is stopped' },

@@ -116,7 +116,7 @@ const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Prom
 };
 
 /** Rows that answer 404 because the thing exists but is empty. */
-const EMPTY = ['downloadOwnBundle', 'getRunDag'];
+const EMPTY = ['downloadOwnBundle', 'downloadOwnSkillFiles', 'getRunDag'];
 /** The secret in the path gives the right, regardless of the caller. */
 const isBearer = (row: Route) => /\{(token|share)\}/.test(row.path) || row.auth === 'webhook';
 

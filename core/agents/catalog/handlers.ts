@@ -4,6 +4,7 @@ import { fullNameOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findPublic } from '../access.ts';
+import { withContents } from '../skills/skill-contents.ts';
 import { downloadView, publicView } from '../views.ts';
 import type { catalogQuery, catalogRoutes } from './routes.ts';
 import { listPublicAgents } from './store.ts';
@@ -45,7 +46,7 @@ export const catalogHandlers = (
     },
 
     async downloadAgent({ params }) {
-      return { status: 200, body: downloadView(await findDownloadable(deps, params)) };
+      return { status: 200, body: downloadView(await withContents(deps, await findDownloadable(deps, params))) };
     },
   };
 };

@@ -64,9 +64,9 @@ export async function publishDev(
   const place = { workspaceId: workspace.id, userId, name };
   // Only its user may ever see it.
   const own: AgentDefinition = { ...definition, is_public: false };
-  let announced: string | undefined;
+  const announced: string[] = [];
   const stored = await storeDefinition(deps, id, own, (blob) => {
-    announced = blob;
+    announced.push(blob);
     return announceBlob(deps, blob);
   });
   const isComplete = !traitsOf(engine).hasProgram;
@@ -86,7 +86,7 @@ export async function publishDev(
       { op: 'put', item: { ...idKey(id), workspace_id: workspace.id, name, version: 0, dev_of: userId } },
       useOperation(deps, workspace.id, growth, plan),
       ...(slot.revision === 0 ? [countSlot(place, 1)] : []),
-      ...(announced === undefined ? [] : [keepAnnounced(announced)]),
+      ...announced.map(keepAnnounced),
       ...removalOf(deps, gone),
     ]);
     if (written.ok) return { build: await readVersion(deps, item), removed: gone };

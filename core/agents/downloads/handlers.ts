@@ -4,6 +4,7 @@ import { versionName } from '#core/manifest/references.ts';
 import { type AgentVersion, bundleKey } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findDownloadable, findOwnOrDev } from '../access.ts';
+import { streamSkillFiles } from '../skills/skill-contents.ts';
 import type { downloadRoutes } from './routes.ts';
 
 export const downloadHandlers = (
@@ -16,6 +17,14 @@ export const downloadHandlers = (
   async downloadBundle({ params }) {
     return { status: 200, ...(await bundleAnswer(deps, await findDownloadable(deps, params))) };
   },
+
+  async downloadOwnSkillFiles({ caller, params }) {
+    return { status: 200, body: await filesAnswer(deps, await findOwnOrDev(deps, caller, params.id)) };
+  },
+
+  async downloadSkillFiles({ params }) {
+    return { status: 200, body: await filesAnswer(deps, await findDownloadable(deps, params)) };
+  },
 });
 
 /** Returns body and headers of a download. Throws NOT_FOUND for a version without code. */
@@ -26,4 +35,11 @@ async function bundleAnswer({ blobs }: Pick<Deps, 'blobs'>, version: AgentVersio
   }
   const name = `${version.name}-${versionName(version.version)}.zip`;
   return { body: stream, headers: { 'content-disposition': `attachment; filename="${name}"` } };
+}
+
+/** Throws NOT_FOUND for a version that is not a skill. */
+async function filesAnswer(deps: Pick<Deps, 'blobs'>, version: AgentVersion) {
+  const files = await streamSkillFiles(deps, version);
+  if (files !== undefined) return files;
+  throw new PlatformError('NOT_FOUND', `${version.name} ${versionName(version.version)} is not a skill with files.`);
 }

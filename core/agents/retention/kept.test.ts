@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Plan } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import type { AgentDefinition } from '#core/manifest/definition.ts';
+import type { AgentDefinition, SkillFile } from '#core/manifest/definition.ts';
 import { type AgentVersion, newBundleKey, newLayerKey } from '#core/manifest/version.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Table } from '#core/ports/table.ts';
@@ -11,6 +11,7 @@ import { withoutListeners } from '#test/helpers/agents.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { makeCurrent, publish, removeVersions } from '../publish.ts';
 import { versionKey } from '../record.ts';
+import { skillFilesKey } from '../skills/skill-contents.ts';
 import { AgentStore } from '../store.ts';
 import { announceBlob } from './blobs.ts';
 import { attachBundle, attachLayer } from './builds.ts';
@@ -46,12 +47,17 @@ function setUp(limits: Partial<Plan> = {}) {
   return { deps, advance, blobs: () => Array.fromAsync(base.blobs.list('')) };
 }
 
-const definition = (name: string, prompt = ''): AgentDefinition =>
-  ({ name, is_public: true, prompt }) as unknown as AgentDefinition;
+/** Stored in a blob beside the definition. */
+const BINARY: SkillFile = { path: 'a', content: 'AAAA', size: 3, encoding: 'base64' };
 
-/** Publishes a program without its code. */
-const publishProgram = (deps: KeptDeps, workspace: Workspace = WORKSPACES[0], prompt = '') =>
-  publish(withoutListeners(deps), workspace, definition('program', prompt), { runnable: false });
+const definition = (name: string, prompt = '', skill_files: readonly SkillFile[] = []): AgentDefinition =>
+  ({ name, is_public: true, prompt, skill_files }) as unknown as AgentDefinition;
+
+/** Publishes a program without its code; a large one has further files, too. */
+const publishProgram = (deps: KeptDeps, workspace: Workspace = WORKSPACES[0], prompt = '') => {
+  const files = prompt === LARGE ? [BINARY] : [];
+  return publish(withoutListeners(deps), workspace, definition('program', prompt, files), { runnable: false });
+};
 
 async function uploadCode(deps: KeptDeps, version: AgentVersion, code: string, hash?: string): Promise<AgentVersion> {
   const runId = deps.ids.uuid();
@@ -86,7 +92,7 @@ async function expectedUse({ main }: KeptDeps, known: Iterable<AgentVersion>, wo
     // biome-ignore lint/suspicious/noExplicitAny: an item as it is stored.
     const item = (await main.get(versionKey(version))) as any;
     versions += 1;
-    bytes += item.definition_bytes + (item.bundle?.size_bytes ?? 0);
+    bytes += item.definition_bytes + (item.contents_bytes ?? 0) + (item.bundle?.size_bytes ?? 0);
     if (item.install?.held_layer) layers.set(item.install.held_layer, item.install.held_layer.length * 100);
   }
   for (const size of layers.values()) bytes += size;
@@ -100,9 +106,10 @@ async function listAll(deps: KeptDeps): Promise<AgentVersion[]> {
 
 /** Expects that each live version has its blobs and that the counters match the stored data. */
 async function expectExact(deps: KeptDeps, known: ReadonlyMap<string, AgentVersion>): Promise<void> {
-  for (const { bundle, install } of await listAll(deps)) {
+  for (const { id, bundle, install, contentsBytes } of await listAll(deps)) {
     if (bundle) expect(await deps.blobs.size(bundle.key!)).toBe(bundle.sizeBytes);
     if (install?.heldLayer) expect(await deps.blobs.size(install.layer)).toBe(install.heldLayer.length * 100);
+    if (contentsBytes) expect(await deps.blobs.size(skillFilesKey(id))).toBe(contentsBytes);
   }
   for (const { id } of WORKSPACES)
     expect(await agentUse(deps, id)).toEqual(await expectedUse(deps, known.values(), id));
@@ -148,7 +155,8 @@ async function play(deps: KeptDeps, versions: readonly AgentVersion[], todo: Ste
   if (version === undefined) return;
   if (todo.do === 'upload') await uploadCode(deps, version, todo.code, todo.hash);
   if (todo.do === 'change') {
-    await changeDefinition(deps, version, definition(version.name, todo.isLarge ? LARGE : 'short'));
+    const files = version.definition.skill_files;
+    await changeDefinition(deps, version, definition(version.name, todo.isLarge ? LARGE : 'short', files));
   }
   if (todo.do === 'remove') await removeVersions(withoutListeners(deps), version, [version]);
   if (todo.do === 'activate') await makeCurrent(withoutListeners(deps), version);

@@ -14,7 +14,9 @@ export const uploadRoutes = defineRoutes([
       body: z.object({
         purpose: z
           .enum(['call', 'bundle'])
-          .describe('`call`: a file or the JSON input of an agent call. `bundle`: the code of an agent.'),
+          .describe(
+            '`call`: a file or the JSON input of an agent call. `bundle`: the code of an agent, or the files of a skill.',
+          ),
       }),
     },
     response: {

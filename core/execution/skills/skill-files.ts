@@ -1,3 +1,4 @@
+import { skillFileBytes } from '#core/manifest/skill-file-bytes.ts';
 import type { Skill } from './skills.ts';
 
 /** The value of `PLATFORM_SKILLS_DIR` (`docs/interface/sandbox.md#variables`). */
@@ -15,12 +16,12 @@ export function skillFiles(skills: readonly Skill[]): { path: string; content: U
     // Slugs, names and versions contain neither "/" nor "."; publishing checked the paths of the files.
     const base = `${skill.org}_${skill.name}_${skill.version}`;
     return [
-      { path: `${base}.md`, content: skill.text },
-      ...skill.files.map(({ path, content }) => ({ path: `${base}/${path}`, content })),
+      { path: `${base}.md`, content: Buffer.from(skill.text) },
+      ...skill.files.map((file) => ({ path: `${base}/${file.path}`, content: skillFileBytes(file) })),
     ];
   });
-  return [{ path: 'manifest.json', content: `${JSON.stringify(manifest, null, 2)}\n` }, ...files].map(
-    ({ path, content }) => ({ path: `${SKILLS_FOLDER}/${path}`, content: Buffer.from(content) }),
+  return [{ path: 'manifest.json', content: Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`) }, ...files].map(
+    ({ path, content }) => ({ path: `${SKILLS_FOLDER}/${path}`, content }),
   );
 }
 

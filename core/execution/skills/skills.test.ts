@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { posix } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -41,16 +42,27 @@ describe('the skills of a run', () => {
   test('have their texts and files', async () => {
     const { publish, agent, resolve } = await setUp();
     await publish('acme', 'tone', { ...SKILL, skill_files: [{ path: 'words/list.txt', content: 'plain' }] });
-    expect(await resolve(await agent({ default_skills: ['tone'] }))).toEqual([
-      {
-        org: 'acme',
-        name: 'tone',
-        version: 'v1',
-        description: 'How we write.',
-        text: 'Be brief.',
-        files: [{ path: 'words/list.txt', content: 'plain' }],
-      },
-    ]);
+    const tone = { org: 'acme', name: 'tone', version: 'v1', description: 'How we write.', text: 'Be brief.' };
+    const files = [{ path: 'words/list.txt', content: 'plain' }];
+    const tool = { type: 'tool', required_secrets: [], default_skills: ['tone'] };
+    expect(await resolve(await agent(tool))).toEqual([{ ...tone, files }]);
+    // A prompt cannot read files.
+    expect(await resolve(await agent({ default_skills: ['tone'] }))).toEqual([{ ...tone, files: [] }]);
+  });
+
+  test('have binary files, and files that are stored beside the definition', async () => {
+    const { publish, agent, resolve } = await setUp();
+    const bytes = randomBytes(3000);
+    const skill_files = [
+      { path: 'font.ttf', content: bytes.toString('base64'), encoding: 'base64' },
+      { path: 'large.xsd', content: 'x'.repeat(600_000) },
+    ];
+    await publish('acme', 'office', { ...SKILL, skill_files });
+    const resolved = await resolve(await agent({ type: 'tool', required_secrets: [], default_skills: ['office'] }));
+    expect(resolved[0]!.files).toEqual(skill_files);
+    const [, , font, xsd] = skillFiles(resolved);
+    expect(font).toEqual({ path: '/home/user/platform/skills/acme_office_v1/font.ttf', content: bytes });
+    expect(xsd!.content.byteLength).toBe(600_000);
   });
 
   test('cost no reads if there are none', async () => {
@@ -138,13 +150,25 @@ describe('a reference in a header', () => {
     expect(error).toMatchObject({ code: 'INVALID_INPUT', message: expect.stringContaining(message) });
   });
 
-  test('to more than 1 MB of skills is refused', async () => {
+  test('to more than 1 MB of instructions or 16 MB of files is refused', async () => {
     const { publish, agent, resolve } = await setUp();
-    const skill_files = [{ path: 'a.md', content: 'x'.repeat(500_000) }];
-    for (const name of ['aa', 'bb', 'cc']) await publish('acme', name, { ...SKILL, skill_files });
-    await expect(resolve(await agent(), { skills: 'aa,bb,cc' })).rejects.toMatchObject({
+    const skill_files = [{ path: 'a.md', content: 'x'.repeat(8_000_000) }];
+    for (const name of ['aa', 'bb']) await publish('acme', name, { ...SKILL, skill_files });
+    await publish('acme', 'cc', { ...SKILL, skill_files: [{ path: 'a', content: 'x' }] });
+    const long = { ...SKILL, prompt: 'x'.repeat(200_000) };
+    for (const name of ['l1', 'l2', 'l3', 'l4', 'l5', 'l6']) await publish('acme', name, long);
+    const tool = await agent({ type: 'tool', required_secrets: [] });
+    await expect(resolve(tool, { skills: 'aa,bb,cc' })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
-      message: 'The skills of this call have 1500027 bytes in all; at most 1048576 apply to a run.',
+      message: "The files of this call's skills have 16000001 bytes in all; at most 16000000 apply to a run.",
+    });
+    expect(await resolve(tool, { skills: 'aa,bb' })).toHaveLength(2);
+    // A prompt gets no files.
+    const prompt = await agent();
+    expect(await resolve(prompt, { skills: 'aa,bb,cc' })).toHaveLength(3);
+    await expect(resolve(prompt, { skills: 'l1,l2,l3,l4,l5,l6' })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: "The instructions of this call's skills have 1200000 bytes in all; at most 1048576 apply to a run.",
     });
   });
 

@@ -1,6 +1,8 @@
+import { readSkillFiles } from '#core/agents/skills/skill-contents.ts';
 import { findSkill, type SkillHome } from '#core/agents/skills/skill-refs.ts';
 import { isPaid } from '#core/agents/views.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import type { WholeSkillFile } from '#core/manifest/definition.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { refOf, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
@@ -15,8 +17,8 @@ export interface Skill {
   readonly description: string;
   /** The Markdown of SKILL.md without its front matter. */
   readonly text: string;
-  /** Other files of the skill besides SKILL.md. */
-  readonly files: readonly { readonly path: string; readonly content: string }[];
+  /** Other files of the skill besides SKILL.md; none for prompts, which cannot read them. */
+  readonly files: readonly Pick<WholeSkillFile, 'path' | 'content' | 'encoding'>[];
 }
 
 /** Header values with which a caller chooses skills. */
@@ -31,7 +33,8 @@ export interface SkillHeaders {
 
 /** Limits for one run. */
 const MAX_SKILLS = 20;
-const MAX_BYTES = 1024 * 1024;
+const MAX_TEXT_BYTES = 1024 * 1024;
+const MAX_FILE_BYTES = 16_000_000;
 
 /** A reference to a skill and its origin. */
 interface Wanted {
@@ -51,7 +54,7 @@ interface Wanted {
  *
  * Throws INVALID_INPUT for a reference in a header that the caller may not use, UNPROCESSABLE for one in
  * `default_skills`,
- * and INVALID_INPUT for more than 20 skills or 1 MB of them.
+ * and INVALID_INPUT for more than 20 skills, 1 MB of instructions or 16 MB of files.
  */
 export async function resolveSkills(
   deps: Pick<Deps, 'main' | 'blobs' | 'clock' | 'ids'>,
@@ -65,19 +68,30 @@ export async function resolveSkills(
       `This call names ${wanted.length} skills, those of ${refOf(agent)} included; at most ${MAX_SKILLS} apply to a run.`,
     );
   }
-  const found = new Map<string, Skill>();
+  const found = new Map<string, AgentVersion>();
   for (const version of await Promise.all(wanted.map((each) => lookUp(deps, each, agent)))) {
-    found.set(version.id, toSkill(version));
+    found.set(version.id, version);
   }
-  const skills = [...found.values()];
-  const bytes = skills.reduce((sum, skill) => sum + sizeOf(skill), 0);
-  if (bytes > MAX_BYTES) {
-    throw new PlatformError(
-      'INVALID_INPUT',
-      `The skills of this call have ${bytes} bytes in all; at most ${MAX_BYTES} apply to a run.`,
-    );
-  }
-  return skills;
+  const versions = [...found.values()];
+  const { hasSandbox } = engineTraits(agent);
+  checkSize('instructions', versions.map(textBytes), MAX_TEXT_BYTES);
+  if (hasSandbox) checkSize('files', versions.map(fileBytes), MAX_FILE_BYTES);
+  return Promise.all(
+    versions.map(async (version) => toSkill(version, hasSandbox ? await readSkillFiles(deps, version) : [])),
+  );
+}
+
+const textBytes = ({ definition }: AgentVersion): number => Buffer.byteLength(definition.prompt ?? '');
+const fileBytes = ({ definition }: AgentVersion): number =>
+  definition.skill_files.reduce((sum, { size }) => sum + size, 0);
+
+function checkSize(what: string, sizes: readonly number[], max: number): void {
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  if (bytes <= max) return;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `The ${what} of this call's skills have ${bytes} bytes in all; at most ${max} apply to a run.`,
+  );
 }
 
 function wantedSkills(agent: AgentVersion, headers: SkillHeaders, caller: SkillHome): Wanted[] {
@@ -137,14 +151,11 @@ async function lookUp(
   return skill;
 }
 
-const toSkill = (version: AgentVersion): Skill => ({
+const toSkill = (version: AgentVersion, files: readonly WholeSkillFile[]): Skill => ({
   org: version.orgSlug,
   name: version.name,
   version: versionName(version.version),
   description: version.definition.description,
   text: version.definition.prompt ?? '',
-  files: version.definition.skill_files.map(({ path, content }) => ({ path, content })),
+  files: files.map(({ path, content, encoding }) => ({ path, content, ...(encoding && { encoding }) })),
 });
-
-const sizeOf = ({ text, files }: Skill): number =>
-  files.reduce((sum, { content }) => sum + Buffer.byteLength(content), Buffer.byteLength(text));

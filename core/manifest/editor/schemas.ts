@@ -111,9 +111,10 @@ const ABOUT: { readonly [path: string]: string } = {
   no_required_secrets: 'true means required_secrets: [].',
   default_skills: SKILLS,
   skills_locked: 'Whether callers’ skills are ignored; false by default.',
-  skill_files: 'Further text files of a skill.',
+  skill_files: 'Further files of a skill.',
   'skill_files[].path': 'Path below the skill’s folder.',
-  'skill_files[].content': 'The text.',
+  'skill_files[].content': 'The text, or base64.',
+  'skill_files[].encoding': 'base64 for a file that is not text.',
   entrypoint: 'The file to start, without runtime.command.',
   run_command: 'Used without runtime.command.',
   build:

@@ -1,6 +1,6 @@
 import { type Zippable, zipSync } from 'fflate';
 import { minimatch } from 'minimatch';
-import { checkSkillFiles, parseSkill } from '../skill.ts';
+import { checkSkillFiles, type GivenSkillFile, parseSkill, sizeProblems } from '../skill.ts';
 import { type IgnoreRules, isHidden } from './ignore-rules.ts';
 
 /**
@@ -80,8 +80,8 @@ interface SourceFile {
  * The same files give the same bytes on every system: paths use `/`, CRLF in source texts becomes LF, and a file is
  * executable if it begins as a script or a program does.
  *
- * A folder with a SKILL.md is always a skill, and its other text files belong to it, except for dot files, README,
- * CHANGELOG, LICENSE, AGENTS and `agent.json`.
+ * A folder with a SKILL.md is always a skill, and its other files belong to it, except for dot files, README, CHANGELOG,
+ * LICENSE, AGENTS and `agent.json`. Files that are not UTF-8 text are encoded as base64.
  *
  * Throws an Error whose message names the file and the fix.
  */
@@ -104,13 +104,15 @@ export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
 async function readSkill(folder: Folder, text: string): Promise<Record<string, unknown>> {
   const { skill, errors } = parseSkill(text);
   const found = await listFiles(folder);
-  const paths = found
-    .filter(({ ignored }) => !ignored)
-    .map(({ path }) => path)
-    .filter((path) => !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*,AGENTS*}'));
-  const read = paths.map(async (path) => ({ path, content: (await readText(folder, path))! }));
-  const checked = checkSkillFiles(await Promise.all(read), 'files beside SKILL.md');
-  const problems = [...errors, ...checked.errors];
+  const kept = found.filter(
+    ({ path, ignored }) => !ignored && !matchesGlob(path, '{SKILL.md,agent.json,README*,CHANGELOG*,LICENSE*,AGENTS*}'),
+  );
+  const field = 'files beside SKILL.md';
+  // Their sizes are checked first: the folder may hold anything.
+  const tooMuch = sizeProblems(kept, field);
+  const read = tooMuch.length > 0 ? [] : kept.map(({ path }) => readSkillFile(folder, path));
+  const checked = checkSkillFiles(await Promise.all(read), field);
+  const problems = [...errors, ...tooMuch, ...checked.errors];
   if (skill === undefined || problems.length > 0) {
     throw new Error(`${folder.nameOf()}: ${problems.map(({ field, message }) => `${field} ${message}`).join('; ')}.`);
   }
@@ -123,6 +125,23 @@ async function readSkill(folder: Folder, text: string): Promise<Record<string, u
     allow_local_download: true,
   };
 }
+
+async function readSkillFile(folder: Folder, path: string): Promise<GivenSkillFile> {
+  const bytes = (await folder.read(path)) ?? new Uint8Array();
+  const isText = isUtf8(bytes) && !bytes.includes(0);
+  return isText ? { path, content: textIn(withLf(bytes)) } : { path, content: base64Of(bytes), encoding: 'base64' };
+}
+
+/** Works in browsers and in Node 20, too. */
+function base64Of(bytes: Uint8Array): string {
+  let text = '';
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) {
+    text += String.fromCharCode(...bytes.subarray(at, at + CHUNK_BYTES));
+  }
+  return btoa(text);
+}
+/** Fewer than the arguments that a call may have. */
+const CHUNK_BYTES = 16_384;
 
 async function readSchemas(folder: Folder): Promise<Record<string, unknown>> {
   const schemas = await readJsonObject(folder, 'schema.json');
@@ -243,7 +262,7 @@ function tooLarge(folder: Folder, what: string, size: number, limit: number, fil
 async function readText(folder: Folder, name: string): Promise<string | undefined> {
   const bytes = await folder.read(name);
   if (bytes === undefined) return undefined;
-  if (!isUtf8(bytes)) throw new Error(`${folder.nameOf(name)} is not text in UTF-8: a skill is made of texts only.`);
+  if (!isUtf8(bytes)) throw new Error(`${folder.nameOf(name)} is not text in UTF-8.`);
   return textIn(withLf(bytes));
 }
 

@@ -316,11 +316,7 @@ describe('is refused:', () => {
     ['an unknown type', { ...prompt, type: 'bot' }, 'type: must be prompt, tool, agent or skill'],
     ['no description', { ...prompt, description: undefined }, 'description: must be a text'],
     ['an empty description', { ...prompt, description: ' ' }, 'description: must not be empty'],
-    [
-      'a long description of a skill',
-      { ...skill, description: 'x'.repeat(1025) },
-      'description: must be at most 1,024',
-    ],
+    ['a blank description of a skill', { ...skill, description: ' '.repeat(1025) }, 'description: must not be empty'],
     [
       'a prompt agent without prompt',
       { ...prompt, prompt: undefined },
@@ -628,26 +624,9 @@ describe('is refused:', () => {
     ]);
   });
 
-  test.each([
-    ['in the manifest', { description: 'd'.repeat(3000) }, 'description: must be at most 2,000'],
-    ['for a skill', { type: 'skill', description: 'd'.repeat(1500) }, 'description: must be at most 1,024'],
-    [
-      'in SKILL.md',
-      { type: 'skill', description: undefined, prompt: skillText(1500) },
-      'SKILL.md description: must be 1-1024',
-    ],
-    [
-      'in both',
-      { type: 'skill', description: 'd'.repeat(1500), prompt: skillText(1500) },
-      'SKILL.md description: must be 1-1024',
-    ],
-    [
-      'far, in both',
-      { type: 'skill', description: 'd'.repeat(3000), prompt: skillText(3000) },
-      'description: must be at most 2,000',
-    ],
-  ])('with one problem for a description that is too long %s', (_, members, expected) => {
-    expect(errorsOf({ ...prompt, ...members })).toEqual([expect.stringContaining(expected)]);
+  test('with one problem for a description that is too long', () => {
+    const expected = expect.stringContaining('description: must be at most 2,000');
+    expect(errorsOf({ ...prompt, description: 'd'.repeat(3000) })).toEqual([expected]);
   });
 
   test('without showing a text that may be a secret', () => {
@@ -808,8 +787,27 @@ describe('a warning is given for', () => {
   });
 });
 
+test.each<[string, Body]>([
+  ['in the manifest', { description: 'd'.repeat(3000) }],
+  ['in SKILL.md', { description: undefined, prompt: skillText(3000) }],
+  ['in both', { description: 'd'.repeat(3000), prompt: skillText(5000) }],
+])('the long description of a skill %s is cut with a warning', (_, members) => {
+  const { definition, warnings } = accept({ ...prompt, type: 'skill', ...members });
+  expect(definition.description).toBe(`${'d'.repeat(1023)}…`);
+  expect(warnings).toEqual(['The description was cut to 1024 of its 3000 characters: that of a skill may have 1024.']);
+});
+
 describe('checkUpdate', () => {
   const current = accept(tool).definition;
+
+  test('keeps the files of a skill, whose contents may be stored elsewhere', () => {
+    const stored = { ...accept(skill).definition, skill_files: [{ path: 'a', size: 3, sha256: 'ab' }] };
+    expect(checkUpdate(stored, { tags: ['a'] }).definition).toEqual({ ...stored, tags: ['a'] });
+    expect(checkUpdate(stored, { description: 'd'.repeat(1025) })).toEqual({
+      errors: [{ field: 'description', message: 'must be at most 1,024 characters for a skill' }],
+      warnings: [],
+    });
+  });
 
   test.each<[Body, Body]>([
     [{}, {}],

@@ -3,6 +3,7 @@ import type { AgentDefinition, AgentType } from '../definition.ts';
 import { suggestion } from '../did-you-mean.ts';
 import { engineOf, traitsOf } from '../engines.ts';
 import { type FieldError, type Found, fieldName, isObject, show, showKind } from '../field-error.ts';
+import { shortDescription } from '../skill.ts';
 import { checkMcpServers } from './mcp-servers.ts';
 import { IGNORED, MEMBERS, type MemberName, type Members, UNSHOWN } from './members.ts';
 import { agentSettingsOf, settingWarnings } from './model-settings.ts';
@@ -52,14 +53,26 @@ const DEFAULT_MAX_TURNS = 25;
 const MAX_OTHER_MEMBERS = 50;
 
 /** Checks the body of POST /agents by all rules that need only the body, and returns all problems together. */
-export function checkDefinition(body: unknown): CheckedDefinition {
-  if (!isObject(body)) {
+export function checkDefinition(given: unknown): CheckedDefinition {
+  if (!isObject(given)) {
     return {
-      errors: [{ field: '', message: `the manifest must be a JSON object, but is ${show(body)}` }],
+      errors: [{ field: '', message: `the manifest must be a JSON object, but is ${show(given)}` }],
       warnings: [],
     };
   }
   const found = { errors: [] as FieldError[], warnings: [] as string[] };
+  return checkMembers(withShortDescription(given, found), found);
+}
+
+/** The description of a skill is cut before its length is checked. */
+function withShortDescription(body: Record<string, unknown>, { warnings }: Found): Record<string, unknown> {
+  if (body.type !== 'skill' || typeof body.description !== 'string') return body;
+  const short = shortDescription(body.description);
+  warnings.push(...short.warnings);
+  return { ...body, description: short.description };
+}
+
+function checkMembers(body: Record<string, unknown>, found: Found): CheckedDefinition {
   const given = readMembers(body, found);
   checkOtherMembers(body, found);
   found.warnings.push(...unknownMembers(body));
@@ -135,7 +148,17 @@ export function checkUpdate(current: AgentDefinition, patch: unknown): CheckedDe
         ? 'cannot be changed once it is published; publish a new version'
         : `is not a member that can be changed; those are ${changeable.join(', ')}`,
     }));
-  return errors.length > 0 ? { errors, warnings: [] } : checkDefinition({ ...current, ...patch });
+  // Their contents may be stored elsewhere.
+  const { skill_files, ...rest } = current;
+  // The answer to an update has no warnings, so that a description must not be cut.
+  if (current.type === 'skill' && typeof patch.description === 'string') {
+    const { warnings } = shortDescription(patch.description);
+    if (warnings.length > 0)
+      errors.push({ field: 'description', message: 'must be at most 1,024 characters for a skill' });
+  }
+  if (errors.length > 0) return { errors, warnings: [] };
+  const { definition, ...found } = checkDefinition({ ...rest, ...patch });
+  return definition === undefined ? found : { ...found, definition: { ...definition, skill_files } };
 }
 
 const withoutNulls = (object: Record<string, unknown>) =>

@@ -124,7 +124,14 @@ export const MEMBERS = {
   default_skills: list(matching(ref, REFERENCE), 20),
   skills_locked: boolean,
   skill_files: list(
-    z.looseObject({ path: z.string('must be a string'), content: z.string('must be a string') }, 'must be an object'),
+    z.looseObject(
+      {
+        path: z.string('must be a string'),
+        content: z.string('must be a string'),
+        encoding: z.literal('base64', 'must be "base64", or absent for text').nullish(),
+      },
+      'must be an object',
+    ),
     1000,
   ),
   entrypoint: text(1024).superRefine((path, context) => {

@@ -5,7 +5,7 @@ import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.
 import { traitsOf } from '../engines.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
-import { checkSkillFiles, hasFrontMatter, parseSkill } from '../skill.ts';
+import { checkSkillFiles, hasFrontMatter, parseSkill, shortDescription } from '../skill.ts';
 import type { Members } from './members.ts';
 
 /**
@@ -76,16 +76,17 @@ export function textsOf(
         message: `must be the name in SKILL.md, ${show(skill.name)}, but is ${show(given.name)}`,
       });
     }
-    description ??= skill?.description;
+    if (description === undefined && skill !== undefined) {
+      const short = shortDescription(skill.description);
+      description = short.description;
+      warnings.push(...short.warnings);
+    }
     prompt = skill?.body ?? prompt;
   }
-  // Prevents a second report: a description that is too long would also be reported for the manifest, or as missing.
+  // Prevents a second report of a missing description.
   const hasWrongDescription = errors.some(({ field }) => field === 'SKILL.md description');
   if (description === undefined && !hasWrongDescription && isAbsent(body, 'description')) {
     errors.push({ field: 'description', message: 'must be a text that says what the agent does, but is missing' });
-  }
-  if (type === 'skill' && !hasWrongDescription && (description?.length ?? 0) > 1024) {
-    errors.push({ field: 'description', message: 'must be at most 1,024 characters for a skill' });
   }
   if (isAbsent(body, 'name')) errors.push({ field: 'name', message: 'must be the name of the agent, but is missing' });
 

@@ -20,7 +20,8 @@ const SECTIONS = {
 const SETTINGS_OF_PROVIDER = knownIn(MEMBERS.model_settings.shape.anthropic.unwrap().unwrap());
 const TOOL = knownIn(MEMBERS.custom_tools.element);
 const MCP_SERVER = knownIn(MEMBERS.mcp_servers.element);
-const SKILL_FILE = knownIn(MEMBERS.skill_files.element);
+/** Records show all but the first two beside them. */
+const SKILL_FILE = [...knownIn(MEMBERS.skill_files.element), 'size', 'sha256'];
 const DEPENDENCY = ['id', 'version'];
 
 /** Returns warnings about unknown members of objects inside a manifest. */

@@ -33,3 +33,15 @@ export async function uploadBundle(id: string, zip: Uint8Array<ArrayBuffer>, opt
   body.set('file', file);
   return call('uploadBundle', { params, body }, options);
 }
+
+/**
+ * Returns the body of a publish as it can be sent: files of a skill that are too large for a request are uploaded
+ * before. Throws as {@link sendAhead}.
+ */
+export async function sendableBody(body: Record<string, unknown>, options: SendOptions) {
+  const { skill_files, ...rest } = body;
+  if (skill_files === undefined) return body;
+  const file = new File([JSON.stringify(skill_files)], 'skill-files.json', { type: 'application/json' });
+  if (file.size <= MAX_DIRECT_BYTES) return body;
+  return { ...rest, skill_files_upload_id: await sendAhead('bundle', file, options) };
+}

@@ -1,5 +1,7 @@
+import { createHash, randomBytes } from 'node:crypto';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, publishCode, request, type Target } from '#test/helpers/platform.ts';
+import { upload } from '#test/helpers/uploads.ts';
 import { expectError, expectOk } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
@@ -36,6 +38,20 @@ for parent, _, names in os.walk(folder or "/nowhere"):
 manifest = json.loads(found.pop("manifest.json", "null"))
 print(json.dumps({"folder": folder, "manifest": manifest, "files": found}))
 `;
+
+/** Returns the hash of each file of its skills. */
+const HASHER = `
+import hashlib, json, os
+folder = os.environ["PLATFORM_SKILLS_DIR"]
+found = {}
+for parent, _, names in os.walk(folder):
+    for name in names:
+        path = os.path.join(parent, name)
+        found[os.path.relpath(path, folder)] = hashlib.sha256(open(path, "rb").read()).hexdigest()
+print(json.dumps(found))
+`;
+
+const sha256Of = (content: string | Uint8Array): string => createHash('sha256').update(content).digest('hex');
 
 /** Publishing and naming skills, and reading them in a sandbox; trees of agents. */
 export function skillsSuite(target: () => Target, { python: hasPython }: Languages): void {
@@ -104,15 +120,108 @@ export function skillsSuite(target: () => Target, { python: hasPython }: Languag
         { prompt: SKILL_MD.replace('name: house-style', 'name: House') },
         'SKILL.md name: must be lower-case',
       );
-      await refused({ prompt: SKILL_MD.replace('description', 'about') }, 'SKILL.md description: must be 1-1024');
+      await refused({ prompt: SKILL_MD.replace('description', 'about') }, 'SKILL.md description: must be text');
       await refused({ prompt: SKILL_MD, name: 'other' }, 'name: must be the name in SKILL.md, "house-style"');
       await refused({ prompt: '---\nname: [\n---\nx' }, 'SKILL.md: has front matter that is not YAML');
       await refused({ ...SKILL, skill_files: [{ path: '../a', content: '' }] }, 'skill_files[0].path: has ".."');
-      await refused(
-        { ...SKILL, skill_files: [{ path: 'a', content: 'x'.repeat(500_001) }] },
-        'skill_files: must have at most 500000 bytes',
-      );
+      await refused({ ...SKILL, skill_files: [{ path: 'a', content: 'x\0' }] }, 'skill_files[0].content: must be text');
+      const encoded = { path: 'a', content: 'x', encoding: 'base64' };
+      await refused({ ...SKILL, skill_files: [encoded] }, 'skill_files[0].content: must be base64');
+      const strange = { ...encoded, encoding: 'hex' };
+      await refused({ ...SKILL, skill_files: [strange] }, 'skill_files[0].encoding: must be "base64"');
+      const many = Array.from({ length: 201 }, (_, index) => ({ path: `${index}`, content: '' }));
+      await refused({ ...SKILL, skill_files: many }, 'skill_files: must be at most 200, but are 201');
       await refused({ ...SKILL, price_per_call_cents: 5 }, 'price_per_call_cents: must be absent for a skill');
+    });
+
+    test('has a long description cut, with a warning', async () => {
+      const { key } = await target().addUser('skill-long');
+      const description = 'Use it whenever a report is asked for. '.repeat(60);
+      const body = { ...SKILL, name: 'long', description };
+      expect(expectOk(await call('POST', '/agents/validate', { key, json: body }))).toMatchObject({ valid: true });
+      const { agent, warnings } = expectOk(await publish(key, body), 201);
+      expect(agent.description).toMatch(/^Use it .*…$/);
+      expect(agent.description.length).toBeLessThanOrEqual(1024);
+      expect(warnings).toEqual([expect.stringContaining('The description was cut to')]);
+    });
+
+    test('has binary files, which lists leave out and records and downloads show', async () => {
+      const { key } = await target().addUser('skill-binary');
+      const font = randomBytes(20_000);
+      const skill_files = [
+        { path: 'fonts/a.ttf', content: font.toString('base64'), encoding: 'base64' },
+        { path: 'notes.md', content: '- ü\n' },
+      ];
+      const whole = skill_files.map((file, index) => ({ ...file, size: index === 0 ? 20_000 : 5 }));
+      const offered = { is_public: true, allow_local_download: true };
+      const json = { ...SKILL, name: 'canvas', skill_files, ...offered };
+      const agent = await published(key, json);
+      const listed = [
+        { path: 'fonts/a.ttf', size: 20_000, encoding: 'base64', sha256: sha256Of(font) },
+        { path: 'notes.md', size: 5, sha256: sha256Of('- ü\n') },
+      ];
+      expect(agent.skill_files).toEqual(listed);
+      const [inList] = expectOk(await call('GET', '/agents?name=canvas', { key }));
+      expect(inList.skill_files).toEqual(listed);
+      const path = '/public/agents/skill-binary/canvas/v1';
+      expect(expectOk(await call('GET', path)).skill_files).toEqual(listed);
+      expect(expectOk(await call('GET', `/agents/${agent.id}`, { key })).skill_files).toEqual(whole);
+      expect(expectOk(await call('GET', `${path}/download`)).files).toEqual(skill_files);
+      for (const at of [`/agents/${agent.id}`, path]) {
+        expect(expectOk(await call('GET', `${at}/skill-files`, { key }))).toEqual(whole);
+      }
+      const again = expectOk(await call('POST', '/agents?unless_unchanged=true', { key, json }));
+      expect(again).toMatchObject({ unchanged: true, agent: { version: 'v1' } });
+      const changed = { ...json, skill_files: [{ ...skill_files[0], content: 'AAAA' }, skill_files[1]] };
+      expectOk(await call('POST', '/agents?unless_unchanged=true', { key, json: changed }), 201);
+
+      const patch = { tags: ['fonts'], is_public: true };
+      expect(expectOk(await call('PATCH', `/agents/${agent.id}`, { key, json: patch })).skill_files).toEqual(listed);
+      const forker = await target().addUser('skill-forker');
+      const fork = expectOk(await call('POST', `/agents/${agent.id}/fork`, { key: forker.key, json: {} })).agent;
+      expectOk(await call('DELETE', `/agents/${agent.id}?confirmation_name=canvas`, { key }));
+      expect(expectOk(await call('GET', `/agents/${fork.id}`, { key: forker.key })).skill_files).toEqual(whole);
+      expectError(await call('GET', `/agents/${fork.id}/skill-files`, { key }), 404, 'NOT_FOUND');
+    });
+
+    test('of 8 MB is uploaded before it is published, and downloaded whole', async () => {
+      const { key } = await target().addUser('skill-large');
+      const client = clientOf({ ...target(), key });
+      const content = randomBytes(7_900_000).toString('base64');
+      const files = [
+        { path: 'a.tar.gz', content, encoding: 'base64' as const },
+        ...Array.from({ length: 199 }, (_, index) => ({ path: `schemas/${index}.xsd`, content: 'x'.repeat(500) })),
+      ];
+      const large = { ...SKILL, name: 'large' };
+      const direct = await call('POST', '/agents', { key, json: { ...large, skill_files: files } });
+      expect(direct).toMatchObject({
+        status: 413,
+        body: { error: { hint: expect.stringContaining('POST /uploads') } },
+      });
+      const id = await upload(client, JSON.stringify(files), 'bundle');
+      const json = { ...large, skill_files_upload_id: id };
+      expect(expectOk(await call('POST', '/agents/validate', { key, json }))).toMatchObject({
+        valid: true,
+        warnings: [],
+      });
+      const agent = await published(key, json);
+      expect(agent.skill_files).toHaveLength(200);
+      const shown = expectOk(await call('GET', `/agents/${agent.id}`, { key }));
+      expect(shown.skill_files[0]).toEqual({ ...agent.skill_files[0], size: 7_900_000 });
+      const whole = expectOk(await call('GET', `/agents/${agent.id}/skill-files`, { key }));
+      expect(whole.map(({ size: _, ...file }: { size: number }) => file)).toEqual(files);
+
+      const wrong = async (more: object, message: string) =>
+        expectError(await publish(key, { ...large, ...more }), 400, 'INVALID_INPUT', message);
+      await wrong({ skill_files_upload_id: id, skill_files: [] }, 'skill_files_upload_id: cannot be combined');
+      await wrong({ skill_files_upload_id: 7 }, 'skill_files_upload_id: must be the upload_id');
+      await wrong({ skill_files_upload_id: await upload(client, '{', 'bundle') }, 'is not valid JSON');
+      await wrong({ skill_files_upload_id: await upload(client, '{}', 'bundle') }, 'skill_files: must be an array');
+      const tooMany = [...files, { path: 'b', content: 'x'.repeat(501) }];
+      const over = await upload(client, JSON.stringify(tooMany.slice(1).concat(files[0]!)), 'bundle');
+      await wrong({ skill_files_upload_id: over }, 'skill_files: must be at most 200');
+      const { key: other } = await target().addUser('skill-thief');
+      expectError(await publish(other, json), 404, 'NOT_FOUND');
     });
 
     test('cannot be called', async () => {
@@ -191,6 +300,23 @@ export function skillsSuite(target: () => Target, { python: hasPython }: Languag
           'acme_house-style_v1/words/list.md': '- plain\n',
           'acme_house-style_v1/naïve.txt': 'ü',
         },
+      });
+    });
+
+    test('finds binary and large files of its skills as they were published', async () => {
+      const client = clientOf(target());
+      const font = randomBytes(50_000);
+      const schema = '<xs:schema/>\n'.repeat(50_000);
+      const skill_files = [
+        { path: 'fonts/a.ttf', content: font.toString('base64'), encoding: 'base64' as const },
+        { path: 'ooxml/wml.xsd', content: schema },
+      ];
+      await client.createAgent({ body: { ...SKILL, name: 'office', skill_files } });
+      const files = { 'main.py': HASHER };
+      await publishCode(client, 'skill-hasher', files, { default_skills: ['office'] });
+      expect(await run('skill-hasher')).toMatchObject({
+        'acme_office_v1/fonts/a.ttf': sha256Of(font),
+        'acme_office_v1/ooxml/wml.xsd': sha256Of(schema),
       });
     });
 

@@ -14,6 +14,7 @@ import { Section } from '../../ui/page.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { download } from '../../ui/text/viewer.tsx';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
+import { bytesOfSkillFile, type skillFilesOf, useSkillFiles } from './skill-files.ts';
 import type { Version } from './version.ts';
 
 const Editor = lazy(() => import('../../ui/text/editor.tsx'));
@@ -40,13 +41,13 @@ const save = (name: string, content: Uint8Array): void =>
   download(name, new Blob([content as Uint8Array<ArrayBuffer>], { type: 'application/octet-stream' }));
 
 /** Returns the files that the version's record was published from. */
-function textsOf(agent: Version): SourceFile[] {
-  const { type, prompt, input_schema, output_schema, skill_files = [], name, description } = agent;
+function textsOf(agent: Version, skillFiles: ReturnType<typeof skillFilesOf>): SourceFile[] {
+  const { type, prompt, input_schema, output_schema, name, description } = agent;
   if (type === 'skill') {
     const head = `---\nname: ${name}\ndescription: ${JSON.stringify(description)}\n---\n\n`;
     return [
       textFile('SKILL.md', `${head}${prompt ?? ''}\n`),
-      ...skill_files.map(({ path, content }) => textFile(`${path}`, `${content}`)),
+      ...skillFiles.map((file) => ({ path: file.path, size: file.size, read: () => bytesOfSkillFile(file) })),
     ];
   }
   const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
@@ -61,9 +62,11 @@ function textsOf(agent: Version): SourceFile[] {
 /** Source files of a version, always shown as plain text. */
 export default function CodeTab({ agent }: { readonly agent: Version }) {
   const { file: wanted } = route.useSearch();
-  const { data: zip, error, refetch } = useBundle(agent);
+  const bundle = useBundle(agent);
+  const skillFiles = useSkillFiles(agent);
+  const zip = bundle.data;
   const { files, problem } = useMemo(() => {
-    const own = textsOf(agent);
+    const own = textsOf(agent, skillFiles.data ?? []);
     if (!zip) return { files: own };
     try {
       const packed = filesOf(zip).map(({ path, size }) => ({ path, size, read: () => expand(zip, path)! }));
@@ -72,7 +75,7 @@ export default function CodeTab({ agent }: { readonly agent: Version }) {
     } catch (problem) {
       return { files: own, problem };
     }
-  }, [agent, zip]);
+  }, [agent, zip, skillFiles.data]);
   const shown = files.find(({ path }) => path === wanted) ?? files.find(({ path }) => isMain(path, agent)) ?? files[0]!;
   return (
     <div className="grid items-start gap-4 md:grid-cols-[16rem_minmax(0,1fr)]">
@@ -80,9 +83,19 @@ export default function CodeTab({ agent }: { readonly agent: Version }) {
         aria-label="Files"
         className="max-h-[36rem] min-w-0 overflow-auto rounded-lg border border-line bg-raised p-1"
       >
-        {error && <ErrorBox error={error} title="The code could not be loaded" onRetry={() => void refetch()} />}
+        {[bundle, skillFiles].map(
+          ({ error, refetch }, index) =>
+            error && (
+              <ErrorBox
+                key={index === 0 ? 'code' : 'files'}
+                error={error}
+                title={index === 0 ? 'The code could not be loaded' : 'The files of the skill could not be loaded'}
+                onRetry={() => void refetch()}
+              />
+            ),
+        )}
         {problem !== undefined && <ErrorBox error={problem} title="The bundle could not be read" />}
-        {zip === undefined && !error && <Loading />}
+        {(bundle.isPending || skillFiles.isPending) && <Loading />}
         <Folder node={treeOf(files)} depth={0} current={shown.path} />
         {zip && (
           <Button variant="quiet" icon={Download} onPress={() => save(`${agent.name}-${agent.version}.zip`, zip)}>

@@ -1,8 +1,9 @@
 import { publishBodyOf } from '#core/manifest/publish-body.ts';
 import { call } from '../../api/client.ts';
-import { uploadBundle } from '../../publishing/send-file.ts';
+import { sendableBody, uploadBundle } from '../../publishing/send-file.ts';
 import { toast } from '../../ui/toast.tsx';
 import { readBundle } from './bundle-zip.ts';
+import { readSkillFiles } from './skill-files.ts';
 import type { Version } from './version.ts';
 
 /** Republishes a version as the next one. Returns the service key if one was created. Throws request errors. */
@@ -11,7 +12,8 @@ export async function publishAgain(
   options: { readonly workspaceId: string },
 ): Promise<string | undefined> {
   const zip = version.code_bundle_url === null ? undefined : await readBundle(version.id, options);
-  const { agent, service_key } = await call('createAgent', { body: publishBodyOf(version) }, options);
+  const whole = publishBodyOf({ ...version, skill_files: await readSkillFiles(version, options) });
+  const { agent, service_key } = await call('createAgent', { body: await sendableBody(whole, options) }, options);
   if (zip !== undefined) await uploadBundle(agent.id, zip, options);
   toast({ tone: 'good', text: `${version.version} is ${agent.version} now.` });
   return service_key;

@@ -7,7 +7,7 @@ import { useWorkspace } from '../../api/session.ts';
 import type { ChosenFile } from '../../publishing/chosen-folder.ts';
 import { filesOfDrop, filesOfInput } from '../../publishing/dropped-files.ts';
 import { readInWorker } from '../../publishing/read-in-worker.ts';
-import { uploadBundle } from '../../publishing/send-file.ts';
+import { sendableBody, uploadBundle } from '../../publishing/send-file.ts';
 import { Button } from '../../ui/button.tsx';
 import { classes } from '../../ui/classes.ts';
 import { bytes, count } from '../../ui/data/numbers.tsx';
@@ -87,7 +87,7 @@ async function check(files: readonly ChosenFile[], workspaceId: string) {
   const read = await readInWorker(files);
   const name = typeof read.body.name === 'string' && /^.{1,50}$/.test(read.body.name) ? read.body.name : undefined;
   const [validation, next] = await Promise.all([
-    call('validateAgent', { body: read.body }, { workspaceId }),
+    sendableBody(read.body, { workspaceId }).then((body) => call('validateAgent', { body }, { workspaceId })),
     name === undefined ? undefined : call('previewAgent', { query: { name } }, { workspaceId }),
   ]);
   return { read, validation, next };
@@ -124,7 +124,8 @@ function PublishDialog({
   const publish = async ({ read: { body, bundle } }: Checked) => {
     setState({ checked, isPublishing: true });
     try {
-      const { agent, service_key } = await call('createAgent', { body }, { workspaceId });
+      const sent = await sendableBody(body, { workspaceId });
+      const { agent, service_key } = await call('createAgent', { body: sent }, { workspaceId });
       const upload = bundle && (await uploadBundle(agent.id, bundle as Uint8Array<ArrayBuffer>, { workspaceId }));
       await client.invalidateQueries({ queryKey: keyOf('listAgents') });
       const isBuilding = upload?.environment_status === 'building';

@@ -18,6 +18,7 @@ import { DiffView } from '../../ui/text/diff.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { expand, filesOf, textOf, useBundle } from './bundle-zip.ts';
 import { publishAgain } from './publish-again.ts';
+import { skillFilesOf } from './skill-files.ts';
 import type { TabProps, Version } from './version.ts';
 
 const route = getRouteApi('/signed-in/$workspace/agents/$name');
@@ -129,13 +130,15 @@ const json = (value: unknown): string => JSON.stringify(value ?? null, null, 2);
 
 function partsOf(version: Version) {
   const { prompt, input_schema, output_schema, ...others } = version;
-  const { skill_files = [] } = version;
   return new Map<string, string>([
     ['agent.json', json(manifestOf(others))],
     ['prompt', prompt ?? ''],
     ['input schema', json(input_schema)],
     ['output schema', json(output_schema)],
-    ...skill_files.map(({ path, content }) => [`${path}`, `${content}`] as const),
+    ...skillFilesOf(version).map(
+      ({ path, size, content, encoding, sha256 }) =>
+        [path, content ?? `${encoding ? 'Binary' : 'Text'}, ${bytes(size)}, SHA-256 ${sha256}`] as const,
+    ),
   ]);
 }
 
