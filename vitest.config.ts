@@ -190,6 +190,7 @@ const others = [
       exclude: NEVER,
       // Files share the CDK and the templates of their worker.
       isolate: false,
+      globalSetup: ['test/helpers/install-cdk.ts'],
       setupFiles: ['test/helpers/fast-check-seed.ts'],
       testTimeout: 60_000,
       hookTimeout: 120_000,
@@ -214,7 +215,7 @@ const others = [
       name: 'rehearsal',
       include: ['test/rehearsal/*.rehearsal.ts', 'test/rehearsal/*.aws.test.ts'],
       exclude: [...STACKS, ...NEVER],
-      globalSetup: ['test/helpers/aws-emulators.ts'],
+      globalSetup: ['test/helpers/install-cdk.ts', 'test/helpers/aws-emulators.ts'],
       testTimeout: 240_000,
       hookTimeout: 120_000,
     },

@@ -9,5 +9,5 @@ await printOwnerKey({
   tablePrefix: tablePrefixOf(stage),
   isFurther: values.another ?? false,
   further: `npm run aws:key -- ${stage.name} --another`,
-  deploy: `npx cdk deploy --all -c stage=${stage.name}`,
+  deploy: `npm run cdk -- deploy --all -c stage=${stage.name}`,
 });

@@ -6,6 +6,7 @@ import { buildDashboard } from './build-dashboard.ts';
 import { buildDocsSite } from './build-docs-site.ts';
 import { buildFunctions } from './build-functions.ts';
 import { buildRunner } from './build-runner.ts';
+import { CDK, linkPackages } from './install-packages.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const PACKAGE = join(ROOT, 'lib/package');
@@ -17,6 +18,7 @@ const DIST = join(PACKAGE, 'dist');
  * commands, which create the first key and stop the writers.
  */
 export async function buildConstruct(): Promise<void> {
+  linkPackages(CDK);
   rmSync(DIST, { recursive: true, force: true });
   const defaults = {
     absWorkingDir: ROOT,

@@ -17,8 +17,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, dirname, join, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { Command, Option } from '@commander-js/extra-typings';
+import { CDK, linkPackages } from './install-packages.ts';
 import { changelogHeading, currentVersion, isDirty, read, setVersion, versionsInPlaces } from './release-version.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -78,6 +79,9 @@ function copyRepository(folder: string): void {
     cpSync(join(ROOT, file), join(folder, file), { verbatimSymlinks: true });
   }
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  if (existsSync(join(CDK, 'node_modules'))) {
+    symlinkSync(join(CDK, 'node_modules'), join(folder, relative(ROOT, CDK), 'node_modules'));
+  }
   for (const { kind, folder: part } of Object.values(PACKAGES)) {
     if (kind !== 'image') cpSync(join(ROOT, 'LICENSE'), join(folder, part, 'LICENSE'));
   }
@@ -164,6 +168,7 @@ function pack(options: PackOptions): Release {
   const [copy, packed] = [join(folder, 'sources'), join(folder, 'packed')];
   try {
     mkdirSync(packed);
+    if (only.includes('construct')) linkPackages(CDK);
     copyRepository(copy);
     for (const part of NAMES) {
       const { kind } = PACKAGES[part];

@@ -18,7 +18,11 @@ import { temporaryFolder } from '#test/helpers/temporary-folder.ts';
 import { versionsInPlaces } from '../../scripts/release-version.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const COPIED = ['CHANGELOG.md', '.gitignore', 'scripts/release.ts', 'scripts/release-version.ts'];
+const COPIED = [
+  'CHANGELOG.md',
+  '.gitignore',
+  ...['install-packages', 'release', 'release-version'].map((name) => `scripts/${name}.ts`),
+];
 
 function folder(): string {
   const path = temporaryFolder('release-test-');

@@ -265,7 +265,7 @@ test('the bootstrap that the pages tell leaves the bootstrap of other apps alone
     readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'),
   );
   // A qualifier renames roles and bucket, but their stack is always CDKToolkit.
-  const commands = pages.flatMap((page) => [...page.matchAll(/cdk bootstrap aws:[^`]+/g)].map(([command]) => command));
+  const commands = pages.flatMap((page) => [...page.matchAll(/cdk -- bootstrap aws:[^`]+/g)].map(([command]) => command));
   expect(commands.length).toBeGreaterThan(1);
   for (const command of commands) {
     expect(command).toContain('--qualifier agents');
@@ -278,9 +278,9 @@ describe.each(['docs/deploy.md', 'docs/first-account.md'])('%s prepares an empty
   const places = (pattern: RegExp) => [...text.matchAll(pattern)].map(({ index }) => index);
 
   test('with all that must be there before the first deployment', () => {
-    const [deployment] = places(/npx cdk deploy /g);
+    const [deployment] = places(/npm run cdk -- deploy /g);
     for (const needed of [
-      /npx cdk bootstrap aws:/g,
+      /npm run cdk -- bootstrap aws:/g,
       /aws iam create-service-linked-role/g,
       /account must be verified before you can add new\s+CloudFront resources/g,
     ]) {
