@@ -265,7 +265,9 @@ test('the bootstrap that the pages tell leaves the bootstrap of other apps alone
     readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8'),
   );
   // A qualifier renames roles and bucket, but their stack is always CDKToolkit.
-  const commands = pages.flatMap((page) => [...page.matchAll(/cdk -- bootstrap aws:[^`]+/g)].map(([command]) => command));
+  const commands = pages.flatMap((page) =>
+    [...page.matchAll(/cdk -- bootstrap aws:[^`]+/g)].map(([command]) => command),
+  );
   expect(commands.length).toBeGreaterThan(1);
   for (const command of commands) {
     expect(command).toContain('--qualifier agents');
