@@ -173,7 +173,10 @@ export function archiveOf(text: string): { readonly archive: string; readonly pa
 const segmentsOf = (path: string): string[] => path.split('/').filter((part) => part !== '');
 
 async function download(cli: Cli, address: string): Promise<Uint8Array> {
-  const response = await cli.host.fetch(address, { signal: AbortSignal.timeout(DOWNLOAD_MS) });
+  const response = await cli.host.fetch(address, { signal: AbortSignal.timeout(DOWNLOAD_MS) }).catch((error: Error) => {
+    const { message } = (error.cause as Error | undefined) ?? error;
+    throw new UsageError(`${address} cannot be downloaded: ${message}.`);
+  });
   if (!response.ok) throw new UsageError(`${address} was answered with HTTP ${response.status}.`);
   const chunks: Uint8Array[] = [];
   let size = 0;

@@ -295,6 +295,10 @@ test('a skill is not installed from what is none, or what leads out of its folde
   await refused('https://github.com/a', 'is neither a .zip nor a repository');
   const absent: typeof fetch = async () => new Response(null, { status: 404 });
   await refused('https://github.com/a/b', 'was answered with HTTP 404', { fetch: absent });
+  const offline = async () => {
+    throw new TypeError('fetch failed', { cause: new Error('getaddrinfo ENOTFOUND github.com') });
+  };
+  await refused('https://github.com/a/b', 'cannot be downloaded: getaddrinfo ENOTFOUND github.com', { fetch: offline });
   await refused('reply-style --all', '--name and --all are for a folder');
   expect(readdirSync(cwd).filter((each) => !each.endsWith('.zip'))).toEqual([]);
 });

@@ -7,7 +7,7 @@ import { commandLine, examplesOf, tempFolder, wordsOf } from './command-line.ts'
 
 /** Commands that call no platform, start their own, or refuse their arguments first. */
 const ASKS_NOBODY =
-  /^(init|test|run \S+ --local|start|status|backup|restore|upgrade|systemd-unit|docs|agent-setup|mcp|profiles|switch|logout|completion|open\b|api --list)/;
+  /^(init|test|run \S+ --local|start|status|backup|restore|upgrade|systemd-unit|docs|agent-setup|mcp|profiles|switch|logout|completion|open\b|api --list|skill install (\.\/|https:))/;
 
 /** Platform that accepts connections but never answers. */
 const sockets = new Set<Socket>();

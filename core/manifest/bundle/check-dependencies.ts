@@ -8,7 +8,7 @@ import { type PythonProject, readPythonProject } from './python-project.ts';
 /**
  * Checks the dependency declarations of a bundle before anything is installed. Returns warnings for the author. Throws
  * INVALID_INPUT for a file that cannot be read, and for a source that installations do not use
- * (`docs/interface/agents.md#dependencies`).
+ * (`docs/interface/installations.md#dependencies`).
  *
  * @param registries list of `host:port`
  */

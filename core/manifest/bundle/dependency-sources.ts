@@ -30,7 +30,7 @@ type Place = () => string;
 
 /**
  * Refuses dependencies from outside the bundle and the package registries of this platform
- * (`docs/interface/agents.md#dependencies`): addresses of git, of files and of other registries, paths out of the
+ * (`docs/interface/installations.md#dependencies`): addresses of git, of files and of other registries, paths out of the
  * bundle. Throws INVALID_INPUT, which names the file and the line.
  */
 export class DependencySources {

@@ -62,7 +62,7 @@ const refused = (path: string, why: string): LayerError =>
 /**
  * Reads a tar and writes its content as a normalized tar that is safe to unpack. It contains the folders `venv`,
  * `node_modules`, `python` and `agent`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
- * parents first; no owners, the modes 755 and 644 (`docs/interface/agents.md#layers`).
+ * parents first; no owners, the modes 755 and 644 (`docs/interface/installations.md#layers`).
  *
  * Throws {@link LayerError} for anything else, and if it is too large: a sparse file counts with its full size.
  */
@@ -82,7 +82,7 @@ export class LayerReader {
 
   readonly #maxBytes: number;
 
-  /** @param maxBytes maximum size on disk, where each file takes whole pages (`docs/interface/agents.md#layers`) */
+  /** @param maxBytes maximum size on disk, where each file takes whole pages (`docs/interface/installations.md#layers`) */
   constructor(maxBytes: number = MAX_LAYER_BYTES) {
     this.#maxBytes = maxBytes;
   }
