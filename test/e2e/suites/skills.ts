@@ -194,10 +194,8 @@ export function skillsSuite(target: () => Target, { python: hasPython }: Languag
       ];
       const large = { ...SKILL, name: 'large' };
       const direct = await call('POST', '/agents', { key, json: { ...large, skill_files: files } });
-      expect(direct).toMatchObject({
-        status: 413,
-        body: { error: { hint: expect.stringContaining('POST /uploads') } },
-      });
+      // Before the platform, API Gateway refuses what is larger than 10 MB, with a text of its own.
+      expect([direct.status, JSON.stringify(direct.body)]).toEqual([413, expect.stringContaining('POST /uploads')]);
       const id = await upload(client, JSON.stringify(files), 'bundle');
       const json = { ...large, skill_files_upload_id: id };
       expect(expectOk(await call('POST', '/agents/validate', { key, json }))).toMatchObject({
