@@ -102,8 +102,16 @@ const RULES: RunOptions['runOnly'] = {
 };
 const COLOUR_RULES: RunOptions['runOnly'] = { type: 'rule', values: ['color-contrast', 'link-in-text-block'] };
 
-/** Returns the violations of WCAG 2.2 AA that axe finds on the page, as readable lines. */
-export async function axe(page: Page, { isOfColours = false } = {}): Promise<string[]> {
+/**
+ * Fails if axe finds violations of WCAG 2.2 AA on the page, also after the scripts that a page runs when it is idle.
+ * `where` is part of the message.
+ */
+export async function expectAccessible(page: Page, where: object = {}, options?: { readonly isOfColours: boolean }) {
+  await expect.poll(async () => ({ ...where, found: await axe(page, options) })).toEqual({ ...where, found: [] });
+}
+
+/** Returns the violations, as readable lines. */
+async function axe(page: Page, { isOfColours = false } = {}): Promise<string[]> {
   // Loading axe takes longer than a check, so a page keeps it.
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axeCore.source);
   const options: RunOptions = { runOnly: isOfColours ? COLOUR_RULES : RULES, resultTypes: ['violations'] };
@@ -123,11 +131,7 @@ export async function checkAccess(page: Page, ready: () => Promise<unknown>): Pr
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
       await page.setViewportSize({ width, height: 800 });
       await ready();
-      expect({ colorScheme, width, found: await axe(page, { isOfColours: colorScheme === 'dark' }) }).toEqual({
-        colorScheme,
-        width,
-        found: [],
-      });
+      await expectAccessible(page, { colorScheme, width }, { isOfColours: colorScheme === 'dark' });
     }
   }
 }
