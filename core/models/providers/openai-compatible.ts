@@ -1,5 +1,5 @@
 import { COMPATIBLE, type CompatibleProvider } from '#core/ports/llm.ts';
-import { MODEL_ID, type ProviderRow } from './row.ts';
+import { CHAT_SERVER, type ProviderRow } from './row.ts';
 
 /** A provider that is known by its name. */
 export interface Preset {
@@ -36,20 +36,11 @@ export function compatibleRow(provider: CompatibleProvider): ProviderRow {
   const name = nameOf(provider);
   const preset = presetOf(name);
   return {
+    ...CHAT_SERVER,
     title: preset?.title ?? `the provider "${name}"`,
     urlSetting: null,
-    key: null,
-    modelId: MODEL_ID,
     hasPrices: preset?.isFree !== true,
     costLetter: COMPATIBLE_COST_LETTER,
-    silenceMs: 180_000,
-    // Limits that such servers share, as for a local model server.
-    files: {
-      image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
-      pdf: ['application/pdf'],
-      audio: ['audio/wav', 'audio/mpeg'],
-      usualInputs: ['image'],
-    },
     settings: {
       stop: true,
       seed: true,

@@ -79,5 +79,19 @@ export interface SettingSupport {
 /** Format of model ids of most providers. */
 export const MODEL_ID = /^(?!.*\.\.)[A-Za-z0-9][\w.:/@-]{0,199}$/;
 
+/** What the rows of all model servers that speak OpenAI's chat completions share. */
+export const CHAT_SERVER = {
+  key: null,
+  modelId: MODEL_ID,
+  silenceMs: 180_000,
+  // Limits that such servers share. PDFs are only for models that the model table lists as reading them.
+  files: {
+    image: ['image/png', 'image/jpeg', 'image/gif', 'image/webp'],
+    pdf: ['application/pdf'],
+    audio: ['audio/wav', 'audio/mpeg'],
+    usualInputs: ['image'],
+  },
+} as const satisfies Partial<ProviderRow>;
+
 /** Base URLs of the providers in the platform's configuration. */
 export type ProviderUrls = Pick<Config, NonNullable<ProviderRow['urlSetting']>>;
