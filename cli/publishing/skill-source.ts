@@ -1,14 +1,14 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
-import { readAgentFolder } from '#client/agent-folder.ts';
 import { UsageError } from '#client/usage-error.ts';
 import { expandBundle } from '#core/manifest/bundle/bundle.ts';
-import { type Folder, readAgentFolder as readFrom } from '#core/manifest/folder/agent-folder.ts';
+import { type Folder, readAgentFolder } from '#core/manifest/folder/agent-folder.ts';
 import { IgnoreRules } from '#core/manifest/folder/ignore-rules.ts';
 import type { GivenSkillFile } from '#core/manifest/skill.ts';
 import { skillFileBytes } from '#core/manifest/skill-file-bytes.ts';
 import type { Cli } from '../shared/cli.ts';
 import type { SourceFile } from './agent-source.ts';
+import { readFolder } from './read-folder.ts';
 
 /** A skill that is not on the platform: in a folder, a zip, or an archive of a Git host. */
 export interface FoundSkill {
@@ -36,9 +36,7 @@ export const isSkillSource = (text: string): boolean =>
  * Throws UsageError, also if there is none.
  */
 export async function readSkillSource(cli: Cli, text: string): Promise<FoundSkill[]> {
-  const found = await skillsIn(cli, text).catch((error: Error) => {
-    throw error instanceof UsageError ? error : new UsageError(error.message);
-  });
+  const found = await skillsIn(cli, text);
   if (found.length === 0) throw new UsageError(`${text} has no skill: no folder in it has a SKILL.md.`);
   return found.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
@@ -51,7 +49,7 @@ async function skillsIn(cli: Cli, text: string): Promise<FoundSkill[]> {
   const at = resolve(cli.host.cwd, text);
   const found = await stat(at).catch(() => undefined);
   if (found === undefined) throw new UsageError(`${text} does not exist.`);
-  if (found.isDirectory()) return inFolder(at);
+  if (found.isDirectory()) return inFolder(cli, at);
   if (found.size > MAX_ARCHIVE_BYTES) throw tooLarge(text);
   return inArchive(await readFile(at), text, '');
 }
@@ -59,7 +57,7 @@ async function skillsIn(cli: Cli, text: string): Promise<FoundSkill[]> {
 const tooLarge = (text: string): UsageError =>
   new UsageError(`${text} has more than ${MAX_ARCHIVE_BYTES / 1024 ** 2} MB.`);
 
-async function inFolder(root: string): Promise<FoundSkill[]> {
+async function inFolder(cli: Cli, root: string): Promise<FoundSkill[]> {
   const skills: FoundSkill[] = [];
   let folders = 0;
   const search = async (path: string, depth: number): Promise<void> => {
@@ -67,7 +65,7 @@ async function inFolder(root: string): Promise<FoundSkill[]> {
     const entries = await readdir(join(root, path), { withFileTypes: true });
     if (entries.some((entry) => entry.isFile() && entry.name === 'SKILL.md')) {
       const text = await readFile(join(root, path, 'SKILL.md'));
-      skills.push(skillOf(path, text, (await readAgentFolder(join(root, path))).body));
+      skills.push(skillOf(path, text, (await readFolder(cli, join(root, path))).body));
       return;
     }
     if (depth === MAX_DEPTH) return;
@@ -79,6 +77,11 @@ async function inFolder(root: string): Promise<FoundSkill[]> {
   return skills;
 }
 
+/** Reports a fault of an archive. */
+function refuse(error: Error): never {
+  throw new UsageError(error.message);
+}
+
 /** @param below Folder in the archive without its common top folder, to which the search is limited. */
 async function inArchive(zip: Uint8Array, name: string, below: string): Promise<FoundSkill[]> {
   const all = new Map<string, Uint8Array>();
@@ -87,7 +90,7 @@ async function inArchive(zip: Uint8Array, name: string, below: string): Promise<
     async onFile({ path }, content) {
       all.set(path, Buffer.concat(await Array.fromAsync(content)));
     },
-  });
+  }).catch(refuse);
   const files = withoutTop(all);
   const folders = [...files.keys()]
     .filter((path) => path === 'SKILL.md' || path.endsWith('/SKILL.md'))
@@ -97,7 +100,7 @@ async function inArchive(zip: Uint8Array, name: string, below: string): Promise<
   const outer = folders.filter((path) => !folders.some((other) => other !== path && isBelow(path, other)));
   return Promise.all(
     outer.map(async (path) => {
-      const { body } = await readFrom(folderIn(files, path, name));
+      const { body } = await readAgentFolder(folderIn(files, path, name)).catch(refuse);
       return skillOf(path, files.get(path === '' ? 'SKILL.md' : `${path}/SKILL.md`)!, body);
     }),
   );
@@ -150,7 +153,7 @@ export function archiveOf(text: string): { readonly archive: string; readonly pa
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
     throw new UsageError(`${text} must be an https address without a name or password in it.`);
   }
-  const named = segmentsOf(decodeURIComponent(url.hash.slice(1))).join('/');
+  const named = segmentsOf(decoded(url.hash.slice(1))).join('/');
   url.hash = '';
   if (url.pathname.toLowerCase().endsWith('.zip')) return { archive: url.href, path: named };
   const [owner, name = '', ...further] = segmentsOf(url.pathname);
@@ -163,7 +166,7 @@ export function archiveOf(text: string): { readonly archive: string; readonly pa
       hint: 'Examples: https://github.com/owner/repository/tree/main/skills, https://host.example/archive.zip#skills/pdf',
     });
   }
-  const path = named || decodeURIComponent(rest.join('/'));
+  const path = named || decoded(rest.join('/'));
   const base = `${url.origin}/${owner}/${repository}`;
   const isGitLab = hasDash || url.hostname.split('.').includes('gitlab');
   const archive = isGitLab ? `${base}/-/archive/${ref}/${repository}.zip` : `${base}/archive/${ref}.zip`;
@@ -171,6 +174,15 @@ export function archiveOf(text: string): { readonly archive: string; readonly pa
 }
 
 const segmentsOf = (path: string): string[] => path.split('/').filter((part) => part !== '');
+
+/** Throws UsageError for a "%" that encodes nothing. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw new UsageError(`"${text}" in the address is not valid: write "%25" for "%".`);
+  }
+}
 
 async function download(cli: Cli, address: string): Promise<Uint8Array> {
   const response = await cli.host.fetch(address, { signal: AbortSignal.timeout(DOWNLOAD_MS) }).catch((error: Error) => {
