@@ -15,7 +15,7 @@ import type { Client } from '#core/api/client.ts';
 import { EXAMPLES_FOLDER } from '#local/demo/examples.ts';
 import { type ZipEntry, zip } from '#test/helpers/zip.ts';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, type Settings, tempFolder } from './command-line.ts';
+import { commandLine, type Settings, signedInAt, tempFolder } from './command-line.ts';
 
 let target: LocalTarget;
 let client: Client;
@@ -25,11 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-const platform = (line: string, settings: Settings = {}) =>
-  commandLine(line.split(' '), {
-    ...settings,
-    env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, ...settings.env },
-  });
+const platform = (line: string, settings?: Settings) => commandLine(line.split(' '), signedInAt(target, settings));
 const read = (folder: string, path: string): string => readFileSync(join(folder, path), 'utf8');
 const names = (folder: string): string[] =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -293,6 +289,7 @@ test('a skill is not installed from what is none, or what leads out of its folde
   await refused('http://github.com/a/b', 'must be an https address');
   await refused('https://user:word@github.com/a/b', 'must be an https address');
   await refused('https://github.com/a', 'is neither a .zip nor a repository');
+  await refused('https://github.com/a/b/tree/main/%zz', 'in the address is not valid');
   const absent: typeof fetch = async () => new Response(null, { status: 404 });
   await refused('https://github.com/a/b', 'was answered with HTTP 404', { fetch: absent });
   const offline = async () => {

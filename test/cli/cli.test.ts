@@ -2,7 +2,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, type Settings, tempFolder } from './command-line.ts';
+import { commandLine, type Settings, signedInAt, tempFolder } from './command-line.ts';
 
 let target: LocalTarget;
 beforeAll(async () => {
@@ -10,10 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-const signedIn = (settings: Settings = {}): Settings => ({
-  ...settings,
-  env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, ...settings.env },
-});
+const signedIn = (settings?: Settings): Settings => signedInAt(target, settings);
 const platform = (line: string, settings?: Settings) => commandLine(line.split(' '), signedIn(settings));
 
 function agentFolder(name: string, code: string, more: object = {}): string {

@@ -5,6 +5,7 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings';
 import { onTestFinished } from 'vitest';
 import { runCli } from '#cli/program.ts';
 import type { Host } from '#cli/shared/cli.ts';
+import type { Target } from '#test/helpers/platform.ts';
 import { compileCacheVariable } from '#test/helpers/temporary-folder.ts';
 
 export interface Ended {
@@ -75,6 +76,12 @@ function commandHost(
     openUrl: settings.openUrl ?? (() => {}),
   };
 }
+
+/** Adds the address of a platform and its owner's key to the environment of a command. */
+export const signedInAt = ({ url, key }: Pick<Target, 'url' | 'key'>, settings: Settings = {}): Settings => ({
+  ...settings,
+  env: { PLATFORM_API_URL: url, PLATFORM_API_KEY: key, ...settings.env },
+});
 
 /** Runs one command line in this process. */
 export async function commandLine(argv: readonly string[], settings: Settings = {}): Promise<Ended> {

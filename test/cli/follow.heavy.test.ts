@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, request, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, type Settings } from './command-line.ts';
+import { commandLine, type Settings, signedInAt } from './command-line.ts';
 
 // Each test starts processes that wait for one another.
 vi.setConfig({ testTimeout: 60_000 });
@@ -20,11 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-const platform = (line: string, settings: Settings = {}) =>
-  commandLine(line.split(' '), {
-    ...settings,
-    env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key },
-  });
+const platform = (line: string, settings?: Settings) => commandLine(line.split(' '), signedInAt(target, settings));
 async function begin(json: unknown): Promise<string> {
   const headers = { prefer: 'respond-async' };
   return (await request(target, 'POST', '/main/talk/v1/run', { key: target.key, json, headers })).body.run_id;

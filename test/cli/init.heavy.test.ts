@@ -7,7 +7,7 @@ import { TEMPLATES } from '#cli/templates.ts';
 import { EXAMPLES_FOLDER, listExamples } from '#local/demo/examples.ts';
 import { testWhere } from '#test/helpers/test-where.ts';
 import { clientOf, type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, tempFolder } from './command-line.ts';
+import { commandLine, signedInAt, tempFolder } from './command-line.ts';
 
 // Each test starts processes that wait for one another.
 vi.setConfig({ testTimeout: 60_000 });
@@ -44,11 +44,7 @@ const MODEL = [
   },
 ];
 
-const platform = (line: string, cwd: string) =>
-  commandLine(line.split(' '), {
-    cwd,
-    env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key },
-  });
+const platform = (line: string, cwd: string) => commandLine(line.split(' '), signedInAt(target, { cwd }));
 const offline = (line: string, cwd: string, columns?: number) =>
   commandLine(line.split(' '), {
     cwd,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { zipSync } from 'fflate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type LocalTarget, startLocalTarget } from '../helpers/platform.ts';
-import { commandLine, type Settings, tempFolder } from './command-line.ts';
+import { commandLine, type Settings, signedInAt, tempFolder } from './command-line.ts';
 
 let target: LocalTarget;
 beforeAll(async () => {
@@ -12,11 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => target?.close());
 
-const platform = (line: string, settings: Settings = {}) =>
-  commandLine(line.split(' '), {
-    ...settings,
-    env: { PLATFORM_API_URL: target.url, PLATFORM_API_KEY: target.key, ...settings.env },
-  });
+const platform = (line: string, settings?: Settings) => commandLine(line.split(' '), signedInAt(target, settings));
 const read = (folder: string, path: string): string => readFileSync(join(folder, path), 'utf8');
 
 /** The hash of each file below a folder, by its path. */

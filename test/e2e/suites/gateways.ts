@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
+import { needsModel, publishCode, type Target } from '#test/helpers/platform.ts';
 import { expectError, expectOk } from '../expect.ts';
+import { promptUser } from '../prompt-user.ts';
 
 /** Prints the lengths of its address and key, because their values would be masked. */
 const LENGTHS = `printf '{"address": %d, "key": %d}' "\${#ANTHROPIC_BASE_URL}" "\${#ANTHROPIC_API_KEY}"`;
@@ -12,30 +13,15 @@ export function gatewaysSuite(target: () => Target): void {
 
   /** Creates a user whose workspace has a key and a gateway address for it. */
   async function setUp(slug: string, address = `${target().llm!.url}/${slug}`) {
-    const user = await target().addUser(slug);
-    const client = clientOf(target(), user.key);
-    const params = { workspace_id: user.workspaceId };
+    const own = await promptUser(target(), slug, 'anthropic');
+    const { client, params } = own;
     for (const [name, value] of [
       ['ANTHROPIC_API_KEY', KEY],
       ['ANTHROPIC_BASE_URL', address],
     ] as const) {
       await client.putSecret({ params, body: { name, value } });
     }
-    const publish = (name: string, more: Record<string, unknown> = {}) =>
-      client.createAgent({
-        body: {
-          type: 'prompt',
-          description: 'x',
-          name,
-          prompt: `Say ${slug}-${name}.`,
-          supported_providers: ['anthropic'],
-          ...more,
-        },
-      });
-    const call = (path: string, json: unknown = {}) => request(target(), 'POST', path, { key: user.key, json });
-    const runOf = async (answer: Awaited<ReturnType<typeof call>>) =>
-      client.getRun({ params: { ...params, run_id: answer.headers.get('x-run-id')! } });
-    return { client, publish, call, runOf, address };
+    return { ...own, address };
   }
   const sent = (text: string) =>
     target()

@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { clientOf, needsModel, request, type Target } from '#test/helpers/platform.ts';
+import { needsModel, request, type Target } from '#test/helpers/platform.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import { expectError, expectOk, ISO_TIME } from '../expect.ts';
+import { promptUser } from '../prompt-user.ts';
 
 const KEY = 'key-of-the-lab-0123456789';
 const LAB = 'openai-compatible:lab';
@@ -11,13 +12,11 @@ export function providersSuite(target: () => Target): void {
   beforeAll(() => needsModel(target()));
 
   async function setUp(slug: string) {
-    const user = await target().addUser(slug);
-    const client = clientOf(target(), user.key);
-    const params = { workspace_id: user.workspaceId };
+    const own = await promptUser(target(), slug, LAB);
+    const { user } = own;
     const base = `/workspaces/${user.workspaceId}`;
     const send = (method: string, path: string, json?: unknown) =>
       request(target(), method, base + path, { key: user.key, json });
-    const call = (path: string, json: unknown = {}) => request(target(), 'POST', path, { key: user.key, json });
     /** Sets the provider `lab` up, at a path of the scripted model that names the workspace. */
     const setLab = async (more: object = {}) =>
       expectOk(
@@ -28,24 +27,11 @@ export function providersSuite(target: () => Target): void {
           ...more,
         }),
       );
-    const publish = (name: string, more: Record<string, unknown> = {}) =>
-      client.createAgent({
-        body: {
-          type: 'prompt',
-          description: 'x',
-          name,
-          prompt: `Say ${slug}-${name}.`,
-          supported_providers: [LAB],
-          ...more,
-        },
-      });
     const script = (marker: string, ...turns: ScriptedTurn[]) =>
       target().llm!.script({ rules: [{ marker: `${slug}-${marker}`, turns }] });
-    const runOf = async (answer: Awaited<ReturnType<typeof call>>) =>
-      client.getRun({ params: { ...params, run_id: answer.headers.get('x-run-id')! } });
-    const traceOf = async (answer: Awaited<ReturnType<typeof call>>) =>
+    const traceOf = async (answer: Awaited<ReturnType<typeof own.call>>) =>
       expectOk(await send('GET', `/runs/${answer.headers.get('x-run-id')}/logs`));
-    return { user, client, params, send, call, setLab, publish, script, runOf, traceOf };
+    return { ...own, send, setLab, script, traceOf };
   }
   const sent = (text: string) => target().llm!.requests.filter((each) => each.text.includes(text));
 
