@@ -36,8 +36,8 @@ const skill: Configure = (command, cli) => {
     .addHelpText(
       'after',
       `
-A folder begins with "." or "/". An address is that of a .zip, with the folder in it after "#", or of a repository of
-GitHub or GitLab. To publish a skill that you installed: \`platform publish .agents/skills/NAME\`.
+Start the path of a folder with "." or "/". An address leads to a .zip file or to a repository on GitHub or GitLab. Add
+"#" and a folder to search only that folder of a .zip file. To publish a skill that you installed: \`platform publish .agents/skills/NAME\`.
 
 Examples:
   $ platform skill install reply-style --to .claude/skills

@@ -79,7 +79,7 @@ describeSite('requests', (site) => {
     ...['/agents/reporter', '/schedules'],
     ...['/catalog', '/billing', '/settings/general', '/settings/members', '/settings/keys'],
   ];
-  /** Of a user who has dismissed the checklist. */
+  /** What the browser of a user keeps after the checklist is dismissed. */
   let storageState: BrowserContextOptions['storageState'];
   beforeAll(async () => {
     const { client } = site;

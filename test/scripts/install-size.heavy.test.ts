@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 /** What else is large has a lockfile of its own: `scripts/install-packages.ts`. */
 const MAX_MB = 600;
 
-/** Returns the bytes on disk of what is below a folder, without what symbolic links name. */
+/** Returns how many bytes a folder takes on disk. Targets of symbolic links do not count. */
 function bytesIn(folder: string): number {
   let bytes = 0;
   for (const entry of readdirSync(folder, { withFileTypes: true })) {

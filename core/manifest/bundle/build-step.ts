@@ -55,8 +55,9 @@ export function readPackageJson(bundle: Pick<BundleReport, 'textOf'>): PackageJs
 }
 
 /**
- * Returns the build of a bundle: that of the manifest, or else the script `build` of `package.json` if it uses a package
- * and there are `devDependencies`. Returns `undefined` if there is none, or if the manifest has an empty list.
+ * Returns the build of a bundle. The manifest's `build` comes first. Without one, it is the script `build` of
+ * `package.json`, if there are `devDependencies` and the script uses a package. Returns `undefined` if there is nothing
+ * to build; an empty list in the manifest says so.
  */
 export function buildOf(
   bundle: Pick<BundleReport, 'textOf' | 'files'>,
