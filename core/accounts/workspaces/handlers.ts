@@ -54,10 +54,11 @@ function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperati
     async createWorkspace({ caller, body: { name, slug: wanted } }) {
       const slug = slugFrom(wanted ?? name);
       if (slug === undefined || (wanted !== undefined && wanted !== slug)) {
-        throw new PlatformError(
-          'INVALID_INPUT',
-          `body.slug: "${wanted ?? name}" is not a valid slug, or it is reserved: send another.`,
-        );
+        const reason =
+          wanted === undefined
+            ? `body.name: no slug can be derived from "${name}", or it is reserved: send one in "slug".`
+            : `body.slug: "${wanted}" is not a valid slug, or it is reserved: send another.`;
+        throw new PlatformError('INVALID_INPUT', reason);
       }
       const { clock, ids } = deps;
       const workspace: Workspace = { id: ids.uuid(), slug, name, type: 'team', createdAt: isoTime(clock.now()) };

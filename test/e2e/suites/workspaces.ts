@@ -60,13 +60,11 @@ export function workspacesSuite(target: () => Target): void {
       expectOk(await create({ name: 'x', slug: 'wsp-slugs-own' }), 201);
       expectError(await create({ name: 'x', slug: 'wsp-slugs-own' }), 409, 'CONFLICT', '"wsp-slugs-own" is taken');
       expectError(await create({ name: '  Wsp: slugs, own! ' }), 409, 'CONFLICT', '"wsp-slugs-own" is taken');
-      for (const json of [
-        { name: 'tasks' },
-        { name: 'x', slug: 'agents' },
-        { name: 'ÄÖÜ' },
-        { name: 'x', slug: 'v1' },
-      ]) {
-        expectError(await create(json), 400, 'INVALID_INPUT', 'slug');
+      for (const name of ['tasks', 'ÄÖÜ']) {
+        expectError(await create({ name }), 400, 'INVALID_INPUT', 'body.name: no slug');
+      }
+      for (const slug of ['agents', 'v1']) {
+        expectError(await create({ name: 'x', slug }), 400, 'INVALID_INPUT', `body.slug: "${slug}" is not`);
       }
       for (const json of [{}, { name: '' }, { name: 'x', slug: '-x' }, { name: 'x', slug: 'a-'.repeat(26) }]) {
         expectError(await create(json), 400, 'INVALID_INPUT', 'body.');
