@@ -36,6 +36,15 @@ export const LOCAL_SETTINGS = {
         .default('localhost'),
     'Parent domain of all host names of services. Browsers and curl resolve `*.localhost` themselves; on a server, create a wildcard DNS record, and let the proxy forward the `Host` header.',
   ),
+  ollamaAddress: setting(
+    'PLATFORM_FIND_OLLAMA',
+    () =>
+      z
+        .union([z.literal('off'), z.url({ protocol: /^https?$/ })])
+        .default('http://127.0.0.1:11434')
+        .transform((address) => address.replace(/\/+$/, '')),
+    'Where the start looks for Ollama if `PLATFORM_OLLAMA_URL` is not set. If it answers, agents may use the provider `ollama` with its models; `off` does not look.',
+  ),
   maxSandboxes: setting(
     'PLATFORM_MAX_SANDBOXES',
     () => z.coerce.number().int().min(2).max(1000).optional(),

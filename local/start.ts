@@ -6,11 +6,13 @@ import { createCode, START_CODE_LIFE_MS } from '#core/accounts/sign-in/codes.ts'
 import { bootstrap, createOwnerKey, findOwnerKey } from '#core/accounts/workspaces/bootstrap.ts';
 import { hasCode } from '#core/base/errors.ts';
 import { grantCreditsTo, setPlanOf } from '#core/billing/operator/operate.ts';
+import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { COMMAND } from './command.ts';
 import { type LocalConfig, parseLocalConfig } from './config.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './demo/examples.ts';
 import { type LocalDeps, localDeps } from './deps.ts';
+import { findOllama, ollamaLine } from './ollama.ts';
 import { startLocalServer } from './server.ts';
 
 const HELP = `Usage: npm start [-- OPTIONS]
@@ -84,7 +86,8 @@ async function showSignIn(deps: LocalDeps): Promise<void> {
 }
 
 async function start(config: LocalConfig, withExamples: boolean, isChild: boolean): Promise<void> {
-  const server = await startLocalServer(config);
+  const ollama = await findOllama(config, new SystemClock());
+  const server = await startLocalServer({ ...config, ...ollama?.settings });
   let stopping = false;
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
@@ -120,6 +123,7 @@ async function start(config: LocalConfig, withExamples: boolean, isChild: boolea
   say(`Data:      ${config.dataFolder}`);
   say(`Sandbox:   ${kind}${languages.length > 0 ? ` (${languages.join(', ')})` : ''}`);
   if (limits) say(`Limits:    enforced by ${limits.by === 'kernel' ? 'the kernel' : 'polling'} (${limits.detail})`);
+  if (ollama) say(`Models:    ${ollamaLine(ollama)}`);
   if (!key) say(`API key:   printed at the first start; to create another: ${COMMAND} start --new-key`);
   await showSignIn(deps);
   if (!withExamples) return;

@@ -28,6 +28,7 @@ export async function startProcess(folder: string, settings: Record<string, stri
       // The first start stores its profile here.
       XDG_CONFIG_HOME: folder,
       PLATFORM_LOG_LEVEL: 'error',
+      PLATFORM_FIND_OLLAMA: 'off',
       ...settings,
     },
     stdio: ['ignore', 'pipe', 'inherit', ...(flags.length > 0 ? (['ipc'] as const) : [])],
