@@ -275,6 +275,12 @@ const secrets = createRoute({
   component: lazyRouteComponent(() => import('./pages/settings/secrets-page.tsx'), 'SecretsPage'),
 });
 
+const providers = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/providers',
+  component: lazyRouteComponent(() => import('./pages/settings/providers-page.tsx'), 'ProvidersPage'),
+});
+
 const signing = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/signing',
@@ -330,6 +336,7 @@ const tree = root.addChildren([
       members,
       keys,
       secrets,
+      providers,
       signing,
       grants,
       audit,

@@ -49,6 +49,37 @@ describeSite('the settings of a workspace', (site) => {
     expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(value);
   });
 
+  test('a provider is set up, with a key that is never shown, and deleted', async () => {
+    const page = await site.open('/acme/settings/providers');
+    await page.getByRole('button', { name: 'Set up provider' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Set up a provider' });
+    const submit = dialog.getByRole('button', { name: 'Set up provider' });
+    await dialog.getByRole('button', { name: /Provider/ }).click();
+    await page.getByRole('option', { name: 'Another' }).click();
+    await dialog.getByLabel('Name').fill('Own Server');
+    expect(await submit.isDisabled()).toBe(true);
+    await dialog.getByLabel('Address').fill('http://models.example.com/v1');
+    const key = 'a-key-that-nobody-sees';
+    await dialog.getByLabel('Key').fill(key);
+    await dialog.getByLabel('Default model').fill('big-model');
+    await dialog.getByLabel('Prices').fill('[1]');
+    await dialog.getByText('It must be a JSON object').waitFor();
+    expect(await submit.isDisabled()).toBe(true);
+    await dialog.getByLabel('Prices').fill('{"big-model": {"input": 1, "output": 2}}');
+    await submit.click();
+    await dialog.getByRole('alert').getByText('base_url of the provider "own-server"').waitFor();
+    await dialog.getByLabel('Address').fill('https://models.example.com/v1');
+    await submit.click();
+    const row = page.getByRole('row').filter({ hasText: 'openai-compatible:own-server' });
+    await row.getByText('big-model').waitFor();
+    await page.reload();
+    await row.getByText('saved').waitFor();
+    expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(key);
+    await page.getByRole('button', { name: 'Delete own-server' }).click();
+    await page.getByRole('button', { name: 'Delete provider' }).click();
+    await row.waitFor({ state: 'detached' });
+  });
+
   test('the signing secret is shown once', async () => {
     const page = await site.open('/acme/settings/signing');
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -102,6 +133,7 @@ describeSite('the settings of a workspace', (site) => {
     ['signing', 'Signing'],
     ['keys', 'API keys'],
     ['secrets', 'Secrets'],
+    ['providers', 'Providers'],
     ['audit', 'Audit log'],
   ])('%s can be used by everybody', async (part, title) => {
     const page = await site.open(`/acme/settings/${part}`);

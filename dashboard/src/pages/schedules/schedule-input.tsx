@@ -1,8 +1,8 @@
 import { lazy, Suspense, useState } from 'react';
 import { Button } from '../../ui/button.tsx';
 import { TextField } from '../../ui/field.tsx';
+import { objectOf } from '../../ui/json-object.ts';
 import { Loading } from '../../ui/loading.tsx';
-import { objectOf } from './json-object.ts';
 
 const SchemaForm = lazy(() => import('../../ui/schema-form.tsx'));
 

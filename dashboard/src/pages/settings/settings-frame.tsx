@@ -8,6 +8,7 @@ const PARTS = [
   ['members', 'Members'],
   ['keys', 'API keys'],
   ['secrets', 'Secrets'],
+  ['providers', 'Providers'],
   ['grants', 'Grants'],
   ['signing', 'Signing'],
   ['audit', 'Audit log'],

@@ -1,4 +1,4 @@
-import type { ArgumentsOf } from '../../api/client.ts';
+import type { ArgumentsOf } from '../api/client.ts';
 
 type JsonObject = NonNullable<ArgumentsOf<'updateSchedule'>['body']['input_data']>;
 
