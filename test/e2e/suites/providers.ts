@@ -110,6 +110,33 @@ export function providersSuite(target: () => Target): void {
       ]);
     });
 
+    test('run loops by type tool, whose own tools run in the sandbox', async () => {
+      const { call, setLab, publish, script, runOf } = await setUp('prov-tools');
+      await setLab();
+      await publish('work', {
+        type: 'tool',
+        loop: { max_turns: 4 },
+        required_secrets: [],
+        custom_tools: [
+          {
+            name: 'count',
+            description: 'Counts letters.',
+            command: 'printf %s {{word}} | wc -c',
+            input_schema: { type: 'object', properties: { word: { type: 'string' } }, required: ['word'] },
+          },
+        ],
+      });
+      script(
+        'work',
+        { toolCalls: [{ name: 'count', input: { word: 'seven77' } }] },
+        { echo: true, toolCalls: [{ name: 'submit_result', input: { result: '7 letters' } }] },
+      );
+      const answer = await call('/prov-tools/work/v1/run');
+      expect(expectOk(answer).data).toEqual({ result: '7 letters' });
+      expect(await runOf(answer)).toMatchObject({ llm_provider: LAB });
+      expect(sent('prov-tools-work').at(-1)?.text).toMatch(/(^|\D)7$/m);
+    });
+
     test('without counts of tokens, with a limit of requests, and with a key that is refused', async () => {
       const { call, setLab, publish, script, traceOf } = await setUp('prov-faults');
       await setLab();
