@@ -16,6 +16,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { VERSION } from '#core/base/version.ts';
 import { temporaryFolder } from '#test/helpers/temporary-folder.ts';
 import { versionsInPlaces } from '../../scripts/release-version.ts';
+import { readWorkflows } from './workflows.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const COPIED = [
@@ -272,6 +273,9 @@ name="$(basename "$2" .tgz)"
   program('docker', 'if [ "$1" = manifest ]; then [ -f image ]; else echo "docker $*" >> log; touch image; fi');
   const publish = (...args: string[]) => release(root, ['publish', ...args], `${registry}:${process.env.PATH}`);
   return {
+    root,
+    registry,
+    program,
     publish,
     write,
     manifest,
@@ -353,4 +357,77 @@ test('publish refuses what is not the packed release of this commit', () => {
   write({ commit: head });
   expect(refusal()).toContain('is not released yet');
   expect(taken()).toEqual([]);
+});
+
+test('the workflow of releases runs as written, on a release that is packed', () => {
+  const { root, registry, program, taken } = publishable();
+  const [{ jobs }] = readWorkflows() as [ReturnType<typeof readWorkflows>[number]];
+  const tools = join(registry, 'tools');
+  mkdirSync(tools);
+  const tool = (name: string, script: string) => {
+    writeFileSync(join(tools, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(join(tools, name), 0o755);
+  };
+  // `npm run release` is the real script; what would download or build is written down.
+  tool(
+    'npm',
+    `case "$1 $2 $4" in
+  "run release pack") echo "$*" >> '${registry}/log' ;;
+  "run release publish") shift 3; exec '${process.execPath}' scripts/release.ts "$@" ;;
+  "ci "*) echo "npm $*" >> '${registry}/log' ;;
+  *) exec '${registry}/npm' "$@" ;;
+esac`,
+  );
+  tool('pipx', `echo "pipx $*" >> '${registry}/log'`);
+  program(
+    'docker',
+    `case "$1" in
+  manifest) [ -f image ] ;;
+  image) echo 'ghcr.io/acme/agents@sha256:abc' ;;
+  login) echo "docker $* $(cat)" >> log ;;
+  *) echo "docker $*" >> log; [ "$1" != push ] || touch image ;;
+esac`,
+  );
+  const output = join(registry, 'output');
+  writeFileSync(output, '');
+  const runSteps = (job: string, ref: string) => {
+    for (const { run } of jobs[job]!.steps) {
+      if (run === undefined) continue;
+      // The options with which GitHub runs a step.
+      const { status, stderr } = spawnSync('bash', ['--noprofile', '--norc', '-eo', 'pipefail', '-c', run], {
+        cwd: root,
+        encoding: 'utf8',
+        env: {
+          PATH: `${tools}:${registry}:${dirname(process.execPath)}:${process.env.PATH}`,
+          GITHUB_ACTOR: 'ann',
+          GITHUB_OUTPUT: output,
+          GITHUB_REF_NAME: ref,
+          GITHUB_REPOSITORY: 'Acme/Agents',
+          TOKEN: 'made-up-token',
+        },
+      });
+      if (status !== 0) return `${run}: ${stderr}`;
+    }
+    return undefined;
+  };
+
+  expect(runSteps('pack', 'v0.0.1')).toContain('test "$GITHUB_REF_NAME" =');
+  expect(taken()).toEqual([]);
+  const image = `ghcr.io/acme/agents:${VERSION}`;
+  expect(runSteps('pack', `v${VERSION}`)).toBeUndefined();
+  expect(taken()).toEqual([
+    'npm ci',
+    'pipx install uv==0.13.9',
+    'run release -- pack --image ghcr.io/acme/agents --require-image',
+    `docker save --output dist/release/image.tar ${image}`,
+  ]);
+  expect(runSteps('publish', `v${VERSION}`)).toBeUndefined();
+  expect(taken()).toEqual([
+    'npm ci --ignore-scripts',
+    'pipx install uv==0.13.9',
+    'docker load --input dist/release/image.tar',
+    'docker login ghcr.io --username ann --password-stdin made-up-token',
+    ...COMMANDS,
+  ]);
+  expect(readFileSync(output, 'utf8')).toBe('name=ghcr.io/acme/agents\ndigest=sha256:abc\n');
 });
