@@ -1,5 +1,5 @@
 import type { Config } from '#core/base/config.ts';
-import { registryTargets } from '#core/manifest/bundle/registries.ts';
+import { registryEnvironment, registryTargets } from '#core/manifest/bundle/registries.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { gatewayOf } from '#runner/sandbox/gateway-address.ts';
@@ -40,11 +40,6 @@ export async function runnerJob(
 }
 
 const registriesOf = (config: Config): RunnerJob['registries'] => ({
-  env: {
-    PIP_CERT: CERTIFICATES,
-    npm_config_cafile: CERTIFICATES,
-    ...(config.pipIndexUrl && { PIP_INDEX_URL: config.pipIndexUrl }),
-    ...(config.npmRegistry && { npm_config_registry: config.npmRegistry }),
-  },
+  env: registryEnvironment(config, CERTIFICATES),
   allowHosts: registryTargets(config),
 });

@@ -8,6 +8,7 @@ import {
   setting,
   type ValuesOf,
 } from '#core/base/config.ts';
+import { withoutEnd } from '#core/base/text.ts';
 import { OPERATOR_KEY, OPERATOR_KEY_RULE } from '#core/ports/operator-key.ts';
 
 /** Settings of the local host only. */
@@ -42,7 +43,7 @@ export const LOCAL_SETTINGS = {
       z
         .union([z.literal('off'), z.url({ protocol: /^https?$/ })])
         .default('http://127.0.0.1:11434')
-        .transform((address) => address.replace(/\/+$/, '')),
+        .transform((address) => withoutEnd(address, '/')),
     'Where the start looks for Ollama if `PLATFORM_OLLAMA_URL` is not set. If it answers, agents may use the provider `ollama` with its models; `off` does not look.',
   ),
   maxSandboxes: setting(

@@ -4,7 +4,7 @@ import { createLlm } from '#adapters/llm/create-llm.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import type { OidcDeps } from '#adapters/oidc/openid-provider.ts';
 import { install } from '#core/api/install.ts';
-import { registryTargets } from '#core/manifest/bundle/registries.ts';
+import { registryEnvironment, registryTargets } from '#core/manifest/bundle/registries.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
@@ -100,7 +100,10 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     kind: config.sandboxKind,
     gateway: listening,
     prestart: config.sandboxPrestart,
-    registries: { env: registryEnvironment(config), allowHosts: registryTargets(config) },
+    registries: {
+      env: registryEnvironment(config, existsSync(CERTIFICATES) ? CERTIFICATES : undefined),
+      allowHosts: registryTargets(config),
+    },
     log: (line) => log.warn(line),
   });
   const sandbox = new FairSandbox(isolated, { maxConcurrent: config.maxSandboxes ?? defaultMaxSandboxes(), clock });
@@ -226,9 +229,3 @@ async function noServices(sandbox: Sandbox): Promise<string> {
 
 /** Debian's trust store, which installations use instead of the certificates bundled with pip and npm. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
-
-const registryEnvironment = ({ pipIndexUrl, npmRegistry }: LocalConfig): Record<string, string> => ({
-  ...(existsSync(CERTIFICATES) && { PIP_CERT: CERTIFICATES, npm_config_cafile: CERTIFICATES }),
-  ...(pipIndexUrl && { PIP_INDEX_URL: pipIndexUrl }),
-  ...(npmRegistry && { npm_config_registry: npmRegistry }),
-});

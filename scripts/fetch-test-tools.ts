@@ -6,8 +6,20 @@
  * redistribution, so it must never be committed.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 
 const DYNAMODB_LOCAL = '2.6.1';
 const MOTO = '5.2.5';
@@ -17,6 +29,8 @@ const PYTHON_CLIENT_GENERATOR = '0.29.1';
 const TYPESCRIPT_CLIENT_GENERATOR = '7.13.0';
 const PYTHON_BUILD = '1.6.1';
 const STRIPE_MOCK = '0.203.0';
+const PYTHON_RELEASE = 'v0.0.0-3.14.6-20260610-1';
+const PIP = '26.1';
 const MAVEN_DEPENDENCY_PLUGIN = '3.8.1';
 
 const CACHE = join(import.meta.dirname, '..', '.cache', 'test-tools');
@@ -101,6 +115,41 @@ export function fetchStripeMock(): string | undefined {
     rmSync(sources, { recursive: true, force: true });
   });
   return join(folder, 'stripe-mock');
+}
+
+/**
+ * Returns a release of CPython as uv installs them: an archive with the folder `python`. It comes from a Go module
+ * that repacks https://github.com/astral-sh/python-build-standalone, without pip, which is added here.
+ *
+ * Throws if Go or Python is missing.
+ */
+export function fetchPythonRelease(): { readonly archive: string; readonly version: string } {
+  needs('go', ['version'], 'Go (Debian: apt-get install golang)');
+  const version = /\d+\.\d+\.\d+-(\d+\.\d+\.\d+)/.exec(PYTHON_RELEASE)![1]!;
+  const folder = fetchOnce(`python-${version}`, (unfinished) => {
+    mkdirSync(unfinished);
+    const env = { ...process.env, GOPATH: join(unfinished, 'go'), GOFLAGS: '-modcacherw' };
+    run('go', ['mod', 'download', `github.com/kluctl/go-embed-python@${PYTHON_RELEASE}`], env);
+    const architecture = process.arch === 'x64' ? 'amd64' : process.arch;
+    const module = `go/pkg/mod/github.com/kluctl/go-embed-python@${PYTHON_RELEASE}`;
+    const source = join(unfinished, module, 'python/internal/data', `linux-${architecture}`);
+    const target = join(unfinished, 'python');
+    for (const { name, perm, symlink, compressed } of JSON.parse(readFileSync(join(source, 'files.json'), 'utf8'))
+      .files) {
+      const path = join(target, name);
+      mkdirSync(dirname(path), { recursive: true });
+      if (symlink !== undefined) symlinkSync(symlink, path);
+      else if (compressed)
+        writeFileSync(path, gunzipSync(readFileSync(join(source, `${name}.gz`))), { mode: perm & 0o777 });
+      else if (statSync(join(source, name)).isFile()) copyFileSync(join(source, name), path);
+      if (symlink === undefined && existsSync(path)) chmodSync(path, (perm & 0o777) | 0o200);
+    }
+    const packages = join(target, `lib/python${version.split('.').slice(0, 2).join('.')}/site-packages`);
+    run('python3', ['-m', 'pip', 'install', '--quiet', '--target', packages, `pip==${PIP}`]);
+    run('tar', ['-czf', join(unfinished, 'python.tar.gz'), '-C', unfinished, 'python']);
+    for (const used of ['go', 'python']) rmSync(join(unfinished, used), { recursive: true });
+  });
+  return { archive: join(folder, 'python.tar.gz'), version };
 }
 
 /**

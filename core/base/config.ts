@@ -179,7 +179,9 @@ export const CORE_SETTINGS = {
     () =>
       z
         .string()
-        .default('registry.npmjs.org,pypi.org,files.pythonhosted.org,download.pytorch.org,download-r2.pytorch.org')
+        .default(
+          'registry.npmjs.org,pypi.org,files.pythonhosted.org,download.pytorch.org,download-r2.pytorch.org,releases.astral.sh',
+        )
         .transform(listOf)
         .pipe(z.array(target())),
     'Package registries, and the hosts that they redirect to: `host:port`, `*.example.org:443` for subdomains; without a port, 443. Installations reach exactly these, in addition to what `PLATFORM_SANDBOX_EGRESS` allows, even at private addresses, as mirrors have.',
@@ -198,6 +200,12 @@ export const CORE_SETTINGS = {
     'PLATFORM_NPM_REGISTRY',
     () => z.url().optional(),
     'Registry for npm, instead of its own default. Installations reach its host at its port. If its files are elsewhere, add that host to `PLATFORM_INSTALL_HOSTS`.',
+  ),
+
+  pythonDownloads: setting(
+    'PLATFORM_PYTHON_DOWNLOADS',
+    () => z.url().optional(),
+    "Address of a list of builds of Python, for `environment.python_version`, in the format of uv's `UV_PYTHON_DOWNLOADS_JSON_URL`, instead of the list that uv knows. Installations reach its host at its port; add the hosts of the builds to `PLATFORM_INSTALL_HOSTS`.",
   ),
 
   anthropicUrl: setting(

@@ -5,6 +5,7 @@ import { basename, dirname, join, posix, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { hasCode } from '#core/base/errors.ts';
+import { PROGRAM_FOLDERS } from '#core/manifest/bundle/layer-reader.ts';
 import {
   DEFAULT_MAX_OUTPUT_BYTES,
   type ExecEvent,
@@ -225,8 +226,7 @@ class UnsandboxedSession implements SandboxSession {
 
   #env(): Record<string, string> {
     const layer = this.#layer;
-    const binFolders = ['venv/bin', 'python/bin', 'node_modules/.bin'];
-    const layerPath = layer === undefined ? [] : binFolders.map((folder) => join(layer.path, folder));
+    const layerPath = layer === undefined ? [] : PROGRAM_FOLDERS.map((folder) => join(layer.path, folder));
     const python = [this.#spec.env.PYTHONPATH, layer?.packages, layer && join(layer.path, 'python'), SDK.python.folder];
     return {
       ...this.#spec.env,

@@ -518,7 +518,7 @@ sub begin_command {
         my ($cpu, $file, $processes, $memory) = split /,/, $limits;
         set_limit(0, $cpu, $cpu + 1); # CPU: SIGXCPU, a second later SIGKILL
         set_limit(1, $file);
-        set_limit(2, $memory + (2 << 30)); # DATA: V8 reserves up to a gigabyte. The launcher counts the memory in use.
+        set_limit(2, $memory + (8 << 30)); # DATA: V8 reserves a gigabyte, Bun six. The launcher counts the memory in use.
         set_limit(4, 0);              # CORE
         set_limit(6, $processes);     # NPROC
         set_limit(7, 1024);           # NOFILE

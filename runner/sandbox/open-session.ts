@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { PROGRAM_FOLDERS } from '#core/manifest/bundle/layer-reader.ts';
 import { EGRESS_PORT, type Egress, type SandboxSpec } from '#core/ports/sandbox.ts';
 import { SDK_PYTHONPATH } from '../host-runtime.ts';
 import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
@@ -71,8 +72,7 @@ function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway
 
 /** The platform's own variables take precedence: a secret named HOME must not mislead a program. */
 function environmentOf(spec: SandboxSpec, registry: Readonly<Record<string, string>>): Record<string, string> {
-  const layerPath =
-    spec.layer === undefined ? [] : ['/layer/venv/bin', '/layer/python/bin', '/layer/node_modules/.bin'];
+  const layerPath = spec.layer === undefined ? [] : PROGRAM_FOLDERS.map((folder) => `/layer/${folder}`);
   // The packages of the layer's `venv` need no variable.
   const python = [spec.env.PYTHONPATH, spec.layer === undefined ? undefined : '/layer/python', SDK_PYTHONPATH];
   return {

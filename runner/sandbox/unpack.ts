@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process';
 import { createHash, type Hash } from 'node:crypto';
 import { once } from 'node:events';
-import { createWriteStream } from 'node:fs';
+import { createWriteStream, existsSync } from 'node:fs';
 import { chown, cp, lchown, lstat, mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { hasCode } from '#core/base/errors.ts';
 import { expandBundle } from '#core/manifest/bundle/bundle.ts';
+import { INTERPRETERS } from '#core/manifest/bundle/interpreters.ts';
 import { readLayer } from '#core/manifest/bundle/layer-archive.ts';
 import { BUILT, LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
@@ -108,7 +109,7 @@ export async function unpackLayer(
     throw new LayerError('their archive has changed since they were installed');
   }
   await linkSdk(target);
-  await completePython(join(target, 'venv'));
+  await completePython(target);
   return size;
 }
 
@@ -137,7 +138,10 @@ const LATER_PYTHONS = Array.from({ length: 12 }, (_, index) => `python3.${index 
  * packages than the platform's own and those of the layer are hidden from all of them.
  * https://docs.python.org/3/library/venv.html
  */
-async function completePython(environment: string): Promise<void> {
+async function completePython(layer: string): Promise<void> {
+  const environment = join(layer, 'venv');
+  const own = `${INTERPRETERS}/python/bin`;
+  const home = existsSync(join(layer, own, 'python3')) ? `/layer/${own}` : '/runtime/bin';
   const [version, ...others] = await readdir(join(environment, 'lib')).catch(() => []);
   if (version === undefined || others.length > 0 || !LATER_PYTHONS.includes(version)) return;
   try {
@@ -150,12 +154,12 @@ async function completePython(environment: string): Promise<void> {
       await rm(path, { recursive: true, force: true });
       await write();
     };
-    await place(join(bin, 'python3'), () => symlink('/runtime/bin/python3', join(bin, 'python3')));
+    await place(join(bin, 'python3'), () => symlink(`${home}/python3`, join(bin, 'python3')));
     for (const name of ['python', version]) await place(join(bin, name), () => symlink('python3', join(bin, name)));
     const settings = join(environment, 'pyvenv.cfg');
     // "System" packages are the platform's own; with them, programs may install into their home.
     await place(settings, () =>
-      writeFile(settings, 'home = /runtime/bin\ninclude-system-site-packages = true\n', { flag: 'wx' }),
+      writeFile(settings, `home = ${home}\ninclude-system-site-packages = true\n`, { flag: 'wx' }),
     );
   } catch {
     throw new LayerError('they hold an environment of Python with other files than packages in its place');

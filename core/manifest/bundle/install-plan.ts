@@ -5,6 +5,7 @@ import type { AgentVersion } from '../version.ts';
 import { type Build, buildOf, readPackageJson } from './build-step.ts';
 import type { BundleReport } from './bundle.ts';
 import { builtEntrypoint, shellQuote } from './entrypoint.ts';
+import { exportPaths, INTERPRETERS, interpreterSteps, type OwnInterpreters, ownInterpreters } from './interpreters.ts';
 import { BUILT } from './layer-reader.ts';
 import { constraintsOf, localPackagesOf, lockOf } from './lock-file.ts';
 import { readPythonProject } from './python-project.ts';
@@ -47,7 +48,7 @@ export const SOURCE_FOLDER = '/home/user/source';
  * Prints the layer as an archive in the GNU tar format, the only one that the platform reads. No installed code runs
  * during it. The fastest compression takes a third of the time of the default one, and a tenth more space.
  */
-export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -c --use-compress-program='gzip -1' --format=gnu --files-from=/dev/null $(ls -d venv node_modules ${BUILT} 2>/dev/null)`;
+export const PACK_LAYER = `mkdir -p ${LAYER_FOLDER} && cd ${LAYER_FOLDER} && tar -c --use-compress-program='gzip -1' --format=gnu --files-from=/dev/null $(ls -d venv node_modules ${BUILT} ${INTERPRETERS} 2>/dev/null)`;
 /**
  * The sandbox of a run adds its own interpreter and settings to the environment (`runner/sandbox/unpack.ts`). Scripts
  * must start the Python that comes first on the PATH there.
@@ -160,7 +161,7 @@ function includedFiles(bundle: BundleReport, requirements: string): Record<strin
 }
 
 /** Lock file of each package manager. */
-const LOCKS = { npm: 'package-lock.json', pnpm: 'pnpm-lock.yaml', yarn: 'yarn.lock' } as const;
+const LOCKS = { npm: 'package-lock.json', pnpm: 'pnpm-lock.yaml', yarn: 'yarn.lock', 'yarn 4': 'yarn.lock' } as const;
 /** Lock files of Yarn 2 and later begin with this member, and cannot be read by Yarn 1. */
 const LATER_YARN = /^__metadata:/m;
 
@@ -168,7 +169,7 @@ function nodeNeeds(bundle: BundleReport, hasDependencies = hasPackages): NodeNee
   const given = bundle.textOf('package.json');
   if (given === undefined) return undefined;
   const texts = Object.entries(LOCKS).map(([manager, file]) => ({ manager, text: bundle.textOf(file) }));
-  const found = texts.find(({ manager, text }) => text !== undefined && !(manager === 'yarn' && LATER_YARN.test(text)));
+  const found = texts.find(({ manager, text }) => text !== undefined && (manager !== 'yarn' || !LATER_YARN.test(text)));
   const manager = (found?.manager ?? 'npm') as NodeNeeds['manager'];
   const { packageJson, lock } = packagesWithoutSdk(given, manager === 'npm' ? found?.text : undefined);
   if (!hasDependencies(packageJson)) return undefined;
@@ -193,9 +194,11 @@ export async function planInstall(
   const python = await pythonNeeds(bundle);
   const node = nodeNeeds(bundle);
   const build = buildOf(bundle, definition);
+  const own = ownInterpreters(definition, interpreters);
   const compiled = build ? [] : filesToCompile(bundle, definition, entrypoint);
   const builds = build !== undefined || compiled.length > 0;
-  if (!python && !node && !builds) return undefined;
+  const ownSteps = interpreterSteps(own, LAYER_FOLDER);
+  if (!python && !node && !builds && ownSteps.length === 0) return undefined;
 
   const flags = definition.environment ?? {};
   const usesBundle =
@@ -205,6 +208,7 @@ export async function planInstall(
   const identity = {
     workspaceId,
     platform: `${process.platform}-${process.arch}`,
+    ...(ownSteps.length > 0 && { own }),
     ...(python && {
       requirements: python.requirements,
       python: interpreters.python,
@@ -236,17 +240,23 @@ export async function planInstall(
       }),
     },
     steps: [
-      ...(python?.hasSdk || node?.isChanged
-        ? [{ title: 'note', command: `echo '${SDK_NAME} is part of every sandbox: it is not installed.'` }]
-        : []),
-      ...(python ? pipSteps(python, flags.pip_flags) : []),
-      ...(node ? npmSteps(node, usesBundle, flags.npm_flags) : []),
-      ...(build ? buildSteps(bundle, build, { definition, entrypoint }) : []),
-      ...(compiled.length > 0 ? compileSteps(compiled) : []),
+      ...ownSteps,
+      ...[
+        ...(python?.hasSdk || node?.isChanged
+          ? [{ title: 'note', command: `echo '${SDK_NAME} is part of every sandbox: it is not installed.'` }]
+          : []),
+        ...(python ? pipSteps(python, own, flags.pip_flags) : []),
+        ...(node ? npmSteps(node, usesBundle, flags.npm_flags) : []),
+        ...(build ? buildSteps(bundle, build, { definition, entrypoint }) : []),
+        ...(compiled.length > 0 ? compileSteps(compiled) : []),
+      ].map((step) =>
+        ownSteps.length === 0 ? step : { ...step, command: `${exportPaths(LAYER_FOLDER)}\n${step.command}` },
+      ),
     ],
   };
 }
 
+const YARN_VERSION = '4.18.1';
 /** Major version of pnpm that reads a version of its lock file. Later ones do not build packages such as esbuild. */
 const PNPM_VERSIONS: Readonly<Record<string, string>> = { 5: '7', 6: '8', 9: '9' };
 
@@ -269,10 +279,21 @@ const INSTALL_PACKAGES: Readonly<Record<NodeNeeds['manager'], (install: NodeInst
   // Its lock file has the addresses of a mirror of npm's registry.
   yarn: ({ isFrozen, withDev }) =>
     `sed -i "s|https://registry.yarnpkg.com/|$(npm config get registry)|" ${LOCKS.yarn} && npx --yes yarn@1 install --production${withDev ? '=false' : ''} --non-interactive --no-progress --ignore-engines${isFrozen ? ' --frozen-lockfile' : ''}`,
+  // It reads no other variables and settings than its own, and must not run the copy of itself that a bundle may have.
+  'yarn 4': ({ withDev }) =>
+    `export YARN_NODE_LINKER=node-modules YARN_ENABLE_GLOBAL_CACHE=false YARN_ENABLE_TELEMETRY=0 YARN_ENABLE_SCRIPTS=true YARN_IGNORE_PATH=1 YARN_ENABLE_IMMUTABLE_INSTALLS=false YARN_HTTP_PROXY="$HTTP_PROXY" YARN_HTTPS_PROXY="$HTTPS_PROXY" YARN_UNSAFE_HTTP_WHITELIST='*' YARN_NPM_REGISTRY_SERVER="$(npm config get registry)" \${npm_config_cafile:+YARN_HTTPS_CA_FILE_PATH=$npm_config_cafile} && npx --yes @yarnpkg/cli-dist@${YARN_VERSION} ${withDev ? 'install' : 'workspaces focus --all --production'}`,
 };
 
-function pipSteps({ isChanged, constraints }: PythonNeeds, flags: string | undefined): InstallStep[] {
-  const install = `${PYTHON_FOLDER}/bin/python3 -m pip install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} -r requirements.txt${constraints === undefined ? '' : ` -c ${CHANGED_FOLDER}/${CONSTRAINTS}`}`;
+function pipSteps(
+  { isChanged, constraints }: PythonNeeds,
+  own: OwnInterpreters,
+  flags: string | undefined,
+): InstallStep[] {
+  // The pip of the machine may be too old for another Python, which brings its own.
+  const pip = own.python
+    ? `env --unset=PYTHONPATH python3 -m pip --python ${PYTHON_FOLDER}`
+    : `${PYTHON_FOLDER}/bin/python3 -m pip`;
+  const install = `${pip} install --no-input --disable-pip-version-check --no-warn-script-location --progress-bar off ${words(flags)} -r requirements.txt${constraints === undefined ? '' : ` -c ${CHANGED_FOLDER}/${CONSTRAINTS}`}`;
   const copy = `cp -R ${AGENT_FOLDER} ${SOURCE_FOLDER} && cp ${CHANGED_FOLDER}/requirements.txt ${SOURCE_FOLDER}/`;
   return [
     { title: 'python3 -m venv', command: `python3 -m venv --without-pip ${PYTHON_FOLDER}` },

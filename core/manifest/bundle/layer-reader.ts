@@ -1,5 +1,6 @@
 import { MAX_LAYER_BYTES } from '#core/base/plans.ts';
 import { quote } from '../field-error.ts';
+import { INTERPRETER_PATHS, INTERPRETERS } from './interpreters.ts';
 
 const MB = 1024 * 1024;
 const MAX_ENTRIES = 100_000;
@@ -12,8 +13,10 @@ const RATIO_COUNTS_FROM_BYTES = 64 * MB;
 const PAGE_BYTES = 4096;
 /** Files that the bundle's build wrote. Runs find them in the working folder, over those of the bundle. */
 export const BUILT = 'agent';
+/** Folders of programs, which come first on the PATH of a run, in this order. */
+export const PROGRAM_FOLDERS = ['venv/bin', 'python/bin', 'node_modules/.bin', ...INTERPRETER_PATHS] as const;
 /** Folders in which a run finds packages of Python and Node. Earlier layers have `python` instead of `venv`. */
-const ROOTS = ['venv', 'node_modules', 'python', BUILT];
+const ROOTS = ['venv', 'node_modules', 'python', BUILT, INTERPRETERS];
 
 /** The format of GNU tar: https://www.gnu.org/software/tar/manual/html_node/Standard.html */
 const BLOCK_BYTES = 512;
@@ -61,7 +64,7 @@ const refused = (path: string, why: string): LayerError =>
 
 /**
  * Reads a tar and writes its content as a normalized tar that is safe to unpack. It contains the folders `venv`,
- * `node_modules`, `python` and `agent`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
+ * `node_modules`, `python`, `agent` and `interpreters`, and in them plain files, folders, and links that stay inside; each path once and none below a link,
  * parents first; no owners, the modes 755 and 644 (`docs/interface/installations.md#layers`).
  *
  * Throws {@link LayerError} for anything else, and if it is too large: a sparse file counts with its full size.
