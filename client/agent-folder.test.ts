@@ -52,6 +52,22 @@ describe('the body', () => {
     });
   });
 
+  test('of a loop with "bundle" has that, and code that may be packages alone', async () => {
+    const manifest = { type: 'agent', loop: {}, bundle: { exclude: ['notes'] } };
+    write({
+      'agent.json': tool(manifest),
+      'prompt.md': 'Search.',
+      'schema.json': '{"input": {}}',
+      'package.json': '{}',
+      'package-lock.json': '{}',
+      'requirements.txt': 'six',
+      'notes/a.txt': '',
+    });
+    const { body } = await readAgentFolder(folder);
+    expect(body).toEqual({ ...JSON.parse(tool(manifest)), prompt: 'Search.', input_schema: {} });
+    expect((await packed()).toSorted()).toEqual(['package-lock.json', 'package.json', 'requirements.txt']);
+  });
+
   test('of a skill has its text without front matter, and the files beside it', async () => {
     write({
       'SKILL.md': '---\nname: tone\ndescription: How we write.\n---\n\nBe brief.\n',

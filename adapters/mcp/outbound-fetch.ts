@@ -34,9 +34,9 @@ export interface OutboundFetchOptions {
  */
 export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure, onAnswering }: OutboundFetchOptions) {
   const failed = (error: unknown): unknown => {
-    const failure = hasCode(error, 'OUTBOUND_FAILED') ? unreached(error as OutboundFailure) : error;
-    if (isFailure(failure)) onFailure(failure);
-    return failure;
+    const failure = unreached(error);
+    if (failure !== undefined) onFailure(failure);
+    return failure ?? error;
   };
   return async (url: string | URL, { method, headers, body, signal }: RequestInit = {}): Promise<Response> => {
     if (method !== 'POST' && method !== 'DELETE') return new Response(null, { status: 405 });
@@ -69,13 +69,19 @@ export function outboundFetch({ outbound, ended, maxBytes, onBytes, onFailure, o
 
 const isFailure = (error: unknown): error is ToolServerFailure => hasCode(error, 'TOOL_SERVER_FAILED');
 
-const unreached = ({ message, isFinal }: OutboundFailure): ToolServerFailure =>
-  new ToolServerFailure(message, { isTransient: !isFinal });
+/** Returns the failure that an error of a request stands for; `undefined` for other errors. */
+export function unreached(error: unknown): ToolServerFailure | undefined {
+  if (isFailure(error)) return error;
+  if (!hasCode(error, 'OUTBOUND_FAILED')) return undefined;
+  const { message, isFinal } = error as OutboundFailure;
+  return new ToolServerFailure(message, { isTransient: !isFinal });
+}
 
-const redirected = (status: number): ToolServerFailure =>
+export const redirected = (status: number): ToolServerFailure =>
   new ToolServerFailure(`it redirects (status ${status}), which is not followed: name the address that it leads to`);
 
-async function* bounded(
+/** Yields the body. Throws {@link ToolServerFailure} if it is too long. */
+export async function* bounded(
   { body }: OutboundAnswer,
   maxBytes: number,
   onBytes: OutboundFetchOptions['onBytes'],

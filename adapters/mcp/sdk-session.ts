@@ -1,10 +1,4 @@
-import type {
-  CallToolResult,
-  Client,
-  JsonSchemaValidator,
-  StreamableHTTPClientTransport,
-  Tool,
-} from '@modelcontextprotocol/client';
+import type { CallToolResult, Client, ClientOptions, JsonSchemaValidator, Tool } from '@modelcontextprotocol/client';
 import { hasCode } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { OutboundExchanges } from '#core/ports/outbound.ts';
@@ -14,83 +8,119 @@ import {
   type ServerTool,
   type ToolServerAddress,
   ToolServerFailure,
+  type ToolServerProcess,
   type ToolServerSession,
 } from '#core/ports/tool-servers.ts';
-import { BROKEN_ANSWER, outboundFetch } from './outbound-fetch.ts';
+import { httpLink, sseLink } from './http-link.ts';
+import type { Link, LinkOptions, Sdk } from './link.ts';
+import { BROKEN_ANSWER } from './outbound-fetch.ts';
+import { stdioLink } from './stdio-link.ts';
 import { Unasked } from './unasked.ts';
 
 const CLIENT = { name: 'agent-platform', version: '1.0.0' };
-/** Maximum size of all responses until the tools are listed. */
-const MAX_OPENING_BYTES = 2 * 1024 * 1024;
-/** Maximum size of one result: the largest image that models accept has 5 MB in Base64. */
-const MAX_RESULT_BYTES = 6 * 1024 * 1024;
 const MAX_PAGES = 10;
 /** Maximum length of the server's text in an error. */
 const MAX_ERROR_CHARACTERS = 500;
+/** Maximum length of the platform's own text, which may contain the end of a process's stderr. */
+const MAX_OWN_ERROR_CHARACTERS = 2000;
 /** Timeout for the request that ends a session. */
 const CLOSE_MS = 2000;
 /** Disables the SDK's own timeouts, which do not follow the platform's clock. Signals end requests instead. */
 const NO_TIMEOUT = 2 ** 31 - 1;
-
-type Sdk = typeof import('@modelcontextprotocol/client');
+/** The revision of servers that do not know `initialize`. */
+const MODERN = '2026-07-28';
+/** Errors with which such a server answers `initialize`: an invalid request, an unknown method, a missing revision. */
+const OF_NEW_SERVERS = [-32_600, -32_601, -32_602, -32_022];
+/** Statuses with which a server of the revision 2024-11-05 answers a `POST` to its address. */
+const OF_OLD_SERVERS = [400, 404, 405];
 
 export interface SessionDeps {
   readonly outbound: OutboundExchanges;
   readonly clock: Clock;
 }
 
+type Negotiation = NonNullable<NonNullable<ClientOptions['versionNegotiation']>['mode']>;
+
+interface Way {
+  readonly mode: Negotiation;
+  link(sdk: Sdk, options: LinkOptions): Link;
+}
+
 /**
- * Opens a session with the SDK, which knows the protocol revisions: it tries `server/discover` and falls back to
- * `initialize`. All requests use the port `outbound`. Throws the errors of `ToolServers.open`.
+ * Opens a session with the SDK, which knows the protocol revisions. Over HTTP it tries `server/discover` and falls back
+ * to `initialize`; a process is asked to `initialize` first, because some servers end at any other message. All
+ * requests use the port `outbound`, or the process. Throws the errors of `ToolServers.open`.
  */
 export async function openSession(
-  { outbound, clock }: SessionDeps,
-  { url, headers }: ToolServerAddress,
+  deps: SessionDeps,
+  server: ToolServerAddress | ToolServerProcess,
   signal: AbortSignal,
 ): Promise<ToolServerSession> {
   const sdk = await import('@modelcontextprotocol/client');
+  if (!('url' in server)) {
+    const link: Way['link'] = (sdk, options) => stdioLink(sdk, server, options);
+    return open(sdk, deps, { mode: 'legacy', link }, signal).catch((error: unknown) => {
+      if (!hasAnswered(error, OF_NEW_SERVERS)) throw error;
+      return open(sdk, deps, { mode: { pin: MODERN }, link }, signal);
+    });
+  }
+  const outbound = server.exchanges ?? deps.outbound;
+  const sse: Way = { mode: 'legacy', link: (sdk, options) => sseLink(sdk, outbound, server, options) };
+  if (server.transport === 'sse') return open(sdk, deps, sse, signal);
+  const http: Way = { mode: 'auto', link: (sdk, options) => httpLink(sdk, outbound, server, options) };
+  return open(sdk, deps, http, signal).catch(async (error: unknown) => {
+    // https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#backwards-compatibility
+    if (server.transport !== undefined || !hasAnswered(error, OF_OLD_SERVERS)) throw error;
+    return open(sdk, deps, sse, signal).catch((other: unknown) => {
+      // A server that has no event stream either is not an old one: its first answer tells more.
+      throw other instanceof AnsweredFailure ? error : other;
+    });
+  });
+}
+
+/** Opens a session in one way. Throws {@link AnsweredFailure} if the server has refused. */
+async function open(sdk: Sdk, { clock }: SessionDeps, { mode, link: linkOf }: Way, signal: AbortSignal) {
+  signal.throwIfAborted();
   const ended = new AbortController();
   const stop = () => ended.abort(signal.reason);
-  if (signal.aborted) stop();
   signal.addEventListener('abort', stop, { once: true });
-  let bytesLeft = MAX_OPENING_BYTES;
-  let failure: ToolServerFailure | undefined;
   const unasked = new Unasked((flood) => ended.abort(flood));
-  const fetch = outboundFetch({
-    outbound,
-    ended: ended.signal,
-    maxBytes: () => Math.min(bytesLeft, MAX_RESULT_BYTES),
-    onBytes(length) {
-      bytesLeft -= length;
-    },
-    onFailure(error) {
-      failure ??= error;
-    },
-    onAnswering: unasked.answering,
-  });
-  const transport = new sdk.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers }, fetch });
+  const link = linkOf(sdk, { ended: ended.signal, answering: unasked.answering });
+  const { transport } = link;
   // The SDK calls this handler before its own ones.
   transport.onmessage = unasked.take;
   transport.onerror = () => unasked.take();
   const client = new sdk.Client(CLIENT, {
-    versionNegotiation: { mode: 'auto' },
+    versionNegotiation: { mode },
     enforceStrictCapabilities: true,
     inputRequired: { autoFulfill: false },
     listMaxPages: MAX_PAGES,
     jsonSchemaValidator: acceptAll,
   });
   try {
-    await client.connect(transport, { timeout: NO_TIMEOUT });
-    const { tools } = await client.listTools(undefined, { timeout: NO_TIMEOUT });
-    bytesLeft = Number.POSITIVE_INFINITY;
-    return new McpSession(sdk, { client, transport, tools, ended, unasked, clock });
+    await untilAborted(client.connect(transport, { timeout: NO_TIMEOUT }), ended.signal);
+    const { tools } = await untilAborted(client.listTools(undefined, { timeout: NO_TIMEOUT }), ended.signal);
+    link.opened();
+    return new McpSession(sdk, { client, link, tools, ended, unasked, clock });
   } catch (error) {
     await client.close().catch(() => {});
     ended.abort(CLOSED);
     signal.throwIfAborted();
-    throw unasked.failure ?? failure ?? failureOf(sdk, error);
+    throw unasked.failure ?? link.failure() ?? failureOf(sdk, error);
   } finally {
     signal.removeEventListener('abort', stop);
+  }
+}
+
+/** Rejects once the signal is aborted: some transports do not end a request with its connection. */
+async function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const onAbort = () => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
   }
 }
 
@@ -105,72 +135,63 @@ const acceptAll = {
   },
 };
 
+interface Opened {
+  readonly client: Client;
+  readonly link: Link;
+  readonly tools: readonly Tool[];
+  readonly ended: AbortController;
+  readonly unasked: Unasked;
+  readonly clock: Clock;
+}
+
 class McpSession implements ToolServerSession {
   readonly tools: readonly ServerTool[];
   readonly #sdk: Sdk;
-  readonly #client: Client;
-  readonly #transport: StreamableHTTPClientTransport;
+  readonly #opened: Opened;
   readonly #definitions: ReadonlyMap<string, Tool>;
-  readonly #ended: AbortController;
-  readonly #unasked: Unasked;
-  readonly #clock: Clock;
+  /** Number of calls that wait for an answer. */
+  #calls = 0;
 
-  constructor(
-    sdk: Sdk,
-    {
-      client,
-      transport,
-      tools,
-      ended,
-      unasked,
-      clock,
-    }: {
-      readonly client: Client;
-      readonly transport: StreamableHTTPClientTransport;
-      readonly tools: readonly Tool[];
-      readonly ended: AbortController;
-      readonly unasked: Unasked;
-      readonly clock: Clock;
-    },
-  ) {
+  constructor(sdk: Sdk, opened: Opened) {
     this.#sdk = sdk;
-    this.#client = client;
-    this.#transport = transport;
-    this.#ended = ended;
-    this.#unasked = unasked;
-    this.#clock = clock;
-    this.tools = tools.map(serverTool);
+    this.#opened = opened;
+    this.tools = opened.tools.map(serverTool);
     // With a definition present the SDK neither lists the tools again nor repeats a call.
-    this.#definitions = new Map(tools.map(({ outputSchema, ...tool }) => [tool.name, tool]));
+    this.#definitions = new Map(opened.tools.map(({ outputSchema, ...tool }) => [tool.name, tool]));
   }
 
   async call({ name }: ServerTool, input: Parameters<ToolServerSession['call']>[1], signal: AbortSignal) {
+    const { client, link, unasked } = this.#opened;
     signal.throwIfAborted();
-    this.#unasked.reset();
+    unasked.reset();
+    this.#calls++;
+    link.beforeCall?.(this.#calls);
     try {
-      const result = await this.#client.callTool(
+      const result = await client.callTool(
         { name, arguments: input },
         { signal, timeout: NO_TIMEOUT, toolDefinition: this.#definitions.get(name)! },
       );
       return serverResult(result);
     } catch (error) {
       signal.throwIfAborted();
-      throw this.#unasked.failure ?? failureOf(this.#sdk, error);
+      throw unasked.failure ?? link.broken?.() ?? failureOf(this.#sdk, error);
+    } finally {
+      this.#calls--;
     }
   }
 
   async close(): Promise<void> {
+    const { client, link, ended, clock } = this.#opened;
     const over = new AbortController();
-    const tooLate = this.#clock.sleep(CLOSE_MS, over.signal).then(
-      () => this.#ended.abort(CLOSED),
+    const tooLate = clock.sleep(CLOSE_MS, over.signal).then(
+      () => ended.abort(CLOSED),
       () => {},
     );
-    // Servers of the current revision have no session, and others may refuse to end theirs.
-    await this.#transport.terminateSession().catch(() => {});
+    await link.end().catch(() => {});
     over.abort();
     await tooLate;
-    await this.#client.close().catch(() => {});
-    this.#ended.abort(CLOSED);
+    await client.close().catch(() => {});
+    ended.abort(CLOSED);
   }
 }
 
@@ -208,13 +229,29 @@ function resultPart(block: CallToolResult['content'][number]): ServerResultPart 
   }
 }
 
+/** A failure that the server's own answer tells: an HTTP status, or the code of an error of JSON-RPC, which is negative. */
+class AnsweredFailure extends ToolServerFailure {
+  readonly answer: number;
+
+  constructor(message: string, answer: number, options: { readonly isTransient?: boolean } = {}) {
+    super(message, options);
+    this.answer = answer;
+  }
+}
+
+const hasAnswered = (error: unknown, answers: readonly number[]): boolean =>
+  error instanceof AnsweredFailure && answers.includes(error.answer);
+
 function failureOf(sdk: Sdk, error: unknown): ToolServerFailure {
   if (hasCode(error, 'TOOL_SERVER_FAILED')) return error as ToolServerFailure;
   if (sdk.SdkHttpError.isInstance(error)) return statusFailure(error.data.status);
+  if (error instanceof sdk.SseError && error.code !== undefined && error.code !== 200) return statusFailure(error.code);
   if (sdk.ProtocolError.isInstance(error)) {
+    if (error.code === BROKEN_ANSWER) {
+      return new ToolServerFailure(error.message.slice(0, MAX_OWN_ERROR_CHARACTERS), { isTransient: true });
+    }
     const text = error.message.slice(0, MAX_ERROR_CHARACTERS);
-    if (error.code === BROKEN_ANSWER) return new ToolServerFailure(text, { isTransient: true });
-    return new ToolServerFailure(`it answered with the error ${error.code}: ${text}`);
+    return new AnsweredFailure(`it answered with the error ${error.code}: ${text}`, error.code);
   }
   const { SdkErrorCode } = sdk;
   switch (sdk.SdkError.isInstance(error) ? error.code : undefined) {
@@ -234,5 +271,6 @@ function failureOf(sdk: Sdk, error: unknown): ToolServerFailure {
 function statusFailure(status: number): ToolServerFailure {
   const isRefusal = status === 401 || status === 403;
   const isTransient = status === 408 || status === 429 || status >= 500;
-  return new ToolServerFailure(`it answered ${status}${isRefusal ? ': it refuses the headers' : ''}`, { isTransient });
+  const text = `it answered ${status}${isRefusal ? ': it refuses the headers' : ''}`;
+  return new AnsweredFailure(text, status, { isTransient });
 }

@@ -276,6 +276,88 @@ describe('opening a server', () => {
   });
 });
 
+describe('a server of the revision 2024-11-05', () => {
+  const sse = (options: Parameters<typeof scripted>[0] = {}) => scripted({ revision: 'sse', ...options });
+  const add = (session: ToolServerSession) => session.call(session.tools[0]!, { a: 1, b: 2 }, never());
+
+  test.each([undefined, 'sse'] as const)('is found with the transport %s', async (transport) => {
+    const server = await sse();
+    const session = await servers.open({ url: server.url, headers: { 'x-own': '1' }, transport }, never());
+    expect(session.tools).toMatchObject([{ name: 'add' }]);
+    expect(await Promise.all([add(session), add(session)])).toMatchObject([{ isError: false }, { isError: false }]);
+    expect(server.requests.every(({ headers }) => headers['x-own'] === '1')).toBe(true);
+    expect(server.methods.includes('server/discover')).toBe(transport === undefined);
+    await session.close();
+    await expect.poll(() => server.connections()).toBe(0);
+  });
+
+  test('is not tried where the manifest names the other transport, or the server is no old one', async () => {
+    const old = await sse();
+    const open = servers.open({ url: old.url, headers: {}, transport: 'streamable-http' }, never());
+    await expect(open).rejects.toThrow('it answered 405');
+    const other = await scripted({ revision: 'session' });
+    other.fault('server/discover', { status: 404 });
+    other.fault('initialize', { status: 404 });
+    await expect(servers.open({ url: other.url, headers: {} }, never())).rejects.toThrow('it answered 404');
+    expect(other.methods).toContain('GET');
+  });
+
+  test('that refuses the headers, or is none, is named', async () => {
+    const { url } = await sse({ authorization: 'Bearer x' });
+    await expect(servers.open({ url, headers: {}, transport: 'sse' }, never())).rejects.toThrow('it answered 401');
+    const modern = await scripted();
+    await expect(servers.open({ url: modern.url, headers: {}, transport: 'sse' }, never())).rejects.toThrow(
+      'it answered 405',
+    );
+  });
+
+  test('that names an address of another host gets no message there', async () => {
+    const other = await scripted();
+    const { url } = await sse({ endpoint: other.url });
+    await expect(servers.open({ url, headers: {}, transport: 'sse' }, never())).rejects.toThrow(
+      'Endpoint origin does not match',
+    );
+    expect(other.requests).toEqual([]);
+  });
+
+  test('that ends its stream ends the calls, and is not asked again', async () => {
+    const server = await sse();
+    const session = await servers.open({ url: server.url, headers: {} }, never());
+    server.fault('tools/call', { status: 202 });
+    const asked = server.asked('tools/call');
+    const called = add(session).catch((error: Error) => error.message);
+    await asked;
+    server.breakStreams();
+    expect(await called).toBe('its event stream ended');
+    await expect(add(session)).rejects.toThrow('its event stream ended');
+    expect(server.methods.filter((method) => method === 'GET')).toHaveLength(1);
+  });
+
+  test('that answers too much is left', async () => {
+    const server = await sse();
+    const session = await servers.open({ url: server.url, headers: {} }, never());
+    server.fault('tools/call', { huge: 5_000_000 }, 1);
+    expect((await add(session)).parts).toHaveLength(1);
+    server.fault('tools/call', { huge: 7_000_000 });
+    await expect(add(session)).rejects.toThrow('it sent more on its event stream than its answers may have');
+    await expect.poll(() => server.connections()).toBe(0);
+  });
+
+  test('that does not answer is left when the signal says so', async () => {
+    const server = await sse();
+    const session = await servers.open({ url: server.url, headers: {} }, never());
+    server.fault('tools/call', { status: 202 });
+    const stop = new AbortController();
+    const asked = server.asked('tools/call');
+    const called = session.call(session.tools[0]!, {}, stop.signal);
+    await asked;
+    stop.abort(new Error('enough'));
+    await expect(called).rejects.toThrow('enough');
+    await expect.poll(() => server.methods).toContain('notifications/cancelled');
+    await session.close();
+  });
+});
+
 test('the end of a session waits two seconds for a server that does not answer', async () => {
   const server = await scripted({ revision: 'session' });
   const manual = new ManualClock();

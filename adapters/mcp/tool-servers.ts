@@ -6,9 +6,9 @@ import type { SessionDeps } from './sdk-session.ts';
  * servers.
  */
 export const createMcpToolServers = (deps: SessionDeps): ToolServers => ({
-  async open(address, signal) {
+  async open(server, signal) {
     signal.throwIfAborted();
     const { openSession } = await import('./sdk-session.ts');
-    return openSession(deps, address, signal);
+    return openSession(deps, server, signal);
   },
 });

@@ -37,6 +37,7 @@ export async function programProblems({ folder, body, files }: Program): Promise
 
 /** Checks the files in the command: words of the shell line with the extension of a program. */
 function missingFiles(body: Program['body'], files: ReadonlyMap<string, Uint8Array>): string[] {
+  if (body.loop !== undefined || body.type === 'agent' || body.type === 'agentic') return [];
   const { command } = (body.runtime ?? {}) as { readonly command?: unknown };
   const line = [command, body.run_command, body.entrypoint].find((each) => typeof each === 'string' && each !== '');
   if (line === undefined) return nothingToRun(body, files);

@@ -3,7 +3,7 @@ import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Handlers } from '#core/http/route.ts';
-import { engineTraits } from '#core/manifest/engines.ts';
+import { needsBundle } from '#core/manifest/engines.ts';
 import { type AgentAddress, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -77,7 +77,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
       const build = await publishDev(deps, { workspace: caller.workspace, userId }, definition);
       return { status: 201, body: { agent: ownerView(build), ...answer, services_updated: 0, unchanged: false } };
     }
-    const runnable = !engineTraits({ definition }).hasProgram;
+    const runnable = !needsBundle(definition);
     const version = await publish(deps, caller.workspace, definition, { runnable });
     return {
       status: 201,

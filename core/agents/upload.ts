@@ -7,7 +7,7 @@ import type { HttpRequest } from '#core/http/message.ts';
 import { readMultipart } from '#core/http/multipart.ts';
 import type { BundleContents } from '#core/manifest/bundle/bundle-contents.ts';
 import { registryTargets } from '#core/manifest/bundle/registries.ts';
-import { traitsOf } from '#core/manifest/engines.ts';
+import { needsBundle, traitsOf } from '#core/manifest/engines.ts';
 import { versionName } from '#core/manifest/references.ts';
 import {
   type AgentVersion,
@@ -76,9 +76,15 @@ export async function readBundle(
   return bundles[0]!.content;
 }
 
-/** Throws INVALID_INPUT if the agent is not a program. */
-export function checkTakesBundle({ definition: { execution_engine: engine } }: AgentVersion): void {
-  if (traitsOf(engine).hasProgram) return;
+/** Throws INVALID_INPUT if the version has no code: see {@link needsBundle}. */
+export function checkTakesBundle({ definition }: AgentVersion): void {
+  if (needsBundle(definition)) return;
+  const { execution_engine: engine } = definition;
+  if (traitsOf(engine).hasLoop) {
+    throw new PlatformError('INVALID_INPUT', 'This loop has no code bundle: its manifest has no member "bundle".', {
+      hint: 'Publish a version with "bundle": {} in its manifest, then upload the code for its tools.',
+    });
+  }
   throw new PlatformError(
     'INVALID_INPUT',
     `Only code_runtime agents have a code bundle; this one is ${engine === null ? 'a skill' : `run by ${engine}`}.`,

@@ -71,7 +71,7 @@ async function modelWarnings(
 /** The host decides which addresses are allowed. */
 const checkServerUrls = ({ config }: Pick<Deps, 'config'>, { loop }: AgentDefinition): FieldError[] =>
   (loop?.mcp_servers ?? []).flatMap(({ url }, index) => {
-    const problem = toolServerUrlProblem(config, url);
+    const problem = url === undefined ? undefined : toolServerUrlProblem(config, url);
     return problem === undefined ? [] : [{ field: `mcp_servers[${index}].url`, message: `cannot be used: ${problem}` }];
   });
 

@@ -129,15 +129,27 @@ export type LoopLimits = {
   [member: string]: unknown;
 };
 
+/** Transports over HTTP: that of the revisions since 2025, and that of 2024-11-05. */
+export const MCP_TRANSPORTS = ['streamable-http', 'sse'] as const;
+export type McpTransport = (typeof MCP_TRANSPORTS)[number];
+
 /** A Model Context Protocol server whose tools a loop may use (`docs/interface/mcp-servers.md`). */
 export type McpServer = {
   /** Lower-case letters, digits, single hyphens; part of the names of its tools. */
   name: string;
-  url: string;
-  /** `${NAME}` in a value stands for a declared secret. */
-  headers: Record<string, string>;
-  /** Names on the server. The model gets no other tools of it. */
-  tools: string[];
+  /** Either `url` or `command` is set. */
+  url?: string;
+  /** @default - Streamable HTTP, then `sse` as the protocol says */
+  transport?: McpTransport;
+  /** `${NAME}` in a value stands for a declared secret. Absent beside `command`. */
+  headers?: Record<string, string>;
+  /** Program in the run's sandbox, which speaks the protocol over stdin and stdout. */
+  command?: string;
+  args?: string[];
+  /** Further variables of `command`, with `${NAME}` as in `headers`. */
+  env?: Record<string, string>;
+  /** Names on the server. The model gets no other tools of it. @default - all */
+  tools?: string[];
   /** The author's claim that these tools change nothing: strict mode allows no others. */
   read_only: boolean;
   /** Whether a run continues without this server if it is unavailable. */

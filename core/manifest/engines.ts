@@ -1,5 +1,5 @@
 import type { LlmProvider } from '#core/ports/llm.ts';
-import type { AgentType, ExecutionEngine } from './definition.ts';
+import type { AgentDefinition, AgentType, ExecutionEngine } from './definition.ts';
 
 /** Properties of an engine that other code needs; `core/execution/engines` runs it. */
 export interface EngineTraits {
@@ -110,6 +110,15 @@ export const traitsOf = (engine: ExecutionEngine | null): EngineTraits => (engin
 export const engineTraits = (agent: {
   readonly definition: { readonly execution_engine: ExecutionEngine | null };
 }): EngineTraits => traitsOf(agent.definition.execution_engine);
+
+/**
+ * Whether a version can run only with an uploaded bundle: a program always, a loop if its manifest has `bundle`, for
+ * files and dependencies of its tools.
+ */
+export function needsBundle(definition: Pick<AgentDefinition, 'execution_engine' | 'bundle'>): boolean {
+  const { hasProgram, hasLoop } = traitsOf(definition.execution_engine);
+  return hasProgram || (hasLoop && definition.bundle !== null);
+}
 
 /**
  * Returns the engine that a manifest names in its member `runtime` or `loop`, or else the default of its type. `null` for a

@@ -1,21 +1,50 @@
 import type { Json } from '#core/base/json.ts';
+import type { OutboundExchanges } from './outbound.ts';
 
-/**
- * Tool servers that authors configure. They speak the Model Context Protocol (MCP) over its Streamable HTTP transport.
- */
+/** Tool servers that authors configure. They speak the Model Context Protocol (MCP). */
 export interface ToolServers {
   /**
    * Opens a session and reads the server's list of tools once.
    *
    * Throws {@link ToolServerFailure}, and the signal's reason once it is aborted.
    */
-  open(address: ToolServerAddress, signal: AbortSignal): Promise<ToolServerSession>;
+  open(server: ToolServerAddress | ToolServerProcess, signal: AbortSignal): Promise<ToolServerSession>;
 }
 
 export interface ToolServerAddress {
   readonly url: string;
   /** Sent with every request, in addition to the protocol's own headers. */
   readonly headers: Readonly<Record<string, string>>;
+  /**
+   * `sse` is the transport of the revision 2024-11-05.
+   * @default - Streamable HTTP; `sse` if the server refuses that as the protocol describes
+   */
+  readonly transport?: 'streamable-http' | 'sse' | undefined;
+  /** Sends the requests. @default - the host's `outbound` */
+  readonly exchanges?: OutboundExchanges | undefined;
+}
+
+/**
+ * A server that speaks the stdio transport, in a sandbox. Its process was started. Messages are JSON without line ends.
+ *
+ * Methods throw {@link ToolServerFailure}, or the reason why the sandbox or the run has ended.
+ */
+export interface ToolServerProcess {
+  /**
+   * Sends a request, and yields lines of the server until one contains `id`: a number that occurs nowhere else. Ends
+   * without such a line if the server ends, and after {@link cancel}.
+   */
+  ask(
+    message: string,
+    id: number,
+    options: { readonly maxBytes: number; readonly signal: AbortSignal },
+  ): AsyncIterable<string>;
+  /** Sends a message that has no answer. */
+  send(message: string): Promise<void>;
+  /** Sends the message that cancels the request `id`, and ends {@link ask} for it. */
+  cancel(message: string, id: number): Promise<void>;
+  /** Returns why the process has ended; `undefined` while it runs. */
+  ending(): Promise<ToolServerFailure | undefined>;
 }
 
 export interface ToolServerSession {
@@ -27,7 +56,7 @@ export interface ToolServerSession {
    * Throws {@link ToolServerFailure}, and the signal's reason once it is aborted.
    */
   call(tool: ServerTool, input: Readonly<Record<string, Json>>, signal: AbortSignal): Promise<ServerResult>;
-  /** Ends the session and all its requests. */
+  /** Ends the session and all its requests. A process is left to its sandbox. */
   close(): Promise<void>;
 }
 

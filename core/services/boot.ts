@@ -37,6 +37,8 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
   }
   checkMayRun(service, agent);
   const layer = agent.install?.status === 'ready' ? agent.install : undefined;
+  // Runs of a loop open their own sandboxes.
+  const isLoop = traitsOf(agent.definition.execution_engine).hasLoop;
   return {
     serviceId,
     workspaceId: service.workspaceId,
@@ -55,8 +57,8 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
       PLATFORM_SERVICE_KEY: serviceKeyOf(serviceId, token),
     },
     port: appPort(service.env),
-    ...(agent.bundle && { bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 } }),
-    ...(layer && { layer: { key: layer.layer, sha256: layer.layerSha256 } }),
+    ...(agent.bundle && !isLoop && { bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 } }),
+    ...(layer && !isLoop && { layer: { key: layer.layer, sha256: layer.layerSha256 } }),
     egress: runEgress(deps.config, agent),
     limits: limitsOf(deps.config),
   };

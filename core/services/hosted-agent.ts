@@ -7,7 +7,7 @@ import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { declaredNames, missingSecrets } from '#core/execution/calls/secrets.ts';
 import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
-import { engineTraits } from '#core/manifest/engines.ts';
+import { engineTraits, needsBundle } from '#core/manifest/engines.ts';
 import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -75,14 +75,14 @@ async function findVersion(
 export function hostingProblem(agent: AgentVersion, workspaceId: string): string | undefined {
   const { definition, bundle, install, runnable } = agent;
   const name = refOf(agent);
-  const { canBeService, hasProgram } = engineTraits(agent);
+  const { canBeService } = engineTraits(agent);
   if (!canBeService) {
     return `${name} has no process to keep running: a service needs an agent of type tool or agent with runtime.command or loop, and this one is of type ${definition.type}.`;
   }
   if (agent.workspaceId !== workspaceId && isPaid(agent)) {
     return `${name} is paid by the call, so other workspaces cannot keep it running as a service.`;
   }
-  if (bundle === undefined && hasProgram) {
+  if (bundle === undefined && needsBundle(definition)) {
     return `${name} has no published code bundle: upload one with POST /agents/${agent.id}/upload.`;
   }
   if (install?.status === 'failed') return `The dependencies of ${name} could not be installed: ${install.error}`;

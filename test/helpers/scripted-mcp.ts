@@ -5,6 +5,7 @@ import type { Json } from '#core/base/json.ts';
 
 const MODERN = '2026-07-28';
 const SESSION = '2025-11-25';
+const OLD = '2024-11-05';
 
 export interface ScriptedTool {
   readonly name: string;
@@ -53,14 +54,21 @@ export interface ScriptedMcp {
   fault(rpc: string, fault: McpFault, times?: number): void;
   /** Resolves with the next request of this method. */
   asked(rpc: string): Promise<McpRequest>;
+  /** Ends the event streams of `sse`. */
+  breakStreams(): void;
   /** Returns the number of open connections. */
   connections(): Promise<number>;
   close(): void;
 }
 
 export interface ScriptedMcpOptions {
-  /** `modern` is 2026-07-28, without sessions; `session` is 2025-11-25. @default 'modern' */
-  readonly revision?: 'modern' | 'session';
+  /**
+   * `modern` is 2026-07-28, without sessions; `session` is 2025-11-25; `sse` is 2024-11-05, which answers on one event
+   * stream. @default 'modern'
+   */
+  readonly revision?: 'modern' | 'session' | 'sse';
+  /** For `sse`: the address for messages that the server tells. @default - its own `/messages` */
+  readonly endpoint?: string;
   /** @default 'json' */
   readonly answers?: 'json' | 'sse';
   readonly tools?: readonly ScriptedTool[];
@@ -88,6 +96,7 @@ export async function startScriptedMcp(options: ScriptedMcpOptions = {}): Promis
     fault: (rpc, fault, times = Number.POSITIVE_INFINITY) => void server.faults.set(rpc, { fault, times }),
     asked: (rpc) => server.asked(rpc),
     connections: () => new Promise((resolve) => http.getConnections((_, count) => resolve(count))),
+    breakStreams: () => server.breakStreams(),
     close() {
       http.close();
       http.closeAllConnections();
@@ -102,11 +111,13 @@ class Script {
   readonly #options: ScriptedMcpOptions;
   readonly #isModern: boolean;
   readonly #sessions = new Set<string>();
+  /** Event streams of `sse`, by session. */
+  readonly #streams = new Map<string, ServerResponse>();
   readonly #waiting: { readonly rpc: string; readonly resolve: (request: McpRequest) => void }[] = [];
 
   constructor(options: ScriptedMcpOptions) {
     this.#options = options;
-    this.#isModern = options.revision !== 'session';
+    this.#isModern = options.revision === undefined || options.revision === 'modern';
     this.tools = options.tools ?? [];
   }
 
@@ -127,6 +138,7 @@ class Script {
       resolve(received);
       break;
     }
+    if (this.#options.revision === 'sse') return this.#serveOld(request.url ?? '', received, response);
     const refusal = this.#refusal(received);
     if (refusal !== undefined) return void response.writeHead(refusal).end('{}');
     const entry = this.faults.get(rpc);
@@ -137,6 +149,32 @@ class Script {
     }
     if (body.id === undefined || body.method === undefined) return void response.writeHead(202).end();
     this.#answer(response, this.#reply(body, response));
+  }
+
+  breakStreams(): void {
+    for (const stream of this.#streams.values()) stream.end();
+  }
+
+  #serveOld(url: string, { method, headers, rpc, body }: McpRequest, response: ServerResponse): void {
+    const { authorization, endpoint } = this.#options;
+    if (authorization !== undefined && headers.authorization !== authorization)
+      return void response.writeHead(401).end();
+    if (method === 'GET') {
+      const session = crypto.randomUUID();
+      this.#streams.set(session, response);
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(`: hello\n\nevent: endpoint\ndata: ${endpoint ?? '/messages'}?session=${session}\n\n`);
+      return;
+    }
+    const stream = this.#streams.get(url.split('/messages?session=')[1] ?? '');
+    if (stream === undefined) return void response.writeHead(405).end();
+    const entry = this.faults.get(rpc);
+    if (entry !== undefined && entry.times-- > 0) {
+      this.#fail(entry.fault, body, 'huge' in entry.fault ? stream : response);
+      return;
+    }
+    response.writeHead(202).end('Accepted');
+    if (body.id !== undefined && body.method !== undefined) stream.write(event(this.#reply(body, response)));
   }
 
   /** Returns the status for a request that this revision does not accept. */
@@ -175,8 +213,9 @@ class Script {
         if (this.#isModern) break;
         const session = crypto.randomUUID();
         this.#sessions.add(session);
-        response.setHeader('mcp-session-id', session);
-        return result({ protocolVersion: SESSION, capabilities, serverInfo: { name: 'scripted', version: '1' } });
+        if (!response.headersSent) response.setHeader('mcp-session-id', session);
+        const protocolVersion = this.#options.revision === 'sse' ? OLD : SESSION;
+        return result({ protocolVersion, capabilities, serverInfo: { name: 'scripted', version: '1' } });
       }
       case 'tools/list': {
         const size = this.#options.pageSize ?? this.tools.length;
@@ -225,14 +264,10 @@ class Script {
         fault.breakOff === 'end' ? response.end() : response.destroy(),
       );
     } else if ('huge' in fault) {
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(
-        JSON.stringify({
-          jsonrpc: '2.0',
-          id: body.id,
-          result: { content: [{ type: 'text', text: 'x'.repeat(fault.huge) }] },
-        }),
-      );
+      const result = { content: [{ type: 'text', text: 'x'.repeat(fault.huge) }] };
+      const message = { jsonrpc: '2.0', id: body.id, result };
+      if (response.headersSent) return void response.write(event(message));
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(message));
     } else if ('error' in fault) {
       this.#answer(response, { jsonrpc: '2.0', id: body.id, error: fault.error });
     } else if (this.#isModern) {

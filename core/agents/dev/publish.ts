@@ -2,7 +2,7 @@ import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
-import { traitsOf } from '#core/manifest/engines.ts';
+import { needsBundle } from '#core/manifest/engines.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -69,7 +69,7 @@ export async function publishDev(
     announced.push(blob);
     return announceBlob(deps, blob);
   });
-  const isComplete = !traitsOf(engine).hasProgram;
+  const isComplete = !needsBundle(definition);
   const { build, removed } = await retryOnConflict(clock, `dev of ${name}`, async () => {
     const slot = await readSlot(deps, place);
     const gone = await buildsOf(deps, place, [slot.staged, isComplete ? slot.current : undefined]);

@@ -13,7 +13,11 @@ const ENGINES: { readonly [Name in ExecutionEngine]: () => Promise<Engine> } = {
     const [{ runCode }, { readyToRun }] = await Promise.all([import('./code-runtime.ts'), import('./readiness.ts')]);
     return async (deps, run) => runCode(deps, { ...run, agent: await readyToRun(deps, run.agent, run) });
   }),
-  managed_loop: lazy(async () => (await import('./managed-loop.ts')).runLoop),
+  managed_loop: lazy(async () => {
+    const [{ runLoop }, { readyToRun }] = await Promise.all([import('./managed-loop.ts'), import('./readiness.ts')]);
+    return async (deps, run) =>
+      runLoop(deps, run.agent.runnable ? run : { ...run, agent: await readyToRun(deps, run.agent, run) });
+  }),
 };
 
 /** Runs an agent with its engine. Never throws: every failure is in the result, so that the run is recorded. */

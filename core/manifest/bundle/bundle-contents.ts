@@ -1,4 +1,5 @@
 import type { SandboxStatus } from '#core/ports/sandbox.ts';
+import { traitsOf } from '../engines.ts';
 import type { AgentVersion } from '../version.ts';
 import { type BundleReport, inspectBundle } from './bundle.ts';
 import { checkDependencies } from './check-dependencies.ts';
@@ -37,7 +38,9 @@ export async function readContents(zip: Uint8Array, use: UploadUse): Promise<Bun
   const report = await inspectBundle(zip);
   const warnings = await uploadWarnings(report, version.definition, registries);
   const built = builtEntrypoint(report, version.definition);
-  const start = detectEntrypoint(report, version.definition, entrypoint, built) ?? null;
+  // The code of a loop is for its tools.
+  const { hasLoop } = traitsOf(version.definition.execution_engine);
+  const start = hasLoop ? null : (detectEntrypoint(report, version.definition, entrypoint, built) ?? null);
   return {
     sha256: report.sha256,
     fileCount: report.files.length,

@@ -83,10 +83,16 @@ const ABOUT: { readonly [path: string]: string } = {
   'custom_tools[].input_schema': 'JSON Schema of the values; required with {{placeholders}}.',
   mcp_servers: 'MCP servers whose tools the loop may use.',
   'mcp_servers[].name': '1 to 24 lower-case letters, digits and single hyphens.',
-  'mcp_servers[].url': 'The https address of the server.',
+  'mcp_servers[].url': 'The https address of the server. Either url or command is required.',
+  'mcp_servers[].transport': 'Streamable HTTP, then the older SSE by default.',
+  'mcp_servers[].command': 'The program in the sandbox that is the server and speaks over stdin and stdout.',
+  'mcp_servers[].args': 'Arguments of the command.',
+  'mcp_servers[].args[]': 'An argument.',
+  'mcp_servers[].env':
+    'Variables of the command. A $ with the name of a declared secret in braces stands for the secret.',
   'mcp_servers[].headers':
     'Headers of its requests. A $ with the name of a declared secret in braces stands for the secret.',
-  'mcp_servers[].tools': 'Tools that the model gets.',
+  'mcp_servers[].tools': 'Tools that the model gets; all by default.',
   'mcp_servers[].read_only': 'Whether its tools change nothing, so that a call may be repeated.',
   'mcp_servers[].optional': 'Whether runs continue without it if it does not answer.',
   callable: 'Whether other agents may call it; true by default, false for skills.',

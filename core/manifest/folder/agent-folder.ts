@@ -41,7 +41,7 @@ const REGULAR_FILE = 0o100000;
 export interface AgentFolder {
   /** The body of POST /agents. */
   readonly body: Record<string, unknown>;
-  /** The zip for POST /agents/{id}/upload; only for programs. */
+  /** The zip for POST /agents/{id}/upload; only for programs, and loops with `bundle`. */
   readonly bundle?: Uint8Array;
   /** Content of the zip, by path. */
   readonly files?: ReadonlyMap<string, Uint8Array>;
@@ -70,8 +70,8 @@ interface SourceFile {
 }
 
 /**
- * Reads an agent's folder for a publish: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`, or
- * for a program its code as a zip. The manifest's `bundle.include` adds files that are excluded by default or by
+ * Reads an agent's folder for a publish: `agent.json`, the schemas of `schema.json`, and the text of `prompt.md`, and
+ * for a program, or a loop with `bundle`, its code as a zip. The manifest's `bundle.include` adds files that are excluded by default or by
  * `bundle.exclude`. A pattern without a slash applies in every folder; one that matches a folder applies to everything
  * below it. Links, dot files, `node_modules` and `__pycache__` are never packed. `requirements.txt` always is, and
  * `package.json` with its lock is if the bundle contains a script for Node: `npm ci` needs both. Files that git ignores
@@ -95,9 +95,12 @@ export async function readAgentFolder(folder: Folder): Promise<AgentFolder> {
   const { bundle: patterns, ...rest } = manifest;
   const body = { ...rest, ...(await readSchemas(folder)) };
   const isProgram = manifest.runtime !== undefined || ENGINES_OF_PROGRAMS.includes(String(manifest.type));
-  if (isProgram && manifest.loop === undefined) return { body, ...(await packCode(folder, patterns)) };
+  if (isProgram && manifest.loop === undefined) return { body, ...(await packCode(folder, patterns, selectFiles)) };
   const prompt = await folder.read('prompt.md');
-  return { body: prompt === undefined ? body : { ...body, prompt: textIn(withLf(prompt)) } };
+  const withPrompt = prompt === undefined ? body : { ...body, prompt: textIn(withLf(prompt)) };
+  // A loop says so if it has code: its folder may hold other files.
+  if (patterns == null || (manifest.loop === undefined && manifest.type !== 'agent')) return { body: withPrompt };
+  return { body: { ...withPrompt, bundle: patterns }, ...(await packCode(folder, patterns, selectFilesOfLoop)) };
 }
 
 /** Reads the publish body of a folder with a SKILL.md (`docs/interface/skills.md#skillmd`). */
@@ -157,9 +160,13 @@ async function readSchemas(folder: Folder): Promise<Record<string, unknown>> {
   };
 }
 
-async function packCode(folder: Folder, given: unknown): Promise<Required<Pick<AgentFolder, 'bundle' | 'files'>>> {
+async function packCode(
+  folder: Folder,
+  given: unknown,
+  select: typeof selectFiles,
+): Promise<Required<Pick<AgentFolder, 'bundle' | 'files'>>> {
   const patterns = readPatterns(folder, given);
-  const files = selectFiles(await listFiles(folder, patterns.include.length > 0), patterns);
+  const files = select(await listFiles(folder, patterns.include.length > 0), patterns);
   if (files.length === 0) {
     throw new Error(
       `${folder.nameOf()} holds no code: add it, or name left-out files in bundle.include of agent.json.`,
@@ -224,6 +231,13 @@ function selectFiles(all: readonly SourceFile[], { include, exclude }: { include
     return all.filter((file) => kept.includes(file) || FOR_NODE.test(file.path));
   }
   return kept.filter(({ path }) => !FOR_NODE.test(path) || matchesAny(include, path));
+}
+
+/** Its servers and tools may be packages alone. The texts are in the body. */
+function selectFilesOfLoop(all: readonly SourceFile[], patterns: { include: string[]; exclude: string[] }) {
+  const forNode = all.filter(({ path }) => FOR_NODE.test(path) && !matchesAny(patterns.exclude, path));
+  const others = selectFiles(all, patterns).filter(({ path }) => !forNode.some((file) => file.path === path));
+  return [...others, ...forNode].filter(({ path }) => path !== 'prompt.md' && path !== 'schema.json');
 }
 
 /** Whether an author's pattern matches a path or a folder above it. */

@@ -250,8 +250,8 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   if (!traits.hasLoop && hasLoopMembers) {
     warnings.push(`Custom tools, mcp_servers and max_turns are ignored: ${engine ?? 'a skill'} has no loop.`);
   }
-  if (given.build !== undefined && !traits.hasProgram) {
-    warnings.push('"build" is ignored: only programs have a build step.');
+  if (given.build !== undefined && !traits.hasProgram && !(traits.hasLoop && given.bundle)) {
+    warnings.push('"build" is ignored: only programs, and loops with "bundle", have a build step.');
   }
   if (run_mode === 'always_on') {
     if (!traits.canBeService) {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { checkManifest } from '#core/agents/validate-references.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { checkDefinition } from './manifest.ts';
-import { filledHeader, mcpToolName } from './mcp-servers.ts';
+import { filledValue, mcpToolName } from './mcp-servers.ts';
 
 const SERVER = { name: 'search', url: 'https://mcp.example.com/mcp', tools: ['search'] };
 
@@ -31,6 +31,22 @@ test('servers get their defaults, and are the same when they are checked again',
     errors: [],
     warnings: [],
   });
+});
+
+test('a command gets its defaults, and all tools of a server may be offered', () => {
+  const env = { API_KEY: '${SEARCH_KEY}', MODE: 'fast' };
+  const own = { name: 'own', command: 'node', args: ['server.js'], env };
+  const { definition, errors, warnings } = checkDefinition({
+    ...agentWith(own, { name: 'old', url: SERVER.url, transport: 'sse' }),
+    loop: { tools: ['mcp__own__any'], mcp_servers: [own, { name: 'old', url: SERVER.url, transport: 'sse' }] },
+  });
+  expect({ errors, warnings }).toEqual({ errors: [], warnings: [] });
+  const flags = { read_only: false, optional: false };
+  expect(definition!.loop!.mcp_servers).toEqual([
+    { ...own, ...flags },
+    { name: 'old', url: SERVER.url, transport: 'sse', headers: {}, ...flags },
+  ]);
+  expect(checkDefinition(definition)).toMatchObject({ definition: { loop: definition!.loop }, errors: [] });
 });
 
 test('they may stand beside the loop, and are ignored where there is none', () => {
@@ -78,9 +94,72 @@ describe('refused', () => {
     ],
     ['no tools', agentWith({ ...SERVER, tools: [] }), 'loop.mcp_servers[0].tools: must name at least one tool'],
     [
-      'tools that are missing',
-      agentWith({ ...SERVER, tools: undefined }),
-      'loop.mcp_servers[0].tools: must be an array of names',
+      'no place',
+      agentWith({ name: 'search' }),
+      'mcp_servers[0]: must have exactly one of "url" and "command", but has none',
+    ],
+    [
+      'two places',
+      agentWith({ ...SERVER, command: 'node' }),
+      'mcp_servers[0]: must have exactly one of "url" and "command", but has "url" and "command"',
+    ],
+    [
+      'headers of a command',
+      agentWith({ name: 'own', command: 'node', headers: {} }),
+      'mcp_servers[0].headers: must not be set beside "command": it belongs to "url"',
+    ],
+    [
+      'arguments of an address',
+      agentWith({ ...SERVER, args: ['x'] }),
+      'mcp_servers[0].args: must not be set beside "url": it belongs to "command"',
+    ],
+    [
+      'a transport that is none',
+      agentWith({ ...SERVER, transport: 'stdio' }),
+      'mcp_servers[0].transport: must be one of streamable-http, sse',
+    ],
+    [
+      'a command with a line end',
+      agentWith({ name: 'own', command: 'node\nrm' }),
+      'mcp_servers[0].command: must be a program',
+    ],
+    [
+      'arguments in one text',
+      agentWith({ name: 'own', command: 'node', args: 'server.js' }),
+      'mcp_servers[0].args: must be an array of texts',
+    ],
+    [
+      'an argument with NUL',
+      agentWith({ name: 'own', command: 'node', args: ['a\0b'] }),
+      'mcp_servers[0].args[0]: must be an array of texts without NUL',
+    ],
+    [
+      'a variable of the platform',
+      agentWith({ name: 'own', command: 'node', env: { PATH: '/x' } }),
+      'mcp_servers[0].env.PATH: must not be set: the platform sets this variable itself',
+    ],
+    [
+      'a variable that is none',
+      agentWith({ name: 'own', command: 'node', env: { 'a=b': 'x' } }),
+      'mcp_servers[0].env["a=b"]: must have the name of a variable',
+    ],
+    [
+      'a secret in a variable',
+      agentWith({ name: 'own', command: 'node', env: { API_KEY: 'letmein' } }),
+      'mcp_servers[0].env.API_KEY: must take its value from a secret',
+    ],
+    [
+      'an undeclared secret in a variable',
+      agentWith({ name: 'own', command: 'node', env: { API_KEY: '${OTHER}' } }),
+      'mcp_servers[0].env.API_KEY: must only use secrets of required_secrets or optional_secrets, but uses "OTHER"',
+    ],
+    [
+      'a key of a provider in a variable',
+      {
+        ...agentWith({ name: 'own', command: 'node', env: { A: '${OPENAI_API_KEY}' } }),
+        optional_secrets: ['OPENAI_API_KEY'],
+      },
+      'mcp_servers[0].env.A: must not use OPENAI_API_KEY',
     ],
     [
       'a tool with a space',
@@ -200,7 +279,7 @@ test('names of tools fit every provider, and stay different', () => {
 });
 
 test('a header without its secret is not sent', () => {
-  expect(filledHeader('Bearer ${A}', { A: ' key\n' })).toBe('Bearer key');
-  expect(filledHeader('Bearer ${A}', {})).toBeUndefined();
-  expect(filledHeader('${A}', { A: 'x${B}$&', B: 'no' })).toBe('x${B}$&');
+  expect(filledValue('Bearer ${A}', { A: ' key\n' })).toBe('Bearer key');
+  expect(filledValue('Bearer ${A}', {})).toBeUndefined();
+  expect(filledValue('${A}', { A: 'x${B}$&', B: 'no' })).toBe('x${B}$&');
 });

@@ -1,20 +1,25 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { providerOfSecret } from '#core/models/providers.ts';
-import type { CustomTool, McpServer } from '../definition.ts';
+import { type CustomTool, MCP_TRANSPORTS, type McpServer } from '../definition.ts';
 import { type Found, fieldName, quote } from '../field-error.ts';
 
 const MAX_SERVERS = 8;
 const MAX_TOOLS = 32;
-/** Maximum number of tools of all servers together. */
+/** Maximum number of tools that the servers of a manifest name together. */
 const MAX_ALL_TOOLS = 64;
 const MAX_HEADERS = 10;
+const MAX_ARGS = 50;
+const MAX_VARIABLES = 50;
 /** Maximum length of a tool name that all providers accept. */
 const MAX_TOOL_NAME = 64;
 
 const nameRule = 'must be 1-24 lower-case letters, digits and single hyphens, with no hyphen at either end';
 const toolRule = 'must be the name of a tool on the server: 1-128 letters, digits, "_", "-" or "."';
 const headersRule = 'must be an object of header name -> value';
+const envRule = 'must be an object of variable name -> value';
+const commandRule = 'must be a program, of 1 to 1,000 characters: a name on the PATH, or a path';
+const argsRule = 'must be an array of texts without NUL, each of at most 4,000 characters';
 
 /** Shape of the member; {@link checkMcpServers} checks the rules. */
 export const mcpServersShape = z
@@ -25,19 +30,30 @@ export const mcpServersShape = z
           .string(nameRule)
           .max(24, nameRule)
           .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, nameRule),
-        url: z.string('must be an https address').max(2048, 'must be at most 2,048 characters'),
+        url: z.string('must be an https address').max(2048, 'must be at most 2,048 characters').nullish(),
+        transport: z.enum(MCP_TRANSPORTS, `must be one of ${MCP_TRANSPORTS.join(', ')}`).nullish(),
         headers: z.record(z.string(), z.unknown(), headersRule).nullish(),
+        command: z
+          .string(commandRule)
+          .regex(/^[^\0\s][^\0\n]{0,999}$/, commandRule)
+          .nullish(),
+        args: z
+          .array(z.string(argsRule).regex(/^[^\0]{0,4000}$/, argsRule), argsRule)
+          .max(MAX_ARGS, `must be at most ${MAX_ARGS}`)
+          .nullish(),
+        env: z.record(z.string(), z.unknown(), envRule).nullish(),
         tools: z
           .array(
             z.string(toolRule).regex(/^[\w.-]{1,128}$/, toolRule),
             'must be an array of names of tools on the server',
           )
-          .min(1, 'must name at least one tool: those that are not named are not offered')
-          .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`),
+          .min(1, 'must name at least one tool: without this member all tools of the server are offered')
+          .max(MAX_TOOLS, `must be at most ${MAX_TOOLS}`)
+          .nullish(),
         read_only: z.boolean('must be true or false').nullish(),
         optional: z.boolean('must be true or false').nullish(),
       },
-      'must be an object with name, url and tools',
+      'must be an object with name and either url or command',
     ),
     'must be an array of servers',
   )
@@ -65,9 +81,10 @@ export function checkMcpServers(
   const secrets = [...(given.required_secrets ?? []), ...(given.optional_secrets ?? [])];
   const names = new Set<string>();
   const tools = new Set(customTools.map(({ name }) => name));
-  const ofServers = servers.flatMap(({ name, tools }) => tools.map((tool) => mcpToolName(name, tool)));
+  const ofServers = servers.flatMap(({ name, tools }) => (tools ?? []).map((tool) => mcpToolName(name, tool)));
   for (const [index, name] of (given.loop?.tools ?? []).entries()) {
     if (!name.startsWith('mcp__') || ofServers.includes(name)) continue;
+    if (servers.some((server) => server.tools == null && mayBeToolOf(server.name, name))) continue;
     errors.push({
       field: fieldName(['loop', 'tools', index]),
       message: `is ${quote(name)}, which is not a tool of mcp_servers`,
@@ -77,11 +94,12 @@ export function checkMcpServers(
     const message = `must have at most ${MAX_ALL_TOOLS} tools together, but have ${ofServers.length}`;
     errors.push({ field: 'mcp_servers', message });
   }
-  return servers.map(({ name, url, headers, tools: named, read_only, optional }, index) => {
+  return servers.map((server, index) => {
+    const { name, tools: named, read_only, optional } = server;
     const at = ['mcp_servers', index];
     if (names.has(name)) errors.push({ field: fieldName([...at, 'name']), message: `is "${name}" a second time` });
     names.add(name);
-    for (const [position, tool] of named.entries()) {
+    for (const [position, tool] of (named ?? []).entries()) {
       const offered = mcpToolName(name, tool);
       if (tools.has(offered)) {
         const message = `is ${quote(tool)}, which the model would get as "${offered}", the name of another tool`;
@@ -91,14 +109,58 @@ export function checkMcpServers(
     }
     return {
       name,
-      url,
-      headers: checkHeaders(headers ?? {}, { at: [...at, 'headers'], secrets }, found),
-      tools: named,
+      ...checkPlace(server, { at, secrets }, found),
+      ...(named && { tools: named }),
       read_only: read_only ?? false,
       optional: optional ?? false,
     };
   });
 }
+
+type RawServer = z.output<typeof mcpServersShape>[number];
+type Place = Pick<McpServer, 'url' | 'transport' | 'headers' | 'command' | 'args' | 'env'>;
+
+/** The members that say where a server is. Each of them needs the member for which it is listed. */
+const NEEDS = {
+  url: ['transport', 'headers'],
+  command: ['args', 'env'],
+} as const;
+const PLACES = ['url', 'command'] as const;
+
+function checkPlace(
+  server: RawServer,
+  { at, secrets }: { readonly at: readonly PropertyKey[]; readonly secrets: readonly string[] },
+  found: Found,
+): Place {
+  const { errors } = found;
+  const given = PLACES.filter((place) => server[place] != null);
+  const place = given[0];
+  if (place === undefined || given.length > 1) {
+    const has = place === undefined ? 'none' : given.map((name) => `"${name}"`).join(' and ');
+    const message = `must have exactly one of "url" and "command", but has ${has}`;
+    errors.push({ field: fieldName(at), message });
+    return {};
+  }
+  const allowed: readonly string[] = NEEDS[place];
+  for (const name of ['transport', 'headers', 'args', 'env'] as const) {
+    if (server[name] == null || allowed.includes(name)) continue;
+    const others = PLACES.filter((other) => (NEEDS[other] as readonly string[]).includes(name));
+    const message = `must not be set beside "${place}": it belongs to ${others.map((other) => `"${other}"`).join(' or ')}`;
+    errors.push({ field: fieldName([...at, name]), message });
+  }
+  const { url, transport, headers, command, args, env } = server;
+  if (command != null) {
+    return { command, args: args ?? [], env: checkEnv(env ?? {}, { at: [...at, 'env'], secrets }, found) };
+  }
+  return {
+    url: url!,
+    ...(transport != null && { transport }),
+    headers: checkHeaders(headers ?? {}, { at: [...at, 'headers'], secrets }, found),
+  };
+}
+
+/** Whether a server whose tools are not named may have a tool of this name. */
+export const mayBeToolOf = (server: string, name: string): boolean => name.startsWith(`mcp__${server}__`);
 
 /** Returns the name of a server's tool for the model. Names that providers refuse are changed deterministically. */
 export function mcpToolName(server: string, tool: string): string {
@@ -108,21 +170,21 @@ export function mcpToolName(server: string, tool: string): string {
   return `${name.slice(0, MAX_TOOL_NAME - mark.length - 1)}_${mark}`;
 }
 
-/** `${NAME}` in the value of a header. */
+/** `${NAME}` in the value of a header or variable. */
 const REFERENCE = /\$\{([^}]*)\}/g;
 
-/** Fills the secrets into the value of a header; `undefined` if one of them is missing. */
-export function filledHeader(value: string, secrets: Readonly<Record<string, string | undefined>>): string | undefined {
+/** Fills the secrets into the value of a header or variable; `undefined` if one of them is missing. */
+export function filledValue(value: string, secrets: Readonly<Record<string, string | undefined>>): string | undefined {
   if (secretsIn(value).some((name) => secrets[name] === undefined)) return undefined;
   return value.replaceAll(REFERENCE, (_, name: string) => secrets[name]!.trim());
 }
 
-/** Returns the names of the secrets in the value of a header. */
+/** Returns the names of the secrets in a value. */
 const secretsIn = (value: string): string[] => [...value.matchAll(REFERENCE)].map((match) => match[1]!);
 
 /** Returns the names of all secrets in the headers of these servers. */
 export const headerSecrets = (servers: readonly Pick<McpServer, 'headers'>[]): string[] =>
-  servers.flatMap(({ headers }) => Object.values(headers).flatMap(secretsIn));
+  servers.flatMap(({ headers = {} }) => Object.values(headers).flatMap(secretsIn));
 
 /** Headers of the connection and the protocol, which only the platform sets. */
 const OWN_HEADERS =
@@ -155,6 +217,41 @@ function headerNameProblem(name: string, seen: ReadonlySet<string>): string | un
 function headerValueProblem(name: string, value: unknown, secrets: readonly string[]): string | undefined {
   if (typeof value !== 'string') return 'must be a string';
   if (!/^[\x20-\x7e]{1,1000}$/.test(value)) return 'must be 1-1,000 characters of ASCII, without line ends';
+  return secretProblem(name, value, secrets);
+}
+
+/** Checks the variables of a server's process. As for headers, messages repeat no value. */
+function checkEnv(
+  env: Readonly<Record<string, unknown>>,
+  { at, secrets }: { readonly at: readonly PropertyKey[]; readonly secrets: readonly string[] },
+  { errors }: Found,
+): Record<string, string> {
+  const entries = Object.entries(env);
+  if (entries.length > MAX_VARIABLES) {
+    errors.push({ field: fieldName(at), message: `must be at most ${MAX_VARIABLES}` });
+  }
+  for (const [name, value] of entries.slice(0, MAX_VARIABLES)) {
+    const problem = variableNameProblem(name) ?? variableValueProblem(name, value, secrets);
+    if (problem !== undefined) errors.push({ field: fieldName([...at, name]), message: problem });
+  }
+  return env as Record<string, string>;
+}
+
+/** Variables by which programs find the sandbox's runtimes and its way out. */
+const OWN_VARIABLES = /^(home|path|pwd|user|tmpdir|shell|https?_proxy|all_proxy|no_proxy|platform_.*)$/i;
+
+function variableNameProblem(name: string): string | undefined {
+  if (!/^[A-Za-z_]\w{0,63}$/.test(name)) return 'must have the name of a variable: at most 64 letters, digits and "_"';
+  return OWN_VARIABLES.test(name) ? 'must not be set: the platform sets this variable itself' : undefined;
+}
+
+function variableValueProblem(name: string, value: unknown, secrets: readonly string[]): string | undefined {
+  if (typeof value !== 'string') return 'must be a string';
+  if (value.length > 4000 || value.includes('\0')) return 'must be at most 4,000 characters, without NUL';
+  return secretProblem(name, value, secrets);
+}
+
+function secretProblem(name: string, value: string, secrets: readonly string[]): string | undefined {
   const named = secretsIn(value);
   if (named.length === 0 && SENSITIVE.test(name)) {
     return `must take its value from a secret, as in "Bearer \${NAME}": everyone who may read the manifest can read it`;

@@ -1,6 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the form of manifests.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { needsModel, request, type Target } from '#test/helpers/platform.ts';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { bundleForm, needsModel, request, type Target, zipOf } from '#test/helpers/platform.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import { type ScriptedMcp, startScriptedMcp } from '#test/helpers/scripted-mcp.ts';
 import type { TestUser } from '#test/helpers/users.ts';
@@ -8,6 +9,7 @@ import { expectError, expectOk } from '../expect.ts';
 import type { Languages } from '../languages.ts';
 
 const TOKEN = 'tok-mcp-servers-40c1';
+const STDIO_SERVER = readFileSync(new URL('../../fixtures/mcp/stdio-server.js', import.meta.url), 'utf8');
 const PAGE = {
   name: 'read_page',
   result: { content: [{ type: 'text', text: `token ${TOKEN}, ${'page '.repeat(8000)}` }] },
@@ -97,6 +99,47 @@ export function mcpServersSuite(target: () => Target, has: Languages): void {
       expectError(await run('public-one', stranger.key), 400, 'MISSING_SECRETS', 'TOKEN');
       const given = server.requests.slice(seen).map(({ headers }) => headers.authorization);
       expect(given).not.toContain('Bearer of-the-stranger');
+    });
+
+    test('of the older transport over SSE are found, and all their tools offered', async () => {
+      const old = await startScriptedMcp({ revision: 'sse', tools: [{ name: 'search' }, { name: 'list' }] });
+      onTestFinished(() => old.close());
+      const turns = [{ toolCalls: [call('mcp__docs__list', { q: 'dogs' })] }, { echo: true }];
+      const place = { url: old.url, headers: undefined, tools: undefined };
+      expectOk(await publish('old-server', turns, place), 201);
+      const { data, metadata } = expectOk(await run('old-server'));
+      expect(data).toEqual({ q: 'dogs' });
+      expect(metadata.stderr).toMatch(/^mcp docs: 2 tools\n/);
+    });
+
+    test.skipIf(!has.node)('run as processes in the sandbox, from the bundle and with secrets', async () => {
+      const turns = [
+        { toolCalls: [call('mcp__docs__wait', { ms: 50 }), call('mcp__docs__env', { name: 'API_TOKEN' })] },
+        { toolCalls: [call('bash', { command: 'cat agent/package.json' }), call('mcp__docs__crash')] },
+        { echo: true },
+      ];
+      const process = { command: 'node', args: ['agent/server.js'], env: { API_TOKEN: 'Bearer ${TOKEN}' } };
+      const place = { url: undefined, headers: undefined, tools: undefined, ...process };
+      const { agent } = expectOk(await publish('own-process', turns, place, { bundle: {} }), 201);
+      expect(agent.runnable).toBe(false);
+      const body = bundleForm(zipOf({ 'server.js': STDIO_SERVER, 'package.json': '{"type": "commonjs"}' }));
+      expectOk(await request(target(), 'POST', `/agents/${agent.id}/upload`, { key: user.key, body }));
+      const { data, metadata } = expectOk(await run('own-process'));
+      expect(metadata.stderr).toMatch(/^mcp docs: 11 tools\n/);
+      expect(data.result).toContain('{"type": "commonjs"}');
+      expect(data.result).toContain('its process was ended by signal 11. The end of its stderr: fatal: it crashed');
+      expect(JSON.stringify([data, metadata])).not.toContain(TOKEN);
+    });
+
+    test.skipIf(!has.node)('that exit at once end the run with what they say', async () => {
+      const process = { command: 'node', args: ['-e', 'console.error("no database"); process.exit(3)'] };
+      const place = { url: undefined, headers: undefined, tools: undefined, ...process };
+      expectOk(await publish('exits-at-once', [], place), 201);
+      const message =
+        'The MCP server "docs" cannot be used: its process has ended with the exit code 3. The end of its stderr: no database.';
+      expect(expectError(await run('exits-at-once'), 500, 'SANDBOX_ERROR', message)).toMatchObject({
+        category: 'setup_error',
+      });
     });
 
     test.skipIf(!(has.python || has.node))(

@@ -4,12 +4,13 @@ import { type Json, jsonProblem } from '#core/base/json.ts';
 import { countText } from '#core/base/size-text.ts';
 import { asPrintableLine } from '#core/http/printable-line.ts';
 import type { McpServer } from '#core/manifest/definition.ts';
-import { filledHeader, mcpToolName } from '#core/manifest/parsing/mcp-servers.ts';
+import { filledValue, mayBeToolOf, mcpToolName } from '#core/manifest/parsing/mcp-servers.ts';
 import { modelFileOf } from '#core/models/file-limits.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
+import type { SandboxSession } from '#core/ports/sandbox.ts';
 import {
   type ServerResult,
   type ServerResultPart,
@@ -19,10 +20,13 @@ import {
 } from '#core/ports/tool-servers.ts';
 import type { EngineRun } from '../engine.ts';
 import { type LoopFiles, MAX_SHOWN_BYTES } from './loop-files.ts';
+import { prepareStdioServers, StdioServer } from './stdio-servers.ts';
 import { COMMAND_SECONDS, ERROR, errorOutcome, type ToolOutcome, withoutNul } from './tool-outcome.ts';
 
 /** Timeout of one attempt to open a server. */
 const OPEN_SECONDS = 10;
+/** Timeout of the only attempt to open a process, which may have to load many packages first. */
+const START_SECONDS = 60;
 /** Delay before the second and last attempt to open a server. */
 const RETRY_MS = 500;
 const MAX_DESCRIPTION_CHARACTERS = 2000;
@@ -30,6 +34,12 @@ const MAX_PROBLEM_CHARACTERS = 2000;
 const MAX_SCHEMA_BYTES = 16 * 1024;
 /** Total size of the descriptions and schemas of all tools, which the model reads in every turn. */
 const MAX_DEFINITIONS_BYTES = 128 * 1024;
+/** Number of tools of a server from which on the log advises the author to choose. */
+const MANY_TOOLS = 40;
+/** Maximum number of tools of a server whose tools the manifest does not name. */
+const MAX_UNNAMED_TOOLS = 128;
+/** Pattern of tool names, the same as in the manifest. */
+const TOOL_NAME = /^[\w.-]{1,128}$/;
 
 export type McpDeps = Pick<Deps, 'toolServers' | 'config' | 'clock'>;
 
@@ -40,25 +50,53 @@ interface OfferedTool {
   readonly definition: LlmTool;
 }
 
+interface OpenedServer {
+  readonly tools: readonly OfferedTool[];
+  /** What the author should know, as sentences. */
+  readonly notes: readonly string[];
+}
+
 /**
- * The tools of a run's MCP servers (`docs/interface/mcp-servers.md`). The platform calls them itself: the sandbox
- * gets neither the connection nor the secrets of its headers.
+ * The tools of a run's MCP servers (`docs/interface/mcp-servers.md`). The platform calls those with an address itself:
+ * the sandbox gets neither the connection nor the secrets of its headers. Others are processes in the sandbox.
  */
 export class McpTools {
   readonly #deps: McpDeps;
   readonly #run: EngineRun;
   readonly #signal: AbortSignal;
   readonly #files: LoopFiles;
+  readonly #sandbox: () => Promise<SandboxSession>;
+  readonly #otherNames: readonly string[];
   readonly #sessions: ToolServerSession[] = [];
+  readonly #processes: StdioServer[] = [];
+  #prepared: Promise<void> | undefined;
   #tools: ReadonlyMap<string, OfferedTool> = new Map();
   /** One line per server, for the run's log. */
   readonly log: string[] = [];
 
-  constructor(deps: McpDeps, run: EngineRun, signal: AbortSignal, files: LoopFiles) {
+  constructor(
+    deps: McpDeps,
+    run: EngineRun,
+    {
+      signal,
+      files,
+      sandbox,
+      otherNames,
+    }: {
+      readonly signal: AbortSignal;
+      readonly files: LoopFiles;
+      /** Opens the run's sandbox. */
+      readonly sandbox: () => Promise<SandboxSession>;
+      /** Names of the loop's other tools. */
+      readonly otherNames: readonly string[];
+    },
+  ) {
     this.#deps = deps;
     this.#run = run;
     this.#signal = signal;
     this.#files = files;
+    this.#sandbox = sandbox;
+    this.#otherNames = otherNames;
   }
 
   get definitions(): LlmTool[] {
@@ -79,7 +117,7 @@ export class McpTools {
     let bytes = 0;
     for (const [index, server] of servers.entries()) {
       const result = opened[index]!;
-      const tools = result.status === 'fulfilled' ? result.value : [];
+      const { tools, notes } = result.status === 'fulfilled' ? result.value : { tools: [], notes: [] };
       const size = tools.reduce((sum, { definition }) => sum + Buffer.byteLength(JSON.stringify(definition)), 0);
       const failure =
         result.status === 'rejected'
@@ -94,7 +132,8 @@ export class McpTools {
       }
       bytes += size;
       offered.push(...tools);
-      this.log.push(`mcp ${server.name}: ${tools.length} tool${tools.length === 1 ? '' : 's'}\n`);
+      const line = [`${tools.length} tool${tools.length === 1 ? '' : 's'}`, ...notes].join('. ');
+      this.log.push(`mcp ${server.name}: ${line}\n`);
     }
     this.#tools = new Map(offered.map((tool) => [tool.definition.name, tool]));
   }
@@ -115,6 +154,7 @@ export class McpTools {
       );
       return this.#outcome(name, result);
     } catch (error) {
+      this.#checkSandbox();
       if (!hasCode(error, 'TOOL_SERVER_FAILED')) throw error;
       return errorOutcome(
         `The MCP server "${server.name}" failed: ${this.#problemIn(error)}. The call was not repeated.`,
@@ -126,26 +166,50 @@ export class McpTools {
     await Promise.all(this.#sessions.map((session) => session.close()));
   }
 
-  async #openServer(server: McpServer): Promise<OfferedTool[]> {
-    const { config, clock, toolServers } = this.#deps;
-    const problem = toolServerUrlProblem(config, server.url);
-    if (problem !== undefined) throw new ToolServerFailure(problem);
-    const address = { url: server.url, headers: this.#headersOf(server) };
-    const attempt = () => within(clock, OPEN_SECONDS, this.#signal, (signal) => toolServers.open(address, signal));
-    const session = await attempt().catch(async (error: unknown) => {
-      if (!hasCode(error, 'TOOL_SERVER_FAILED') || !(error as ToolServerFailure).isTransient) throw error;
-      await clock.sleep(RETRY_MS, this.#signal);
-      return attempt();
-    });
+  async #openServer(server: McpServer): Promise<OpenedServer> {
+    const session = server.command === undefined ? await this.#connect(server) : await this.#start(server);
     this.#sessions.push(session);
     return this.#offered(server, session);
   }
 
+  async #connect(server: McpServer): Promise<ToolServerSession> {
+    const { config, clock, toolServers } = this.#deps;
+    const problem = toolServerUrlProblem(config, server.url!);
+    if (problem !== undefined) throw new ToolServerFailure(problem);
+    const address = { url: server.url!, transport: server.transport, headers: this.#headersOf(server) };
+    const attempt = () => within(clock, OPEN_SECONDS, this.#signal, (signal) => toolServers.open(address, signal));
+    return attempt().catch(async (error: unknown) => {
+      if (!hasCode(error, 'TOOL_SERVER_FAILED') || !(error as ToolServerFailure).isTransient) throw error;
+      await clock.sleep(RETRY_MS, this.#signal);
+      return attempt();
+    });
+  }
+
+  async #start(server: McpServer): Promise<ToolServerSession> {
+    const { clock, toolServers } = this.#deps;
+    const { env, mask, deadline } = this.#run;
+    const session = await this.#sandbox();
+    this.#prepared ??= prepareStdioServers(session);
+    await this.#prepared;
+    const seconds = Math.ceil((deadline - clock.now()) / 1000) + 1;
+    const process = new StdioServer({ session, server, secrets: env, mask, seconds, signal: this.#signal });
+    this.#processes.push(process);
+    return within(clock, START_SECONDS, this.#signal, async (signal) => {
+      await process.start();
+      return toolServers.open(process, signal);
+    });
+  }
+
+  /** Throws if the sandbox has ended, with all servers in it. */
+  #checkSandbox(): void {
+    for (const { lost } of this.#processes) if (lost !== undefined) throw lost;
+  }
+
   /** Leaves out headers whose secret the run does not have. */
-  #headersOf({ headers }: McpServer): Record<string, string> {
+  #headersOf({ headers = {} }: McpServer): Record<string, string> {
     const filled: [name: string, value: string][] = [];
     for (const [name, template] of Object.entries(headers)) {
-      const value = filledHeader(template, this.#run.env);
+      const value = filledValue(template, this.#run.env);
       if (value === undefined) continue;
       if (!/^[\x20-\x7e]*$/.test(value)) {
         throw new ToolServerFailure(`the secret in its header ${name} has characters that are not allowed in a header`);
@@ -155,21 +219,61 @@ export class McpTools {
     return Object.fromEntries(filled);
   }
 
-  #offered(server: McpServer, session: ToolServerSession): OfferedTool[] {
-    const allowed = this.#run.agent.definition.loop?.tools?.filter((name) => name.startsWith('mcp__')) ?? [];
-    return server.tools.flatMap((wanted) => {
-      const name = mcpToolName(server.name, wanted);
-      if (allowed.length > 0 && !(allowed as string[]).includes(name)) return [];
+  #offered(server: McpServer, session: ToolServerSession): OpenedServer {
+    const offer = (tool: ServerTool): OfferedTool => {
+      if (server.read_only && tool.isReadOnly === false) {
+        throw new ToolServerFailure(`its tool "${tool.name}" is not read-only according to the server`);
+      }
+      return { server, tool, session, definition: definitionOf(mcpToolName(server.name, tool.name), server, tool) };
+    };
+    if (server.tools === undefined) return this.#offeredAll(server, session, offer);
+    const allowed = this.#allowed;
+    const tools = server.tools.flatMap((wanted) => {
+      if (allowed !== undefined && !allowed.includes(mcpToolName(server.name, wanted))) return [];
       const tool = session.tools.find((each) => each.name === wanted);
       if (tool === undefined) throw new ToolServerFailure(missing(wanted, session.tools));
-      if (server.read_only && tool.isReadOnly === false) {
-        throw new ToolServerFailure(`its tool "${wanted}" is not read-only according to the server`);
-      }
-      return [{ server, tool, session, definition: definitionOf(name, server, tool) }];
+      return [offer(tool)];
     });
+    return { tools, notes: [] };
+  }
+
+  /** Offers all tools of a server but those that a model cannot call by their names. */
+  #offeredAll({ name }: McpServer, { tools: all }: ToolServerSession, offer: (tool: ServerTool) => OfferedTool) {
+    const taken = new Set(this.#otherNames);
+    const offered: ServerTool[] = [];
+    let leftOut = 0;
+    for (const tool of all) {
+      const shown = mcpToolName(name, tool.name);
+      const isUsable = TOOL_NAME.test(tool.name) && !taken.has(shown);
+      if (!isUsable) leftOut++;
+      else if (this.#allowed?.includes(shown) ?? true) offered.push(tool);
+      taken.add(shown);
+    }
+    const wanted = (this.#allowed ?? []).find((tool) => mayBeToolOf(name, tool) && !taken.has(tool));
+    if (wanted !== undefined) throw new ToolServerFailure(missing(wanted, all));
+    if (offered.length > MAX_UNNAMED_TOOLS) {
+      throw new ToolServerFailure(
+        `it has ${countText(offered.length)} tools, more than ${MAX_UNNAMED_TOOLS}: name those that the agent needs in its "tools"`,
+      );
+    }
+    const notes: string[] = [];
+    if (offered.length > MANY_TOOLS) {
+      notes.push(
+        `Models choose badly among more than ${MANY_TOOLS}: name those that the agent needs in "tools" of the server`,
+      );
+    }
+    if (leftOut > 0) notes.push(`${countText(leftOut)} left out, whose names are invalid or taken`);
+    return { tools: offered.map(offer), notes };
+  }
+
+  /** The tools of servers that `loop.tools` names, if it names any. */
+  get #allowed(): readonly string[] | undefined {
+    const named = this.#run.agent.definition.loop?.tools?.filter((name) => name.startsWith('mcp__')) ?? [];
+    return named.length > 0 ? named : undefined;
   }
 
   #leaveOut(server: McpServer, failure: unknown): void {
+    this.#checkSandbox();
     if (!hasCode(failure, 'TOOL_SERVER_FAILED')) throw failure;
     const message = `The MCP server "${server.name}" cannot be used: ${this.#problemIn(failure)}.`;
     this.#run.trace.add({ event_type: 'error', error_type: 'MCP_SERVER', error_message: message });

@@ -44,14 +44,19 @@ export function commandOutcome({ stdout, stderr, exit }: ExecOutcome): ToolOutco
       );
       break;
     case 'memory_limit':
-      throw new PlatformError('SANDBOX_ERROR', "The agent's tools used up their memory and were stopped.", {
-        category: 'code_error',
-      });
     case 'sandbox_lost':
-      throw interruptedError();
+      throw sandboxFailure(exit.reason);
   }
   return outcomeOf(printed.length === 0 ? '(no output)' : printed.join('\n'));
 }
+
+/** Returns the error of a run whose sandbox has ended. */
+export const sandboxFailure = (reason: 'memory_limit' | 'sandbox_lost'): PlatformError =>
+  reason === 'sandbox_lost'
+    ? interruptedError()
+    : new PlatformError('SANDBOX_ERROR', "The agent's tools used up their memory and were stopped.", {
+        category: 'code_error',
+      });
 
 const readable = (bytes: Uint8Array): string => withoutNul(Buffer.from(bytes).toString()).trimEnd();
 

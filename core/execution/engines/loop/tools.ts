@@ -46,15 +46,17 @@ export class LoopTools {
     const allowed = BUILT_IN_TOOLS.filter(({ name }) => loop?.tools?.includes(name) ?? true);
     const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
     this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
-    this.#ofServers = new McpTools(deps, run, signal, files);
+    const sandbox = () => this.#sandbox();
+    const otherNames = [...this.#inSandbox.map(({ name }) => name), SUBMIT];
+    this.#ofServers = new McpTools(deps, run, { signal, files, sandbox, otherNames });
     this.#run = run;
     this.#signal = signal;
     this.#files = files;
     this.#openSandbox = () => openToolSandbox(deps, run);
     this.#customByName = new Map(custom.map((tool) => [tool.name, tool]));
-    this.#custom = new CustomTools(() => this.#sandbox(), signal, run);
+    this.#custom = new CustomTools(sandbox, signal, run);
     this.output = new ToolOutput({
-      session: () => this.#sandbox(),
+      session: sandbox,
       mask: run.mask,
       canRead: this.#inSandbox.some(({ name }) => name === 'read_file' || name === 'bash'),
       maxFileBytes: deps.config.sandboxDiskBytes / KEPT_PART,
