@@ -173,6 +173,14 @@ const others = [
   },
   {
     test: {
+      // Projects of frameworks with their packages from the registries; the variable FRAMEWORKS names others.
+      name: 'frameworks',
+      include: ['test/cli/*.frameworks.ts'],
+      exclude: NEVER,
+    },
+  },
+  {
+    test: {
       name: 'aws',
       include: [AWS],
       setupFiles: ['test/helpers/fast-check-seed.ts'],

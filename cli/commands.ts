@@ -33,7 +33,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
   'Agents:': [
     {
       name: 'init',
-      summary: 'Create a new agent from a template or an example',
+      summary: 'Create a new agent from a template, an example or an existing project',
       load: () => import('./commands/init.ts'),
     },
     { name: 'dev', summary: 'Publish on every change and watch the runs', load: () => import('./commands/dev.ts') },

@@ -3,24 +3,40 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { type FileContent, galleryOf } from '#client/gallery.ts';
 import { UsageError } from '#client/usage-error.ts';
+import { FRAMEWORKS } from '../frameworks/frameworks.ts';
+import { AGENT_NAME, initFrom } from '../frameworks/init-from.ts';
 import { packedFiles } from '../packed-files.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { table } from '../shared/output.ts';
 import { galleryFiles, TEMPLATES, type TemplateName, templateFiles } from '../templates.ts';
 
 const NAMES = Object.keys(TEMPLATES) as TemplateName[];
-/** Format of agent names (`docs/interface/identifiers.md#formats`). */
-const AGENT_NAME = /^(?=.{2,50}$)[a-z0-9]+(-[a-z0-9]+)*$/;
-
 const init: Configure = (command, cli) => {
   command
     .argument('[folder]', 'Folder to create; its name becomes the name of the agent')
     .option('-t, --template <name>', `Template to start from: ${NAMES.join(', ')}`)
     .option('-e, --example <name>', 'Example to copy instead; --list names them')
+    .option(
+      '--from <folder>',
+      'Existing project whose framework is found, and which becomes an agent; nothing is overwritten',
+    )
+    .option('--framework <name>', `With --from: one of ${FRAMEWORKS.map(({ name }) => name).join(', ')}`)
+    .option('--entry <file:name>', 'With --from: the object to start, such as src/agent.py:graph')
+    .option('--name <name>', 'With --from: name of the agent; without it, the name of the folder')
     .option('--list', 'List the templates and the examples')
-    .addHelpText('after', '\nExample:\n  $ platform init greeter --template hello-python')
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ platform init greeter --template hello-python\n  $ platform init --from ./my-agent',
+    )
     .action(async (given, options) => {
       if (options.list) return listTemplates(cli);
+      if (options.from !== undefined) {
+        const other = given ?? options.template ?? options.example;
+        if (other === undefined) return initFrom(cli, { ...options, from: options.from });
+        throw new UsageError(`--from does not go with ${other}: it writes into the folder of the project.`);
+      }
+      const only = (['framework', 'entry', 'name'] as const).find((flag) => options[flag] !== undefined);
+      if (only !== undefined) throw new UsageError(`--${only} needs --from, the folder of an existing project.`);
       if (options.template !== undefined && options.example !== undefined) {
         throw new UsageError('Specify either --template or --example, not both.');
       }

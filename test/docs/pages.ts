@@ -40,11 +40,36 @@ export function blocksOf(page: string): Block[] {
   return blocks;
 }
 
+/** Pages of `docs/migrate` whose project needs the packages of a framework. */
+const FRAMEWORK_PAGES = [
+  'adk',
+  'ai-sdk',
+  'apify',
+  'crewai',
+  'django',
+  'express',
+  'fastapi',
+  'flask',
+  'gradio',
+  'hono',
+  'langgraph',
+  'mastra',
+  'nextjs',
+  'openai-agents',
+  'pydantic-ai',
+  'streamlit',
+];
+
 /** Commands that no test runs, by their beginning, with the reason. */
 export const NOT_RUN: readonly { readonly page: string; readonly begins: string; readonly reason: string }[] = [
   { page: 'README.md', begins: 'npm ci && npm run demo', reason: 'installs the packages that this test runs with' },
   { page: 'README.md', begins: 'npm ci && npm test', reason: 'runs this test' },
   { page: 'README.md', begins: 'npm start', reason: 'goes on for ever; the commands below it run on such a platform' },
+  ...FRAMEWORK_PAGES.map((name) => ({
+    page: `docs/migrate/${name}.md`,
+    begins: 'npx platform publish',
+    reason: 'installs the framework; test/cli/init-from.frameworks.ts does it',
+  })),
   { page: 'docs/sdk.md', begins: 'npx platform types', reason: 'the agent is made up; types.test.ts runs the command' },
   {
     page: 'docs/develop.md',
