@@ -1,6 +1,7 @@
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { ownServices } from '#core/services/own-services.ts';
 import type { AwsConfig } from './config.ts';
 import {
   blobParts,
@@ -35,6 +36,9 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...sandboxParts({ ...host, ...tables, ...blobs }),
     llm: new LazyLlm(async () => (await import('#adapters/llm/create-llm.ts')).createLlm(config, host.log)),
     toolServers: createMcpToolServers(host),
+    ownServices: ownServices({ ...host, ...tables }, ({ address }) =>
+      address === null ? undefined : { url: address, exchanges: host.outbound },
+    ),
     modelTable: new LayeredModelTable({
       ...host,
       source: config.models === undefined ? undefined : awsModels(host.outbound, config.models),

@@ -15,6 +15,7 @@ import type { Sandbox } from '#core/ports/sandbox.ts';
 import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-provider.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
+import { ownServices } from '#core/services/own-services.ts';
 import { takeReports } from '#core/services/reports.ts';
 import type { Gateway } from '#runner/sandbox/egress-proxy.ts';
 import { NamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
@@ -37,6 +38,7 @@ import { createLocalSandbox } from './sandbox/local-sandbox.ts';
 import { localPayments } from './scripted-stripe/local-payments.ts';
 import type { ScriptedStripeServer } from './scripted-stripe/server.ts';
 import { LocalServiceHost } from './services/local-service-host.ts';
+import { wayToServices } from './services/own-way.ts';
 
 /** Short, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;
@@ -161,6 +163,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     }),
     outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
+    ownServices: ownServices({ ...tables, clock, ids, config }, wayToServices(clock, listening, config.servicesDomain)),
     gatewayUrl: addressOf(listening),
     mail: noMail,
     clock,

@@ -137,8 +137,12 @@ export type McpTransport = (typeof MCP_TRANSPORTS)[number];
 export type McpServer = {
   /** Lower-case letters, digits, single hyphens; part of the names of its tools. */
   name: string;
-  /** Either `url` or `command` is set. */
+  /** Exactly one of `url`, `service` and `command` is set. */
   url?: string;
+  /** Name or id of a service of the agent's workspace. */
+  service?: string;
+  /** Path of the server at `service`. */
+  path?: string;
   /** @default - Streamable HTTP, then `sse` as the protocol says */
   transport?: McpTransport;
   /** `${NAME}` in a value stands for a declared secret. Absent beside `command`. */

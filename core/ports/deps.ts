@@ -8,6 +8,7 @@ import type { Mail } from './mail.ts';
 import type { ModelTable } from './model-table.ts';
 import type { OperatorKey } from './operator-key.ts';
 import type { Outbound } from './outbound.ts';
+import type { OwnServices } from './own-services.ts';
 import type { Payments } from './payments.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -36,6 +37,7 @@ export interface Deps {
   readonly modelTable: ModelTable;
   readonly outbound: Outbound;
   readonly toolServers: ToolServers;
+  readonly ownServices: OwnServices;
   /** Base URL of the API for sandboxed agents, which may differ from the clients' URL; no slash at the end. */
   readonly gatewayUrl: string;
   readonly mail: Mail;

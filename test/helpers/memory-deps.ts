@@ -75,6 +75,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     modelTable: new LayeredModelTable({ clock, log, background, builtIn: builtIn as Record<string, ModelFacts> }),
     outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
+    ownServices: { find: async () => ({ problem: 'there are no services in this test' }) },
     gatewayUrl: 'http://127.0.0.1:4280',
     mail: noMail,
     clock,

@@ -93,6 +93,7 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
     modelTable: new LayeredModelTable({ clock, log, background, builtIn: builtIn as Record<string, ModelFacts> }),
     outbound,
     toolServers: createMcpToolServers({ outbound, clock }),
+    ownServices: { find: async () => ({ problem: 'there are no services in this test' }) },
     gatewayUrl: '',
     mail: noMail,
     clock,

@@ -116,6 +116,7 @@ export class World {
       modelTable: { factsOf: () => ({}), costOf: () => 0, refresh: async () => {} },
       outbound: { post: absent('receiver') },
       toolServers: { open: absent('tool server') },
+      ownServices: { find: absent('service') },
       gatewayUrl: 'http://127.0.0.1',
       mail: noMail,
       clock,

@@ -36,7 +36,7 @@ const EMPTY_ANSWER = `Your answer was empty. Continue with the work, or call ${S
 
 type LoopDeps = Pick<
   Deps,
-  'llm' | 'modelTable' | 'sandbox' | 'toolServers' | 'config' | 'clock' | 'log' | 'background'
+  'llm' | 'modelTable' | 'sandbox' | 'toolServers' | 'ownServices' | 'config' | 'clock' | 'log' | 'background'
 >;
 
 /**

@@ -49,6 +49,14 @@ test('a command gets its defaults, and all tools of a server may be offered', ()
   expect(checkDefinition(definition)).toMatchObject({ definition: { loop: definition!.loop }, errors: [] });
 });
 
+test('a service gets the usual path', () => {
+  const { definition, errors } = checkDefinition(agentWith({ name: 'own', service: 'my docs' }));
+  expect(errors).toEqual([]);
+  const flags = { headers: {}, read_only: false, optional: false };
+  expect(definition!.loop!.mcp_servers).toEqual([{ name: 'own', service: 'my docs', path: '/mcp', ...flags }]);
+  expect(checkDefinition(definition)).toMatchObject({ definition: { loop: definition!.loop }, errors: [] });
+});
+
 test('they may stand beside the loop, and are ignored where there is none', () => {
   const body = { ...agentWith(), loop: {}, mcp_servers: [SERVER] };
   expect(checkDefinition(body).definition!.loop!.mcp_servers).toMatchObject([SERVER]);
@@ -96,17 +104,17 @@ describe('refused', () => {
     [
       'no place',
       agentWith({ name: 'search' }),
-      'mcp_servers[0]: must have exactly one of "url" and "command", but has none',
+      'mcp_servers[0]: must have exactly one of "url", "service" and "command", but has none',
     ],
     [
       'two places',
       agentWith({ ...SERVER, command: 'node' }),
-      'mcp_servers[0]: must have exactly one of "url" and "command", but has "url" and "command"',
+      'mcp_servers[0]: must have exactly one of "url", "service" and "command", but has "url" and "command"',
     ],
     [
       'headers of a command',
       agentWith({ name: 'own', command: 'node', headers: {} }),
-      'mcp_servers[0].headers: must not be set beside "command": it belongs to "url"',
+      'mcp_servers[0].headers: must not be set beside "command": it belongs to "url" or "service"',
     ],
     [
       'arguments of an address',
@@ -117,6 +125,24 @@ describe('refused', () => {
       'a transport that is none',
       agentWith({ ...SERVER, transport: 'stdio' }),
       'mcp_servers[0].transport: must be one of streamable-http, sse',
+    ],
+    ...['mcp', '/a b', '/a/../b', '//a#b'].map(
+      (path) =>
+        [
+          `the path ${path}`,
+          agentWith({ name: 'own', service: 'docs', path }),
+          'mcp_servers[0].path: must be a path that begins with "/"',
+        ] as [string, unknown, string],
+    ),
+    [
+      'a path of an address',
+      agentWith({ ...SERVER, path: '/mcp' }),
+      'mcp_servers[0].path: must not be set beside "url": it belongs to "service"',
+    ],
+    [
+      'a service that has no name',
+      agentWith({ name: 'own', service: 'a/b' }),
+      'mcp_servers[0].service: must be the name or the id of a service',
     ],
     [
       'a command with a line end',

@@ -11,6 +11,8 @@ const MAX_ALL_TOOLS = 64;
 const MAX_HEADERS = 10;
 const MAX_ARGS = 50;
 const MAX_VARIABLES = 50;
+/** Path of a service's endpoint by the convention of the protocol's SDKs. */
+const SERVICE_PATH = '/mcp';
 /** Maximum length of a tool name that all providers accept. */
 const MAX_TOOL_NAME = 64;
 
@@ -19,6 +21,8 @@ const toolRule = 'must be the name of a tool on the server: 1-128 letters, digit
 const headersRule = 'must be an object of header name -> value';
 const envRule = 'must be an object of variable name -> value';
 const commandRule = 'must be a program, of 1 to 1,000 characters: a name on the PATH, or a path';
+const serviceRule = 'must be the name or the id of a service of the workspace';
+const pathRule = 'must be a path that begins with "/", without spaces, "#" and ".."';
 const argsRule = 'must be an array of texts without NUL, each of at most 4,000 characters';
 
 /** Shape of the member; {@link checkMcpServers} checks the rules. */
@@ -31,6 +35,15 @@ export const mcpServersShape = z
           .max(24, nameRule)
           .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, nameRule),
         url: z.string('must be an https address').max(2048, 'must be at most 2,048 characters').nullish(),
+        service: z
+          .string(serviceRule)
+          .regex(/^[\w .-]{1,63}$/, serviceRule)
+          .nullish(),
+        path: z
+          .string(pathRule)
+          .max(1000, 'must be at most 1,000 characters')
+          .regex(/^\/(?!.*\.\.)[\x21\x22\x24-\x7e]*$/, pathRule)
+          .nullish(),
         transport: z.enum(MCP_TRANSPORTS, `must be one of ${MCP_TRANSPORTS.join(', ')}`).nullish(),
         headers: z.record(z.string(), z.unknown(), headersRule).nullish(),
         command: z
@@ -53,7 +66,7 @@ export const mcpServersShape = z
         read_only: z.boolean('must be true or false').nullish(),
         optional: z.boolean('must be true or false').nullish(),
       },
-      'must be an object with name and either url or command',
+      'must be an object with name and one of url, service and command',
     ),
     'must be an array of servers',
   )
@@ -118,14 +131,15 @@ export function checkMcpServers(
 }
 
 type RawServer = z.output<typeof mcpServersShape>[number];
-type Place = Pick<McpServer, 'url' | 'transport' | 'headers' | 'command' | 'args' | 'env'>;
+type Place = Pick<McpServer, 'url' | 'service' | 'path' | 'transport' | 'headers' | 'command' | 'args' | 'env'>;
 
 /** The members that say where a server is. Each of them needs the member for which it is listed. */
 const NEEDS = {
   url: ['transport', 'headers'],
+  service: ['path', 'transport', 'headers'],
   command: ['args', 'env'],
 } as const;
-const PLACES = ['url', 'command'] as const;
+const PLACES = ['url', 'service', 'command'] as const;
 
 function checkPlace(
   server: RawServer,
@@ -137,23 +151,23 @@ function checkPlace(
   const place = given[0];
   if (place === undefined || given.length > 1) {
     const has = place === undefined ? 'none' : given.map((name) => `"${name}"`).join(' and ');
-    const message = `must have exactly one of "url" and "command", but has ${has}`;
+    const message = `must have exactly one of "url", "service" and "command", but has ${has}`;
     errors.push({ field: fieldName(at), message });
     return {};
   }
   const allowed: readonly string[] = NEEDS[place];
-  for (const name of ['transport', 'headers', 'args', 'env'] as const) {
+  for (const name of ['path', 'transport', 'headers', 'args', 'env'] as const) {
     if (server[name] == null || allowed.includes(name)) continue;
     const others = PLACES.filter((other) => (NEEDS[other] as readonly string[]).includes(name));
     const message = `must not be set beside "${place}": it belongs to ${others.map((other) => `"${other}"`).join(' or ')}`;
     errors.push({ field: fieldName([...at, name]), message });
   }
-  const { url, transport, headers, command, args, env } = server;
+  const { url, service, path, transport, headers, command, args, env } = server;
   if (command != null) {
     return { command, args: args ?? [], env: checkEnv(env ?? {}, { at: [...at, 'env'], secrets }, found) };
   }
   return {
-    url: url!,
+    ...(url != null ? { url } : { service: service!, path: path ?? SERVICE_PATH }),
     ...(transport != null && { transport }),
     headers: checkHeaders(headers ?? {}, { at: [...at, 'headers'], secrets }, found),
   };

@@ -15,6 +15,7 @@ import {
   type ServerResult,
   type ServerResultPart,
   type ServerTool,
+  type ToolServerAddress,
   ToolServerFailure,
   type ToolServerSession,
 } from '#core/ports/tool-servers.ts';
@@ -41,7 +42,7 @@ const MAX_UNNAMED_TOOLS = 128;
 /** Pattern of tool names, the same as in the manifest. */
 const TOOL_NAME = /^[\w.-]{1,128}$/;
 
-export type McpDeps = Pick<Deps, 'toolServers' | 'config' | 'clock'>;
+export type McpDeps = Pick<Deps, 'toolServers' | 'ownServices' | 'config' | 'clock'>;
 
 interface OfferedTool {
   readonly server: McpServer;
@@ -173,16 +174,32 @@ export class McpTools {
   }
 
   async #connect(server: McpServer): Promise<ToolServerSession> {
-    const { config, clock, toolServers } = this.#deps;
-    const problem = toolServerUrlProblem(config, server.url!);
-    if (problem !== undefined) throw new ToolServerFailure(problem);
-    const address = { url: server.url!, transport: server.transport, headers: this.#headersOf(server) };
+    const { clock, toolServers } = this.#deps;
+    const place = server.service === undefined ? this.#placeOf(server.url!) : await this.#serviceOf(server);
+    const address = { ...place, transport: server.transport, headers: this.#headersOf(server) };
     const attempt = () => within(clock, OPEN_SECONDS, this.#signal, (signal) => toolServers.open(address, signal));
     return attempt().catch(async (error: unknown) => {
       if (!hasCode(error, 'TOOL_SERVER_FAILED') || !(error as ToolServerFailure).isTransient) throw error;
       await clock.sleep(RETRY_MS, this.#signal);
       return attempt();
     });
+  }
+
+  #placeOf(url: string): Pick<ToolServerAddress, 'url'> {
+    const problem = toolServerUrlProblem(this.#deps.config, url);
+    if (problem !== undefined) throw new ToolServerFailure(problem);
+    return { url };
+  }
+
+  /** An agent of another workspace does not choose among the services of the one that calls it. */
+  async #serviceOf({ service, path }: McpServer): Promise<Pick<ToolServerAddress, 'url' | 'exchanges'>> {
+    const { workspaceId, agent } = this.#run;
+    if (agent.workspaceId !== workspaceId) {
+      throw new ToolServerFailure('it is a service, which only agents of the same workspace use');
+    }
+    const found = await this.#deps.ownServices.find(workspaceId, service!);
+    if ('problem' in found) throw new ToolServerFailure(found.problem);
+    return { url: `${found.url}${path}`, exchanges: found.exchanges };
   }
 
   async #start(server: McpServer): Promise<ToolServerSession> {
