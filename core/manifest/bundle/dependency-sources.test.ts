@@ -115,6 +115,34 @@ describe('package.json', () => {
     expect(await packages({}, entry('https://registry.npmjs.org/x/-/x-1.tgz'))).toEqual([]);
   });
 
+  test.each([
+    ['pnpm-lock.yaml', '    resolution: {integrity: sha512-a, tarball: https://npm.example/x-1.tgz}', '"npm.example"'],
+    ['pnpm-lock.yaml', '    resolution: {commit: abc, repo: https://git.example/x.git, type: git}', '"git.example"'],
+    ['yarn.lock', '  resolved "https://npm.example/x/-/x-1.tgz#abc"', '"npm.example"'],
+    ['yarn.lock', '  resolved "git+ssh://git@git.example/x.git#abc"', 'version control repository'],
+    ['yarn.lock', '  resolution: "@s/x@https://npm.example/x-1.tgz"', '"npm.example"'],
+    ['yarn.lock', '  resolution: "x@git@git.example:o/x.git#commit=abc"', 'version control repository'],
+  ])('and the lock file %s with %s', async (file, line, message) => {
+    const files = { 'package.json': '{"dependencies":{"x":"1"}}', [file]: `a:\n${line}\n` };
+    await expect(check(files)).rejects.toThrow(`${file}, line 2: names`);
+    await expect(check(files)).rejects.toThrow(message);
+    // npm's own lock file comes first.
+    expect(await check({ ...files, 'package-lock.json': '{}' })).toEqual([]);
+  });
+
+  test('and lock files of pnpm and Yarn with releases are accepted', async () => {
+    const resolved = '  resolved "https://registry.yarnpkg.com/x/-/x-1.tgz#abc"';
+    const lines = [
+      resolved,
+      '  resolution: "x@npm:1"',
+      '  resolution: "x@patch:x@npm%3A1#a"',
+      '  resolution: "x@workspace:."',
+    ];
+    for (const line of [...lines, '    resolution: {tarball: https://registry.npmjs.org/x/-/x-1.tgz}'])
+      for (const file of ['yarn.lock', 'pnpm-lock.yaml'])
+        expect(await check({ 'package.json': '{}', [file]: line }), line).toEqual([]);
+  });
+
   test('and other registries in .npmrc and in flags of the manifest', async () => {
     const npmrc = (text: string) => check({ 'package.json': '{}', '.npmrc': text });
     await expect(npmrc('a=b\n@acme:registry=https://npm.example/')).rejects.toThrow(

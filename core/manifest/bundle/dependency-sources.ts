@@ -19,8 +19,14 @@ const NESTED_OPTION = /^(-[rc]|--(requirement|constraint))/;
 /** npm's notations for repositories: `github:user/repo`, `user/repo`, `git@host:path`. */
 const NPM_REPOSITORY = /^(git|github|gitlab|bitbucket|gist):|^[\w.-]+@[\w.-]+:|^[A-Za-z0-9_-][\w.-]*\/[^/:\s]+$/;
 const NPM_PATH = /^(?:file:|link:|(?=\.{0,2}\/|~\/))/;
-/** npm replaces these addresses of a lock file with its configured registry. */
-const NPM_DEFAULT = /^https?:\/\/registry\.npmjs\.org\//;
+
+/** Where lines of other lock files say that a package comes from, unless that is the registry of npm. */
+const OTHER_LOCKS = [
+  ['pnpm-lock.yaml', /\b(?:tarball|repo): ['"]?([^\s,}'"]+)/],
+  ['yarn.lock', /^ {2}(?:resolved "|resolution: "@?[^@"]+@(?!npm:|workspace:|patch:|portal:|link:))([^"#]+)/],
+] as const;
+/** These addresses are replaced with the configured registry. */
+const REPLACED_REGISTRIES = /^https?:\/\/registry\.(?:npmjs\.org|yarnpkg\.com)\//;
 
 /**
  * Returns where a source is declared: `requirements.txt, line 3`. Called only for errors, because finding a line means
@@ -117,12 +123,27 @@ export class DependencySources {
     }
     for (const [name, resolved] of resolvedIn(parseObject(lock ?? '{}'))) {
       const place = () => `package-lock.json${lineOf(givenLock!, JSON.stringify(resolved))}, ${quote(name)}`;
-      if (NPM_DEFAULT.test(resolved)) continue;
+      if (REPLACED_REGISTRIES.test(resolved)) continue;
       this.#checkPackage(place, resolved);
     }
+    if (lock === undefined) this.#checkOtherLock();
     for (const [index, line] of (this.#bundle.textOf('.npmrc') ?? '').split('\n').entries()) {
       const [, address] = /^\s*(?:@[^\s:=]*:)?registry\s*=\s*(\S+)/.exec(line) ?? [];
       if (address !== undefined) this.#checkAddress(() => `.npmrc, line ${index + 1}`, address);
+    }
+  }
+
+  /** Checks the lock file of pnpm, or else of Yarn. Only npm's says which packages are for development. */
+  #checkOtherLock(): void {
+    for (const [file, pattern] of OTHER_LOCKS) {
+      const text = this.#bundle.textOf(file);
+      if (text === undefined) continue;
+      for (const [index, line] of text.split('\n').entries()) {
+        const [, address] = pattern.exec(line) ?? [];
+        if (address === undefined || REPLACED_REGISTRIES.test(address)) continue;
+        this.#checkPackage(() => `${file}, line ${index + 1}`, address);
+      }
+      return;
     }
   }
 
