@@ -20,4 +20,11 @@ test('what the manifest declares is no variable too many', () => {
   const code = files({ 'a.py': 'getenv("ONE"); getenv("TWO"); getenv("THREE")', 'b.py': 'getenv("THREE")' });
   const manifest = { required_secrets: ['ONE'], optional_secrets: ['TWO'] };
   expect([...undeclaredVariables(manifest, code)]).toEqual([['THREE', 'a.py']]);
+  const loop = {
+    mcp_servers: [
+      { name: 'a', url: 'https://a.example' },
+      { name: 'b', command: 'b', env: { THREE: '3' } },
+    ],
+  };
+  expect([...undeclaredVariables({ ...manifest, loop }, code)]).toEqual([]);
 });

@@ -15,6 +15,8 @@ interface Manifest {
   readonly required_secrets?: unknown;
   readonly optional_secrets?: unknown;
   readonly supported_providers?: unknown;
+  readonly loop?: unknown;
+  readonly mcp_servers?: unknown;
 }
 
 /**
@@ -26,7 +28,9 @@ export function undeclaredVariables(
 ): ReadonlyMap<string, string> {
   const { required_secrets = [], optional_secrets = [], supported_providers = [] } = manifest;
   const ofProviders = LLM_PROVIDERS.filter((provider) => [supported_providers].flat().includes(provider));
-  const declared = new Set([required_secrets, optional_secrets, keySecrets(ofProviders)].flat().map(String));
+  const declared = new Set(
+    [required_secrets, optional_secrets, keySecrets(ofProviders), variablesOfServers(manifest)].flat().map(String),
+  );
   const found = new Map<string, string>();
   for (const [path, bytes] of files) {
     const reads = READS.find(({ files: names }) => names.test(path))?.reads;
@@ -36,4 +40,10 @@ export function undeclaredVariables(
     }
   }
   return found;
+}
+
+/** Returns the variables that the manifest gives its MCP servers. */
+function variablesOfServers({ loop, mcp_servers }: Manifest): string[] {
+  const servers = (loop as { readonly mcp_servers?: unknown } | undefined)?.mcp_servers ?? mcp_servers;
+  return [servers ?? []].flat().flatMap((server) => Object.keys((server as { readonly env?: object })?.env ?? {}));
 }

@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the form of manifests.
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -64,13 +65,14 @@ const entry = (kind: string, change: Partial<McpServer> = {}): McpServer => ({
 
 interface Change extends Partial<EngineRun> {
   readonly tools?: string[];
+  readonly sandbox?: Sandbox;
 }
 
-function start(servers: readonly McpServer[], { tools, ...change }: Change = {}) {
+function start(servers: readonly McpServer[], { tools, sandbox = counted, ...change }: Change = {}) {
   const clock = new SystemClock();
   const deps = {
     ...memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1`, sandboxEgress: 'none' }),
-    sandbox: counted,
+    sandbox,
     clock,
   };
   const { run } = loopRun({
@@ -273,4 +275,17 @@ describe.skipIf(problem !== undefined)('a stdio server', () => {
     await start([entry('good')]).result;
     expect(results()[0]).toContain('its process was ended by another program');
   });
+});
+
+test('without isolation, a server works and ends with the run, too', async () => {
+  const sandbox = await createLocalSandbox({ cacheFolder: join(folder, 'none'), blobs, kind: 'unsandboxed' });
+  const words = () => spawnSync('ps', ['-eo', 'args'], { encoding: 'utf8' }).stdout;
+  llm.queue({ toolCalls: [call('files')] }, { toolCalls: [call('echo', { n: 1 })] }, SUBMIT);
+  const mark = `unsandboxed-${process.pid}`;
+  const { result } = start([entry('good', { args: ['server.js', 'good', mark] })], { sandbox });
+  await expect.poll(words, { timeout: 10_000 }).toContain(mark);
+  expect((await result).data).toEqual({ result: 'done' });
+  expect(results()).toEqual(['{"n":1}']);
+  await expect.poll(words, { timeout: 10_000 }).not.toContain(mark);
+  await sandbox.close();
 });
