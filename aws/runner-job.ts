@@ -18,7 +18,7 @@ export const LIFETIME_GRACE_MS = 30_000;
 /** Returns the session job for a runner, with links to bundle and layer. */
 export async function runnerJob(
   { config, links }: { readonly config: Config; readonly links: BlobLinks },
-  { bundle, layer, layerSha256, env, egress, purpose, limits }: SandboxSpec,
+  { bundle, layer, layerSha256, env, egress, egressTargets, purpose, limits }: SandboxSpec,
   { token, lifetimeMs }: Pick<RunnerJob, 'token' | 'lifetimeMs'>,
 ): Promise<RunnerJob> {
   const linkTo = async (key: string | undefined): Promise<BlobLink | undefined> =>
@@ -32,6 +32,7 @@ export async function runnerJob(
     layerSha256,
     env,
     egress,
+    egressTargets,
     purpose,
     limits,
     gateway: gatewayOf(config.callUrl ?? config.baseUrl),

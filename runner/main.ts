@@ -141,10 +141,10 @@ async function serveSession(): Promise<void> {
       interpreters: runtime.interpreters,
       isolation: Array.isArray(namespaces) ? 'container' : namespaces.kind,
     },
-    openSession({ bundle, layer, layerSha256, env, egress, purpose, limits, gateway, registries }) {
+    openSession({ bundle, layer, gateway, registries, layerSha256, env, egress, egressTargets, purpose, limits }) {
       blobs.links = [bundle, layer].filter((link) => link !== undefined);
-      const spec = { bundle: bundle?.key, layer: layer?.key, layerSha256, env, egress, purpose, limits };
-      return sandbox.open(spec, { gateway, registries });
+      const spec = { layerSha256, env, egress, egressTargets, purpose, limits };
+      return sandbox.open({ ...spec, bundle: bundle?.key, layer: layer?.key }, { gateway, registries });
     },
     listen,
     leaseMs: leaseSeconds && leaseSeconds * 1000,

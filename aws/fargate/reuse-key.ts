@@ -7,8 +7,8 @@ import type { SandboxSpec } from '#core/ports/sandbox.ts';
  * task, such as an installation.
  */
 export async function reuseKeyOf(spec: SandboxSpec): Promise<string | undefined> {
-  const { owner, bundle, layer, layerSha256, egress, purpose, kind } = spec;
+  const { owner, bundle, layer, layerSha256, egress, egressTargets, purpose, kind } = spec;
   if (purpose !== 'run' || owner === undefined || kind === undefined) return undefined;
-  const common = [owner, bundle, layer, layerSha256, egress, await kind()];
+  const common = [owner, bundle, layer, layerSha256, egress, egressTargets, await kind()];
   return createHash('sha256').update(JSON.stringify(common)).digest('hex');
 }

@@ -5,7 +5,7 @@ export default operations([
     name: 'list',
     operation: 'listGrants',
     list: 'grants',
-    columns: ['agent', 'version', 'secrets', 'scopes', 'granted_at'],
+    columns: ['agent', 'version', 'secrets', 'scopes', 'egress', 'granted_at'],
     example: 'grants list',
   },
   {

@@ -9,6 +9,7 @@ import { type Published, publishFolder } from '../publishing/publish-folder.ts';
 import { readFolder } from '../publishing/read-folder.ts';
 import { undeclaredVariables } from '../publishing/undeclared.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
+import { withCommands } from '../shared/hints.ts';
 import { printable } from '../shared/output.ts';
 
 const publish: Configure = (command, cli) => {
@@ -85,7 +86,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
   const { body, bundle, files } = read;
   const client = await cli.client();
   const checked = await client.validateAgent({ body: await sendableBody(client, body) });
-  for (const warning of checked.warnings) cli.output.warn(warning);
+  for (const warning of checked.warnings) cli.output.warn(await withCommands(warning));
   if (!checked.valid) {
     throw new UsageError(`${folder} cannot be published:\n${checked.errors.map((text) => `  - ${text}`).join('\n')}`);
   }
@@ -109,7 +110,7 @@ async function dryRun(cli: Cli, folder: string, read: AgentFolder & { body: { na
 
 async function report(cli: Cli, published: Published, lack: MissingConfig): Promise<void> {
   const { agent, services_updated, service_key, unchanged, failure, warnings } = published;
-  for (const warning of warnings) cli.output.warn(warning);
+  for (const warning of warnings) cli.output.warn(await withCommands(warning));
   const name = `${agent.org_slug}/${agent.name}@${agent.version}`;
   if (failure !== null) {
     throw new UsageError(`Published ${name}, but its dependencies could not be installed:\n${printable(failure)}`, {

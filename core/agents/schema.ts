@@ -44,6 +44,9 @@ export const publicAgent = z.object({
   max_files: z.int().nullable().describe('Maximum number of files of one call. null: the agent sets no limit.'),
   required_secrets: strings,
   optional_secrets: strings,
+  egress: strings.describe(
+    'Databases and other servers, as `host:port`, that it connects to if the workspace allows it.',
+  ),
   default_skills: strings,
   skills_locked: z.boolean(),
   allow_local_download: z.boolean(),

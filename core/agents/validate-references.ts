@@ -1,3 +1,4 @@
+import { lackingEgress } from '#core/accounts/grants/rights.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentDefinition } from '#core/manifest/definition.ts';
@@ -8,9 +9,11 @@ import { checkDefinition, checkUpdate } from '#core/manifest/worker-pool/checks.
 import { defaultModel } from '#core/models/choose.ts';
 import { fitSettings, settingsFor } from '#core/models/model-settings.ts';
 import { providersOf } from '#core/models/providers.ts';
+import { closedTarget } from '#core/outbound/egress-target.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isCompatible } from '#core/ports/llm.ts';
+import { readHead } from './record.ts';
 import { checkDefaultSkills, type SkillHome } from './skills/skill-refs.ts';
 import { resolveAgent } from './store.ts';
 
@@ -34,7 +37,33 @@ export async function checkManifest(
   const skills = await checkDefaultSkills(deps, definition, skillHome(workspace));
   const servers = checkServerUrls(deps, definition);
   const ofModels = await modelWarnings(deps, definition);
-  return { definition, errors: [...errors, ...graph, ...skills, ...servers], warnings: [...warnings, ...ofModels] };
+  const ofEgress = await egressWarnings(deps, workspace, definition);
+  return {
+    definition,
+    errors: [...errors, ...graph, ...skills, ...servers],
+    warnings: [...warnings, ...ofModels, ...ofEgress],
+  };
+}
+
+/** Returns warnings about targets with which the next version cannot run yet. */
+async function egressWarnings(
+  deps: Pick<Deps, 'main' | 'config'>,
+  { id: workspaceId, slug: org }: Workspace,
+  { name, egress = [] }: AgentDefinition,
+): Promise<string[]> {
+  if (egress.length === 0) return [];
+  const closed = closedTarget(deps.config, egress);
+  const head = await readHead(deps, workspaceId, name);
+  const next = { workspaceId, org, name, version: head.assigned + 1, firstVersion: head.first_version };
+  const { targets, requests } = await lackingEgress(deps, workspaceId, [next], egress);
+  return [
+    ...(closed === undefined ? [] : [`egress: ${org}/${name} cannot run on this platform: ${closed}`]),
+    ...(targets.length === 0
+      ? []
+      : [
+          `egress: runs are refused until an owner of the workspace allows ${targets.join(', ')}: ${requests.join('; ')}.`,
+        ]),
+  ];
 }
 
 /** Returns warnings about settings that the agent's default models do not support. */

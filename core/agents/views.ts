@@ -60,6 +60,7 @@ export function publicView(version: AgentVersion): PublicAgent {
     max_files: files.max,
     required_secrets: definition.required_secrets,
     optional_secrets: definition.optional_secrets,
+    egress: definition.egress ?? [],
     default_skills: definition.default_skills,
     skills_locked: definition.skills_locked,
     allow_local_download: definition.allow_local_download,

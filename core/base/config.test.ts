@@ -23,6 +23,29 @@ describe('parseConfig', () => {
     expect(config.sandboxEgress).toEqual(['api.example.org', '*.example.com']);
   });
 
+  test('reads ports and private ranges of egress', () => {
+    expect(parseConfig({})).toMatchObject({ egressPorts: [{ from: 1, to: 65_535 }], egressPrivateRanges: [] });
+    expect(parseConfig({ PLATFORM_EGRESS_PORTS: 'none' }).egressPorts).toEqual([]);
+    expect(
+      parseConfig({
+        PLATFORM_EGRESS_PORTS: '5432, 27017-27019',
+        PLATFORM_EGRESS_PRIVATE_RANGES: '10.0.0.0/8, fd00::/8',
+      }),
+    ).toMatchObject({
+      egressPorts: [
+        { from: 5432, to: 5432 },
+        { from: 27_017, to: 27_019 },
+      ],
+      egressPrivateRanges: ['10.0.0.0/8', 'fd00::/8'],
+    });
+    for (const wrong of ['0', '65536', '9-8', 'all', '5432/tcp']) {
+      expect(() => parseConfig({ PLATFORM_EGRESS_PORTS: wrong })).toThrow('must be a port or a range of ports');
+    }
+    for (const wrong of ['127.0.0.0/8', '0.0.0.0/0', '169.254.0.0/16', '10.0.0.1']) {
+      expect(() => parseConfig({ PLATFORM_EGRESS_PRIVATE_RANGES: wrong })).toThrow(`${wrong} must be`);
+    }
+  });
+
   test('names every wrong variable at once', () => {
     const wrong = { PLATFORM_LOG_LEVEL: 'loud', PLATFORM_WORKSPACE: 'My Team' };
     expect(() => parseConfig(wrong)).toThrow(

@@ -1,5 +1,7 @@
 import * as z from 'zod';
 import { PLAN_NAMES, plansSchema } from './plans.ts';
+import { type PortRange, readPortRange } from './port-ranges.ts';
+import { privateRangeProblem } from './private-ranges.ts';
 import { isReservedSlug } from './reserved-slugs.ts';
 import { withoutEnd } from './text.ts';
 import { transportsSchema } from './transports.ts';
@@ -103,6 +105,39 @@ export const CORE_SETTINGS = {
         .default('open')
         .transform((text) => (text === 'open' || text === 'none' ? text : listOf(text))),
     'Destinations that running agents may connect to: `open` (any public address), `none` (agents with dependencies still reach the platform), or a comma-separated list of host names (`*.example.org` for subdomains). Private, loopback and metadata addresses are never reachable. MCP servers of loops must be at these hosts, too.',
+  ),
+  egressPorts: setting(
+    'PLATFORM_EGRESS_PORTS',
+    () =>
+      z
+        .string()
+        .default('1-65535')
+        .transform((text, context) =>
+          (text === 'none' ? [] : listOf(text)).flatMap((part): PortRange[] => {
+            const range = readPortRange(part);
+            if (range !== undefined) return [range];
+            context.addIssue(`${part} must be a port or a range of ports, such as 5432`);
+            return [];
+          }),
+        ),
+    'Ports that manifests may name in `egress`, such as `5432,6379,27017-27019`, or `none` (docs/egress.md). On AWS the stacks set those that `egressPorts` in the stage file opens.',
+  ),
+  egressPrivateRanges: setting(
+    'PLATFORM_EGRESS_PRIVATE_RANGES',
+    () =>
+      z
+        .string()
+        .default('')
+        .transform(listOf)
+        .pipe(
+          z.array(
+            z.string().superRefine((range, context) => {
+              const problem = privateRangeProblem(range);
+              if (problem !== undefined) context.addIssue(`${range} ${problem}`);
+            }),
+          ),
+        ),
+    'Ranges of private addresses that `egress` in manifests may lead to, such as `10.20.0.0/16,fd12:3456::/48` (docs/egress.md). Loopback, link-local and metadata addresses are never reachable. On AWS the stacks set `egressPrivateRanges` of the stage file.',
   ),
   sandboxMemoryBytes: setting(
     'PLATFORM_SANDBOX_MEMORY_MB',

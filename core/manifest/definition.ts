@@ -61,6 +61,11 @@ export type AgentDefinition = {
   readonly required_secrets: string[];
   /** Names in the vault; a run gets those that exist. Never also in `required_secrets`. */
   readonly optional_secrets: string[];
+  /**
+   * `host:port` of databases and other servers that it connects to besides the ports 80 and 443, in lower case; absent if
+   * there are none (`docs/interface/egress.md`).
+   */
+  readonly egress?: string[];
   /** Path in the bundle. */
   readonly entrypoint: string | null;
   /** Shell lines that build it at upload; absent: see `bundle/build-step.ts`, empty: none. */

@@ -26,6 +26,7 @@ const WRITTEN = [
   'max_files',
   'required_secrets',
   'optional_secrets',
+  'egress',
   'default_skills',
   'skills_locked',
   'manifest',

@@ -51,6 +51,14 @@ export type Egress = 'open' | 'none' | { readonly allow: readonly string[] };
 /** Port of the egress proxy inside the sandbox; programs cannot listen on it. */
 export const EGRESS_PORT = 3128;
 
+/** Targets of an agent besides web servers, which its workspace allows (`docs/interface/egress.md`). */
+export interface EgressTargets {
+  /** `host:port`, in lower case; see `core/outbound/egress-target.ts`. */
+  readonly targets: readonly string[];
+  /** Private addresses that the targets may have, as ranges such as `10.20.0.0/16`. */
+  readonly privateRanges: readonly string[];
+}
+
 export interface SandboxLimits {
   /** Limit of the whole process tree and its temporary files together. */
   readonly memoryBytes: number;
@@ -79,6 +87,12 @@ export interface SandboxSpec {
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
   /**
+   * Further targets, for any protocol over TCP, unless `egress` is `none`. Their names resolve inside the sandbox to a
+   * loopback address where connections are carried on. Where a container is the sandbox, programs connect themselves.
+   * @default - none
+   */
+  readonly egressTargets?: EgressTargets;
+  /**
    * - `install` may also reach the package registries that the operator configured
    * - `service` reserves port 8080 of the sandbox, as where a gateway listens on it (`docs/interface/services.md`)
    */
@@ -86,7 +100,7 @@ export interface SandboxSpec {
   readonly limits: SandboxLimits;
   /**
    * Further properties that must be equal before a session may reuse the sandbox of an earlier session with the same
-   * `owner`, `bundle`, `layer` and `egress`. Called only on hosts that reuse sandboxes. Returns JSON.
+   * `owner`, `bundle`, `layer`, `egress` and `egressTargets`. Called only on hosts that reuse sandboxes. Returns JSON.
    * @default - the sandbox is used once
    */
   readonly kind?: () => Promise<unknown>;

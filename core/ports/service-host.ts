@@ -1,4 +1,4 @@
-import type { Egress, SandboxLimits } from './sandbox.ts';
+import type { Egress, EgressTargets, SandboxLimits } from './sandbox.ts';
 
 /**
  * Keeps the processes of always-on services running (`docs/interface/services.md`).
@@ -111,6 +111,7 @@ export interface BootDocument {
   readonly bundle?: BootBlob;
   readonly layer?: BootBlob;
   readonly egress: Egress;
+  readonly egressTargets?: EgressTargets;
   readonly limits: ServiceLimits;
 }
 

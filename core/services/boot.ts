@@ -2,7 +2,7 @@ import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { missingSecrets } from '#core/execution/calls/secrets.ts';
-import { runEgress } from '#core/execution/egress.ts';
+import { egressTargets, runEgress } from '#core/execution/egress.ts';
 import { shellQuote } from '#core/manifest/bundle/entrypoint.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { refOf } from '#core/manifest/references.ts';
@@ -13,7 +13,7 @@ import { limitsOf } from './apply.ts';
 import { authenticateInstance, serviceKeyOf } from './boot-tokens.ts';
 import { appEnvironment, appPort, ownVariables } from './environment.ts';
 import { checkMayRun } from './foreign-source.ts';
-import { grantsFor } from './hosted-agent.ts';
+import { checkServiceEgress, grantsFor } from './hosted-agent.ts';
 import { requiredNames, type Service } from './service.ts';
 
 type SecretDeps = Pick<Deps, 'main' | 'vault' | 'clock' | 'ids'>;
@@ -36,6 +36,7 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
     throw new PlatformError('NOT_FOUND', `The version ${service.agentVersion} of ${service.agentName} was deleted.`);
   }
   checkMayRun(service, agent);
+  await checkServiceEgress(deps, service.workspaceId, agent);
   const layer = agent.install?.status === 'ready' ? agent.install : undefined;
   // Runs of a loop open their own sandboxes.
   const isLoop = traitsOf(agent.definition.execution_engine).hasLoop;
@@ -60,6 +61,7 @@ export async function bootDocument(deps: BootDeps, serviceId: string, token: str
     ...(agent.bundle && !isLoop && { bundle: { key: bundleKey(agent.bundle), sha256: agent.bundle.sha256 } }),
     ...(layer && !isLoop && { layer: { key: layer.layer, sha256: layer.layerSha256 } }),
     egress: runEgress(deps.config, agent),
+    egressTargets: egressTargets(deps.config, agent),
     limits: limitsOf(deps.config),
   };
 }

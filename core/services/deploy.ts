@@ -11,6 +11,7 @@ import {
   type AgentDeps,
   agentMembers,
   checkHostable,
+  checkServiceEgress,
   checkServiceSecrets,
   resolveHostedAgent,
 } from './hosted-agent.ts';
@@ -42,6 +43,7 @@ export async function deployService(deps: CommandDeps, caller: Caller, body: New
   checkEnvironment(env, agent.definition.required_secrets);
   const members = agentMembers(agent, checkSecretNames(body.secret_names ?? [], env));
   await checkServiceSecrets(deps, workspace.id, agent, requiredNames(members));
+  await checkServiceEgress(deps, workspace.id, agent);
   const minInstances = body.min_instances ?? 1;
   const now = deps.clock.now();
   const name = body.service_name ?? body.name ?? agent.name;

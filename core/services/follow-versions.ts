@@ -4,7 +4,13 @@ import { isPlatformError } from '#core/base/errors.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type AgentDeps, agentMembers, checkServiceSecrets, hostingProblem } from './hosted-agent.ts';
+import {
+  type AgentDeps,
+  agentMembers,
+  checkServiceEgress,
+  checkServiceSecrets,
+  hostingProblem,
+} from './hosted-agent.ts';
 import type { NewServiceEvent, Service } from './service.ts';
 import { requiredNames } from './service.ts';
 import { changed } from './state.ts';
@@ -88,6 +94,7 @@ async function problemOf(deps: FollowDeps, service: Service, agent: AgentVersion
   if (problem !== undefined) return problem;
   try {
     await checkServiceSecrets(deps, workspaceId, agent, requiredNames(agentMembers(agent, service.extraSecrets)));
+    await checkServiceEgress(deps, workspaceId, agent);
     return undefined;
   } catch (error) {
     if (!isPlatformError(error)) throw error;

@@ -1,11 +1,13 @@
 import { grantedSecrets } from '#core/accounts/grants/rights.ts';
 import { secretNamesOf } from '#core/accounts/secrets/store.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { maySee } from '#core/agents/access.ts';
 import { AgentStore, findAnyVersion, findNewest, resolveAgent } from '#core/agents/store.ts';
 import { isPaid } from '#core/agents/views.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { declaredNames, missingSecrets } from '#core/execution/calls/secrets.ts';
+import { checkEgress } from '#core/execution/egress.ts';
 import { foreignAgents } from '#core/execution/sub-calls/lineage.ts';
 import { engineTraits, needsBundle } from '#core/manifest/engines.ts';
 import { fullNameOf, parseVersion, refOf, splitReference, versionName } from '#core/manifest/references.ts';
@@ -142,6 +144,17 @@ export async function checkServiceSecrets(
   if (missing.length === 0) return;
   const isAbsent = missing.some((name) => !lacking.includes(name));
   throw missingSecrets(missing, { requests: requestsFor(missing), isAbsent });
+}
+
+/** Throws FORBIDDEN for an agent with targets that the workspace does not allow. */
+export async function checkServiceEgress(
+  deps: Pick<Deps, 'main' | 'config'>,
+  workspaceId: string,
+  agent: AgentVersion,
+): Promise<void> {
+  if (agent.definition.egress === undefined) return;
+  const workspace = { id: workspaceId, slug: (await findWorkspace(deps, workspaceId))?.slug ?? workspaceId };
+  await checkEgress(deps, agent, { workspace, foreign: foreignAgents(agent, workspace, { foreign: [] }) });
 }
 
 /** Returns which secrets of the workspace the agent may use: all of them if it belongs to the workspace. */

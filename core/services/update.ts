@@ -6,7 +6,7 @@ import { applyNow, type CommandDeps } from './deploy.ts';
 import { checkEnvironment, checkSecretNames } from './environment.ts';
 import { currentVersionId, followsVersions, moveServicesToCurrentVersion, versionChange } from './follow-versions.ts';
 import { checkKeepsSource } from './foreign-source.ts';
-import { agentMembers, checkHostable, checkServiceSecrets } from './hosted-agent.ts';
+import { agentMembers, checkHostable, checkServiceEgress, checkServiceSecrets } from './hosted-agent.ts';
 import type { ServiceChangesBody } from './schema.ts';
 import { type NewServiceEvent, requiredNames, type Service } from './service.ts';
 import { checkAlertUrl, checkCommand, checkHost, checkInstances } from './settings.ts';
@@ -160,6 +160,7 @@ export async function restartService(deps: CommandDeps, caller: Caller, id: stri
     );
   }
   await checkServiceSecrets(deps, before.workspaceId, agent, requiredNames(agentMembers(agent, before.extraSecrets)));
+  await checkServiceEgress(deps, before.workspaceId, agent);
   return changeService(deps, caller, id, (service) => {
     const now = deps.clock.now();
     const members = service.agentId === agent.id ? agentMembers(agent, service.extraSecrets) : {};
@@ -190,6 +191,7 @@ export async function updateServiceVersion(
   checkHostable(agent, before.workspaceId);
   checkKeepsSource(before, agent);
   await checkServiceSecrets(deps, before.workspaceId, agent, requiredNames(agentMembers(agent, before.extraSecrets)));
+  await checkServiceEgress(deps, before.workspaceId, agent);
   let isMoved = false;
   const service = await changeService(deps, caller, id, (current) => {
     const change = versionChange(current, agent, deps.clock.now());

@@ -20,7 +20,10 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   },
   {
     label: 'Run',
-    pages: ['calls', 'runs', 'schedules', 'webhooks', 'services', 'alerts', 'tasks', 'messages', 'usage', 'budgets'],
+    pages: [
+      ...['calls', 'runs', 'schedules', 'webhooks', 'services', 'egress', 'alerts', 'tasks', 'messages', 'usage'],
+      ...['budgets'],
+    ],
   },
   {
     label: 'Share and pay',

@@ -5,7 +5,7 @@ import type { Sandbox } from '#core/ports/sandbox.ts';
 import type { Space } from '#core/ports/space.ts';
 import { findHostRuntime, type HostRuntime } from '#runner/host-runtime.ts';
 import { ContentCache } from '#runner/sandbox/content-cache.ts';
-import type { Gateway, Registries } from '#runner/sandbox/egress-proxy.ts';
+import type { Gateway, Registries, Ways } from '#runner/sandbox/egress-proxy.ts';
 import { createNamespaceSandbox } from '#runner/sandbox/namespace-sandbox.ts';
 import { removeLeftovers } from '#runner/sandbox/scratch.ts';
 import { UnsandboxedSandbox } from './unsandboxed.ts';
@@ -23,6 +23,8 @@ export interface LocalSandboxOptions {
   readonly gateway?: Gateway;
   /** Package registries that only installations may use, never runs. */
   readonly registries?: Registries;
+  /** How sandboxes find what they connect to. @default - the machine's own resolver and network */
+  readonly ways?: Ways;
   /** Number of sandboxes started in advance for recently used agents. @default 4 */
   readonly prestart?: number;
   readonly log?: (line: string) => void;

@@ -281,11 +281,11 @@ sub run_init {
 
     my @listeners;    # { socket, kind }
     for (split /,/, $ports) {
-        my ($kind, $port) = split /=/;
+        my ($kind, $port, $address) = split /=/;
         socket my $socket, 2, 1, 0 or die "socket: $!\n";
         # In a container, connections of the previous sandbox may still be closing.
         setsockopt $socket, SOL_SOCKET, SO_REUSEADDR, 1;
-        bind $socket, pack 'S n a4 x8', 2, $port, "\x7f\0\0\1" or die "cannot listen on port $port: $!\n";
+        bind $socket, pack 'S n C4 x8', 2, $port, split(/\./, $address // '127.0.0.1') or die "cannot listen on port $port: $!\n";
         listen $socket, 128;
         push @listeners, { socket => $socket, kind => $kind };
     }

@@ -159,11 +159,21 @@ sub build_common {
     sys('mount', 'none', length $base ? $base : '/', 0, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, 0);
 }
 
+# Returns /etc/hosts of a sandbox if some of its ports have names (launcher.ts). The first two lines are those of
+# host-runtime.ts.
+sub hosts_file {
+    my ($ports) = @_;
+    my %addresses = map { (split /=/)[3, 2] } grep { tr/=// == 3 } split /,/, $ports;
+    return '' unless %addresses;
+    return join '', "127.0.0.1 localhost sandbox\n::1 localhost\n", map { "$addresses{$_} $_\n" } sort keys %addresses;
+}
+
 # Moves into a new file system. $common: folder of the common part that the launcher has built; if empty, it is built
 # here from $plan. $own: a list of [at, from, bytes], the folders that are specific to this sandbox; bytes is the size of
 # one that is writable, '' for one that is not. $mount: the mount to attach at the writable one's from, or nothing.
+# $hosts: the content of /etc/hosts, or '' for that of the plan.
 sub enter_root {
-    my ($common, $plan, $own, $disk_bytes, $mount) = @_;
+    my ($common, $plan, $own, $disk_bytes, $mount, $hosts) = @_;
     sys('mount', 'none', '/', 0, MS_SLAVE | MS_REC, 0);
     # Mounted over /tmp because that always exists. After pivot_root it hides nothing.
     if (length $common) { sys('mount', $common, '/tmp', 0, MS_BIND | MS_REC, 0) }
@@ -183,6 +193,11 @@ sub enter_root {
         mkdir "$files/$name";
         chmod $mode, "$files/$name";
         sys('mount', "$files/$name", $at, 0, MS_BIND, 0);
+    }
+    if (length $hosts) {
+        write_file("$files/hosts", $hosts);
+        bind_mount("$files/hosts", '/etc/hosts');
+        set_mount_flags('/etc/hosts', MS_RDONLY | MS_NOSUID | MS_NODEV);
     }
     for (@$own) {
         my ($at, $source, $bytes) = ($$_[0], OLD . $$_[1], $$_[2]);
@@ -319,7 +334,9 @@ sub start_in_namespaces {
     go_last();
     ignore_standard_streams();
     my $mount = join_namespaces($go);
-    enter_root($common, $plan, own_folders(@own), $disk_bytes, $mount);
+    # Only root could listen on the ports below 1024 otherwise.
+    write_file('/proc/sys/net/ipv4/ip_unprivileged_port_start', '0') if $ports =~ /\btarget-\d+=\d{1,3}=/;
+    enter_root($common, $plan, own_folders(@own), $disk_bytes, $mount, hosts_file($ports));
     undef $mount;
     sys('sethostname', 'sandbox', 7);
     loopback_up();
@@ -341,7 +358,7 @@ sub start_in_container {
 
 # Runs in a separate process. @command: the path of bubblewrap and its arguments.
 sub start_bubblewrap {
-    my ($status, $host_socket, $outer, $entrance, @command) = @_;
+    my ($status, $host_socket, $outer, $entrance, $ports, @command) = @_;
     go_last();
     if ($> == 0) {
         become(FIRST_UID + $$);
@@ -352,6 +369,10 @@ sub start_bubblewrap {
     open my $info, '>&', $status or die;           # Bubblewrap closes this one.
     fcntl $_, F_SETFD, 0 for $status, $info, $host_socket, $entrance ? $entrance : ();
     my %value = ('@status' => fileno $status, '@info' => fileno $info, '@host' => fileno $host_socket, '@outer' => $outer);
+    pipe my $hosts, my $hosts_writer or die;
+    syswrite $hosts_writer, hosts_file($ports);    # It fits into a pipe.
+    fcntl $hosts, F_SETFD, 0;
+    $value{'@hosts'} = fileno $hosts;
     $value{'@entrance'} = $entrance ? fileno $entrance : '';
     exec { $command[0] } map { $value{$_} // $_ } @command or die "cannot start bwrap: $!\n";
 }
@@ -544,7 +565,7 @@ sub run_launcher {
                         elsif ($is_container) { start_in_container($status_writer, $host_socket, $token, $ports) }
                         else {
                             enter_own_group("$group/$id", 0) if $entrance;
-                            start_bubblewrap($status_writer, $host_socket, $namespace, $entrance, $setup, @setup);
+                            start_bubblewrap($status_writer, $host_socket, $namespace, $entrance, $ports, $setup, @setup);
                         }
                         1;
                     } or syswrite $status_writer, $@;

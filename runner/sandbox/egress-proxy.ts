@@ -1,11 +1,13 @@
-import { lookup } from 'node:dns/promises';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { connect, isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { isAllowedPrivate } from '#core/base/private-ranges.ts';
+import { resolveAll } from '#core/outbound/allowed-addresses.ts';
+import type { EgressTarget } from '#core/outbound/egress-target.ts';
 import { isOnHostList, isOnTargetList } from '#core/outbound/host-list.ts';
 import { isPublicAddress } from '#core/outbound/public-address.ts';
-import type { Egress } from '#core/ports/sandbox.ts';
+import type { Egress, EgressTargets } from '#core/ports/sandbox.ts';
 
 /** Address of the platform itself. */
 export interface Gateway {
@@ -29,12 +31,20 @@ export interface EgressPolicy {
   /** Name of the sandbox for {@link Gateway.onConnect}. */
   readonly origin?: string;
   readonly allowHosts?: readonly string[];
+  /** Targets besides the ports of the web. */
+  readonly egressTargets?: EgressTargets;
+  /** @default - the machine's own */
+  readonly ways?: Ways;
 }
 
-interface Target {
-  readonly host: string;
-  readonly port: number;
+/** How names are resolved and addresses are connected to. */
+export interface Ways {
+  /** Resolves all addresses of a name. */
+  resolve(host: string): Promise<readonly string[]>;
+  connect(address: string, port: number): Socket;
 }
+
+const OF_THE_MACHINE: Ways = { resolve: resolveAll, connect: (host, port) => connect({ host, port }) };
 
 /**
  * A tunnel carries any protocol, and services other than web servers listen on other ports
@@ -42,6 +52,13 @@ interface Target {
  */
 const WEB_PORTS = [80, 443];
 const CONNECT_TIMEOUT_MS = 30_000;
+/** Maximum number of addresses of a name to try. */
+const MAX_ADDRESSES = 8;
+/** Maximum number of connections of one sandbox to its targets, and how long each may be silent in both directions. */
+const MAX_TARGET_CONNECTIONS = 100;
+const TARGET_IDLE_MS = 3_600_000;
+/** Idle time after which the system finds out whether the peer of such a connection still exists. */
+const KEEP_ALIVE_MS = 60_000;
 /** Idle timeout: for the first request of a connection, and between a response and the next request. */
 const REQUEST_TIMEOUT_MS = 60_000;
 /** Hop-by-hop headers. Node sets `transfer-encoding` itself. */
@@ -58,6 +75,7 @@ export class EgressProxy {
   readonly #sockets = new Set<Duplex>();
   /** Number of requests in flight on each connection from inside, or the timer that closes it. */
   readonly #clients = new Map<Duplex, { requests: number; timer?: NodeJS.Timeout }>();
+  #targetConnections = 0;
 
   constructor(policy: EgressPolicy) {
     this.#policy = policy;
@@ -93,6 +111,26 @@ export class EgressProxy {
     const upstream = this.#keep(connect({ host: gateway.host, port: gateway.port }));
     upstream.once('connect', () => this.#report(upstream, gateway));
     join(socket, upstream);
+  }
+
+  /**
+   * Connects a connection from inside the sandbox to a target of the policy. It is closed if the target may not be
+   * connected to: the protocol is not known, so the reason cannot be sent. Over HTTP the proxy tells it.
+   */
+  async acceptForTarget(socket: Socket, target: EgressTarget): Promise<void> {
+    this.#keep(socket);
+    if (this.#targetConnections >= MAX_TARGET_CONNECTIONS) return void socket.destroy();
+    this.#targetConnections++;
+    socket.once('close', () => this.#targetConnections--);
+    try {
+      const upstream = await this.#connect(target);
+      upstream.setNoDelay(true).setKeepAlive(true, KEEP_ALIVE_MS);
+      // What arrives from either side is activity of this socket.
+      socket.setTimeout(TARGET_IDLE_MS, () => socket.destroy());
+      join(socket, upstream);
+    } catch {
+      socket.destroy();
+    }
   }
 
   close(): void {
@@ -150,11 +188,12 @@ export class EgressProxy {
     }
   }
 
-  async #connect(target: Target): Promise<Socket> {
+  async #connect(target: EgressTarget): Promise<Socket> {
     const addresses = await this.#resolve(target);
+    const { ways = OF_THE_MACHINE } = this.#policy;
     let problem: unknown;
     for (const host of addresses) {
-      const socket = this.#keep(connect({ host, port: target.port }));
+      const socket = this.#keep(ways.connect(host, target.port));
       socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy(new Error('it does not answer')));
       try {
         await new Promise((resolve, reject) => socket.once('connect', resolve).once('error', reject));
@@ -169,28 +208,36 @@ export class EgressProxy {
   }
 
   /** Returns the addresses that the policy allows for this target, at least one. Throws if there are none. */
-  async #resolve(target: Target): Promise<string[]> {
+  async #resolve(target: EgressTarget): Promise<string[]> {
     const { host, port } = target;
-    const { egress, allowHosts = [] } = this.#policy;
+    const { egress, allowHosts = [], egressTargets, ways = OF_THE_MACHINE } = this.#policy;
     if (this.#isGateway(target)) return [host];
     const isRegistry = isOnTargetList(target, allowHosts);
-    if (!isRegistry && !WEB_PORTS.includes(port)) {
+    const isListed = egressTargets?.targets.includes(`${host}:${port}`) === true;
+    if (!isRegistry && !isListed && !WEB_PORTS.includes(port)) {
       throw new EgressError(
-        `${host} was asked for at port ${port}; agents may connect to the ports 80 (HTTP) and 443 (HTTPS) only`,
+        `${host} was asked for at port ${port}; agents may connect to the ports 80 (HTTP) and 443 (HTTPS), and to what their manifest lists in "egress"`,
       );
     }
     if (typeof egress === 'object' && !isRegistry && !isOnHostList(host, egress.allow)) {
       throw new EgressError(`${host} is not on the list of hosts that agents may connect to`);
     }
-    const found = isIP(host) ? [{ address: host }] : await lookup(host, { all: true });
-    const allowed = found.map(({ address }) => address).filter((address) => isRegistry || isPublicAddress(address));
+    const ranges = isListed ? egressTargets.privateRanges : [];
+    const found = isIP(host) ? [host] : await ways.resolve(host);
+    const allowed = found.filter(
+      (address) => isRegistry || isPublicAddress(address) || isAllowedPrivate(address, ranges),
+    );
     if (allowed.length === 0) {
-      throw new EgressError(`${host} is not a public address; agents may connect to the public internet only`);
+      throw new EgressError(
+        isListed
+          ? `${host} has no public address, and none in a private range that the operator allows (PLATFORM_EGRESS_PRIVATE_RANGES)`
+          : `${host} is not a public address; agents may connect to the public internet only`,
+      );
     }
-    return allowed;
+    return allowed.slice(0, MAX_ADDRESSES);
   }
 
-  #isGateway({ host, port }: Target): boolean {
+  #isGateway({ host, port }: EgressTarget): boolean {
     const { gateway } = this.#policy;
     return host === gateway?.host && port === gateway.port;
   }
@@ -218,7 +265,7 @@ function refusalOf(error: unknown): { status: string; message: string } {
 }
 
 /** The URL parser normalizes every spelling of an IPv4 address. */
-function parseTarget(url: string): Target {
+function parseTarget(url: string): EgressTarget {
   const parsed = URL.parse(url);
   if (!parsed?.hostname) throw new EgressError('the address is invalid');
   const host = parsed.hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');

@@ -9,7 +9,10 @@ import { decodeRecords, encodeRecord, type Frame, FrameReader } from './frames.t
 import { HostSocket } from './host-socket.ts';
 
 export interface SandboxProcessSpec {
-  /** Ports on which init accepts connections for the platform: `egress=3128,gateway=4280`, or empty. */
+  /**
+   * Ports on which init accepts connections for the platform: `egress=3128,target-0=5432=127.80.0.1=db.example.com`,
+   * or empty. Without an address it is 127.0.0.1; a name resolves to the address inside.
+   */
   readonly ports: string;
   readonly diskBytes: number;
   /** Size of the bundle, for which the sandbox's files get additional space if it must be copied. @default 0 */

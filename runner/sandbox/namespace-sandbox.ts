@@ -3,13 +3,14 @@ import { totalmem } from 'node:os';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { hasCode } from '#core/base/errors.ts';
-import type { Sandbox, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
+import { readEgressTarget } from '#core/outbound/egress-target.ts';
+import { type Sandbox, type SandboxSpec, type SandboxStatus, SandboxUnavailableError } from '#core/ports/sandbox.ts';
 import { GATEWAY_PORT } from '#core/ports/service-host.ts';
 import { type HostRuntime, type RootEntry, SDK_NODE_MODULES } from '../host-runtime.ts';
 import { type DelegatedGroup, delegatedGroup, makeLauncherGroup } from './cgroup.ts';
 import type { CachedFolder, ContentCache } from './content-cache.ts';
 import { Launcher, type SandboxProcess } from './launcher.ts';
-import { type Network, openProcessSession, portsOf } from './open-session.ts';
+import { type Network, openProcessSession, portsOf, targetPorts } from './open-session.ts';
 import { makeScratchFolder } from './scratch.ts';
 import type { ProcessSession } from './session.ts';
 
@@ -151,6 +152,7 @@ export class NamespaceSandbox implements Sandbox {
 
   async open(given: SandboxSpec, network: Network = this.#options): Promise<ProcessSession> {
     const spec = given.purpose === 'install' ? withinMachine(given) : given;
+    if (this.#options.kind === 'bubblewrap') checkPorts(spec);
     const needs = needsOf(spec, network);
     const { sandbox, release } = this.#take(keyOf(needs)) ?? (await this.#startInRoom(needs));
     if (spec.purpose === 'run') void this.#startAhead(needs);
@@ -296,6 +298,7 @@ export class NamespaceSandbox implements Sandbox {
     const copied = own.find(({ writableBytes }) => writableBytes !== undefined);
     // The copy leaves the program as much space as it would have without one.
     const disk = String(needs.diskBytes + (copied?.writableBytes ?? 0));
+    const hasTargets = needs.ports.includes('target-');
     return [
       bubblewrap!,
       ...['--unshare-user', '--unshare-pid', '--unshare-net', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try'],
@@ -309,6 +312,7 @@ export class NamespaceSandbox implements Sandbox {
       ...plan.flatMap(({ operation, at, from }) =>
         operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
       ),
+      ...(hasTargets ? ['--ro-bind-data', '@hosts', '/etc/hosts'] : []),
       ...own.flatMap((folder) => ['--ro-bind', folder.from, folder === copied ? COPIED : folder.at]),
       ...['--ro-bind', this.#visiblePath(INIT), '/.init.pl', '--remount-ro', '/'],
       ...[
@@ -326,6 +330,15 @@ export class NamespaceSandbox implements Sandbox {
   }
 }
 
+/** Throws {@link SandboxUnavailableError}: bubblewrap gives no process the right to listen on the ports below 1024. */
+function checkPorts({ egressTargets }: SandboxSpec): void {
+  const low = egressTargets?.targets.find((target) => readEgressTarget(target).port < 1024);
+  if (low === undefined) return;
+  throw new SandboxUnavailableError(
+    `The sandbox of this platform, bubblewrap, cannot lead to ${low}: it has no ports below 1024. Let the platform use the kernel's namespaces (PLATFORM_SANDBOX=unshare), or a port from 1024 up.`,
+  );
+}
+
 /** Requirements of a spec. A sandbox started in advance fits a spec with the same ones. */
 interface Needs {
   readonly bundle?: string;
@@ -333,7 +346,7 @@ interface Needs {
   readonly layerSha256?: string;
   /** Owner that the cached folders count against. Other owners may get the sandbox as well. */
   readonly owner?: string;
-  /** Ports that lead out of the sandbox, in the format of `init.pl`; empty if none. */
+  /** Ports that lead out of the sandbox, with the names of targets, in the format of `init.pl`; empty if none. */
   readonly ports: string;
   readonly diskBytes: number;
 }
@@ -343,7 +356,7 @@ const needsOf = (spec: SandboxSpec, network: Network): Needs => ({
   layer: spec.layer,
   layerSha256: spec.layerSha256,
   owner: spec.owner,
-  ports: [portsOf(spec.egress, network), spec.purpose === 'service' && `taken=${GATEWAY_PORT}`]
+  ports: [portsOf(spec.egress, network), spec.purpose === 'service' && `taken=${GATEWAY_PORT}`, ...targetPorts(spec)]
     .filter(Boolean)
     .join(','),
   diskBytes: spec.limits.diskBytes,

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { PROGRAM_FOLDERS } from '#core/manifest/bundle/layer-reader.ts';
+import { readEgressTarget } from '#core/outbound/egress-target.ts';
 import { EGRESS_PORT, type Egress, type SandboxSpec } from '#core/ports/sandbox.ts';
 import { SDK_PYTHONPATH } from '../host-runtime.ts';
-import { EgressProxy, type Gateway, type Registries } from './egress-proxy.ts';
+import { EgressProxy, type Gateway, type Registries, type Ways } from './egress-proxy.ts';
 import type { SandboxProcess } from './launcher.ts';
 import { ProcessSession, type SessionOptions } from './session.ts';
 
@@ -11,6 +12,8 @@ export interface Network {
   readonly gateway?: Gateway;
   /** Package registries that only installations may use, never runs. */
   readonly registries?: Registries;
+  /** How sandboxes find what they connect to. @default - the machine's own resolver and network */
+  readonly ways?: Ways;
 }
 
 const PROXY = `http://127.0.0.1:${EGRESS_PORT}`;
@@ -24,6 +27,23 @@ export function portsOf(egress: Egress, { gateway }: Network): string {
   return gateway && gateway.port >= 1024 ? `egress=${EGRESS_PORT},gateway=${gateway.port}` : `egress=${EGRESS_PORT}`;
 }
 
+/**
+ * Returns the ports that lead to the targets of a sandbox, in the format of `init.pl`. Each host has a loopback address
+ * of its own, to which its name resolves inside, so that clients of any protocol find it at its usual port.
+ */
+export function targetPorts({ egress, egressTargets }: Pick<SandboxSpec, 'egress' | 'egressTargets'>): string[] {
+  if (egress === 'none' || egressTargets === undefined) return [];
+  const targets = egressTargets.targets.map(readEgressTarget);
+  const hosts = [...new Set(targets.map(({ host }) => host))];
+  return targets.map(
+    ({ host, port }, index) => `${targetKind(index)}=${port}=${TARGET_NETWORK}.${hosts.indexOf(host) + 1}=${host}`,
+  );
+}
+
+const targetKind = (index: number): string => `target-${index}`;
+/** A part of 127.0.0.0/8 that programs do not use otherwise. */
+const TARGET_NETWORK = '127.80.0';
+
 /** Applies the limits and the network of `spec` to a started sandbox. `release` is called once the sandbox is gone. */
 export function openProcessSession(
   sandbox: SandboxProcess,
@@ -34,7 +54,7 @@ export function openProcessSession(
 ): ProcessSession {
   sandbox.watch(spec.limits);
   const registries = spec.purpose === 'install' ? network.registries : undefined;
-  const stopEgress = serveEgress(sandbox, spec, { gateway: network.gateway, registries });
+  const stopEgress = serveEgress(sandbox, spec, { ...network, registries });
   return new ProcessSession({
     sandbox,
     spec,
@@ -47,7 +67,11 @@ export function openProcessSession(
   });
 }
 
-function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway, registries }: Network): () => void {
+function serveEgress(
+  sandbox: SandboxProcess,
+  { egress, egressTargets }: SandboxSpec,
+  { gateway, registries, ways }: Network,
+): () => void {
   if (egress === 'none') return () => {};
   let proxy: EgressProxy | undefined;
   // Created on first use: most agents make no connections.
@@ -57,12 +81,19 @@ function serveEgress(sandbox: SandboxProcess, { egress }: SandboxSpec, { gateway
       gateway,
       origin: `sandbox ${randomUUID()}`,
       allowHosts: registries?.allowHosts,
+      egressTargets,
+      ways,
     });
     return proxy;
   };
   const stops = [
     sandbox.hostSocket.on(`egress ${sandbox.token}`, (socket) => get().accept(socket)),
     sandbox.hostSocket.on(`gateway ${sandbox.token}`, (socket) => get().acceptForGateway(socket)),
+    ...(egressTargets?.targets ?? []).map((target, index) =>
+      sandbox.hostSocket.on(`${targetKind(index)} ${sandbox.token}`, (socket) => {
+        void get().acceptForTarget(socket, readEgressTarget(target));
+      }),
+    ),
   ];
   return () => {
     for (const stop of stops) stop();

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { egressTargetProblem } from '#core/outbound/egress-target.ts';
 import type { ExecHead, RunnerJob } from './protocol.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -15,6 +16,12 @@ export const jobSchema: z.ZodType<RunnerJob> = z.strictObject({
   layerSha256: z.string().optional(),
   env: variables,
   egress: z.union([z.enum(['open', 'none']), z.strictObject({ allow: z.array(z.string()) })]),
+  egressTargets: z
+    .strictObject({
+      targets: z.array(z.string().refine((target) => egressTargetProblem(target) === undefined)),
+      privateRanges: z.array(z.string()),
+    })
+    .optional(),
   purpose: z.enum(['run', 'install']),
   limits: z.strictObject({
     memoryBytes: bytes,

@@ -1,4 +1,4 @@
-import type { Egress, ExecEvent, ExecExit, SandboxLimits, SandboxSpec } from '#core/ports/sandbox.ts';
+import type { Egress, EgressTargets, ExecEvent, ExecExit, SandboxLimits, SandboxSpec } from '#core/ports/sandbox.ts';
 import type { Gateway, Registries } from '../sandbox/egress-proxy.ts';
 import { decodeFrames, encodeFrame } from '../sandbox/frames.ts';
 
@@ -32,6 +32,7 @@ export interface RunnerJob {
   readonly layerSha256?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly egress: Egress;
+  readonly egressTargets?: EgressTargets;
   readonly purpose: SandboxSpec['purpose'];
   readonly limits: SandboxLimits;
   /** The one allowed private address. Only set if the platform's own address is private, as in tests. */

@@ -12,6 +12,7 @@ export const specOf = (boot: BootDocument): SandboxSpec => ({
   owner: boot.workspaceId,
   env: { ...boot.env, ...boot.secrets },
   egress: boot.egress,
+  egressTargets: boot.egressTargets,
   purpose: 'service',
   limits: { ...boot.limits, cpuSeconds: CPU_SECONDS },
 });

@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -246,6 +246,58 @@ for family, address in ((socket.AF_INET, ('127.0.0.1', ${servicePort})), (socket
           await own.close();
           web.close();
           expect(outs).toEqual(['gateway\ngateway\ngateway\n', 'gateway\ngateway\ngateway\n', 'no\n']);
+        });
+
+        test('clients find targets by name at their usual port, from Python, Node and bash, and nothing stays open', async () => {
+          const open = new Set<Socket>();
+          const server = createServer((socket) => {
+            open.add(socket.on('close', () => open.delete(socket)).on('error', () => {}));
+            socket.on('data', (data) => socket.write(`+${String(data).trim()}\r\n`));
+          }).listen(0, '127.0.0.1');
+          await once(server, 'listening');
+          const { port } = server.address() as AddressInfo;
+          const asked: string[] = [];
+          const own = await create({
+            ways: {
+              resolve: async (host) => [host === 'db.example.com' ? '93.184.216.34' : '10.20.3.4'],
+              connect: (address, at) => {
+                asked.push(`${address}:${at}`);
+                return connect(port, '127.0.0.1');
+              },
+            },
+          });
+          const low = kind === 'unshare' ? ['smtp.example.com:587'] : [];
+          const targets = ['db.example.com:5432', 'db.example.com:6379', 'private.example.com:5432', ...low];
+          const session = await own.open(
+            specOf({ egress: 'open', egressTargets: { targets, privateRanges: ['10.20.0.0/16'] } }),
+          );
+          const { out, err } = await ran(
+            session,
+            `python3 -c "import socket; s = socket.create_connection(('db.example.com', 5432)); s.sendall(b'python'); print(s.recv(99).decode(), end='')"
+            node -e "require('net').connect(6379, 'DB.example.com', function () { this.end('node') }).pipe(process.stdout)"
+            exec 3<>/dev/tcp/private.example.com/5432; echo bash >&3; head -1 <&3
+            ${low.length > 0 ? 'exec 4<>/dev/tcp/smtp.example.com/587; echo mail >&4; head -1 <&4' : ''}
+            (exec 5<>/dev/tcp/smtp.example.com/25) 2>/dev/null || echo closed
+            sleep 60 <&3 & echo end`,
+            { endsAll: true },
+          );
+          const mail = low.map(() => '+mail\r\n').join('');
+          expect(`${out}${err}`).toBe(`+python\r\n+node\r\n+bash\r\n${mail}closed\nend\n`);
+          expect(asked).toEqual([
+            ...['93.184.216.34:5432', '93.184.216.34:6379', '10.20.3.4:5432'],
+            ...low.map(() => '10.20.3.4:587'),
+          ]);
+          await session.close();
+          await expect.poll(() => open.size).toBe(0);
+          if (kind === 'bubblewrap') {
+            const egressTargets = { targets: ['smtp.example.com:587'], privateRanges: [] };
+            await expect(own.open(specOf({ egress: 'open', egressTargets }))).rejects.toMatchObject({
+              code: 'SANDBOX_UNAVAILABLE',
+              message: expect.stringContaining('smtp.example.com:587'),
+            });
+          }
+          await own.close();
+          server.close();
         });
 
         test('sandboxes die with a killed platform process, and the next start removes their files', async () => {

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Blobs } from '#core/ports/blobs.ts';
@@ -1315,6 +1315,43 @@ print('end')
       const { out } = await oncePython(throughProxy(targets), { egress: { allow } });
       expect(out).toBe(targets.map((target) => `${target} 403 403\n`).join(''));
     });
+
+    // Where a container is the sandbox, names resolve as in its network.
+    testWhere(!isContainer)(
+      'targets have loopback addresses inside, which lead nowhere that is not allowed',
+      async () => {
+        const [name, closed] = [hostname().toLowerCase(), 'unknown.invalid'];
+        const egressTargets = { targets: [`${name}:5432`, `${name}:5433`, `${closed}:6379`], privateRanges: [] };
+        const program = `import os, socket, urllib.parse
+for at in (('${name}', 5432), ('${name}', 5433), ('${closed}', 6379), ('${name}', 5434), ('other.invalid', 5432)):
+    try:
+        s = socket.create_connection(at, 10); s.sendall(b'hello')
+        try: print(*at, s.getpeername()[0], s.recv(100))
+        except ConnectionResetError: print(*at, s.getpeername()[0], b'')
+    except socket.gaierror: print(*at, 'no such name')
+    except OSError: print(*at, 'refused')
+try: open('/etc/hosts', 'a'); print('written')
+except OSError: print('read-only')
+`;
+        const { out } = await oncePython(program, { egress: 'open', egressTargets });
+        expect(out).toBe(
+          [
+            `${name} 5432 127.80.0.1 b''`,
+            `${name} 5433 127.80.0.1 b''`,
+            `${closed} 6379 127.80.0.2 b''`,
+            `${name} 5434 refused`,
+            'other.invalid 5432 no such name',
+            'read-only\n',
+          ].join('\n'),
+        );
+        const asked = await oncePython(throughProxy([`${name}:5432`, `${name}:5434`]), {
+          egress: 'open',
+          egressTargets,
+        });
+        expect(asked.out).toBe(`${name}:5432 403 403\n${name}:5434 403 403\n`);
+        expect((await once('cat /etc/hosts', { egress: 'open' })).out).not.toContain('127.80');
+      },
+    );
 
     test('the proxy survives malformed requests', async () => {
       const program = `import os, socket, urllib.parse

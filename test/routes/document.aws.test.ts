@@ -100,6 +100,7 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   replayRun: 'versions of the agent that can run',
   callAgent: 'uploads that exist; the input schema of the agent',
   createAgent: 'manifests: docs/manifest.md',
+  putGrant: 'hosts and ports: docs/egress.md',
   updateAgent: 'manifests: docs/manifest.md',
   forkAgent: 'only public agents can be forked',
   uploadBundle: 'the file is a zip with an entrypoint',

@@ -4,7 +4,10 @@ import type { ForeignAgent } from '#core/base/caller.ts';
 export const SCOPES = ['messages', 'storage', 'tasks'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Permissions that an owner of a workspace gives to an agent of another one (`docs/interface/grants.md`). */
+/**
+ * Permissions that an owner of a workspace gives to an agent of another one; to an own agent, only {@link Grant.egress}
+ * (`docs/interface/grants.md`).
+ */
 export interface Grant {
   /** `org/agent`. */
   readonly agent: string;
@@ -16,6 +19,8 @@ export interface Grant {
   readonly secrets: readonly string[];
   /** Sorted. */
   readonly scopes: readonly Scope[];
+  /** Targets `host:port` that it may connect to, sorted. */
+  readonly egress: readonly string[];
   /** Id of a user. */
   readonly grantedBy: string;
   /** ISO 8601. */
@@ -26,19 +31,29 @@ export interface Grant {
 
 /** Whether the grant is for this version of the agent, not for an earlier agent of the same name. */
 export const isFor = ({ version, firstVersion }: Grant, agent: ForeignAgent): boolean =>
-  firstVersion === agent.firstVersion && (version === 'all' || version === agent.version);
+  agent.version === DEV_VERSION
+    ? version === 'all'
+    : firstVersion === agent.firstVersion && (version === 'all' || version === agent.version);
+
+/** Number of every build of `dev`, which is of any agent of its name in the workspace. */
+const DEV_VERSION = 0;
+
+type Rights = Pick<Grant, 'secrets' | 'scopes' | 'egress'>;
 
 /** Formats the request that would grant an agent its missing permissions and keep the present ones. */
 export function grantRequest(
   workspaceId: string,
   agent: ForeignAgent,
-  { grant, secrets = [], scopes = [] }: { grant?: Grant; secrets?: readonly string[]; scopes?: readonly Scope[] },
+  { grant, secrets = [], scopes = [], egress = [] }: { grant?: Grant } & Partial<Rights>,
 ): string {
   const current = grant && isFor(grant, agent) ? grant : undefined;
+  const targets = union(current?.egress, egress);
   const body = {
-    version: current?.version === 'all' ? 'all' : `v${agent.version}`,
+    // Authors of an own agent are members of the workspace.
+    version: current?.version === 'all' || agent.workspaceId === workspaceId ? 'all' : `v${agent.version}`,
     secrets: union(current?.secrets, secrets),
     scopes: union(current?.scopes, scopes),
+    ...(targets.length > 0 && { egress: targets }),
   };
   return `PUT /workspaces/${workspaceId}/grants/${agent.org}/${agent.name} with ${JSON.stringify(body)}`;
 }

@@ -51,17 +51,18 @@ export const grantHandlers = (deps: GrantDeps, findAgent: FindAgent): Handlers<t
       return { status: 200, body: { grant: viewOf(grant) }, headers: etagOf(grant) };
     },
 
-    async putGrant({ caller, params, headers, body: { version: named, secrets, scopes } }) {
+    async putGrant({ caller, params, headers, body: { version: named, ...rights } }) {
       const version = await findAgent(deps, caller, { ...params, version: named === 'all' ? 'latest' : named });
-      checkGrantable(caller, version, named);
+      checkGrantable(caller, version, named, rights);
       const { grant, created } = await storeOf(caller).put(
         {
           agent: `${version.orgSlug}/${version.name}`,
           agentWorkspaceId: version.workspaceId,
           firstVersion: version.firstVersion,
           version: named === 'all' ? named : Number(named.slice(1)),
-          secrets: union(secrets),
-          scopes: union(scopes),
+          secrets: union(rights.secrets),
+          scopes: union(rights.scopes),
+          egress: union(rights.egress),
         },
         { userId: caller.userId, expectedRevision: headers['if-match'] },
       );
@@ -79,11 +80,18 @@ export const grantHandlers = (deps: GrantDeps, findAgent: FindAgent): Handlers<t
 };
 
 /** Throws INVALID_INPUT. */
-function checkGrantable({ workspace }: Caller, version: GrantableVersion, named: string): void {
+function checkGrantable(
+  { workspace }: Caller,
+  version: GrantableVersion,
+  named: string,
+  { secrets, scopes }: Pick<Grant, 'secrets' | 'scopes'>,
+): void {
   const agent = `${version.orgSlug}/${version.name}`;
   const refuse = (message: string) => new PlatformError('INVALID_INPUT', message);
-  if (version.workspaceId === workspace.id) {
-    throw refuse(`${agent} belongs to this workspace and needs no grant.`);
+  if (version.workspaceId === workspace.id && secrets.length + scopes.length > 0) {
+    throw refuse(
+      `${agent} belongs to this workspace and needs no grant of secrets and scopes: leave them out, and grant "egress" only.`,
+    );
   }
   if (version.definition.type === 'skill') {
     throw refuse(`${agent} is a skill, which has the permissions of the agent that uses it: grant them to that agent.`);
@@ -93,11 +101,12 @@ function checkGrantable({ workspace }: Caller, version: GrantableVersion, named:
   }
 }
 
-const viewOf = ({ agent, version, secrets, scopes, grantedBy, grantedAt, revision }: Grant) => ({
+const viewOf = ({ agent, version, secrets, scopes, egress, grantedBy, grantedAt, revision }: Grant) => ({
   agent,
   version: version === 'all' ? version : `v${version}`,
   secrets: [...secrets],
   scopes: [...scopes],
+  egress: [...egress],
   granted_by: grantedBy,
   granted_at: grantedAt,
   revision,

@@ -3,7 +3,7 @@ import type { AgentCaller, CallingAgent, ForeignAgent } from '#core/base/caller.
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import type { Scope } from './grant.ts';
-import { checkScope, grantedSecrets, mayUse } from './rights.ts';
+import { checkScope, grantedSecrets, lackingEgress, mayUse } from './rights.ts';
 import { GrantStore } from './store.ts';
 
 const PAYER = {
@@ -30,10 +30,10 @@ function setUp() {
   const grant = (
     { workspaceId, org, name, firstVersion }: ForeignAgent,
     version: number | 'all',
-    { secrets = [], scopes = [] }: { secrets?: string[]; scopes?: Scope[] },
+    { secrets = [], scopes = [], egress = [] }: { secrets?: string[]; scopes?: Scope[]; egress?: string[] },
   ) =>
     store.put(
-      { agent: `${org}/${name}`, agentWorkspaceId: workspaceId, firstVersion, version, secrets, scopes },
+      { agent: `${org}/${name}`, agentWorkspaceId: workspaceId, firstVersion, version, secrets, scopes, egress },
       { userId: 'owner', expectedRevision: undefined },
     );
   const secrets = (foreign: readonly ForeignAgent[], ...names: string[]) =>
@@ -103,6 +103,38 @@ test('in a chain every foreign agent needs the grant, and each that lacks it is 
       hint: expect.stringContaining(`${path}/y with {"version":"v2","secrets":["B"],"scopes":["messages","tasks"]}`),
     },
   });
+});
+
+test('every agent of a chain needs the grant of a target, an own agent too, and each that lacks it is named', async () => {
+  const { grant, store, counter, counted } = setUp();
+  const own = agent('own', { workspaceId: PAYER.id, org: PAYER.slug });
+  const [db, cache] = ['db.example.com:5432', 'cache.example.com:6379'];
+  const lacking = (agents: ForeignAgent[], ...targets: string[]) => lackingEgress(counted, PAYER.id, agents, targets);
+  expect(await lacking([own, agent('x')])).toEqual({ targets: [], requests: [] });
+  expect(counter.operations).toEqual([]);
+  const path = `PUT /workspaces/${PAYER.id}/grants`;
+  expect(await lacking([own], db, cache)).toEqual({
+    targets: [db, cache],
+    requests: [`${path}/payer/own with {"version":"all","secrets":[],"scopes":[],"egress":["${cache}","${db}"]}`],
+  });
+  await grant(own, 'all', { egress: [db] });
+  expect(await lacking([own], db)).toEqual({ targets: [], requests: [] });
+  // `dev` of its users is an own agent of the same name.
+  expect((await lacking([{ ...own, version: 0 }], db)).targets).toEqual([]);
+  // An agent of another workspace cannot use the own one to reach the database.
+  await grant(agent('x'), 2, { secrets: ['A'], egress: [cache] });
+  expect(await lacking([agent('x'), own], db)).toEqual({
+    targets: [db],
+    requests: [`${path}/author/x with {"version":"v2","secrets":["A"],"scopes":[],"egress":["${cache}","${db}"]}`],
+  });
+  for (const other of [{ version: 3 }, { name: 'y' }, { workspaceId: 'another' }, { firstVersion: 2 }]) {
+    expect((await lacking([agent('x', other)], cache)).targets).toEqual([cache]);
+  }
+  // A grant of one version is none for `dev`, and the grant of another workspace counts for no one else.
+  await grant(own, 2, { egress: [db] });
+  expect((await lacking([{ ...own, version: 0 }], db)).targets).toEqual([db]);
+  expect((await lackingEgress(counted, agent('x').workspaceId, [own], [db])).targets).toEqual([db]);
+  expect((await store.list()).map(({ egress }) => egress)).toEqual([[cache], [db]]);
 });
 
 test('of writers at the same time none is lost unseen, and a grant that was made again is another one', async () => {

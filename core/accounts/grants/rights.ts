@@ -63,6 +63,33 @@ export async function checkScope(deps: Pick<Deps, 'main'>, agent: AgentCaller, s
   );
 }
 
+/** Targets that agents were not granted. */
+export interface LackingEgress {
+  /** Those of the targets that at least one of the agents lacks. */
+  readonly targets: readonly string[];
+  /** Requests that would grant them, one for each agent that lacks some. */
+  readonly requests: readonly string[];
+}
+
+/**
+ * Returns which of `targets` a run may not connect to: every one of `agents` needs the grant, which are the agents of
+ * other workspaces in the run's chain and its own agent. Costs one read per agent, none without targets.
+ */
+export async function lackingEgress(
+  deps: Pick<Deps, 'main'>,
+  workspaceId: string,
+  agents: readonly ForeignAgent[],
+  targets: readonly string[],
+): Promise<LackingEgress> {
+  const found = targets.length === 0 ? [] : await readGrants(deps, workspaceId, agents);
+  const lacks = ({ agent, grant }: Found) => targets.filter((target) => !holds(grant, agent)?.egress.includes(target));
+  const lacking = found.map((each) => ({ ...each, egress: lacks(each) })).filter(({ egress }) => egress.length > 0);
+  return {
+    targets: targets.filter((target) => lacking.some(({ egress }) => egress.includes(target))),
+    requests: lacking.map(({ agent, grant, egress }) => grantRequest(workspaceId, agent, { grant, egress })),
+  };
+}
+
 /** Returns the revisions of the grants of a run's foreign agents. The list differs after any change of them. */
 export async function grantRevisions(
   deps: Pick<Deps, 'main'>,

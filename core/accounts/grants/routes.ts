@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
+import { egressTargetProblem } from '#core/outbound/egress-target.ts';
 import { SCOPES } from './grant.ts';
 
 const scope = z.enum(SCOPES);
@@ -8,6 +9,7 @@ const grant = z.object({
   version: z.string().describe('`v1`, or `all`.'),
   secrets: z.array(z.string()),
   scopes: z.array(scope),
+  egress: z.array(z.string()).describe('Databases and other servers that it may connect to, as `host:port`.'),
   granted_by: z.string().describe('Id of the user who last granted or changed it.'),
   granted_at: z.iso.datetime(),
   revision: z.string().describe('Another one after each change; the header ETag has it, too.'),
@@ -33,7 +35,7 @@ export const grantRoutes = defineRoutes([
     operationId: 'listGrants',
     method: 'GET',
     path: GRANTS,
-    summary: 'List the grants of the workspace to agents of other workspaces',
+    summary: 'List the grants of the workspace',
     response: { 200: z.object({ grants: z.array(grant) }) },
   },
   {
@@ -41,17 +43,17 @@ export const grantRoutes = defineRoutes([
     operationId: 'getGrant',
     method: 'GET',
     path: GRANT,
-    summary: 'Show the grant of an agent of another workspace',
+    summary: 'Show the grant of an agent',
     response: { 200: one },
     errors: ['NOT_FOUND'],
   },
   {
     ...row,
     operationId: 'putGrant',
-    audit: { request: ['version', 'secrets', 'scopes'] },
+    audit: { request: ['version', 'secrets', 'scopes', 'egress'] },
     method: 'PUT',
     path: GRANT,
-    summary: 'Grant secrets and parts of the workspace to an agent of another workspace, replacing its present grant',
+    summary: 'Grant an agent secrets, parts of the workspace and targets, replacing its present grant',
     request: {
       headers,
       body: z.strictObject({
@@ -74,6 +76,21 @@ export const grantRoutes = defineRoutes([
           .max(10)
           .default([])
           .describe('Parts of the workspace that the keys of its runs may access.'),
+        egress: z
+          .array(
+            z
+              .string()
+              .max(260)
+              .regex(/^[^\s:]+:\d{1,5}$/, 'must be "host:port", such as "db.example.com:5432"')
+              .superRefine((target, context) => {
+                const problem = egressTargetProblem(target);
+                if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+              })
+              .transform((target) => target.toLowerCase()),
+          )
+          .max(100)
+          .default([])
+          .describe('Databases and other servers that it may connect to, as `host:port` of `egress` in its manifest.'),
       }),
     },
     response: { 200: z.object({ grant, created: z.boolean() }) },
@@ -84,7 +101,7 @@ export const grantRoutes = defineRoutes([
     operationId: 'deleteGrant',
     method: 'DELETE',
     path: GRANT,
-    summary: 'Revoke the grant of an agent of another workspace',
+    summary: 'Revoke the grant of an agent',
     request: { headers },
     response: { 200: z.object({ deleted: z.literal(true) }) },
     errors: ['NOT_FOUND', 'CONFLICT'],

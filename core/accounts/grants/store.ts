@@ -8,7 +8,7 @@ import type { Grant } from './grant.ts';
 /** Granted permissions, without author and time. */
 export type GrantMembers = Pick<
   Grant,
-  'agent' | 'agentWorkspaceId' | 'firstVersion' | 'version' | 'secrets' | 'scopes'
+  'agent' | 'agentWorkspaceId' | 'firstVersion' | 'version' | 'secrets' | 'scopes' | 'egress'
 >;
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids'>;
@@ -106,7 +106,8 @@ const isEqual = (grant: Grant, members: GrantMembers): boolean =>
   grant.firstVersion === members.firstVersion &&
   grant.version === members.version &&
   grant.secrets.join() === members.secrets.join() &&
-  grant.scopes.join() === members.scopes.join();
+  grant.scopes.join() === members.scopes.join() &&
+  grant.egress.join() === members.egress.join();
 
 const fromItem = (item: Item): Grant => ({
   agent: item.agent as string,
@@ -115,15 +116,18 @@ const fromItem = (item: Item): Grant => ({
   version: item.version as Grant['version'],
   secrets: item.secrets as string[],
   scopes: item.scopes as Grant['scopes'][number][],
+  // Absent in grants of earlier versions.
+  egress: (item.egress as string[] | undefined) ?? [],
   grantedBy: item.granted_by as string,
   grantedAt: item.granted_at as string,
   revision: item.revision as string,
 });
 
-const attributesOf = ({ agentWorkspaceId, firstVersion, grantedBy, grantedAt, secrets, scopes, ...grant }: Grant) => ({
+const attributesOf = ({ agentWorkspaceId, firstVersion, grantedBy, grantedAt, ...grant }: Grant) => ({
   ...grant,
-  secrets: [...secrets],
-  scopes: [...scopes],
+  secrets: [...grant.secrets],
+  scopes: [...grant.scopes],
+  egress: [...grant.egress],
   agent_workspace_id: agentWorkspaceId,
   first_version: firstVersion,
   granted_by: grantedBy,

@@ -13,6 +13,7 @@ import type { ModelFile } from '#core/models/file-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { ScheduledMoment } from '#core/runs/run.ts';
+import { checkEgress } from '../egress.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
 import type { CallInput } from '../input/call-input.ts';
@@ -87,7 +88,7 @@ export interface PreparedCall extends Call {
  * Checks a call and gathers the resources of its run. Writes nothing.
  *
  * Throws TIMEOUT, UNPROCESSABLE for a skill or for skills that cannot apply, UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE,
- * INVALID_INPUT, MISSING_INPUT_FIELDS, MISSING_SECRETS, LLM_KEY_REQUIRED.
+ * INVALID_INPUT, MISSING_INPUT_FIELDS, MISSING_SECRETS, LLM_KEY_REQUIRED, FORBIDDEN for targets that are not allowed.
  */
 export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall> {
   const { agent, input, workspace, runId, lineage } = call;
@@ -111,6 +112,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   });
   if (engine.hasPlaceholders) checkPlaceholders(agent.definition.prompt ?? '', document);
   const foreign = foreignAgents(agent, workspace, lineage);
+  await checkEgress(deps, agent, { workspace, foreign });
   const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
   const secrets = { ...call.service?.secrets, ...declared };
   const models = await withFiles(deps, await modelsFor(deps, call), promptFiles?.files ?? []);

@@ -3,7 +3,7 @@ import { refOf } from '#core/manifest/references.ts';
 import { bundleKey } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
-import { runEgress } from '../egress.ts';
+import { egressTargets, runEgress } from '../egress.ts';
 import type { EngineRun } from './engine.ts';
 import { interruptedError } from './interruption.ts';
 
@@ -34,6 +34,7 @@ export async function openRunSandbox(
       owner: run.workspaceId,
       env,
       egress: runEgress(config, agent),
+      egressTargets: egressTargets(config, agent),
       purpose: 'run',
       isInterruptible: run.isInterruptible,
       kind: run.kind && (async () => [refOf(agent), await run.kind?.()]),

@@ -116,6 +116,9 @@ const ABOUT: { readonly [path: string]: string } = {
     'Whether a run that loses its sandbox is restarted once; false by default. Programs only; runs must be idempotent.',
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
+  egress:
+    'Databases and other servers that it connects to besides HTTP and HTTPS. An owner of the workspace allows them.',
+  'egress[]': 'host:port, such as db.example.com:5432.',
   no_required_secrets: 'true means required_secrets: [].',
   default_skills: SKILLS,
   skills_locked: 'Whether callers’ skills are ignored; false by default.',

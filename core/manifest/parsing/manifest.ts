@@ -10,6 +10,7 @@ import { agentSettingsOf, settingWarnings } from './model-settings.ts';
 import { checkCustomTools, checkOrchestration, ORCHESTRATION_MEMBERS } from './orchestration.ts';
 import { placeholderWarnings } from './placeholders.ts';
 import {
+  egressOf,
   isAbsent,
   isRetried,
   modelTasksOf,
@@ -101,6 +102,7 @@ function checkMembers(body: Record<string, unknown>, found: Found): CheckedDefin
     default_skills: unique(given.default_skills),
     skills_locked: given.skills_locked ?? false,
     ...secretsOf(type, given, body, found),
+    ...egressOf(engine, given, found),
     entrypoint: given.entrypoint ?? null,
     source_url: given.source_url ?? null,
     pip_package: given.pip_package ?? null,

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { countText } from '#core/base/size-text.ts';
 import { providerShape } from '#core/models/provider-shape.ts';
+import { egressTargetProblem, MAX_EGRESS_TARGETS } from '#core/outbound/egress-target.ts';
 import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS } from '../definition.ts';
@@ -121,6 +122,13 @@ export const MEMBERS = {
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,
+  egress: list(
+    z.string('must be a string').superRefine((target, context) => {
+      const problem = egressTargetProblem(target);
+      if (problem !== undefined) context.addIssue({ code: 'custom', message: problem });
+    }),
+    MAX_EGRESS_TARGETS,
+  ),
   default_skills: list(matching(ref, REFERENCE), 20),
   skills_locked: boolean,
   skill_files: list(

@@ -141,6 +141,19 @@ export function providersOf(
   return { supported_providers: [AGENT_PROVIDER], default_models };
 }
 
+/** Only agents with a sandbox connect to anything. */
+export function egressOf(
+  engine: ExecutionEngine | null,
+  { egress = [] }: Members,
+  { errors }: Found,
+): Pick<AgentDefinition, 'egress'> {
+  if (egress.length === 0) return {};
+  if (!traitsOf(engine).hasSandbox) {
+    errors.push({ field: 'egress', message: 'must be left out: only programs and loops have a sandbox that connects' });
+  }
+  return { egress: unique(egress.map((target) => target.toLowerCase())) };
+}
+
 export function secretsOf(
   type: AgentType,
   given: Members,

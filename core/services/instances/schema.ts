@@ -31,6 +31,7 @@ export const bootDocumentShape: z.ZodType<BootDocument, BootDocument> = z.object
   bundle: blob.optional(),
   layer: blob.optional(),
   egress: z.union([z.literal(['open', 'none']), z.object({ allow: z.array(z.string()) })]),
+  egressTargets: z.object({ targets: z.array(z.string()), privateRanges: z.array(z.string()) }).optional(),
   limits: z.object({ memoryBytes: count, diskBytes: count, fileBytes: count, processes: count }),
 });
 

@@ -96,6 +96,7 @@ export function grantsSuite(target: () => Target, { python: hasPython }: Languag
         version: 'v1',
         secrets: ['OTHER', 'TOKEN'],
         scopes: ['tasks'],
+        egress: [],
         granted_by: payer.userId,
         granted_at: expect.stringMatching(ISO_TIME),
         revision: expect.stringMatching(UUID),

@@ -29,7 +29,7 @@ const paramsOf = (agent: string) => {
   return { org, agent: name };
 };
 
-/** Access granted to agents of other workspaces when this workspace calls them. */
+/** Access granted to agents of other workspaces when this workspace calls them, and servers that agents may connect to. */
 export function GrantsPage() {
   const { id: workspace_id, role } = useWorkspace();
   const isOwner = role === 'owner';
@@ -40,7 +40,7 @@ export function GrantsPage() {
   return (
     <SettingsFrame
       part="grants"
-      description="What agents of other workspaces can access here. Without a grant, they cannot use secrets, tasks, messages or documents."
+      description="What agents of other workspaces can access here, and which databases and other servers agents can connect to. Without a grant, agents of others cannot use secrets, tasks, messages or documents, and every agent connects to ports 80 and 443 only."
       actions={
         isOwner && (
           <Button variant="primary" icon={Plus} onPress={() => setShown({})}>
@@ -64,6 +64,7 @@ export function GrantsPage() {
             },
             { title: 'Secrets', cell: ({ secrets }) => <Names names={secrets} /> },
             { title: 'May use', cell: ({ scopes }) => <Names names={scopes} />, from: 'sm' },
+            { title: 'Connects to', cell: ({ egress }) => <Names names={egress} />, from: 'sm' },
             { title: 'Since', cell: ({ granted_at }) => <Time at={granted_at} />, from: 'md' },
             {
               title: 'Action',
@@ -89,7 +90,8 @@ export function GrantsPage() {
               title="No grants yet"
               command={`${COMMAND} grants put ORG/AGENT --agent-version v1 --secrets ANTHROPIC_API_KEY`}
             >
-              A grant lets an agent of another workspace use secrets of yours. Create one above, or from a terminal:
+              A grant lets an agent of another workspace use secrets of yours, or an agent connect to a database. Create
+              one above, or from a terminal:
             </Empty>
           }
         />
@@ -126,13 +128,19 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
   const [version, setVersion] = useState(of?.version ?? 'v1');
   const [chosen, setChosen] = useState<readonly string[]>(of?.secrets ?? []);
   const [scopes, setScopes] = useState<readonly Scope[]>(of?.scopes ?? []);
+  const [egress, setEgress] = useState(of?.egress.join('\n') ?? '');
   const put = useAction('putGrant', { stale: ['listGrants'], silent: true });
   const names = [...new Set([...(secrets.data?.secrets.map(({ name }) => name) ?? []), ...chosen])].sort();
   const submit = async () => {
     try {
       await put.mutateAsync({
         params: { workspace_id, ...paramsOf(agent.trim()) },
-        body: { version: version.trim(), secrets: [...chosen], scopes: [...scopes] },
+        body: {
+          version: version.trim(),
+          secrets: [...chosen],
+          scopes: [...scopes],
+          egress: egress.split(/[\s,]+/).filter((target) => target !== ''),
+        },
         // Prevents overwriting a concurrent change.
         ...(of && { headers: { 'if-match': of.revision } }),
       });
@@ -143,7 +151,7 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
   };
   return (
     <Dialog
-      title={of ? `Change grant of ${of.agent}` : 'Grant to an agent of another workspace'}
+      title={of ? `Change grant of ${of.agent}` : 'Grant to an agent'}
       isOpen
       onClose={onClose}
       actions={
@@ -194,6 +202,15 @@ function GrantForm({ of, onClose }: { readonly of: Grant | undefined; readonly o
           </Checkbox>
         ))}
       </fieldset>
+      <TextField
+        label="Connects to"
+        value={egress}
+        onChange={setEgress}
+        isMono
+        lines={2}
+        placeholder="db.example.com:5432"
+        description="Servers besides HTTP and HTTPS, each as host:port of the agent's manifest. An agent of this workspace needs no other grant."
+      />
       {put.error && <ErrorBox error={put.error} />}
     </Dialog>
   );
