@@ -2,6 +2,8 @@ import { readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import * as z from 'zod';
 import { BACKGROUND_FUNCTIONS } from '#core/api/background.ts';
+import { type PortRange, portsText } from '#core/base/port-ranges.ts';
+import { privateRangeProblem } from '#core/base/private-ranges.ts';
 import { transportsSchema } from '#core/base/transports.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
 
@@ -42,6 +44,29 @@ const pinnedImage = () =>
   form(/^[\w.-]+(:\d+)?\/[\w./-]+(:[\w.-]+)?@sha256:[\da-f]{64}$/, 'must include its digest: registry/name@sha256:…');
 
 const port = () => z.int().min(1).max(65_535);
+const ports = (max: number) =>
+  z
+    .array(
+      z.union([
+        port(),
+        z
+          .strictObject({ from: port(), to: port() })
+          .refine(({ from, to }) => from <= to, { error: '`from` must not be above `to`' }),
+      ]),
+    )
+    .max(max);
+
+/** Returns the ranges of ports for rules of security groups, without duplicates. */
+export function openPorts(given: readonly (number | PortRange)[]): PortRange[] {
+  const ranges = given.map((each) => (typeof each === 'number' ? { from: each, to: each } : each));
+  return [...new Map(ranges.map((range) => [`${range.from}-${range.to}`, range])).values()];
+}
+
+/** Settings of the platform that follow from members of a stage, besides its `settings`. */
+export const egressSettings = ({ egressPorts, egressPrivateRanges }: Stage): Record<string, string> => ({
+  PLATFORM_EGRESS_PORTS: egressPorts.length === 0 ? 'none' : portsText(openPorts(egressPorts)),
+  ...(egressPrivateRanges.length > 0 && { PLATFORM_EGRESS_PRIVATE_RANGES: egressPrivateRanges.join(',') }),
+});
 
 /** Memory in MB that Fargate offers for each CPU size: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html. */
 const FARGATE_MEMORY: {
@@ -67,10 +92,7 @@ const servicesOn = z
      */
     maxAlbs: z.int().min(1).max(10).default(4),
     /** TCP ports that apps may connect to at any public address, in addition to 443, which the runner needs. */
-    outboundPorts: z
-      .array(z.union([port(), z.strictObject({ from: port(), to: port() })]))
-      .max(50)
-      .default([80]),
+    outboundPorts: ports(50).default([80]),
     /** At least two Availability Zones for the instances. @default - two that AWS chooses */
     zones: z.array(zone()).min(2).optional(),
     /** Address range of the network. */
@@ -97,16 +119,12 @@ const servicesOn = z
       })
       .optional(),
   })
-  .superRefine(({ cpu, memoryMb, outboundPorts }, context) => {
+  .superRefine(({ cpu, memoryMb }, context) => {
     const { min, max, step } = FARGATE_MEMORY[cpu]!;
     if (memoryMb < min || memoryMb > max || memoryMb % step !== 0) {
       const message = `Fargate offers ${min} to ${max} MB in steps of ${step} for ${cpu} CPU units`;
       context.addIssue({ code: 'custom', path: ['memoryMb'], message });
     }
-    outboundPorts.forEach((each, index) => {
-      if (typeof each === 'number' || each.from <= each.to) return;
-      context.addIssue({ code: 'custom', path: ['outboundPorts', index], message: '`from` must not be above `to`' });
-    });
   });
 
 const webOn = z.strictObject({
@@ -381,6 +399,24 @@ const platformSchema = z
         domains: z.array(z.hostname()).default([]),
       })
       .optional(),
+    /**
+     * TCP ports that manifests may name in `egress` (docs/egress.md). The networks of sandboxes and services open them
+     * to all addresses, in addition to 443. @default - none
+     */
+    egressPorts: ports(20).default([]),
+    /**
+     * Ranges of private addresses that `egress` of manifests may lead to, such as `10.20.0.0/16`. Routes to them are
+     * yours. @default - public addresses only
+     */
+    egressPrivateRanges: z
+      .array(
+        z.string().superRefine((range, context) => {
+          const message = privateRangeProblem(range);
+          if (message !== undefined) context.addIssue({ code: 'custom', message });
+        }),
+      )
+      .max(20)
+      .default([]),
     /** Other settings of the platform, such as its plans: `docs/settings.md`. */
     settings: z
       .record(z.string().startsWith('PLATFORM_'), z.string())

@@ -10,7 +10,7 @@ import {
   type Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
-import type { FargateSettings, Stage } from '../config.ts';
+import { type FargateSettings, openPorts, type Stage } from '../config.ts';
 import { importedVpc, subnetsOf, tenantVpc } from './tenant-vpc.ts';
 
 /** Port of every task. */
@@ -73,7 +73,10 @@ export class SandboxNetwork extends Construct {
       allowAllOutbound: false,
     });
     this.taskGroup.addIngressRule(this.dispatchGroup, Port.tcp(TASK_PORT), 'jobs');
-    this.taskGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'HTTPS, the image and its log included');
+    for (const { from, to } of openPorts([443, ...stage.egressPorts])) {
+      const what = from === 443 && to === 443 ? 'HTTPS, the image and its log included' : 'targets of agents';
+      this.taskGroup.addEgressRule(Peer.anyIpv4(), from === to ? Port.tcp(from) : Port.tcpRange(from, to), what);
+    }
     this.dispatchGroup.addEgressRule(this.taskGroup, Port.tcp(TASK_PORT), 'jobs');
     // The function's subnets have routes only to these two services outside the network.
     this.dispatchGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'DynamoDB and S3 by their endpoints');

@@ -9,7 +9,7 @@ import {
   type Vpc,
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
-import type { ServicesSettings, Stage } from '../config.ts';
+import { openPorts, type ServicesSettings, type Stage } from '../config.ts';
 import { tenantVpc } from './tenant-vpc.ts';
 
 /** Port of the runner in every instance: `GATEWAY_PORT` of core/ports/service-host.ts. */
@@ -75,9 +75,8 @@ export class ServicesNetwork extends Construct {
     this.inbound.addIngressRule(Peer.anyIpv4(), Port.tcp(HTTPS), 'clients');
     this.inbound.addEgressRule(this.instances, Port.tcp(INSTANCE_PORT), 'requests');
     this.instances.addIngressRule(this.inbound, Port.tcp(INSTANCE_PORT), 'requests');
-    for (const range of [HTTPS, ...outboundPorts.filter((each) => each !== HTTPS)]) {
-      const ports = typeof range === 'number' ? Port.tcp(range) : Port.tcpRange(range.from, range.to);
-      this.instances.addEgressRule(Peer.anyIpv4(), ports, 'apps');
+    for (const { from, to } of openPorts([HTTPS, ...outboundPorts, ...stage.egressPorts])) {
+      this.instances.addEgressRule(Peer.anyIpv4(), from === to ? Port.tcp(from) : Port.tcpRange(from, to), 'apps');
     }
     // A gateway adds its own rule to this group, and its policy allows removing rules only from groups with this tag
     // (AmazonECSInfrastructureRoleForGatewayHostSharedALB).

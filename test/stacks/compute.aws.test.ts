@@ -67,6 +67,47 @@ describe('the network', () => {
     ]);
   });
 
+  test('lets out the ports that manifests may name, and the functions know them', () => {
+    const asked = defineStage({
+      ...dev,
+      sandbox: { kind: 'fargate' },
+      services: { outboundPorts: [80, 5432] },
+      egressPorts: [443, 5432, { from: 27017, to: 27019 }],
+      egressPrivateRanges: ['10.20.0.0/16'],
+    });
+    const stacks = synthesise(asked) as Required<ReturnType<typeof synthesise>>;
+    const portsOf = (template: Template, name: string) =>
+      resourcesOf(template, 'AWS::EC2::SecurityGroup')
+        .find(([id]) => id.startsWith(`network${name}`))![1]
+        .Properties.SecurityGroupEgress.map((rule: Record<string, number>) => [rule.FromPort, rule.ToPort]);
+    const database = [
+      [5432, 5432],
+      [27017, 27019],
+    ];
+    expect(portsOf(stacks.compute, 'tasks')).toEqual([[443, 443], ...database]);
+    expect(portsOf(stacks.services, 'instances')).toEqual([[443, 443], [80, 80], ...database]);
+    for (const fn of ['calls', 'services', 'agents'] as const) {
+      expect(parseAwsConfig(environmentOf(stacks.api, fn))).toMatchObject({
+        egressPorts: [
+          { from: 443, to: 443 },
+          { from: 5432, to: 5432 },
+          { from: 27017, to: 27019 },
+        ],
+        egressPrivateRanges: ['10.20.0.0/16'],
+      });
+      expect(parseAwsConfig(environmentOf(api, fn))).toMatchObject({ egressPorts: [], egressPrivateRanges: [] });
+    }
+  });
+
+  test.each([
+    [{ egressPorts: [0] }, /egressPorts/],
+    [{ egressPorts: [{ from: 9, to: 8 }] }, /`from` must not be above `to`/],
+    [{ egressPrivateRanges: ['127.0.0.0/8'] }, /must be part of a private network[\s\S]*egressPrivateRanges/],
+    [{ egressPrivateRanges: ['10.0.0.1'] }, /must be a range of addresses/],
+  ])('of the settings %j are refused', (wrong, message) => {
+    expect(() => defineStage({ ...dev, ...wrong })).toThrow(message);
+  });
+
   test('has the dispatcher where there is no way to the internet', () => {
     const routes = resourcesOf(compute, 'AWS::EC2::Route').map(([, { Properties }]) => Properties);
     expect(routes.map(({ DestinationCidrBlock }) => DestinationCidrBlock)).toEqual(['0.0.0.0/0', '0.0.0.0/0']);

@@ -27,6 +27,8 @@ export const everythingAsked = defineStage({
       hostedZoneId: 'Z0123456789ABC',
     },
   },
+  egressPorts: [5432, { from: 27017, to: 27019 }],
+  egressPrivateRanges: ['10.20.0.0/16'],
   bootstrapQualifier: 'agents',
   permissionsBoundary: 'AgentPlatformBoundary',
   settings: {
