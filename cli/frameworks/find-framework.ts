@@ -83,12 +83,22 @@ const listed = (found: readonly Found[]): string =>
 /** Text of an entry, as `--entry` takes it. */
 export const entryText = ({ file, name }: Entry): string => (name === undefined ? file : `${file}:${name}`);
 
+/** Names of files that stand in shell lines and in code without quotes. */
+const PLAIN_PATH = /^[\w.@+][\w./@+-]*$/;
+
 /**
  * Returns the entry point: the one that `--entry` names, or the one that the framework prefers. Throws UsageError if
- * there is none, or if several are equally good.
+ * there is none, if several are equally good, or if its file has a name with special characters.
  */
-export function chooseEntry(project: Project, { framework, entries }: Found, given: string | undefined): Entry {
-  if (given !== undefined) return givenEntry(project, entries, given);
+export function chooseEntry(project: Project, found: Found, given: string | undefined): Entry {
+  const entry = given === undefined ? onlyEntry(found) : givenEntry(project, found.entries, given);
+  if (PLAIN_PATH.test(entry.file)) return entry;
+  throw new UsageError(
+    `The entry point ${JSON.stringify(entry.file)} has a name with special characters: rename the file or its folder, with letters, digits, "-", "_" and ".".`,
+  );
+}
+
+function onlyEntry({ framework, entries }: Found): Entry {
   if (entries.length === 0) {
     throw new UsageError(`${framework.title} was found, but no entry point: ${framework.example}`, {
       hint: 'Name it with --entry FILE:NAME.',

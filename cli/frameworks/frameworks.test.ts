@@ -168,6 +168,15 @@ describe('a project', () => {
     await expect(readProject(folder)).rejects.toThrow('requirements.txt is a link, which a publish leaves out');
   });
 
+  test.each(['a b.py', 'x;touch y.py', '$(x).py', 'a"""b.py', 'a\nb.py', '-c.py'])(
+    'whose entry point is named %j is refused, because the name stands in a shell line',
+    async (file) => {
+      const app = PROJECTS.flask!.files['hello.py']!;
+      const error = await adapted({ 'requirements.txt': 'flask\n', [file]: app }).catch((thrown) => thrown);
+      expect(error.message).toContain(`The entry point ${JSON.stringify(file)} has a name with special characters`);
+    },
+  );
+
   test('with too many files is refused', async () => {
     const folder = folderOf({ 'a/1.py': '', 'a/2.py': '', 'b/3.py': '' });
     expect((await readProject(folder, 5)).sources).toHaveLength(3);
