@@ -12,12 +12,14 @@ import type { Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
 import { SecretMask } from '#core/runs/masking/masking.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { createLocalSandbox } from '#local/sandbox/local-sandbox.ts';
+import { specOf } from '#test/conformance/sandbox.ts';
 import { loopRun } from '#test/helpers/loop-run.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { EngineRun } from '../engine.ts';
 import { runLoop } from '../managed-loop.ts';
+import { prepareStdioServers, StdioServer } from './stdio-servers.ts';
 
 const SERVER = readFileSync(new URL('../../../../test/fixtures/mcp/stdio-server.js', import.meta.url));
 const ENV = { KEY: 'very-secret-key', OTHER: 'other-secret' };
@@ -264,6 +266,29 @@ describe.skipIf(problem !== undefined)('a stdio server', () => {
     await expect.poll(() => llm.requests.length).toBe(1);
     setTimeout(() => cancel.abort(new PlatformError('RUN_CANCELLED', 'stop')), 500);
     expect((await result).error?.code).toBe('RUN_CANCELLED');
+  });
+
+  test('is told of a call that is given up, and answers the next ones', async () => {
+    const session = await counted.open(specOf());
+    await session.writeFile('/home/user/server.js', SERVER);
+    await prepareStdioServers(session);
+    const run = new AbortController();
+    const options = { session, secrets: {}, mask: new SecretMask({}), seconds: 60, signal: run.signal };
+    const process = new StdioServer({ ...options, server: entry('good') });
+    await process.start();
+    const opened = await memoryDeps().toolServers.open(process, run.signal);
+    const asks = (name: string, input: Record<string, number>, signal = run.signal) =>
+      opened.call(opened.tools.find((tool) => tool.name === name)!, input, signal);
+    const [giveUp, other] = [new AbortController(), asks('wait', { ms: 1500 })];
+    const given = asks('wait', { ms: 1000 }, giveUp.signal);
+    setTimeout(() => giveUp.abort(new Error('enough')), 300);
+    await expect(given).rejects.toThrow('enough');
+    expect((await asks('echo', { n: 1 })).parts).toEqual([{ type: 'text', text: '{"n":1}' }]);
+    // The late answer to the call that was given up is nobody's.
+    expect((await other).parts).toEqual([{ type: 'text', text: 'waited 1500' }]);
+    expect(await process.ending()).toBeUndefined();
+    await opened.close();
+    await session.close();
   });
 
   test('that a command of the model kills is named as such', async () => {
