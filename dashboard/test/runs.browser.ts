@@ -192,6 +192,27 @@ describeSite('runs', (site) => {
     await checkAccess(page, () => page.getByRole('treegrid').waitFor());
   });
 
+  test('the times of a waterfall do not overlap at any width', async () => {
+    const id = await recordChain(site.target, workspaceId, 1_000);
+    const page = await site.open(`/acme/runs/${id}`);
+    await page.getByRole('treegrid').waitFor();
+    for (const width of [320, 480, 640, 800, 1024, 1280, 1600]) {
+      await page.setViewportSize({ width, height: 800 });
+      const boxes = await page.locator('[data-axis] > span:visible').evaluateAll((ticks) =>
+        ticks.map((tick) => {
+          const text = tick.ownerDocument.createRange();
+          text.selectNodeContents(tick);
+          const { left, right } = text.getBoundingClientRect();
+          return { left, right };
+        }),
+      );
+      expect(boxes.length, `${width} px`).toBeGreaterThan(0);
+      for (const [index, { left }] of boxes.entries()) {
+        if (index > 0) expect(left, `${width} px`).toBeGreaterThan(boxes[index - 1]!.right);
+      }
+    }
+  });
+
   test('the panels of a run have the widths that somebody gives them', async () => {
     const id = await recordChain(site.target, workspaceId, 10);
     const page = await site.open(`/acme/runs/${id}`);

@@ -16,7 +16,7 @@ const TICKS = 5;
 const SHORTEST_DRAG_PX = 6;
 /** Column widths. */
 const NAME_WIDTH = 'w-2/5 min-w-0 shrink-0';
-const SPENT_WIDTH = 'w-18 shrink-0 text-right whitespace-nowrap text-soft @max-xl:hidden';
+const SPENT_WIDTH = 'w-18 shrink-0 text-right whitespace-nowrap text-soft @max-2xl:hidden';
 const TOOK_WIDTH = 'w-16 shrink-0 text-right whitespace-nowrap';
 
 interface WaterfallProps {
@@ -353,7 +353,7 @@ function Axis({ window, onWindow }: Pick<WaterfallProps, 'window' | 'onWindow'>)
         {ticksOf(window, TICKS).map((tick) => (
           <span
             key={tick}
-            className="absolute inset-y-0 border-l border-line pt-1.5 pl-1 whitespace-nowrap max-sm:even:hidden"
+            className="absolute inset-y-0 border-l border-line pt-1.5 pl-1 whitespace-nowrap @max-sm:not-first:hidden @max-md:even:hidden @2xl:@max-4xl:even:hidden"
             style={{ left: `${((tick - from) / (to - from)) * 100}%` }}
           >
             {duration(tick)}
