@@ -123,6 +123,10 @@ export function mcpServersSuite(target: () => Target, has: Languages): void {
       const { agent } = expectOk(await publish('own-process', turns, place, { bundle: {} }), 201);
       expect(agent.runnable).toBe(false);
       const body = bundleForm(zipOf({ 'server.js': STDIO_SERVER, 'package.json': '{"type": "commonjs"}' }));
+      expectError(await run('own-process'), 422, 'UNPROCESSABLE', 'has no code bundle yet');
+      const { agent: other } = expectOk(await publish('without-code', turns, place), 201);
+      const refused = await request(target(), 'POST', `/agents/${other.id}/upload`, { key: user.key, body });
+      expect(expectError(refused, 400, 'INVALID_INPUT', 'has no member "bundle"').hint).toContain('"bundle": {}');
       expectOk(await request(target(), 'POST', `/agents/${agent.id}/upload`, { key: user.key, body }));
       const { data, metadata } = expectOk(await run('own-process'));
       expect(metadata.stderr).toMatch(/^mcp docs: 11 tools\n/);
