@@ -115,10 +115,15 @@ describeSite('the settings of a workspace', (site) => {
     await dialog.getByLabel('Agent').fill(`${slug}/triage`);
     await dialog.getByText('GRANTED').click();
     await dialog.getByText('Read and change tasks').click();
+    await dialog.getByLabel('Connects to').fill('DB.example.com:5432, 10.0.0.5:6379');
+    await dialog.getByRole('button', { name: 'Grant', exact: true }).click();
+    await dialog.getByRole('alert').getByText('must have a name instead of an address').waitFor();
+    await dialog.getByLabel('Connects to').fill('DB.example.com:5432');
     await dialog.getByRole('button', { name: 'Grant', exact: true }).click();
     const row = page.getByRole('row').filter({ hasText: `${slug}/triage@v1` });
     await row.getByText('GRANTED').waitFor();
     await row.getByText('tasks').waitFor();
+    await row.getByText('db.example.com:5432').waitFor();
     await row.getByRole('button', { name: /^Change/ }).click();
     await dialog.getByText('GRANTED').click();
     await dialog.getByRole('button', { name: 'Save grant' }).click();
