@@ -42,7 +42,7 @@ test('a small schema is checked on this thread, at once', async () => {
 
 describe('a bundle', () => {
   const use = {
-    version: { workspaceId: 'w', definition: {} as never },
+    version: { workspaceId: 'w', definition: { execution_engine: 'code_runtime' } as never },
     interpreters: { python: '3.12' },
     registries: [],
   };
