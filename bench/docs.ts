@@ -22,7 +22,6 @@ const CATEGORIES = ['performance', 'accessibility', 'best-practices', 'seo'];
 const MIN_SCORE = 95;
 const MAX_PAINT_MS = 1_000;
 const MAX_KB = 100;
-const MAX_API_KB = 1_000;
 const MAX_SEARCH_MS = 100;
 const SEARCHES = ['cron timetable', 'retry', 'secret', 'webhook', 'budget', 'idempotency key', 'rate limit', 'publish'];
 
@@ -34,8 +33,7 @@ export async function benchDocs(): Promise<Row[]> {
   try {
     const rows: Row[] = [];
     for (const slug of PAGES) {
-      const maxKb = slug.startsWith('api/') ? MAX_API_KB : MAX_KB;
-      rows.push(...(await auditPage(browser, `/docs/${slug}`, target.url, { maxKb })));
+      rows.push(...(await auditPage(browser, `/docs/${slug}`, target.url, { maxKb: MAX_KB })));
     }
     const cookie = await signInCookie(target.url, () => clientOf(target).createSignInCode({ body: {} }));
     for (const page of ['', '/agents', '/runs'])
