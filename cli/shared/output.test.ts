@@ -153,6 +153,10 @@ test('commands print by Output alone', () => {
     'cli/commands/dev.ts',
     // Writes escaped protocol messages.
     'cli/commands/mcp.ts',
+    // The text of adapters for foreign projects.
+    'cli/frameworks/node-program.ts',
+    'cli/frameworks/rows/express.ts',
+    'cli/frameworks/rows/hono.ts',
     // Passes the streams to the program.
     'cli/main.ts',
     // Its help.

@@ -76,6 +76,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: 'npx platform dev',
     reason: 'goes on until it is ended; test/cli/dev.heavy.test.ts runs it',
   },
+  { page: 'docs/egress.md', begins: 'curl -s http://db.example.com:5432', reason: 'runs inside an agent' },
   { page: 'docs/dashboard.md', begins: 'npx platform open', reason: 'signs in whoever has a terminal, and only there' },
   { page: 'docs/skills.md', begins: 'platform skill install', reason: 'needs a repository of a Git host' },
   { page: 'docs/sign-in.md', begins: 'export PLATFORM_BASE_URL', reason: 'needs an OpenID provider' },
