@@ -84,7 +84,11 @@ test('a bundle with a large file is read elsewhere, and takes time of its worksp
   const deps = withLittleTime();
   const workspace = newWorkspace('free');
   const bytes = zip([{ name: 'main.py' }, { name: 'zeros', content: Buffer.alloc(240 * 1024 * 1024) }]);
-  const use = { version: { workspaceId: 'w', definition: { execution_engine: 'code_runtime' } as never }, interpreters: {}, registries: [] };
+  const use = {
+    version: { workspaceId: 'w', definition: { execution_engine: 'code_runtime' } as never },
+    interpreters: {},
+    registries: [],
+  };
   const { tasks } = await withThreads(() => checkBundle(deps, workspace, bytes, use));
   expect(tasks).toEqual(['readContents']);
   await expect(checkBundle(deps, workspace, bytes, use)).rejects.toMatchObject({ code: 'RATE_LIMITED' });
