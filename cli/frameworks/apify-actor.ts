@@ -40,20 +40,19 @@ from datetime import datetime, timezone
 
 COMMAND = ${JSON.stringify(command)}
 
-storage = pathlib.Path(os.environ.get("APIFY_LOCAL_STORAGE_DIR", "storage")).resolve()
+storage = pathlib.Path("storage").resolve()
 store = storage / "key_value_stores" / "default"
 store.mkdir(parents=True, exist_ok=True)
 (store / "INPUT.json").write_text(json.dumps(json.load(sys.stdin)), encoding="utf-8")
+places = {"APIFY_LOCAL_STORAGE_DIR": str(storage), "CRAWLEE_STORAGE_DIR": str(storage)}
 settings = {
-    "APIFY_LOCAL_STORAGE_DIR": str(storage),
-    "CRAWLEE_STORAGE_DIR": str(storage),
     "ACTOR_RUN_ID": os.environ.get("PLATFORM_REQUEST_ID", "local"),
     "ACTOR_STARTED_AT": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.000Z"),
 ${Object.entries(SETTINGS)
   .map(([name, value]) => `    ${JSON.stringify(name)}: ${JSON.stringify(value)},\n`)
   .join('')}}
 # What the Actor prints is the log.
-ended = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, stdout=sys.stderr, env={**settings, **os.environ})
+ended = subprocess.run(COMMAND, stdin=subprocess.DEVNULL, stdout=sys.stderr, env={**settings, **os.environ, **places})
 if ended.returncode != 0:
     sys.exit(ended.returncode if ended.returncode > 0 else 1)
 
@@ -86,20 +85,20 @@ import { join, resolve } from 'node:path';
 
 const COMMAND = ${JSON.stringify(line)};
 
-const storage = resolve(process.env.APIFY_LOCAL_STORAGE_DIR ?? 'storage');
+const storage = resolve('storage');
 const store = join(storage, 'key_value_stores', 'default');
 mkdirSync(store, { recursive: true });
 writeFileSync(join(store, 'INPUT.json'), JSON.stringify(JSON.parse(readFileSync(0, 'utf8'))));
+const places = { APIFY_LOCAL_STORAGE_DIR: storage, CRAWLEE_STORAGE_DIR: storage };
 const settings = {
-  APIFY_LOCAL_STORAGE_DIR: storage,
-  CRAWLEE_STORAGE_DIR: storage,
   ACTOR_RUN_ID: process.env.PLATFORM_REQUEST_ID ?? 'local',
   ACTOR_STARTED_AT: new Date().toISOString(),
 ${Object.entries(SETTINGS)
   .map(([name, value]) => `  ${name}: '${value}',\n`)
   .join('')}};
+const env = { ...settings, ...process.env, ...places };
 // What the Actor prints is the log.
-const ended = spawnSync('sh', ['-c', COMMAND], { stdio: ['ignore', 2, 2], env: { ...settings, ...process.env } });
+const ended = spawnSync('sh', ['-c', COMMAND], { stdio: ['ignore', 2, 2], env });
 if (ended.status !== 0) process.exit(ended.status ?? 1);
 
 function read(path) {

@@ -8,9 +8,10 @@ export const escaped = (name: string): string => name.replace(/[^\w]/g, '\\$&');
 
 const PYTHON_FILE = /\.py$/;
 const SCRIPT_FILE = /\.[cm]?[jt]sx?$/;
+const FUNCTION = /^def ([A-Za-z]\w*)\(([^:]*(?::[^:]*)*?)\)\s*(?:->[^:\n]*)?:/;
 
 /**
- * Returns variables at the top of Python modules whose value matches `made`, and functions without arguments that
+ * Returns variables at the top of Python modules whose value matches `made`, and functions that need no arguments and
  * contain such a value.
  *
  * @param hint Must occur in the file, such as the import of the framework.
@@ -22,12 +23,21 @@ export function pythonEntries({ sources }: Project, made: RegExp, hint: RegExp):
       statementsOf(text).flatMap((statement): Entry[] => {
         const name = /^([A-Za-z_]\w*)[ \t]*(?::[^=\n]+)?=(?!=)/.exec(statement)?.[1];
         if (name !== undefined) return made.test(statement.replace(/#[^\n]*/g, '')) ? [{ file: path, name }] : [];
-        const factory = /^def ([A-Za-z]\w*)\(\s*\)/.exec(statement)?.[1];
-        return factory !== undefined && made.test(statement) && /\breturn\b/.test(statement)
+        const [, factory, parameters] = FUNCTION.exec(statement) ?? [];
+        return factory !== undefined &&
+          needsNoArguments(parameters!) &&
+          made.test(statement) &&
+          /\breturn\b/.test(statement)
           ? [{ file: path, name: factory, isFactory: true }]
           : [];
       }),
     );
+}
+
+/** Whether each parameter of a Python function has a default. */
+function needsNoArguments(parameters: string): boolean {
+  const plain = parameters.replace(/#[^\n]*/g, '').replace(/\[[^[\]]*\]|\([^()]*\)/g, '');
+  return plain.split(',').every((each) => /^\s*(?:$|[*/])|=/.test(each));
 }
 
 /** Returns Python classes at the top of modules that match `made`. */
@@ -77,6 +87,26 @@ export const filesWith = ({ sources }: Project, file: RegExp, ...patterns: reado
   sources
     .filter(({ path, text }) => file.test(path) && patterns.every((pattern) => pattern.test(text)))
     .map(({ path }) => ({ file: path }));
+
+/** Keeps the entries in Python files that no other file of the project imports; all, if none is left. */
+export function preferUnimported({ sources }: Project, entries: readonly Entry[]): readonly Entry[] {
+  const imports = sources
+    .filter(({ path }) => PYTHON_FILE.test(path))
+    .map(({ path, text }) => ({
+      path,
+      words: new Set(
+        text
+          .match(/^[ \t]*(?:from|import)[ \t][^\n#]*/gm)
+          ?.join()
+          .match(/\w+/g),
+      ),
+    }));
+  const moduleOf = (file: string): string => file.split('/').at(-1)!.replace(PYTHON_FILE, '');
+  const own = entries.filter(
+    ({ file }) => !imports.some(({ path, words }) => path !== file && words.has(moduleOf(file))),
+  );
+  return own.length > 0 ? own : entries;
+}
 
 /** Keeps the entries with the first of these names that occurs; all, if none does. */
 export function preferNames(entries: readonly Entry[], ...names: readonly string[]): readonly Entry[] {

@@ -94,6 +94,30 @@ describe('several', () => {
   });
 });
 
+test('a factory whose parameters have defaults is an entry point', async () => {
+  const factory = (parameters: string) => ({
+    'requirements.txt': 'flask\n',
+    'blog/__init__.py': `from flask import Flask\n\n\ndef create_app(${parameters}):\n    return Flask(__name__)\n`,
+  });
+  for (const parameters of [
+    'test_config=None',
+    '*, config: dict[str, str] | None = None, path=Path(),',
+    '\n    a=1,\n',
+  ]) {
+    const { manifest } = await adapted(factory(parameters));
+    expect(manifest.runtime.command).toContain("--app 'blog/__init__.py:create_app()'");
+  }
+  await expect(adapted(factory('config, path=None'))).rejects.toThrow('no entry point');
+});
+
+test('a page of Streamlit that others import is none of its own', async () => {
+  const page = 'import streamlit as st\n\nst.title("Hello")\n';
+  const files = { 'requirements.txt': 'streamlit\n', 'Hello.py': page, 'utils.py': page };
+  await expect(adapted(files)).rejects.toThrow('several entry points: Hello.py, utils.py');
+  const demo = `${page}from utils import show_code\n`;
+  expect((await adapted({ ...files, 'pages/demo.py': demo })).entry).toBe('Hello.py');
+});
+
 test('the root agent of the Agent Development Kit is found beside those that it calls', async () => {
   const agent = 'from google.adk.agents import Agent\n\nhelper = Agent(name="a")\nroot_agent = helper\n';
   const files = { 'requirements.txt': 'google-adk\n', 'team/agent.py': agent, 'team/sub_agents/one/agent.py': agent };

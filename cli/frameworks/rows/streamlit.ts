@@ -1,4 +1,4 @@
-import { filesWith, preferFiles } from '../entries.ts';
+import { filesWith, preferFiles, preferUnimported } from '../entries.ts';
 import type { Framework } from '../framework.ts';
 import { webService } from '../web-service.ts';
 
@@ -11,7 +11,8 @@ export const streamlit: Framework = {
   entriesIn(project) {
     const pages = filesWith(project, /\.py$/, /^[ \t]{0,20}(?:import|from) streamlit\b/m);
     const own = pages.filter(({ file }) => !/(?:^|\/)pages\//.test(file));
-    return preferFiles(own, 'streamlit_app.py', 'app.py', 'main.py', 'Home.py', 'home.py');
+    const usual = preferFiles(own, 'streamlit_app.py', 'app.py', 'main.py', 'Home.py', 'home.py');
+    return preferUnimported(project, usual);
   },
   adapt: (project, { file }) =>
     webService(project, {
