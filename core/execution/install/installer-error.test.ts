@@ -18,6 +18,14 @@ ERROR: No matching distribution found for nope==1
     'ERROR: No matching distribution found for nope==1',
   ],
   [
+    'a package that needs another Python',
+    `ERROR: Ignored the following versions that require a different python version: 5.3 Requires-Python >=3.12; 6.0 Requires-Python >=3.13
+ERROR: Could not find a version that satisfies the requirement django>=5.3 (from versions: 5.2)
+ERROR: No matching distribution found for django>=5.3
+`,
+    'ERROR: No matching distribution found for django>=5.3. Other versions need Python >=3.13: environment.python_version in agent.json asks for another one.',
+  ],
+  [
     'versions that exclude each other',
     `ERROR: Cannot install a==1 and b==2 because these package versions have conflicting dependencies.
 ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/

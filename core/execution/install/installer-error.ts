@@ -11,6 +11,10 @@ const MAX_LINE_CHARACTERS = 500;
 const BUILD_OUTPUT = /^ *╰─> \[\d+ lines? of output\]$/;
 const BUILD_OUTPUT_ENDS = /^ *\[end of output\]$/;
 const PIP_ERROR = /^ERROR: /;
+/** Line before {@link PIP_NOT_FOUND}; the Python that the last of these versions needs. */
+const PIP_OTHER_PYTHON =
+  /^ERROR: Ignored the following versions that require a different python version: .*Requires-Python ([^;]+)/;
+const PIP_NOT_FOUND = /^ERROR: No matching distribution found for /;
 /** Summary lines, which follow the line with the cause. */
 const PIP_SUMMARY = /^ERROR: (ResolutionImpossible|Failed to build|Failed building|Could not build wheels)/;
 const NPM_ERROR = /^npm (?:error|ERR!) ?/;
@@ -54,9 +58,15 @@ function failedBuild(lines: readonly string[]): string | undefined {
   return line && (step === undefined ? line : `${line} (${step.trim().slice(2).replace(/\.$/, '')})`);
 }
 
-const pipLine = (lines: readonly string[]): string | undefined =>
-  lines.findLast((line) => PIP_ERROR.test(line) && !PIP_SUMMARY.test(line)) ??
-  lines.findLast((line) => PIP_ERROR.test(line));
+function pipLine(lines: readonly string[]): string | undefined {
+  const said = lines.filter((line) => PIP_ERROR.test(line));
+  const line = said.findLast((each) => !PIP_SUMMARY.test(each)) ?? said.at(-1);
+  if (line === undefined || !PIP_NOT_FOUND.test(line)) return line;
+  const needed = said.map((each) => PIP_OTHER_PYTHON.exec(each)?.[1]).find((each) => each !== undefined);
+  return needed === undefined
+    ? line
+    : `${line}. Other versions need Python ${needed.trim()}: environment.python_version in agent.json asks for another one.`;
+}
 
 function npmLine(lines: readonly string[]): string | undefined {
   const said = lines.filter((line) => NPM_ERROR.test(line)).map((line) => line.replace(NPM_ERROR, ''));
