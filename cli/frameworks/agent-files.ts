@@ -29,7 +29,7 @@ export function agentFiles(project: Project, framework: Framework, entry: Entry,
     written['tests/fixture-sample.json'] = json({ description, input, expected_schema: { type: 'object' } });
   }
   if (framework.language === 'python' && !project.hasPythonRequirements) {
-    written['requirements.txt'] = `${framework.packages[0]}\n`;
+    written['requirements.txt'] ??= `${framework.packages[0]}\n`;
   }
   return { files: written, isService: input === undefined, notes: [...notes, ...secretNotes(read)] };
 }

@@ -8,7 +8,7 @@ export const escaped = (name: string): string => name.replace(/[^\w]/g, '\\$&');
 
 const PYTHON_FILE = /\.py$/;
 const SCRIPT_FILE = /\.[cm]?[jt]sx?$/;
-const FUNCTION = /^def ([A-Za-z]\w*)\(([^:]*(?::[^:]*)*?)\)\s*(?:->[^:\n]*)?:/;
+const FUNCTION = /^def ([A-Za-z]\w*)\(([\s\S]*?)\)\s*(?:->[^:\n]*)?:/;
 
 /**
  * Returns variables at the top of Python modules whose value matches `made`, and functions that need no arguments and

@@ -97,7 +97,7 @@ describe('several', () => {
 test('a factory whose parameters have defaults is an entry point', async () => {
   const factory = (parameters: string) => ({
     'requirements.txt': 'flask\n',
-    'blog/__init__.py': `from flask import Flask\n\n\ndef create_app(${parameters}):\n    return Flask(__name__)\n`,
+    'blog/__init__.py': `from flask import Flask\n\n\ndef create_app(${parameters}):\n    app = Flask(__name__)\n    if (app):\n        return app\n`,
   });
   for (const parameters of [
     'test_config=None',
@@ -223,6 +223,23 @@ describe('a project', () => {
 });
 
 describe('what is written', () => {
+  test('requires what langgraph.json declares in place of requirements', async () => {
+    const files = {
+      'langgraph.json': JSON.stringify({
+        dependencies: ['./team', 'langchain_openai', './other', '.', '../x'],
+        graphs: { agent: './team/agent.py:graph' },
+      }),
+      'team/agent.py': PROJECTS.langgraph!.files['graph.py']!,
+      'team/requirements.txt': 'langgraph\n',
+      'other/pyproject.toml': '[project]\nname = "other"\n',
+    };
+    expect((await adapted(files)).written['requirements.txt']).toBe(
+      '-r team/requirements.txt\nlangchain_openai\n./other\n',
+    );
+    const only = { ...files, 'langgraph.json': JSON.stringify({ graphs: { agent: './team/agent.py:graph' } }) };
+    expect((await adapted(only)).written['requirements.txt']).toBe('langgraph\n');
+  });
+
   test('declares the secrets that the code reads, and the providers whose models it names', async () => {
     const code = 'import os\nos.environ["TAVILY_API_KEY"]\nos.environ.get("DEBUG")\n';
     const { manifest, notes } = await adapted({ ...PROJECTS.adk!.files, 'tools.py': code });

@@ -1,16 +1,36 @@
 import { UsageError } from '#client/usage-error.ts';
 import type { Entry, Project } from './framework.ts';
 
-/** Returns the graphs that `langgraph.json` declares, in the given language. */
-export function declaredGraphs(project: Project, file: RegExp): Entry[] {
+interface Configuration {
+  readonly graphs?: unknown;
+  readonly dependencies?: unknown;
+}
+
+function configurationOf(project: Project): Configuration {
   const text = project.textOf('langgraph.json');
-  if (text === undefined) return [];
-  let graphs: unknown;
+  if (text === undefined) return {};
   try {
-    ({ graphs } = JSON.parse(text));
+    return JSON.parse(text) ?? {};
   } catch (error) {
     throw new UsageError(`langgraph.json is not valid JSON: ${(error as Error).message}`);
   }
+}
+
+/** Returns the packages and folders that `langgraph.json` depends on, as lines of a requirements file. */
+export function declaredRequirements(project: Project): string[] {
+  const { dependencies } = configurationOf(project);
+  return [dependencies ?? []].flat().flatMap((each) => {
+    const name = String(each);
+    if (!/^[./]/.test(name)) return [name];
+    const folder = name.replace(/^\.\//, '').replace(/\/$/, '');
+    if (project.has(`${folder}/requirements.txt`)) return [`-r ${folder}/requirements.txt`];
+    return project.has(`${folder}/pyproject.toml`) ? [`./${folder}`] : [];
+  });
+}
+
+/** Returns the graphs that `langgraph.json` declares, in the given language. */
+export function declaredGraphs(project: Project, file: RegExp): Entry[] {
+  const { graphs } = configurationOf(project);
   return Object.values((graphs ?? {}) as Record<string, unknown>).flatMap((each): Entry[] => {
     const place = typeof each === 'string' ? each : (each as { path?: unknown } | null)?.path;
     const [, path, name] = /^(?:\.\/)?([^:]+):([\w$]+)$/.exec(String(place)) ?? [];
