@@ -19,6 +19,7 @@ export function agentFiles(project: Project, framework: Framework, entry: Entry,
       required_secrets: [],
       bundle: { exclude: ['sample-*'] },
       ...manifest,
+      ...npmFlags(project),
       ...(secrets.length > 0 && { optional_secrets: secrets }),
     }),
     ...files,
@@ -32,6 +33,14 @@ export function agentFiles(project: Project, framework: Framework, entry: Entry,
     written['requirements.txt'] ??= `${framework.packages[0]}\n`;
   }
   return { files: written, isService: input === undefined, notes: [...notes, ...secretNotes(read)] };
+}
+
+/** Settings of `.npmrc` that decide whether packages can be installed together. A publish leaves the file out. */
+const PEER_SETTING = /^[ \t]*(legacy-peer-deps|force)[ \t]*=[ \t]*true[ \t]*$/gm;
+
+function npmFlags(project: Project) {
+  const found = [...(project.textOf('.npmrc') ?? '').matchAll(PEER_SETTING)].map(([, name]) => `--${name}`);
+  return found.length === 0 ? {} : { environment: { npm_flags: found.join(' ') } };
 }
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;

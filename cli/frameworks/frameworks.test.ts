@@ -290,6 +290,14 @@ describe('what is written', () => {
     expect(standby.manifest.runtime.command).toMatch(/^env ACTOR_WEB_SERVER_PORT=\$PORT .* python3 -m src$/);
   });
 
+  test('installs packages together that .npmrc allows', async () => {
+    const { files } = PROJECTS.express!;
+    const settings = 'registry=https://npm.example.com/\nlegacy-peer-deps = true\nsave-exact=true\n';
+    const { manifest } = await adapted({ ...files, '.npmrc': settings });
+    expect(manifest.environment).toEqual({ npm_flags: '--legacy-peer-deps' });
+    expect((await adapted(files)).manifest.environment).toBeUndefined();
+  });
+
   test('an exported Express app gets a program that listens', async () => {
     const { files } = PROJECTS.express!;
     const text = "const express = require('express');\nconst app = express();\nmodule.exports = app;\n";

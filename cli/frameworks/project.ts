@@ -55,7 +55,7 @@ const MAX_SOURCES = 2_000;
 const MAX_SOURCE_BYTES = 512 * 1024;
 /** Files that are read although they are no code. */
 const READ = [
-  ...['requirements.txt', 'pyproject.toml', 'package.json', 'langgraph.json', 'Dockerfile', 'adk.yaml'],
+  ...['requirements.txt', 'pyproject.toml', 'package.json', 'langgraph.json', 'Dockerfile', 'adk.yaml', '.npmrc'],
   ...['.actor/actor.json', '.actor/input_schema.json', '.actor/INPUT_SCHEMA.json', '.actor/Dockerfile'],
   ...['INPUT_SCHEMA.json', 'input_schema.json'],
 ];
