@@ -22,6 +22,8 @@ const settings = [
   'alert_webhook_url',
   'alert_on_failure_count',
   'max_consecutive_failures',
+  'ends_at',
+  'max_runs',
 ];
 
 /** Short options. */

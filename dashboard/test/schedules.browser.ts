@@ -98,6 +98,37 @@ describeSite('schedules', (site) => {
     await page.getByText('No schedules yet').waitFor();
   });
 
+  test('a schedule that ends by itself says so, and goes on with a larger number of runs', async () => {
+    const page = await site.open('/acme/schedules/new?agent=reporter');
+    await page.getByRole('textbox', { name: 'Cron expression' }).fill('30 2 * * *');
+    const next = page.getByRole('table', { name: 'Next runs' });
+    await page.getByLabel('Ends after runs (optional)').fill('2');
+    await expect.poll(() => next.getByRole('row').count()).toBe(3);
+    await page.getByLabel('Ends after runs (optional)').fill('1');
+    await page.getByLabel('Ends at (optional)').fill('2035-06-01T12:30');
+    await page.getByRole('button', { name: 'Create schedule' }).click();
+    await page.waitForURL(/schedules\/[0-9a-f-]{36}$/);
+    const schedule_id = page.url().split('/').at(-1)!;
+    const show = async () => (await site.client.getSchedule({ params: { workspace_id, schedule_id } })).schedule;
+    const local = await page.evaluate('new Date("2035-06-01T12:30").toISOString()');
+    expect(await show()).toMatchObject({ max_runs: 1, ends_at: local });
+    await page.getByText('0 of 1', { exact: true }).waitFor();
+    await site.target.fire(workspace_id, schedule_id);
+    await page.getByRole('heading', { level: 1 }).getByText('Ended').waitFor();
+    await page.getByRole('note').getByText('after its last run').waitFor();
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByLabel('Ends after runs (optional)').fill('3');
+    await page.getByLabel('Ends at (optional)').fill('');
+    await page.getByRole('button', { name: 'Save changes' }).click();
+    await page.getByText('1 of 3', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Enable schedule' }).click();
+    await page.getByRole('heading', { level: 1 }).getByText('On').waitFor();
+    const enabled = await show();
+    expect(enabled).toMatchObject({ enabled: true, max_runs: 3 });
+    expect(enabled).not.toHaveProperty('ends_at');
+    await site.client.deleteSchedule({ params: { workspace_id, schedule_id } });
+  });
+
   test('input that the agent refuses is warned of', async () => {
     const page = await site.open('/acme/schedules/new?agent=reporter');
     await page.getByRole('textbox', { name: 'Cron expression' }).fill('0 9 * * *');

@@ -14,7 +14,7 @@ test.each(STYLES)('%s: a seed replays identically', async (style) => {
 
 test.each(STYLES)('%s: a table that loses a write is detected', async (style) => {
   const found: string[] = [];
-  for (let seed = 1; seed <= 24; seed++) {
+  for (let seed = 1; seed <= 36; seed++) {
     let writes = 0;
     const faulty = (main: Table): Table => ({
       ...main,

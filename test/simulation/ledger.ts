@@ -146,6 +146,7 @@ export class Ledger {
     if (before === undefined || before.deletedAt !== null) this.#expect(begun === undefined, `${id}: run of nothing`);
     this.#checkTime(commit);
     this.#checkCounts(commit);
+    this.#checkEnding(commit);
     if (begun) {
       this.#expect(!this.begun.has(begun.runId), `${id}: run ${begun.runId} was begun twice`);
       this.begun.set(begun.runId, begun);
@@ -161,6 +162,8 @@ export class Ledger {
     if (expression === null || !after.enabled || after.nextRunAt === before?.nextRunAt) return;
     const timetable = Timetable.of(expression, timezone);
     const next = Date.parse(after.nextRunAt ?? '');
+    // A cron without another minute until its end is disabled.
+    this.#expect(after.endsAt == null || after.nextRunAt! <= after.endsAt, `${id}: next run after ${after.endsAt}`);
     const isSame = before?.enabled && before.cronExpression === expression && before.timezone === timezone;
     if (!isSame || before.nextRunAt === null) {
       const expected = timetable.next(at);
@@ -214,14 +217,38 @@ export class Ledger {
     this.#expect(after.runCount === runs, `${after.id}: ${after.runCount} runs, not ${runs}`);
   }
 
-  #checkEnd({ before, after, events, alerts }: Commit, runId: string): void {
+  #checkEnding({ before, after, begun, events }: Commit): void {
+    const { id, enabled, endsAt, maxRuns, endedReason } = after;
+    const isOver = maxRuns != null && after.runCount >= maxRuns;
+    this.#expect(!(enabled && isOver), `${id}: enabled after ${after.runCount} of ${maxRuns} runs`);
+    this.#expect(!enabled || !endedReason, `${id}: enabled and ended`);
+    const hasEnded = before?.enabled === true && !enabled && endedReason != null;
+    const isNoted = events.some(({ event_type }) => event_type === 'ended');
+    this.#expect(hasEnded === isNoted || before?.enabled === false, `${id}: ended ${hasEnded}, noted ${isNoted}`);
+    if (!begun || begun.source === 'manual') return;
+    this.#expect(before?.enabled === true, `${id}: a disabled schedule began a run`);
+    const hadRoom = maxRuns == null || before!.runCount < maxRuns;
+    this.#expect(hadRoom, `${id}: run ${before!.runCount + 1} of ${maxRuns}`);
+    const { scheduledFor } = begun;
+    if (scheduledFor === undefined) return;
+    const isInTime = endsAt == null || scheduledFor <= Date.parse(endsAt);
+    this.#expect(isInTime, `${id}: a run for ${new Date(scheduledFor).toISOString()}, after ${endsAt}`);
+    if (!hasEnded) return;
+    const name = `${id} ${scheduledFor}`;
+    this.#expect(!this.minutes.has(name), `${id}: minute ${scheduledFor} came again`);
+    this.minutes.set(name, 'run');
+  }
+
+  #checkEnd({ before, after, events, alerts, at }: Commit, runId: string): void {
     const run = this.runs.get(runId);
     this.#expect(this.begun.has(runId) && !this.counted.has(runId), `run ${runId} was counted twice`);
     this.counted.add(runId);
     if (isMissed(events, runId)) {
       this.#expect(run === undefined, `run ${runId} was recorded and missed`);
       this.missed.add(runId);
-      this.#expect(alerts === 0 && after.enabled === before!.enabled, `${after.id}: a missed run is no failure`);
+      const isReopened = before!.endedReason === 'max_runs' && after.runCount < (before!.maxRuns ?? 0);
+      const isEnabled = before!.enabled || (isReopened && after.endedReason !== 'ends_at');
+      this.#expect(alerts === 0 && after.enabled === isEnabled, `${after.id}: a missed run is no failure`);
       this.#expect(after.consecutiveFailures === before!.consecutiveFailures, `${after.id}: a missed run was counted`);
       return;
     }
@@ -234,8 +261,12 @@ export class Ledger {
     const is = `${after.consecutiveFailures} failures after a run that ${run?.status}`;
     this.#expect(after.consecutiveFailures === expected, `${after.id}: ${is}, ${expected} expected`);
     const mustEnd = before!.enabled && isCounted && failures >= before!.maxConsecutiveFailures;
-    this.#expect(after.enabled === (before!.enabled && !mustEnd), `${after.id}: enabled ${after.enabled} after ${is}`);
     const kinds = events.map(({ event_type }) => event_type);
+    // Any change ends a webhook whose time is over.
+    const isOver = after.type === 'webhook' && after.endsAt != null && Date.parse(after.endsAt) < at;
+    const hasEnded = isOver && kinds.includes('ended');
+    const isEnabled = before!.enabled && !mustEnd && !hasEnded;
+    this.#expect(after.enabled === isEnabled, `${after.id}: enabled ${after.enabled} after ${is}`);
     this.#expect(kinds.includes('run_failed') === isFailure, `${after.id}: ${kinds.join()} after ${is}`);
     this.#expect(kinds.includes('auto_disabled') === mustEnd, `${after.id}: ${kinds.join()} after ${is}`);
     const isReported = isCounted && after.deletedAt === null && (mustEnd || failures === before!.alertOnFailureCount);

@@ -5,10 +5,12 @@ import { withLastStatus } from '#core/automation/schedules/runs/last-run.ts';
 import { listOpenScheduleRuns } from '#core/automation/schedules/runs/open-runs.ts';
 import type { Schedule } from '#core/automation/schedules/schedule.ts';
 import { ScheduleStore } from '#core/automation/schedules/store.ts';
+import { endOf } from '#core/automation/schedules/timing/ending.ts';
 import { triggerSchedule } from '#core/automation/schedules/trigger/trigger.ts';
 import { viewOf } from '#core/automation/schedules/view.ts';
 import { receiveWebhook, type WebhookAnswer } from '#core/automation/webhooks/receive.ts';
 import { hasCode } from '#core/base/errors.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
@@ -166,6 +168,7 @@ class Scenario {
         max_consecutive_failures: random.between(1, 6),
         alert_on_failure_count: random.between(1, 4),
         ...(random.chance(0.7) && { alert_webhook_url: 'https://hooks.example.com/alerts' }),
+        ...(random.chance(0.15) && { max_runs: random.between(1, 4) }),
       };
       const answer = await createSchedule({ caller: this.#world.caller, body } as never);
       const { id, webhook_url } = (answer as { body: { schedule: { id: string; webhook_url?: string } } }).body
@@ -304,6 +307,9 @@ class Scenario {
       { overlap: random.pick(['allow', 'skip']) },
       { max_consecutive_failures: random.between(1, 6) },
       { auto_update: random.chance(0.5) },
+      { max_runs: random.pick([null, 1, 2, 4, 8]) },
+      { enabled: true, max_runs: null, ends_at: null },
+      { ends_at: isoTime(this.#world.machine.now() + random.between(1, 400) * 1_000) },
       ...(isHook ? [] : [{ cron_expression: random.pick(CRONS) }, { timezone: this.#anyZone() }, 'delete' as const]),
     ]);
   }
@@ -327,8 +333,9 @@ class Scenario {
   async #loseNextRun(id: string): Promise<void> {
     const { deps, caller, ledger } = this.#world;
     const seen = ledger.problems.length;
-    await new ScheduleStore(deps, caller.workspace.id).change(id, ({ enabled, cronExpression }) =>
-      enabled && cronExpression !== null ? { set: { nextRunAt: null } } : undefined,
+    await new ScheduleStore(deps, caller.workspace.id).change(id, ({ enabled, cronExpression, endsAt }) =>
+      // With an end, no next run means that it is over.
+      enabled && cronExpression !== null && endsAt == null ? { set: { nextRunAt: null } } : undefined,
     );
     // The ledger's report of this write is expected.
     ledger.problems.length = seen;
@@ -354,7 +361,8 @@ class Scenario {
     for (const sender of this.#senders) {
       if (sender.key === undefined) continue;
       let isOver = false;
-      const isEnabled = ledger.schedules.get(sender.scheduleId)!.enabled;
+      const schedule = ledger.schedules.get(sender.scheduleId)!;
+      const isEnabled = schedule.enabled && endOf(schedule, this.#world.machine.now()) === undefined;
       const again = this.#deliver(sender).then((isAnswered) => {
         isOver = true;
         return isAnswered;
@@ -393,7 +401,8 @@ class Scenario {
       // Past minutes do not repeat while a clock is behind.
       const since = this.#setBack > 0 ? Date.parse(shown ?? '') - 1 : machine.now();
       const next = timetable && new Date(timetable.next(since)).toISOString();
-      expect(shown === (next ?? null), `${id}: next run shown ${shown}, not ${next}`);
+      const isOver = schedule.endsAt != null && (next ?? '') > schedule.endsAt;
+      expect(shown === (isOver ? null : (next ?? null)), `${id}: next run shown ${shown}, not ${next}`);
       if (schedule.enabled && followsVersions(schedule) && !this.#unanswered.has(id)) {
         const isCurrent = Number(schedule.agentVersion.slice(1)) >= Number(this.#version.slice(1));
         expect(isCurrent, `${id}: runs ${schedule.agentVersion} after ${this.#version} was published`);

@@ -369,7 +369,12 @@ export class QueueHost implements Host {
     const wanted = [...this.#world.ledger.schedules.values()]
       .filter(({ enabled, cronExpression }) => enabled && cronExpression !== null)
       .map(({ id, cronExpression, timezone }) => `${id} ${cronExpression} ${timezone}`);
-    const there = [...this.#set.keys()];
+    // The next sweep removes the timers of those that have just ended by themselves.
+    const isSwept = (name: string): boolean => {
+      const { endedAt } = this.#world.ledger.schedules.get(name.split(' ')[0]!) ?? {};
+      return endedAt == null || Date.parse(endedAt) < this.#world.machine.now() - 2 * MINUTE_MS;
+    };
+    const there = [...this.#set.keys()].filter((name) => wanted.includes(name) || isSwept(name));
     return [...wanted.filter((name) => !there.includes(name)), ...there.filter((name) => !wanted.includes(name))];
   }
 

@@ -32,9 +32,12 @@ export const scheduleHandlers = (deps: ScheduleDeps): Handlers<typeof scheduleRo
   },
 
   async previewSchedule({ body }) {
-    const { timezone, count, from } = body;
+    const { timezone, from, ends_at, max_runs } = body;
     const after = from === undefined ? deps.clock.now() : Date.parse(from);
-    return { status: 200, body: previewSlots(checkCron(body.cron ?? body.cron_expression), timezone, count, after) };
+    const count = Math.min(body.count, max_runs ?? body.count);
+    const cron = checkCron(body.cron ?? body.cron_expression);
+    const end = ends_at == null ? undefined : Date.parse(ends_at);
+    return { status: 200, body: previewSlots(cron, timezone, count, after, end) };
   },
 
   async listUpcoming({ caller, query }) {

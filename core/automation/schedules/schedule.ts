@@ -34,6 +34,13 @@ export interface Schedule {
   readonly autoDisabledAt: string | null;
   /** Error of the failure that disabled the schedule. */
   readonly autoDisabledReason?: string | null;
+  /** Last moment at which a run may begin. Absent or null: none. */
+  readonly endsAt?: string | null;
+  /** `runCount` at which the schedule ends. Absent or null: none. */
+  readonly maxRuns?: number | null;
+  /** When `endsAt` or `maxRuns` disabled the schedule. Null: neither did. */
+  readonly endedAt?: string | null;
+  readonly endedReason?: EndReason | null;
   /** First minute that has not been handled, past or future; null for webhooks and while disabled. */
   readonly nextRunAt: string | null;
   readonly lastRunAt: string | null;
@@ -49,6 +56,9 @@ export interface Schedule {
   readonly deletedAt: string | null;
 }
 
+/** Setting that ended a schedule, by its API name. */
+export type EndReason = 'ends_at' | 'max_runs';
+
 export type ScheduleInput = { readonly [member: string]: Json };
 
 type ScheduleEventType =
@@ -57,6 +67,7 @@ type ScheduleEventType =
   | 'enabled'
   | 'disabled'
   | 'auto_disabled'
+  | 'ended'
   | 'version_updated'
   | 'run_failed'
   | 'grant_missing'

@@ -28,6 +28,10 @@ export const scheduleView = z.object({
   overlap: z.enum(['allow', 'skip']),
   webhook_secret_preview: z.string().optional(),
   webhook_url: z.string().optional().describe('Shown only when it is created.'),
+  ends_at: time.optional().describe('No run begins after this time. Absent: none is set.'),
+  max_runs: z.int().optional().describe('Number of runs (`run_count`) at which it ends. Absent: none is set.'),
+  ended_at: time.optional().describe('When `ends_at` or `max_runs` ended it. Absent: neither did.'),
+  ended_reason: z.enum(['ends_at', 'max_runs']).optional().describe('The setting that ended it. Absent: none did.'),
   next_run_at: time.nullable(),
   last_run_at: time.nullable(),
   last_run_status: runStatus.nullable(),
@@ -55,7 +59,12 @@ const alertUrl = z
   .string()
   .describe('Where failures are reported: an https:// address of the public internet, or an empty string for nowhere.');
 
-/** Shared by the bodies that create and change a schedule. `null` means the same as leaving the member out. */
+const maxRuns = z.int().min(1).max(1_000_000_000);
+
+/**
+ * Shared by the bodies that create and change a schedule. `null` means the same as leaving the member out, except for
+ * `llm_provider`, `ends_at` and `max_runs`, which it clears.
+ */
 const settings = {
   cron_expression: z.string().nullish().describe('Five fields: minute, hour, day of month, month, day of week.'),
   timezone: z.string().nullish().describe('IANA time zone, such as Europe/Berlin. Default: UTC.'),
@@ -82,6 +91,10 @@ const settings = {
     .max(100)
     .nullish()
     .describe('Failures in a row before the schedule is disabled. Default: 10.'),
+  ends_at: requestTime.nullish().describe('No run begins after this time; then the schedule is disabled. null: none.'),
+  max_runs: maxRuns
+    .nullish()
+    .describe('Number of runs (`run_count`) at which the schedule is disabled. null: no limit.'),
 };
 
 export const newSchedule = z.object({
@@ -182,6 +195,8 @@ export const previewQuery = z.object({
   timezone: z.string().max(100).default('UTC'),
   count: z.int().min(1).max(100).default(10),
   from: requestTime.optional().describe('Start time. Default: now.'),
+  ends_at: requestTime.nullish().describe('End time, included. Default: none.'),
+  max_runs: maxRuns.nullish().describe('Limits the run times to this number, as `count` does. Default: none.'),
 });
 
 export const schedulePreview = z.object({
@@ -189,7 +204,9 @@ export const schedulePreview = z.object({
   timezone: z.string(),
   slots: z
     .array(slot)
-    .describe('`count` run times, plus the times that clock changes skip; fewer if the next 41 years have no more.'),
+    .describe(
+      '`count` run times, plus the times that clock changes skip; fewer if the next 41 years have no more, or up to `ends_at` and `max_runs`.',
+    ),
 });
 
 /** Maximum number of slots in one response. */

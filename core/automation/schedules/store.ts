@@ -16,11 +16,13 @@ import {
 } from '#core/ports/table.ts';
 import { attributesOf, listIndexed, metaKey, scheduleFrom } from './items.ts';
 import type { NewScheduleEvent, Schedule, ScheduleEvent } from './schedule.ts';
+import { ended, endedEvent, endOf } from './timing/ending.ts';
 
 /*
  * Main table:
  * - `WS#<workspace id>#SCHEDULES / <id>`: a schedule (gsi2, while it is an enabled cron: `DUE#<first digit>` by its
- *   next run); a deleted one is kept as long as its runs, for their history;
+ *   next run; while it is an enabled webhook with an end, by that end); a deleted one is kept as long as its runs, for
+ *   their history;
  * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: the entries
  *   that lists read, until the schedule is deleted;
  * - `SCHEDULE#<id> / META`: the workspace it belongs to;
@@ -30,7 +32,7 @@ import type { NewScheduleEvent, Schedule, ScheduleEvent } from './schedule.ts';
  *
  * Every change of a schedule is conditional on its `revision`, and shares one transaction with its side effects: the
  * run that a due minute begins, the end of the run, the timeline. So a minute is claimed once and a run is counted
- * once, whichever process dies.
+ * once, whichever process dies. A change after which a schedule runs no more also ends it, see `timing/ending.ts`.
  */
 
 /** Filters schedules of a workspace by agent, by the agent's org, or by type. */
@@ -170,8 +172,12 @@ export class ScheduleStore {
       const before = scheduleFrom(item);
       const change = await decide(before);
       if (change === undefined) return null;
-      const { set, alongside = [], events = [], ttl = item.ttl } = change;
-      const after = { ...before, ...set };
+      const { set, alongside = [], ttl = item.ttl } = change;
+      const changed = { ...before, ...set };
+      const now = clock.now();
+      const reason = endOf(changed, now);
+      const after = reason ? { ...changed, ...ended(reason, now) } : changed;
+      const events = [...(change.events ?? []), ...(reason ? [endedEvent(reason, after)] : [])];
       const revision = item.revision as number;
       const put: TransactOperation = {
         op: 'put',
@@ -270,10 +276,10 @@ export const checkSchedule = (workspaceId: string, id: string, condition: Condit
   condition,
 });
 
-/** An enabled schedule without a next run sorts first, so that the next query for due schedules repairs it. */
-function dueIndex({ id, enabled, type, nextRunAt }: Schedule): Pick<Item, 'gsi2pk' | 'gsi2sk'> {
-  if (!enabled || type !== 'cron') return {};
-  return { gsi2pk: `DUE#${id[0]}`, gsi2sk: `${nextRunAt ?? '0'}#${id}` };
+/** An enabled cron without a next run sorts first, so that the next query for due schedules repairs it. */
+function dueIndex({ id, enabled, type, nextRunAt, endsAt }: Schedule): Pick<Item, 'gsi2pk' | 'gsi2sk'> {
+  const due = type === 'cron' ? (nextRunAt ?? '0') : endsAt;
+  return enabled && due != null ? { gsi2pk: `DUE#${id[0]}`, gsi2sk: `${due}#${id}` } : {};
 }
 
 const eventFrom = (item: Item): ScheduleEvent => ({
@@ -312,7 +318,10 @@ export interface DueSchedule {
   readonly item?: Item;
 }
 
-/** Lists enabled cron schedules of all workspaces whose next run is at or before `until` (epoch milliseconds). */
+/**
+ * Lists enabled schedules of all workspaces whose next run, or whose end as a webhook, is at or before `until` (epoch
+ * milliseconds).
+ */
 export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGenerator<DueSchedule> {
   const read = (item: Item): DueSchedule => ({
     id: item.id as string,
@@ -323,7 +332,7 @@ export function listDue({ main }: Pick<Deps, 'main'>, until: number): AsyncGener
   return listIndexed(main, { kind: 'DUE', until: `${isoTime(until)}$`, read });
 }
 
-/** Lists every enabled cron schedule of all workspaces. */
+/** Lists every enabled cron schedule of all workspaces, and webhooks with an end. */
 export function listTimed({ main }: Pick<Deps, 'main'>): AsyncGenerator<Schedule> {
   return listIndexed(main, { kind: 'DUE', until: '~', read: scheduleFrom });
 }

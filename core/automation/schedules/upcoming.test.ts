@@ -30,6 +30,13 @@ test('a preview names the local times that clocks skip, repeat or shift', () => 
   expect(west.slots).toMatchObject([{ local: '2026-01-01T09:00', utc_offset: '-03:30' }]);
 });
 
+test('a preview stops at the end of the schedule', () => {
+  const from = at('2026-01-01T12:00:00Z');
+  const until = (end: string) => previewSlots('0 9 * * *', 'UTC', 5, from, at(end)).slots.map((slot) => slot.at);
+  expect(until('2026-01-03T09:00:00Z')).toEqual(['2026-01-02T09:00:00.000Z', '2026-01-03T09:00:00.000Z']);
+  expect(until('2026-01-03T08:59:59Z')).toHaveLength(1);
+});
+
 test('a rare expression is answered as far as there are times, a wrong one is refused', () => {
   const rare = previewSlots('0 0 29 2 *', 'UTC', 100, at('2026-01-01T00:00:00Z'));
   expect(rare.slots).toHaveLength(10);
@@ -68,6 +75,16 @@ async function add(deps: MemoryDeps, agentName: string, cron: string, changes: o
   expect(await new ScheduleStore(deps, WORKSPACE).create(all, 10_000)).toBe(true);
   return id;
 }
+
+test('upcoming slots respect the end of a schedule', async () => {
+  const deps = memoryDeps();
+  const now = deps.clock.now();
+  const first = await add(deps, 'ends', '0 * * * *', { endsAt: isoTime(now + 3 * 60 * MINUTE) });
+  const second = await add(deps, 'counts', '30 * * * *', { maxRuns: 5, runCount: 3 });
+  const { slots } = await upcomingSlots(deps, WORKSPACE, {});
+  const ofSchedule = (id: string) => slots.filter(({ schedule_id }) => schedule_id === id).length;
+  expect([ofSchedule(first), ofSchedule(second)]).toEqual([3, 2]);
+});
 
 test('upcoming slots of all schedules come in their order, and tell which runs would overlap', async () => {
   const deps = memoryDeps();

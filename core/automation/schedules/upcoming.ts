@@ -25,13 +25,20 @@ interface ScheduledSlot {
 
 /**
  * Returns the first `count` times that match an expression after `after` (epoch milliseconds), plus those that clock
- * changes skip.
+ * changes skip. None is after `endsAt` (epoch milliseconds).
  */
-export function previewSlots(expression: string, timezone: string, count: number, after: number) {
+export function previewSlots(
+  expression: string,
+  timezone: string,
+  count: number,
+  after: number,
+  endsAt = Number.POSITIVE_INFINITY,
+) {
   const cron = parseCron(expression);
   const slots: ReturnType<typeof slotView>[] = [];
   let runs = 0;
   for (const slot of slotsAfter(cron, Zone.of(timezone), after)) {
+    if (slot.place > endsAt) break;
     slots.push(slotView(slot));
     if (slot.instant !== undefined && ++runs === count) break;
   }
@@ -106,12 +113,16 @@ function slotsOf(
   }: { readonly duration: number | undefined; readonly from: number; readonly end: number; readonly limit: number },
 ): ScheduledSlot[] {
   const slots: ScheduledSlot[] = [];
+  const { endsAt, maxRuns, runCount } = schedule;
+  const last = endsAt == null ? Number.POSITIVE_INFINITY : Date.parse(endsAt);
+  let left = maxRuns == null ? Number.POSITIVE_INFINITY : maxRuns - runCount;
   let busyUntil = 0;
   for (const slot of slotsAfter(parseCron(schedule.cronExpression!), Zone.of(schedule.timezone), from, end)) {
-    if (slot.place >= end || slots.length > limit) break;
+    if (slot.place >= end || slot.place > last || left <= 0 || slots.length > limit) break;
     const overlaps = slot.instant !== undefined && slot.instant < busyUntil;
     slots.push({ schedule, slot, overlaps });
     const begins = slot.instant !== undefined && !(overlaps && schedule.overlap === 'skip');
+    if (begins) left--;
     if (begins && duration !== undefined) busyUntil = slot.instant + duration;
   }
   return slots;

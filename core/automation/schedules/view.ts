@@ -6,6 +6,7 @@ import { nextRun } from './changes/settings.ts';
 import { withLastStatus } from './runs/last-run.ts';
 import type { Schedule, ScheduleEvent } from './schedule.ts';
 import type { scheduleEvent, scheduleRun, scheduleView } from './schema.ts';
+import { ended, endOf, unlessAfterEnd } from './timing/ending.ts';
 import { webhookUrl } from './webhook-secret.ts';
 
 type StoreDeps = Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>;
@@ -26,8 +27,11 @@ export function viewOf(
   schedule: Schedule,
   secret?: string,
 ): z.output<typeof scheduleView> {
-  const { cronExpression, timezone, nextRunAt, webhookSecretPreview } = schedule;
   const now = clock.now();
+  // The time of a webhook may be over before the platform has noted it.
+  const over = endOf(schedule, now) === 'ends_at' ? { ...ended('ends_at', now), endedAt: schedule.endsAt } : undefined;
+  const { enabled, endsAt, maxRuns, endedAt, endedReason } = { ...schedule, ...over };
+  const { cronExpression, timezone, nextRunAt, webhookSecretPreview } = schedule;
   // A minute that is already being handled is not the next one.
   const isPast = nextRunAt !== null && nextRunAt <= isoTime(now);
   return {
@@ -43,13 +47,17 @@ export function viewOf(
     input_data: schedule.input,
     llm_provider: schedule.llmProvider,
     provider: schedule.llmProvider,
-    enabled: schedule.enabled,
+    enabled,
     auto_update: schedule.autoUpdate,
     pin_version: !schedule.autoUpdate,
     overlap: schedule.overlap,
     ...(webhookSecretPreview !== null && { webhook_secret_preview: webhookSecretPreview }),
     ...(secret !== undefined && { webhook_url: webhookUrl({ config }, schedule.id, secret) }),
-    next_run_at: isPast ? nextRun(cronExpression, timezone, now) : nextRunAt,
+    ...(endsAt != null && { ends_at: endsAt }),
+    ...(maxRuns != null && { max_runs: maxRuns }),
+    ...(endedAt != null && { ended_at: endedAt }),
+    ...(endedReason != null && { ended_reason: endedReason }),
+    next_run_at: isPast ? unlessAfterEnd(nextRun(cronExpression, timezone, now), schedule) : nextRunAt,
     last_run_at: schedule.lastRunAt,
     last_run_status: schedule.lastRunStatus,
     run_count: schedule.runCount,

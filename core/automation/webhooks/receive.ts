@@ -11,6 +11,7 @@ import { preventRun } from '../schedules/runs/open-runs.ts';
 import { answerFromRun, runNow, type ScheduleRunAnswer } from '../schedules/runs/run.ts';
 import type { Schedule } from '../schedules/schedule.ts';
 import { findAnyItem } from '../schedules/store.ts';
+import { endOf } from '../schedules/timing/ending.ts';
 import { isWebhookSecret } from '../schedules/webhook-secret.ts';
 
 /** A request to the URL of a webhook. */
@@ -36,7 +37,7 @@ export interface WebhookAnswer extends ScheduleRunAnswer {
  * Runs the agent of a webhook and waits for the end. Of the calls with the same key within 24 hours, only one runs; the
  * others wait for its result, even if their bodies differ. A run that was lost with its host counts as a result.
  *
- * Throws NOT_FOUND, FORBIDDEN for a wrong secret, CONFLICT while the schedule is disabled, and the errors of {@link
+ * Throws NOT_FOUND, FORBIDDEN for a wrong secret, CONFLICT while the schedule is disabled or has ended, and the errors of {@link
  * readPayload} for the body. In these cases nothing has run, and the key can be used again.
  */
 export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<WebhookAnswer> {
@@ -45,14 +46,11 @@ export async function receiveWebhook(deps: Deps, call: WebhookCall): Promise<Web
   const { maxCallBodyBytes, maxDirectBodyBytes = maxCallBodyBytes } = deps.config;
   const payload = await readPayload(request, { bytes: Math.min(maxCallBodyBytes, maxDirectBodyBytes) });
   const run = async (): Promise<ScheduleRunAnswer> => {
-    if (!schedule.enabled) {
-      throw new PlatformError('CONFLICT', 'This webhook is disabled. Nothing was run.', {
-        hint: 'An owner of its workspace can enable the schedule.',
-      });
-    }
+    const check = (current: Schedule): void => checkEnabled(current, deps.clock.now());
+    check(schedule);
     const input = mergeInput(schedule.input, payload);
     const mayBePrevented = key !== undefined;
-    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input, item, mayBePrevented });
+    const answer = await runNow(deps, schedule, { runId, source: 'webhook', input, item, mayBePrevented, check });
     if (answer === undefined) throw unknownWebhook();
     return answer;
   };
@@ -98,6 +96,17 @@ async function findWebhook(deps: Deps, { scheduleId, secret }: WebhookCall) {
     });
   }
   return found;
+}
+
+function checkEnabled(schedule: Schedule, now: number): void {
+  const endedBy = endOf(schedule, now) ?? schedule.endedReason;
+  if (schedule.enabled && !endedBy) return;
+  const isOver = endedBy ? `has ended, as its ${endedBy} says` : 'is disabled';
+  throw new PlatformError('CONFLICT', `This webhook ${isOver}. Nothing was run.`, {
+    hint: endedBy
+      ? `An owner of its workspace can change ${endedBy} and enable the schedule.`
+      : 'An owner of its workspace can enable the schedule.',
+  });
 }
 
 const unknownWebhook = (): PlatformError => new PlatformError('NOT_FOUND', 'This webhook does not exist.');

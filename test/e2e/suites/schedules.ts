@@ -140,6 +140,11 @@ export function schedulesSuite(target: () => Target): void {
       [{ timezone: 'Mars/Olympus' }, 'not an IANA time zone'],
       [{ alert_webhook_url: 'http://example.com' }, 'https://'],
       [{ max_consecutive_failures: 101 }, 'max_consecutive_failures'],
+      [{ max_runs: 0 }, 'max_runs'],
+      [{ max_runs: 1.5 }, 'max_runs'],
+      [{ ends_at: 'tomorrow' }, 'ends_at: must be a time with an offset'],
+      [{ ends_at: '2026-01-01T00:00:00Z' }, 'ends_at: 2026-01-01T00:00:00.000Z has passed'],
+      [{ cron_expression: '0 0 29 2 *', ends_at: '2027-01-31T00:00:00Z' }, 'ends_at: the schedule has no run until'],
       [{ llm_provider: 'openai' }, 'cannot run with openai; it may be anthropic'],
       [{ llm_provider: 'acme' }, 'llm_provider'],
       [{ agent: 'a/b/c' }, 'must be an agent such as'],
@@ -411,6 +416,92 @@ export function schedulesSuite(target: () => Target): void {
       ]);
       expect(await runsOf(id, '?status=dead_letter')).toEqual({ runs: [], total: 0 });
       expectError(await api('GET', `/${id}/runs?fields=id,secret`), 400, 'INVALID_INPUT', 'trigger_source');
+    });
+
+    test('with max_runs a schedule ends with its last run, and can go on', async () => {
+      const { id, ...made } = await create({ ...everyMinute, max_runs: 1 });
+      expect(made).toMatchObject({ enabled: true, max_runs: 1 });
+      expect(made).not.toHaveProperty('ended_at');
+      expect(made).not.toHaveProperty('ends_at');
+      await target().fire(owner.workspaceId, id);
+      await expect.poll(async () => (await find(id)).run_count).toBe(1);
+      const ended = await find(id);
+      expect(ended).toMatchObject({
+        enabled: false,
+        next_run_at: null,
+        ended_at: expect.stringMatching(ISO_TIME),
+        ended_reason: 'max_runs',
+        auto_disabled_at: null,
+      });
+      expect((await eventsOf(id))[0]).toMatchObject({
+        event_type: 'ended',
+        message: 'Ended after 1 run, as max_runs says.',
+      });
+      await target().fire(owner.workspaceId, id);
+      expect(await runsOf(id)).toMatchObject({ total: 1 });
+      expectError(
+        await api('PATCH', `/${id}`, { enabled: true }),
+        400,
+        'INVALID_INPUT',
+        'max_runs: the schedule has run',
+      );
+      expectOk(await api('PATCH', `/${id}`, { max_runs: 3, timezone: 'Europe/Berlin' }));
+      expect(await find(id)).toMatchObject({ enabled: false, max_runs: 3, ended_reason: 'max_runs' });
+      const enabled = expectOk(await api('PATCH', `/${id}`, { enabled: true })).schedule;
+      expect(enabled).toMatchObject({ enabled: true, max_runs: 3, next_run_at: expect.stringMatching(ISO_TIME) });
+      expect(enabled).not.toHaveProperty('ended_reason');
+      // A lower number than have run ends it at once; null removes the limit.
+      const lower = expectOk(await api('PATCH', `/${id}`, { max_runs: 1 })).schedule;
+      expect(lower).toMatchObject({ enabled: false, ended_reason: 'max_runs', next_run_at: null });
+      const free = expectOk(await api('PATCH', `/${id}`, { max_runs: null, enabled: true })).schedule;
+      expect(free).toMatchObject({ enabled: true });
+      expect(free).not.toHaveProperty('max_runs');
+      expectOk(await api('DELETE', `/${id}`));
+    });
+
+    test('with ends_at a schedule has no run after it', async () => {
+      const year = new Date().getUTCFullYear() + 2;
+      const until = `${year}-01-03T12:00:00+03:00`;
+      const { id, ...made } = await create({ ...daily, cron_expression: '0 9 1 1 *', ends_at: until });
+      expect(made).toMatchObject({ enabled: true, ends_at: `${year}-01-03T09:00:00.000Z` });
+      const past = '2026-01-01T00:00:00Z';
+      expectError(await api('PATCH', `/${id}`, { ends_at: past }), 400, 'INVALID_INPUT', 'ends_at: 2026-01-01');
+      expectError(await api('PATCH', `/${id}`, { ends_at: '2035-01-01T00:00' }), 400, 'INVALID_INPUT', 'ends_at');
+      const soon = new Date(Date.now() + 30_000).toISOString();
+      const early = { ends_at: soon, enabled: true };
+      expectError(await api('PATCH', `/${id}`, early), 400, 'INVALID_INPUT', 'ends_at: the schedule has no run until');
+      const ended = expectOk(await api('PATCH', `/${id}`, { ends_at: soon })).schedule;
+      expect(ended).toMatchObject({ enabled: false, next_run_at: null, ends_at: soon, ended_reason: 'ends_at' });
+      expect((await eventsOf(id)).map(({ event_type }) => event_type)).toEqual(['ended', 'updated', 'created']);
+      const again = expectOk(await api('PATCH', `/${id}`, { ends_at: null, enabled: true })).schedule;
+      expect(again).toMatchObject({ enabled: true, next_run_at: expect.stringMatching(/-01-01T09:00/) });
+      expect(again).not.toHaveProperty('ends_at');
+      expectOk(await api('DELETE', `/${id}`));
+      const preview = { cron: '0 9 * * *', from: '2027-01-01T00:00:00Z', ends_at: '2027-01-03T00:00:00Z' };
+      const slots = async (body: object) =>
+        expectOk(await request(target(), 'POST', '/schedules/preview', { key: owner.key, json: body })).slots.length;
+      expect([await slots(preview), await slots({ ...preview, max_runs: 1 })]).toEqual([2, 1]);
+    });
+
+    test('requests to a webhook that has ended are refused, and those that it answered are repeated', async () => {
+      needsModel(target());
+      const { id, webhook_url } = await create({ agent: 'reporter', webhook: true, max_runs: 2 });
+      const post = (key: string) =>
+        request(target(), 'POST', new URL(webhook_url).pathname, {
+          json: { topic: key },
+          headers: { 'Idempotency-Key': key },
+        });
+      const answers = await Promise.all(
+        ['one', 'two', 'three', 'four'].map(async (key) => [key, await post(key)] as const),
+      );
+      const [first, ...others] = answers.filter(([, { status }]) => status === 200);
+      expect(others).toHaveLength(1);
+      for (const [, answer] of answers.filter(([, { status }]) => status !== 200)) {
+        expectError(answer, 409, 'CONFLICT', 'This webhook has ended, as its max_runs says');
+      }
+      expect(expectOk(await post(first![0]))).toMatchObject({ deduplicated: true, status: 'success' });
+      expect(await find(id)).toMatchObject({ enabled: false, run_count: 2, ended_reason: 'max_runs' });
+      expectOk(await api('DELETE', `/${id}`));
     });
 
     test('a run that cannot begin is recorded as failed', async () => {

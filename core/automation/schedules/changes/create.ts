@@ -7,6 +7,7 @@ import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import type { Schedule } from '../schedule.ts';
 import type { NewScheduleBody } from '../schema.ts';
 import { ScheduleStore } from '../store.ts';
+import { unlessAfterEnd } from '../timing/ending.ts';
 import { adjustTimers } from '../timing/timers.ts';
 import { newWebhookSecret } from '../webhook-secret.ts';
 import { followsVersions, moveSchedulesToCurrentVersion } from './follow-versions.ts';
@@ -18,7 +19,15 @@ import {
   resolveScheduledAgent,
   type ScheduledAgent,
 } from './scheduled-agent.ts';
-import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
+import {
+  autoUpdateIn,
+  checkAlertUrl,
+  checkCron,
+  checkEndsAt,
+  checkNoCron,
+  checkNotOver,
+  firstRun,
+} from './settings.ts';
 
 const DEFAULT_MAX_FAILURES = 10;
 const DEFAULT_ALERT_COUNT = 3;
@@ -74,7 +83,8 @@ function newSchedule(
   const enabled = body.enabled ?? true;
   const webhook = type === 'webhook' ? newWebhookSecret(deps.ids) : undefined;
   const now = deps.clock.now();
-  const first = firstRun(cronExpression, timezone, now);
+  const endsAt = checkEndsAt(body.ends_at, now);
+  const first = unlessAfterEnd(firstRun(cronExpression, timezone, now), { endsAt });
   const schedule: Schedule = {
     id: deps.ids.uuid(),
     workspaceId: caller.workspace.id,
@@ -96,6 +106,10 @@ function newSchedule(
     consecutiveFailures: 0,
     autoDisabledAt: null,
     autoDisabledReason: null,
+    endsAt,
+    maxRuns: body.max_runs ?? null,
+    endedAt: null,
+    endedReason: null,
     nextRunAt: enabled ? first : null,
     lastRunAt: null,
     lastRunId: null,
@@ -107,5 +121,6 @@ function newSchedule(
     updatedAt: isoTime(now),
     deletedAt: null,
   };
+  checkNotOver(schedule, now);
   return { schedule, secret: webhook?.secret };
 }

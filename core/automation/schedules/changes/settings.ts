@@ -3,9 +3,11 @@ import { Zone } from '#core/base/zone.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { Schedule } from '../schedule.ts';
 import type { ScheduleChangesBody } from '../schema.ts';
 import { toAwsCrons } from '../timing/aws-cron.ts';
 import { nextTime, parseCron } from '../timing/cron.ts';
+import { endOf } from '../timing/ending.ts';
 
 /** Returns the normalized expression. Throws INVALID_INPUT. */
 export function checkCron(expression: string | null | undefined): string {
@@ -31,6 +33,29 @@ export function checkAlertUrl({ config }: Pick<Deps, 'config'>, given: string | 
   if (!given) return null;
   checkOutboundUrl(given, config.outboundHosts, 'alert_webhook_url');
   return given;
+}
+
+/**
+ * Returns the normalized time, or null for none. Throws INVALID_INPUT for a past time, unless the schedule has it
+ * `already`.
+ */
+export function checkEndsAt(given: string | null | undefined, now: number, already?: string | null): string | null {
+  if (given == null) return null;
+  const endsAt = isoTime(Date.parse(given));
+  if (endsAt > isoTime(now) || endsAt === already) return endsAt;
+  throw new PlatformError('INVALID_INPUT', `ends_at: ${endsAt} has passed; name a later time.`);
+}
+
+/** Throws INVALID_INPUT if a schedule that is to run has nothing left to run. */
+export function checkNotOver(schedule: Schedule, now: number): void {
+  const reason = endOf(schedule, now);
+  if (reason === undefined) return;
+  const { runCount, maxRuns, endsAt } = schedule;
+  const message =
+    reason === 'max_runs'
+      ? `max_runs: the schedule has run ${runCount} times, and may run ${maxRuns} times; name a larger number, or null for no limit.`
+      : `ends_at: the schedule has no run until ${endsAt}; name a later time, or null for no end.`;
+  throw new PlatformError('INVALID_INPUT', message);
 }
 
 /** Reads `auto_update` from either of its two members in the body. Returns `undefined` if neither is present. */

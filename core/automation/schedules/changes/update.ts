@@ -9,11 +9,20 @@ import { findSchedule, scheduleNotFound } from '../find.ts';
 import type { NewScheduleEvent, Schedule } from '../schedule.ts';
 import type { ScheduleChangesBody } from '../schema.ts';
 import { type ScheduleChange, ScheduleStore } from '../store.ts';
+import { unlessAfterEnd } from '../timing/ending.ts';
 import { adjustTimers } from '../timing/timers.ts';
 import { followsVersions, moveSchedulesToCurrentVersion, versionChange } from './follow-versions.ts';
 import { checkChangedGrants } from './grants.ts';
 import { checkProvider, currentVersionId, findOtherVersion } from './scheduled-agent.ts';
-import { autoUpdateIn, checkAlertUrl, checkCron, checkNoCron, firstRun } from './settings.ts';
+import {
+  autoUpdateIn,
+  checkAlertUrl,
+  checkCron,
+  checkEndsAt,
+  checkNoCron,
+  checkNotOver,
+  firstRun,
+} from './settings.ts';
 
 /**
  * Returns the updated schedule. Throws NOT_FOUND, INVALID_INPUT for the body, and MISSING_SECRETS if the schedule would
@@ -87,9 +96,11 @@ function changeBy(body: ScheduleChangesBody, changed: Changed): ScheduleChange {
     ...settings,
     updatedAt: isoTime(now),
     ...(isEnabling && { consecutiveFailures: 0, autoDisabledAt: null, autoDisabledReason: null }),
-    ...(!settings.enabled && { nextRunAt: null }),
-    ...(settings.enabled && first !== undefined && { nextRunAt: first }),
+    // Disabling one that has ended keeps it disabled, see `countMissedRun`.
+    ...((isEnabling || body.enabled === false) && { endedAt: null, endedReason: null }),
+    nextRunAt: settings.enabled ? unlessAfterEnd(first ?? schedule.nextRunAt, settings) : null,
   };
+  if (body.enabled) checkNotOver({ ...schedule, ...set }, now);
   const mayMove = body.agent_version || followsVersions({ ...schedule, ...set });
   const move = version && mayMove ? versionChange(schedule, version) : undefined;
   return { set: { ...set, ...move?.set }, events: [...eventsOf(schedule, settings), ...(move?.events ?? [])] };
@@ -106,11 +117,13 @@ const LISTED_SETTINGS = {
   alertWebhookUrl: 'alert_webhook_url',
   alertOnFailureCount: 'alert_on_failure_count',
   maxConsecutiveFailures: 'max_consecutive_failures',
+  endsAt: 'ends_at',
+  maxRuns: 'max_runs',
 } as const satisfies { readonly [Name in keyof Schedule]?: string };
 
 type Settings = Pick<Schedule, keyof typeof LISTED_SETTINGS | 'enabled'>;
 
-function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl }: Changed): Settings {
+function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl, now }: Changed): Settings {
   const provider = body.llm_provider !== undefined ? body.llm_provider : body.provider;
   if (schedule.type === 'webhook') checkNoCron(body.cron_expression);
   return {
@@ -124,6 +137,8 @@ function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl }:
     alertWebhookUrl: body.alert_webhook_url !== undefined ? alertWebhookUrl : schedule.alertWebhookUrl,
     alertOnFailureCount: body.alert_on_failure_count ?? schedule.alertOnFailureCount,
     maxConsecutiveFailures: body.max_consecutive_failures ?? schedule.maxConsecutiveFailures,
+    endsAt: body.ends_at !== undefined ? checkEndsAt(body.ends_at, now, schedule.endsAt) : schedule.endsAt,
+    maxRuns: body.max_runs !== undefined ? body.max_runs : schedule.maxRuns,
   };
 }
 
@@ -132,7 +147,9 @@ function eventsOf(before: Schedule, after: Settings): NewScheduleEvent[] {
   if (after.enabled && !before.enabled) events.push({ type: 'enabled', message: 'Schedule enabled.' });
   if (!after.enabled && before.enabled) events.push({ type: 'disabled', message: 'Schedule disabled.' });
   const names = Object.entries(LISTED_SETTINGS) as [keyof typeof LISTED_SETTINGS, string][];
-  const changed = names.filter(([name]) => JSON.stringify(after[name]) !== JSON.stringify(before[name]));
+  const changed = names.filter(
+    ([name]) => JSON.stringify(after[name] ?? null) !== JSON.stringify(before[name] ?? null),
+  );
   if (changed.length > 0) {
     events.push({ type: 'updated', message: `Changed: ${changed.map(([, name]) => name).join(', ')}.` });
   }

@@ -5,8 +5,10 @@ import { allOf, equals } from '#core/ports/table.ts';
 import type { Run } from '#core/runs/run.ts';
 import { isAlertDue, streakOf } from '../../alerts/failure-streak.ts';
 import { type AlertDeps, newAlert, scheduleAlertListener } from '../../alerts/schedule-alerts.ts';
+import { nextRun } from '../changes/settings.ts';
 import type { NewScheduleEvent, Schedule } from '../schedule.ts';
 import { checkSchedule, type ScheduleChange, ScheduleStore } from '../store.ts';
+import { unlessAfterEnd } from '../timing/ending.ts';
 import { closeRunOperation, type OpenScheduleRun } from './open-runs.ts';
 
 /** `errorCode` `RATE_LIMITED` means that the platform or the workspace had no capacity for the run. */
@@ -55,18 +57,33 @@ export async function noteSuccess({ main }: Pick<Deps, 'main'>, run: OpenSchedul
   return ok;
 }
 
-/** Counts a minute as missed because its run found no capacity in time. No run is recorded, as it never started. */
+/**
+ * Counts a minute as missed because its run found no capacity in time. No run is recorded, as it never started. A
+ * schedule that ended with this run as its last one may run again.
+ */
 export async function countMissedRun(deps: AlertDeps, run: OpenScheduleRun): Promise<void> {
   const at = run.scheduledFor!;
   const message = `The run of ${isoTime(at)} was missed: the workspace had no free capacity.`;
-  await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => ({
-    set: {
-      runCount: schedule.runCount - 1,
-      ...(schedule.lastRunId === run.runId && run.before),
-    },
-    events: [{ type: 'missed', message, slot: { at, count: 1 } }],
-    alongside: [closeRunOperation(run)],
-  }));
+  await new ScheduleStore(deps, run.workspaceId).change(run.scheduleId, (schedule) => {
+    const runCount = schedule.runCount - 1;
+    const reopened = reopenedAt(deps.clock.now(), { ...schedule, runCount });
+    return {
+      set: { runCount, ...(schedule.lastRunId === run.runId && run.before), ...reopened },
+      events: [
+        { type: 'missed', message, slot: { at, count: 1 } },
+        ...(reopened ? [{ type: 'enabled', message: 'Schedule enabled: its last run did not begin.' } as const] : []),
+      ],
+      alongside: [closeRunOperation(run)],
+    };
+  });
+}
+
+/** Returns the members that undo the end of a schedule whose runs are fewer than `maxRuns` again. */
+function reopenedAt(now: number, schedule: Schedule): Partial<Schedule> | undefined {
+  const { endedReason, maxRuns, runCount, deletedAt, cronExpression, timezone } = schedule;
+  if (endedReason !== 'max_runs' || maxRuns == null || runCount >= maxRuns || deletedAt !== null) return undefined;
+  const nextRunAt = unlessAfterEnd(nextRun(cronExpression, timezone, now), schedule);
+  return { enabled: true, nextRunAt, endedAt: null, endedReason: null };
 }
 
 function endRunChange(

@@ -17,6 +17,7 @@ import { addUser } from '#test/helpers/users.ts';
 import { agentMembers } from '../changes/scheduled-agent.ts';
 import type { Schedule } from '../schedule.ts';
 import { listDue, ScheduleStore } from '../store.ts';
+import { viewOf } from '../view.ts';
 import { fireDue, sweepScheduleRuns } from './fire.ts';
 import { withLastStatus } from './last-run.ts';
 import { listOpenScheduleRuns } from './open-runs.ts';
@@ -138,6 +139,88 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     fire: (scheduledFor) => fireDue(deps, { workspaceId: user.workspaceId, scheduleId: schedule.id, scheduledFor }),
   };
 }
+
+describe('the end of a schedule', () => {
+  const kinds = (events: readonly string[]) => events.map((line) => line.split(':')[0]);
+
+  test('with max_runs it ends in the transaction that begins its last run, however often it is fired', async () => {
+    const { deps, fire, runs, now, events } = await world({ maxRuns: 2 });
+    await deps.clock.advance(MINUTE);
+    await Promise.all([fire(), fire()]);
+    expect(await now()).toMatchObject({ enabled: true, runCount: 1, nextRunAt: isoTime(NOON + 2 * MINUTE) });
+    for (let i = 0; i < 3; i++) {
+      await deps.clock.advance(MINUTE);
+      await Promise.all([fire(), fire()]);
+    }
+    expect(await now()).toMatchObject({
+      enabled: false,
+      nextRunAt: null,
+      runCount: 2,
+      endedAt: isoTime(NOON + 2 * MINUTE),
+      endedReason: 'max_runs',
+      autoDisabledAt: null,
+      openRuns: 0,
+    });
+    expect(await runs()).toHaveLength(2);
+    expect(await events()).toEqual(['ended: Ended after 2 runs, as max_runs says.']);
+    expect(await Array.fromAsync(listDue(deps, deps.clock.now() + MINUTE))).toEqual([]);
+  });
+
+  test('a last run that its process did not begin is begun by the sweep, and counted once', async () => {
+    const it = await world({ maxRuns: 1 });
+    await it.deps.clock.advance(MINUTE);
+    const stopped = { ...it.deps, runs: { ...it.deps.runs, transact: fails, put: fails, get: fails } } as never;
+    await fireDue(stopped, { workspaceId: it.schedule.workspaceId, scheduleId: it.schedule.id }).catch(() => {});
+    expect(await it.now()).toMatchObject({ enabled: false, runCount: 1, openRuns: 1 });
+    await it.deps.clock.advance(2 * MINUTE);
+    await Promise.all([sweepScheduleRuns(it.deps), sweepScheduleRuns(it.deps)]);
+    expect(await it.now()).toMatchObject({ enabled: false, runCount: 1, openRuns: 0, endedReason: 'max_runs' });
+    expect(await it.runs()).toHaveLength(1);
+  });
+
+  test('with ends_at the last minute up to it runs, and later ones are neither run nor missed', async () => {
+    const { deps, fire, runs, now, events } = await world({ endsAt: isoTime(NOON + 2 * MINUTE) });
+    await deps.clock.advance(MINUTE);
+    await fire();
+    expect(await now()).toMatchObject({ enabled: true, nextRunAt: isoTime(NOON + 2 * MINUTE) });
+    await deps.clock.advance(4 * MINUTE);
+    await fire();
+    expect(await now()).toMatchObject({ enabled: false, nextRunAt: null, runCount: 2, endedReason: 'ends_at' });
+    expect(await runs()).toHaveLength(2);
+    expect(await events()).toEqual(['ended: Ended: no run is left until 2035-06-01T12:02:00.000Z, as ends_at says.']);
+  });
+
+  test('minutes that were missed before ends_at are listed', async () => {
+    const { deps, fire, runs, now, events } = await world({ endsAt: isoTime(NOON + 3 * MINUTE) });
+    await deps.clock.advance(60 * MINUTE);
+    await fire();
+    expect(await now()).toMatchObject({ enabled: false, runCount: 0 });
+    expect(await runs()).toEqual([]);
+    expect(await events()).toEqual([
+      'missed: 3 runs were missed, from 2035-06-01T12:01:00.000Z to 2035-06-01T12:03:00.000Z. [3 from 2035-06-01T12:01:00.000Z]',
+      'ended: Ended: no run is left until 2035-06-01T12:03:00.000Z, as ends_at says.',
+    ]);
+  });
+
+  test('a webhook ends by itself when its time is over, and shows it at once', async () => {
+    const webhook = { type: 'webhook', cronExpression: null, nextRunAt: null } as const;
+    const { deps, fire, now, events } = await world({ ...webhook, endsAt: isoTime(NOON + MINUTE) });
+    await deps.clock.advance(MINUTE);
+    await fire();
+    expect(await now()).toMatchObject({ enabled: true });
+    await deps.clock.advance(1);
+    expect(viewOf(deps, await now())).toMatchObject({
+      enabled: false,
+      ended_at: isoTime(NOON + MINUTE),
+      ended_reason: 'ends_at',
+    });
+    expect(await Array.fromAsync(listDue(deps, deps.clock.now()))).toHaveLength(1);
+    await Promise.all([fire(), fire()]);
+    expect(await now()).toMatchObject({ enabled: false, endedReason: 'ends_at' });
+    expect(kinds(await events())).toEqual(['ended']);
+    expect(await Array.fromAsync(listDue(deps, deps.clock.now()))).toEqual([]);
+  });
+});
 
 const fails = async (): Promise<string> => {
   throw Object.assign(new Error('down'), { code: 'LLM_ERROR', extra: {} });
@@ -334,6 +417,18 @@ describe('a run for which there is no room', () => {
     }
     await work;
   }
+
+  test('is missed as the last one of max_runs, so that the schedule goes on', async () => {
+    const it = await world({ maxRuns: 1 });
+    await fill(it);
+    await it.deps.clock.advance(MINUTE);
+    await during(it.deps, it.fire(), 6);
+    expect(await it.now()).toMatchObject({ enabled: true, runCount: 0, endedAt: null, endedReason: null });
+    expect((await it.now()).nextRunAt).toBe(isoTime(NOON + 7 * MINUTE));
+    expect(await it.runs()).toEqual([]);
+    const kinds = (await it.events()).map((line) => line.split(':')[0]);
+    expect(kinds).toEqual(['ended', 'missed', 'enabled']);
+  });
 
   test('is late', async () => {
     const it = await world();

@@ -6,6 +6,7 @@ import { RunStore } from '#core/runs/store.ts';
 import type { Schedule } from '../schedule.ts';
 import { listDue, type ScheduleChange, ScheduleStore } from '../store.ts';
 import { dueMinutes } from '../timing/due-minutes.ts';
+import { endOf } from '../timing/ending.ts';
 import { countEndedRun } from './ended-runs.ts';
 import { hasOpenRun, listOpenScheduleRuns, type OpenScheduleRun, takeOverRun } from './open-runs.ts';
 import { failUnstartedRun } from './refused-runs.ts';
@@ -33,7 +34,8 @@ export interface FireRequest {
 
 /**
  * Handles all due minutes of a schedule: runs the latest if it is at most five minutes old, and records older ones as
- * missed. Handles each minute once, regardless of repeated or concurrent calls. Resolves when the run has ended.
+ * missed. Handles each minute once, regardless of repeated or concurrent calls. Resolves when the run has ended. Also
+ * ends a webhook whose `endsAt` has passed.
  */
 export async function fireDue(
   deps: Deps,
@@ -67,7 +69,8 @@ async function takeDueMinutes(
   { until, runId }: { until: number; runId: string },
 ): Promise<{ change: ScheduleChange; run?: OpenScheduleRun } | undefined> {
   const due = dueMinutes(schedule, until);
-  if (due === undefined) return undefined;
+  // A change without members ends a webhook whose time is over.
+  if (due === undefined) return endOf(schedule, deps.clock.now()) && { change: {} };
   const { newest, missed, next } = due;
   const set = { nextRunAt: next === undefined ? null : isoTime(next) };
   if (newest === undefined) return { change: { set, events: missed } };

@@ -46,6 +46,7 @@ const RETRY_MS = 1000;
  *
  * @param item The item of the schedule if it was already read, which saves a read.
  * @param mayBePrevented See {@link openRunOperation}.
+ * @param check Throws if the schedule, as it is when the run begins, may not run.
  */
 export async function runNow(
   deps: Deps,
@@ -57,6 +58,7 @@ export async function runNow(
     scheduledAt,
     item,
     mayBePrevented = false,
+    check,
   }: {
     runId: string;
     source: 'manual' | 'webhook';
@@ -64,12 +66,16 @@ export async function runNow(
     scheduledAt?: number;
     item?: Item;
     mayBePrevented?: boolean;
+    check?: (schedule: Schedule) => void;
   },
 ): Promise<ScheduleRunAnswer | undefined> {
   const { id: scheduleId, workspaceId } = schedule;
   const run: OpenScheduleRun = { scheduleId, workspaceId, runId, source };
-  const begin = (current: Schedule): ScheduleChange | undefined =>
-    current.deletedAt === null ? beginRunChange(deps, current, run, mayBePrevented) : undefined;
+  const begin = (current: Schedule): ScheduleChange | undefined => {
+    if (current.deletedAt !== null) return undefined;
+    check?.(current);
+    return beginRunChange(deps, current, run, mayBePrevented);
+  };
   const begun = await new ScheduleStore(deps, workspaceId).change(scheduleId, begin, item);
   return begun && executeRun(deps, begun, run, { input, scheduledAt });
 }

@@ -12,7 +12,7 @@ interface DueMinutes {
   /** Minute to run, unless it is too late for all of them. */
   readonly newest?: number;
   readonly missed: readonly NewScheduleEvent[];
-  /** First minute after the due ones. */
+  /** First minute after the due ones, up to the end of the schedule. */
   readonly next: number | undefined;
 }
 
@@ -21,14 +21,17 @@ export function dueMinutes(schedule: Schedule, until: number): DueMinutes | unde
   if (!schedule.enabled || schedule.cronExpression === null || schedule.deletedAt !== null) return undefined;
   const cron = cronOf(schedule.cronExpression);
   const zone = Zone.of(schedule.timezone);
-  const next = nextAfter(cron, zone, until);
+  const end = schedule.endsAt == null ? Number.POSITIVE_INFINITY : Date.parse(schedule.endsAt);
+  const last = Math.min(until, end);
+  const following = nextAfter(cron, zone, last);
+  const next = following === undefined || following > end ? undefined : following;
   // Without the next run, the missed minutes are unknown.
   if (schedule.nextRunAt === null) return { missed: [], next };
   const first = Date.parse(schedule.nextRunAt);
   if (first > until) return undefined;
   // Fast path: usually exactly one minute is due.
-  const isOne = nextAfter(cron, zone, first) === next;
-  const newest = isOne ? first : Math.max(previousTime(cron, zone, until) ?? first, first);
+  const isOne = nextAfter(cron, zone, first) === following;
+  const newest = isOne ? first : Math.max(previousTime(cron, zone, last) ?? first, first);
   const isLate = until - newest > SCHEDULE_WINDOW_MS;
   const lastMissed = isLate ? newest : isOne ? undefined : previousTime(cron, zone, newest - 1);
   const missed = lastMissed !== undefined && lastMissed >= first ? [missedEvent(cron, zone, first, lastMissed)] : [];

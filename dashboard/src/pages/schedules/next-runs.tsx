@@ -19,16 +19,23 @@ const CLOCKS = {
 export function NextRuns({
   cron,
   timezone,
+  endsAt,
+  maxRuns,
   count = 10,
 }: {
   readonly cron: string;
   readonly timezone: string;
+  /** End of the schedule, if it has one. */
+  readonly endsAt?: string | undefined;
+  /** Number of runs that are left, if they are limited. */
+  readonly maxRuns?: number | undefined;
   readonly count?: number;
 }) {
-  const body = useDeferredValue(`${cron}\n${timezone}`).split('\n') as [string, string];
+  const settings = { cron, timezone, ...(endsAt && { ends_at: endsAt }), ...(maxRuns && { max_runs: maxRuns }), count };
+  const body = JSON.parse(useDeferredValue(JSON.stringify(settings))) as typeof settings;
   const { data, error } = useOperation(
     'previewSchedule',
-    { body: { cron: body[0], timezone: body[1], count } },
+    { body },
     { placeholderData: (before) => before, refetchInterval: 60_000 },
   );
   if (error) return <ErrorBox error={error} />;

@@ -19,18 +19,29 @@ const TYPES = [
   { id: 'cron', label: 'On a cron schedule' },
   { id: 'webhook', label: 'By webhook' },
 ];
+const BROWSER_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const NEW = {
   agent_name: '',
   type: 'cron',
   cron_expression: '0 9 * * 1-5',
-  timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  timezone: BROWSER_ZONE,
   input_data: {},
   auto_update: true,
   overlap: 'allow',
   alert_webhook_url: null,
   alert_on_failure_count: 3,
   max_consecutive_failures: 10,
+  run_count: 0,
 } as const;
+
+/** Returns an ISO time as the value of a `datetime-local` field; an empty text for none. */
+function localTime(time: string | undefined): string {
+  if (time === undefined) return '';
+  const at = new Date(time);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+const isoTime = (local: string): string | undefined => (local === '' ? undefined : new Date(local).toISOString());
 
 /** Form of a new or existing schedule. `of` holds the initial values. */
 export function ScheduleForm({
@@ -42,7 +53,7 @@ export function ScheduleForm({
   onSubmit,
   onClose,
 }: {
-  readonly of?: Pick<Schedule, keyof typeof NEW>;
+  readonly of?: Pick<Schedule, keyof typeof NEW | 'ends_at' | 'max_runs'>;
   readonly isNew: boolean;
   /** Preselected agent of a new schedule. */
   readonly agent?: string;
@@ -62,8 +73,13 @@ export function ScheduleForm({
   const [alertUrl, setAlertUrl] = useState(of.alert_webhook_url ?? '');
   const [alertAfter, setAlertAfter] = useState(String(of.alert_on_failure_count));
   const [stopAfter, setStopAfter] = useState(String(of.max_consecutive_failures));
+  const [end, setEnd] = useState(localTime(of.ends_at));
+  const [maxRuns, setMaxRuns] = useState(String(of.max_runs ?? ''));
   const [inputError, setInputError] = useState<string>();
 
+  // The field has no seconds, so an unchanged time is sent as it was.
+  const endsAt = end === localTime(of.ends_at) ? of.ends_at : isoTime(end);
+  const runsLeft = Number(maxRuns) - (isNew ? 0 : of.run_count);
   const submit = () => {
     const read = objectOf(input);
     setInputError(read.problem);
@@ -77,6 +93,8 @@ export function ScheduleForm({
       alert_webhook_url: alertUrl,
       alert_on_failure_count: Number(alertAfter),
       max_consecutive_failures: Number(stopAfter),
+      ends_at: endsAt ?? null,
+      max_runs: maxRuns === '' ? null : Number(maxRuns),
     });
   };
   useKeys({ 'Mod+Enter': submit });
@@ -141,6 +159,22 @@ export function ScheduleForm({
             <TextField label="Alert after failures" inputMode="numeric" value={alertAfter} onChange={setAlertAfter} />
             <TextField label="Disable after failures" inputMode="numeric" value={stopAfter} onChange={setStopAfter} />
           </div>
+          <div className="grid grid-cols-2 gap-4">
+            <TextField
+              label="Ends at (optional)"
+              type="datetime-local"
+              value={end}
+              onChange={setEnd}
+              description={`In the time zone ${BROWSER_ZONE}`}
+            />
+            <TextField
+              label="Ends after runs (optional)"
+              inputMode="numeric"
+              value={maxRuns}
+              onChange={setMaxRuns}
+              description={isNew ? undefined : `It has run ${of.run_count} times.`}
+            />
+          </div>
           {error != null && <ErrorBox error={error} />}
           <div className="flex flex-wrap justify-end gap-2">
             <Button onPress={onClose}>Close</Button>
@@ -152,7 +186,13 @@ export function ScheduleForm({
       </Section>
       {type === 'cron' && (
         <Section title="Next runs" isFramed={false}>
-          <NextRuns cron={cron} timezone={zone} count={5} />
+          <NextRuns
+            cron={cron}
+            timezone={zone}
+            endsAt={endsAt}
+            maxRuns={runsLeft > 0 ? Math.trunc(runsLeft) : undefined}
+            count={5}
+          />
         </Section>
       )}
     </div>

@@ -100,6 +100,7 @@ const When = ({ schedule: { cron_expression, timezone } }: { readonly schedule: 
   );
 
 function Shown({ schedule }: { readonly schedule: Schedule }) {
+  const { ends_at, max_runs, run_count } = schedule;
   const { id, agent_version, auto_disabled_at, auto_disabled_reason, cron_expression, timezone, input_data } = schedule;
   return (
     <>
@@ -112,6 +113,13 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
           Fix the cause, then enable the schedule.
         </p>
       )}
+      {stateOf(schedule) === 'ended' && (
+        <p role="note" className="rounded-lg border border-line p-3">
+          Ended <Time at={schedule.ended_at ?? null} />,{' '}
+          {schedule.ended_reason === 'max_runs' ? 'after its last run' : 'because no run is left until its end'}. To go
+          on, change its end and enable it.
+        </p>
+      )}
       <div className="grid items-start gap-4 lg:grid-cols-2">
         <Section title="Settings">
           <Facts
@@ -120,7 +128,8 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
               ['While a run is in progress', schedule.overlap === 'skip' ? 'Skip the next one' : 'Start the next one'],
               ['Alerts', schedule.alert_webhook_url ?? 'None'],
               ['Failures in a row', `${schedule.consecutive_failures} of ${schedule.max_consecutive_failures}`],
-              ['Runs', String(schedule.run_count)],
+              ['Runs', max_runs === undefined ? String(run_count) : `${run_count} of ${max_runs}`],
+              ['Ends', ends_at === undefined ? 'Never' : <Time key="ends" at={ends_at} />],
               ['Created', <Time key="created" at={schedule.created_at} />],
               ['ID', <Code key="id">{id}</Code>],
             ]}
@@ -128,7 +137,12 @@ function Shown({ schedule }: { readonly schedule: Schedule }) {
         </Section>
         {cron_expression !== null && schedule.enabled && (
           <Section title="Next runs" isFramed={false}>
-            <NextRuns cron={cron_expression} timezone={timezone} />
+            <NextRuns
+              cron={cron_expression}
+              timezone={timezone}
+              endsAt={ends_at}
+              maxRuns={max_runs === undefined ? undefined : max_runs - run_count}
+            />
           </Section>
         )}
         {cron_expression === null && <Webhook schedule={schedule} />}

@@ -35,6 +35,7 @@ const STATES = [
   { id: 'enabled', label: 'On' },
   { id: 'disabled', label: 'Off' },
   { id: 'auto_disabled', label: 'Disabled after failures' },
+  { id: 'ended', label: 'Ended' },
 ];
 
 /** Schedules, with those disabled after failures first, and a calendar of the week. */

@@ -39,6 +39,7 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   enabled: ['On', 'good', CircleDot],
   disabled: ['Off', 'plain', CirclePause],
   auto_disabled: ['Disabled', 'bad', CircleAlert],
+  ended: ['Ended', 'plain', CircleCheck],
   deploying: ['Deploying', 'info', LoaderCircle],
   operational: ['Operational', 'good', CircleCheck],
   outage: ['Outage', 'bad', CircleX],
