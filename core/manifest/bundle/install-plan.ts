@@ -194,7 +194,7 @@ export async function planInstall(
   const python = await pythonNeeds(bundle);
   const node = nodeNeeds(bundle);
   const build = buildOf(bundle, definition);
-  const own = ownInterpreters(definition, interpreters);
+  const own = ownInterpreters(definition, interpreters, bundle);
   const compiled = build ? [] : filesToCompile(bundle, definition, entrypoint);
   const builds = build !== undefined || compiled.length > 0;
   const ownSteps = interpreterSteps(own, LAYER_FOLDER);
