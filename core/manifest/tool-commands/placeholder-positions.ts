@@ -133,11 +133,17 @@ class Marker {
   #visitPipeline({ commands }: Pipeline): void {
     for (const command of commands) this.#visit(command);
     for (const [index, command] of commands.entries()) {
-      if (index === 0 || this.#readsData(command)) continue;
+      if (index === 0 || this.#readsData(command) || (index === 1 && this.#passNames(commands))) continue;
       for (const before of commands.slice(0, index)) {
         this.#refuse(before, 'in a pipe into something that might run it; use a program that only reads data');
       }
     }
+  }
+
+  /** Whether a pipe begins as `find DIR -print0 | xargs -0 PROGRAM`. */
+  #passNames([from, to]: readonly CommandNode[]): boolean {
+    if (from?.type !== 'Command' || to?.type !== 'Command') return false;
+    return this.#usageOf(from).printsNames === true && this.#usageOf(to).readsNames === true;
   }
 
   #readsData(node: CommandNode): boolean {

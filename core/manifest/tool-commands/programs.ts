@@ -11,6 +11,10 @@ export interface Usage {
   readonly programs: ReadonlySet<Word>;
   /** Whether the input is data, not a program to run. */
   readonly readsData: boolean;
+  /** Whether the input is names that end with NUL, each of which becomes an argument that must be no option. */
+  readonly readsNames?: true;
+  /** Whether the output is such names. */
+  readonly printsNames?: boolean;
   /** Why the other arguments allow no text, to complete "{{name}} stands ...". */
   readonly problem: string;
 }
@@ -98,6 +102,10 @@ export function usageOf(words: readonly Word[], holds: (word: Word) => boolean):
   if (skip !== undefined && !rest.slice(0, skip).some(holds) && !/^-/.test(rest[skip]?.value ?? '')) {
     return usageOf(rest.slice(skip), holds);
   }
+  if (program === 'xargs') {
+    const usage = xargsUsage(rest, holds);
+    if (usage !== undefined) return usage;
+  }
   if (FILTER.test(program)) return filterUsage(program, rest);
   if (SHELL.test(program) || PYTHON.test(program) || INTERPRETER.test(program)) return interpreterUsage(program, rest);
   if (program === 'printf') return printfUsage(rest);
@@ -141,7 +149,36 @@ function dataUsage(program: string, args: readonly Word[]): Usage {
   const takes = afterOptions(args.slice(0, end))
     .map(([word, kind], index) => [word, isData(index) ? 'text' : kind] as const)
     .filter(([{ value }], index) => !runs?.test(value) && !runs?.test(before(index)));
-  return { ...nothing(`in an argument that ${program} runs`), takes: new Map(takes), readsData: true };
+  // The names begin with a folder that the command names, or with ".".
+  const printsNames =
+    program === 'find' && args.at(-1)?.value === '-print0' && !args.some(({ value }) => FIND_PRINTS_MORE.test(value));
+  return { ...nothing(`in an argument that ${program} runs`), takes: new Map(takes), readsData: true, printsNames };
+}
+const FIND_PRINTS_MORE = /^-(printf|ls|exec|execdir|ok|okdir|files0-from)$/;
+
+const XARGS_FLAG = /^(-[0rt]+|--null|--no-run-if-empty|-[nP]\d+)$/;
+const XARGS_NUMBER = /^-[nP]$/;
+/** Programs whose arguments are data wherever they stand, except for options. */
+const takesNames = (program: string): boolean =>
+  DATA_PROGRAMS.has(program) && RUNNING_OPTIONS[program] === undefined && !/^(printf|test|\[|:)$/.test(program);
+
+/**
+ * Returns how xargs uses its arguments if it ends names with NUL only, and starts a program that takes names. Without
+ * `-0` it reads quotes in the names, and with `-I` the name may be part of another argument.
+ */
+function xargsUsage(args: readonly Word[], holds: (word: Word) => boolean): Usage | undefined {
+  let start = 0;
+  let endsWithNul = false;
+  for (let flag = args[0]; flag !== undefined && /^-/.test(flag.value); flag = args[start]) {
+    const hasNumber = XARGS_NUMBER.test(flag.value) && /^\d+$/.test(args[start + 1]?.value ?? '');
+    if (!XARGS_FLAG.test(flag.value) && !hasNumber) return undefined;
+    if (/^-[rt]*0|^--null$/.test(flag.value)) endsWithNul = true;
+    start += hasNumber ? 2 : 1;
+  }
+  const program = args[start];
+  if (!endsWithNul || program === undefined || holds(program) || !isLiteral(program)) return undefined;
+  if (!takesNames(program.value.replace(SYSTEM_FOLDER, ''))) return undefined;
+  return { ...usageOf(args.slice(start), holds), readsData: false, readsNames: true };
 }
 
 /** The shell can evaluate the format of printf, and `-v` takes a name. */

@@ -177,6 +177,8 @@ describe('a text that begins with "-"', () => {
     'v={{x}}; grep "$v" f',
     'v={{x}}; w="$v"; grep "$w" f',
     'cat {{y}}{{x}}',
+    'find {{x}} -type f -print0 2> /dev/null | xargs -0 wc -l | sort -nr',
+    'find . -name "*.py" -print0 | xargs -0 -r -n 5 grep -l {{x}}',
   ])('is refused where it would be an option: %s', (command) => {
     expect(commandProblems(command)).toEqual([]);
     expect(fillCommand(command, { x: '-rf' })).toEqual({
@@ -255,6 +257,18 @@ describe('places that are not known to be safe take numbers only', () => {
     ['python3 -m timeit {{x}}', 'in the arguments of timeit'],
     ['echo {{x}} | bash', 'in a pipe into something that might run it'],
     ['echo {{x}} | cat | xargs ls', 'in a pipe into something that might run it'],
+    ['find {{x}} -print0 | xargs ls', 'in a pipe into something that might run it'],
+    ['find {{x}} | xargs -0 ls', 'in a pipe into something that might run it'],
+    ['echo {{x}} | xargs -0 ls', 'in a pipe into something that might run it'],
+    ['find {{x}} -print0 | cut -zc2- | xargs -0 ls', 'in a pipe into something that might run it'],
+    ["find . -printf '{{x}}' -print0 | xargs -0 ls", 'in a pipe into something that might run it'],
+    ['find {{x}} -print0 | xargs -0 tar -I', 'in a pipe into something that might run it'],
+    ['find {{x}} -print0 | xargs -0 sh', 'in a pipe into something that might run it'],
+    ['find {{x}} -print0 | xargs -0 env', 'in a pipe into something that might run it'],
+    ['find {{x}} -print0 | xargs -0 -I % ls %', 'in a pipe into something that might run it'],
+    ['find . -print0 | xargs -0 {{x}}', 'in the arguments of xargs'],
+    ['find . -print0 | xargs -0 -n {{x}} ls', 'in the arguments of xargs'],
+    ["find . -print0 | xargs -0 sh -c 'echo {{x}}'", 'in the arguments of xargs'],
     ['echo {{x}} | while read -r v; do eval "$v"; done', 'in a pipe into something that might run it'],
     ['while read -r v; do eval "$v"; done <<< {{x}}', 'in the input of a compound command'],
     ['grep $(echo {{x}}) f', 'in $( ) without quotes'],
