@@ -136,6 +136,7 @@ class Marker {
       if (index === 0 || this.#readsData(command) || (index === 1 && this.#passNames(commands))) continue;
       for (const before of commands.slice(0, index)) {
         this.#refuse(before, 'in a pipe into something that might run it; use a program that only reads data');
+        this.#refuseVariables(before);
       }
     }
   }
@@ -292,6 +293,14 @@ class Marker {
       place.problem = problem;
       place.quoting = undefined;
     }
+  }
+
+  /** Refuses values of variables that the node expands. */
+  #refuseVariables({ pos, end }: SyntaxNode): void {
+    const others = this.#harmless.filter(
+      (range) => this.#text[range.pos] !== '$' || range.pos < pos || range.end > end,
+    );
+    this.#harmless.splice(0, this.#harmless.length, ...others);
   }
 
   #allow(node: SyntaxNode, quoting: Quoting): void {

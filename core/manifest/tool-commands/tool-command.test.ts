@@ -179,6 +179,7 @@ describe('a text that begins with "-"', () => {
     'cat {{y}}{{x}}',
     'find {{x}} -type f -print0 2> /dev/null | xargs -0 wc -l | sort -nr',
     'find . -name "*.py" -print0 | xargs -0 -r -n 5 grep -l {{x}}',
+    'v={{x}}; find "$v" -print0 | xargs -0 ls',
   ])('is refused where it would be an option: %s', (command) => {
     expect(commandProblems(command)).toEqual([]);
     expect(fillCommand(command, { x: '-rf' })).toEqual({
@@ -239,6 +240,8 @@ describe('places that are not known to be safe take numbers only', () => {
     ['v={{x}}; let v+1', 'in the variable v, which takes no text'],
     ['v={{x}}; xargs "$v"', 'in the variable v, which takes no text'],
     ['v={{x}}; w="a$v"; eval "$w"', 'in the variable w, which takes no text'],
+    ['v={{x}}; echo "$v" | bash', 'in the variable v, which takes no text'],
+    ['v={{x}}; w="a$v"; printf "%s" "${w}" | cat | xargs ls', 'in the variable w, which takes no text'],
     ['w="$v"; v={{x}}; unshare $w', 'in the variable w, which takes no text'],
     ['for v in {{x}}; do $v; done', 'in the variable v, which takes no text'],
     ['env {{x}}', 'where the name of the program stands'],
