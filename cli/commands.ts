@@ -105,6 +105,11 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       load: () => import('./commands/schedule.ts'),
     },
     { name: 'service', summary: 'Manage always-on services', load: () => import('./commands/service.ts') },
+    {
+      name: 'destinations',
+      summary: 'Manage the addresses to which ends of runs are posted',
+      load: () => import('./commands/destinations.ts'),
+    },
   ],
   'Workspace:': [
     { name: 'secrets', summary: 'Manage the secrets of the workspace', load: () => import('./commands/secrets.ts') },

@@ -251,7 +251,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     memoryMb: MEMORY_MB,
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
-      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'BatchGetItem'], query: ['table'] },
+      // The copies of a workspace record whether it has destinations of runs.
+      main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'BatchGetItem'], query: ['table', 'gsi1'] },
       runs: { items: ['BatchGetItem'], query: ['table'] },
       counters: { items: LIMIT },
     },

@@ -30,6 +30,7 @@ const declare = (command: Command) =>
     .option('--deadline <seconds>', 'Time limit for the answer')
     .option('--idempotency-key <key>', 'Repeated calls with the same key return the first answer')
     .option('--async', 'Print the run ID without waiting for the answer')
+    .option('--webhook <url>', 'With --async: address to which the end of the run is posted')
     .option('--no-stream', 'Do not stream progress')
     .option('-o, --output <file>', 'Write the answer to a file')
     .addOption(new Option('--local', 'Run the agent of a folder on a temporary local platform').conflicts(['async']));
@@ -128,13 +129,15 @@ async function bodyOf(cli: Cli, input: string | undefined, options: RunOptions):
 }
 
 function headersOf(options: RunOptions, streams: boolean): Record<string, string> {
-  const { tenant, skills, maxHops, deadline, idempotencyKey } = options;
+  const { tenant, skills, maxHops, deadline, idempotencyKey, webhook } = options;
+  if (webhook !== undefined && !options.async) throw new UsageError('--webhook needs --async.');
   if (deadline !== undefined && !(Number(deadline) > 0)) {
     throw new UsageError(`Invalid --deadline "${deadline}": must be a number of seconds.`);
   }
   return {
     ...(streams && { accept: 'text/event-stream' }),
     ...(options.async && { prefer: 'respond-async' }),
+    ...(webhook !== undefined && { 'x-platform-webhook': webhook }),
     ...(tenant !== undefined && { 'x-platform-tenant': tenant }),
     ...(skills !== undefined && { 'x-platform-skills': skills }),
     ...(maxHops !== undefined && { 'x-platform-max-hops': maxHops }),

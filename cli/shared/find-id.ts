@@ -4,9 +4,18 @@ import type { Cli } from './cli.ts';
 import { routeOf } from './route-of.ts';
 
 /** Path parameters that accept a prefix of an ID, or a name. */
-const LISTS: { readonly [parameter: string]: { operation: keyof Client; list?: string; names: readonly string[] } } = {
+const LISTS: {
+  readonly [parameter: string]: {
+    readonly operation: keyof Client;
+    readonly list?: string;
+    readonly names: readonly string[];
+    /** Words that stand for themselves. */
+    readonly words?: readonly string[];
+  };
+} = {
   schedule_id: { operation: 'listSchedules', list: 'schedules', names: ['agent_name'] },
   service_id: { operation: 'listServices', list: 'services', names: ['service_name'] },
+  destination_id: { operation: 'listDestinations', list: 'destinations', names: ['url'], words: ['calls'] },
   budget_id: { operation: 'listBudgets', list: 'budgets', names: ['window'] },
   task_id: { operation: 'listTasks', list: 'tasks', names: ['title'] },
   message_id: { operation: 'listMessages', list: 'messages', names: ['title'] },
@@ -28,7 +37,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Resolves an ID, a prefix of an ID, or a name to an ID. Throws UsageError if none or several match. */
 export async function findId(cli: Cli, parameter: string, given: string): Promise<string> {
   const known = LISTS[parameter];
-  if (known === undefined || UUID.test(given)) return given;
+  if (known === undefined || UUID.test(given) || known.words?.includes(given)) return given;
   const client = await cli.client();
   const list = client[known.operation] as (args: object) => Promise<Record<string, unknown>>;
   const params = { workspace_id: await cli.workspaceId() };

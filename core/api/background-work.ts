@@ -4,6 +4,7 @@ import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedu
 import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
 import { continueBulks } from '#core/execution/bulk/work.ts';
+import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
@@ -17,6 +18,7 @@ import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, watchBudgets } fro
 export const allWork = {
   finishLostRuns,
   retryDeliveries,
+  announceEnds,
   watchBudgets,
   deleteExpiredUploads: purgeUploads,
   deleteExpiredBlobs,

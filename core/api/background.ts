@@ -27,7 +27,12 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   retryDeliveries: {
-    about: 'Retries alerts that were not delivered.',
+    about: 'Retries alerts and webhooks of runs that were not delivered.',
+    local: { everySeconds: 30 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
+  announceEnds: {
+    about: 'Announces ends of runs whose host died before it did.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },

@@ -39,6 +39,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { lastRunOf } from '#core/runs/agent-logs/store.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
+import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
 import { shareHandlers } from '#core/runs/shares/handlers.ts';
 import { serviceHandlers } from '#core/services/handlers.ts';
@@ -117,8 +118,11 @@ export const runs = (
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),
 });
-export const schedules = (deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers>) => ({
+export const schedules = (
+  deps: DepsOf<typeof scheduleHandlers | typeof alertHandlers | typeof webhookHandlers | typeof destinationHandlers>,
+) => ({
   ...scheduleHandlers(deps),
+  ...destinationHandlers(deps),
   ...alertHandlers(deps),
   ...webhookHandlers(deps),
 });

@@ -5,6 +5,7 @@ import { BUDGET_ALERT, budgetAlertListener } from '#core/billing/budgets/alerts.
 import type { BudgetListener } from '#core/billing/budgets/watch.ts';
 import type { DeliveryListeners } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { RUN_END, runEndListener } from '#core/runs/destinations/listener.ts';
 import { SERVICE_ALERT, serviceAlertListener } from '#core/services/alerts.ts';
 import { pauseServices } from '#core/services/budget-pause.ts';
 import { restartUsersOf } from '#core/services/secret-changes.ts';
@@ -33,10 +34,13 @@ export const secretListeners = (
   secretChanged: (workspaceId, name) => restartUsersOf(deps, workspaceId, name),
 });
 
-export const deliveryListeners = (deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config'>): DeliveryListeners => ({
+export const deliveryListeners = (
+  deps: Pick<Deps, 'main' | 'clock' | 'ids' | 'config' | 'log'>,
+): DeliveryListeners => ({
   [SCHEDULE_ALERT]: scheduleAlertListener(deps),
   [SERVICE_ALERT]: serviceAlertListener(deps),
   [BUDGET_ALERT]: budgetAlertListener(deps),
+  [RUN_END]: runEndListener(deps),
 });
 
 export const budgetListener = (

@@ -24,6 +24,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'path.service_id': 'Id of the service, a UUID.',
   'path.task_id': 'Id of the task, a UUID.',
   'path.message_id': 'Id of the message, a UUID.',
+  'path.destination_id': 'Id of the destination, a UUID. `calls` for the log of webhooks that calls name.',
   'path.budget_id': 'Id of the budget, a UUID.',
   'path.invite_id': 'Id of the invitation, a UUID.',
   'path.user_id': 'Id of the member, as the list of members has it.',
@@ -371,6 +372,13 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'provider_breakdown.runs': 'Runs that this model answered.',
   'provider_breakdown.model':
     'Name of the model, its editions counted as one; `other` for local models and long names.',
+
+  // Destinations
+  destinations: 'Destinations of the workspace, oldest first.',
+  destination: 'The destination with its settings.',
+  destination_id: 'Id of the destination that was deleted.',
+  deliveries: 'Deliveries of this page, newest first.',
+  'deliveries.event': 'What the message told.',
 
   // Budgets
   budgets: 'Budgets of the workspace, oldest first.',

@@ -31,6 +31,7 @@ import { callRoutes } from '#core/execution/calls/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
 import { bulkRoutes } from '#core/runs/bulk/routes.ts';
+import { destinationRoutes } from '#core/runs/destinations/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
 import { shareRoutes } from '#core/runs/shares/routes.ts';
 import { instanceRoutes } from '#core/services/instances/routes.ts';
@@ -69,6 +70,7 @@ export const routes = [
   ...downloadRoutes,
   ...runRoutes,
   ...shareRoutes,
+  ...destinationRoutes,
   ...eventRoutes,
   ...overviewRoutes,
   ...bulkRoutes,

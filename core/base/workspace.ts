@@ -13,9 +13,14 @@ export interface Workspace {
   readonly timezone?: string;
   /** Whether it has budgets to check its calls against. Absent: no. */
   readonly budgets?: boolean;
+  /** Which of its runs have destinations to be announced to when they end. Absent: none. */
+  readonly destinations?: AnnouncedRuns;
   /** Absent: `off`. */
   readonly traceContent?: TraceContentSetting;
 }
+
+/** Runs that are announced: those that no other run called, or sub-calls, too. */
+export type AnnouncedRuns = 'top_level' | 'all';
 
 /** Which runs store their content: prompts, answers, and the arguments and results of tools. */
 export const TRACE_CONTENT_SETTINGS = ['off', 'errors', 'all'] as const;

@@ -20,6 +20,8 @@ export interface Delivery {
   readonly url: string;
   /** JSON text of at most 64 KB. */
   readonly body: string;
+  /** @default `application/json` */
+  readonly contentType?: string;
   /** Number of attempts started. */
   readonly tries: number;
 }
@@ -29,8 +31,25 @@ export type DeliveryOutcome =
   | { readonly ok: true }
   | { readonly ok: false; readonly tries: number; readonly problem: string };
 
+/** A delivery that is tried again at `nextTryAt` (epoch milliseconds). */
+export interface DeliveryDelay {
+  readonly tries: number;
+  readonly problem: string;
+  readonly nextTryAt: number;
+}
+
 /** Callback of a higher wing for the end of a delivery; `core/api/listeners.ts` connects them. */
 export interface DeliveryListener {
+  /** Delays after the attempts that failed; one more attempt follows the last of them. @default {@link BACKOFF_MS} */
+  readonly backoffMs?: readonly number[];
+  /**
+   * Returns the address to which the delivery goes now, or why it goes nowhere any more; it then ends as failed.
+   *
+   * @default - the address that it was made with
+   */
+  addressOf?(delivery: Delivery): Promise<{ readonly url: string } | { readonly problem: string }>;
+  /** Records a failed attempt that is not the last. @default - nothing is recorded */
+  deliveryDelayed?(delivery: Delivery, delay: DeliveryDelay): Promise<void>;
   /**
    * Writes `end` in one transaction with its own record of the outcome.
    *
@@ -49,10 +68,10 @@ export interface DeliveryListeners {
  * sweepDeliveries}.
  */
 const BACKOFF_MS = [60_000, 300_000];
-const MAX_TRIES = BACKOFF_MS.length + 1;
 /** Longer than an attempt takes: an attempt that has not ended by then was lost with its process. */
 const TRY_LOST_MS = 30_000;
 const SWEEP_CONCURRENCY = 20;
+const MAX_DUE_OF_WORKSPACE = 64;
 /** A sweep starts no new batch after this time; the sweep of the next minute continues. */
 const MAX_SWEEP_MS = 30_000;
 const DIGITS = '0123456789abcdef';
@@ -87,14 +106,22 @@ export async function tryDelivery(
     const claim = { tries: current.tries, ...dueIndex(delivery.id, clock.now() + TRY_LOST_MS) };
     const claimed = await main.update(keyOf(delivery.id), { set: claim }, equals('tries', delivery.tries));
     if (!claimed.ok) return;
-    if (delivery.tries >= MAX_TRIES) {
+    const backoffMs = listener?.backoffMs ?? BACKOFF_MS;
+    if (delivery.tries > backoffMs.length) {
       const problem = 'the platform stopped during its last attempt';
       return await conclude(deps, current, { ok: false, tries: delivery.tries, problem }, listener);
     }
-    const result = await postDelivery(deps, delivery);
-    if (!result.ok && !result.isFinal && current.tries < MAX_TRIES) {
-      const next = dueIndex(delivery.id, clock.now() + BACKOFF_MS[delivery.tries]!);
+    const address = (await listener?.addressOf?.(delivery)) ?? { url: delivery.url };
+    if ('problem' in address) {
+      return await conclude(deps, current, { ok: false, tries: delivery.tries, problem: address.problem }, listener);
+    }
+    const result = await postDelivery(deps, { ...delivery, url: address.url });
+    const backoff = backoffMs[delivery.tries];
+    if (!result.ok && !result.isFinal && backoff !== undefined) {
+      const nextTryAt = clock.now() + backoff;
+      const next = dueIndex(delivery.id, nextTryAt);
       await main.update(keyOf(delivery.id), { set: next }, equals('tries', current.tries));
+      await listener?.deliveryDelayed?.(current, { tries: current.tries, problem: result.problem, nextTryAt });
       return;
     }
     const outcome: DeliveryOutcome = result.ok
@@ -111,23 +138,58 @@ export async function tryDelivery(
 /** Makes all due attempts, of all workspaces. Call it every minute. */
 export async function sweepDeliveries(deps: DeliveryDeps, listeners: DeliveryListeners): Promise<void> {
   const until = deps.clock.now() + MAX_SWEEP_MS;
-  for (const digit of DIGITS) {
-    const query = { index: 'gsi2', pk: `DELIVERIES#${digit}`, sk: { lessThan: isoTime(deps.clock.now()) } } as const;
-    const due = (await Array.fromAsync(queryAll(deps.main, query))).map(deliveryFrom);
-    for (const batch of batchesOf(due, SWEEP_CONCURRENCY)) {
-      if (deps.clock.now() >= until) break;
-      await Promise.all(batch.map((delivery) => tryDelivery(deps, delivery, listeners[delivery.kind])));
-    }
+  const due = await dueDeliveries(deps);
+  for (const batch of batchesOf(inTurns(due), SWEEP_CONCURRENCY)) {
+    if (deps.clock.now() >= until) break;
+    await Promise.all(batch.map((delivery) => tryDelivery(deps, delivery, listeners[delivery.kind])));
   }
 }
+
+/** Reads at most {@link MAX_DUE_OF_WORKSPACE} deliveries of each workspace, in every sweep from another partition on. */
+async function dueDeliveries({ main, clock }: DeliveryDeps): Promise<Delivery[]> {
+  const now = clock.now();
+  const first = Math.floor(now / 60_000) % DIGITS.length;
+  const counts = new Map<string, number>();
+  const due: Delivery[] = [];
+  for (const digit of DIGITS.slice(first) + DIGITS.slice(0, first)) {
+    const query = { index: 'gsi2', pk: `DELIVERIES#${digit}`, sk: { lessThan: isoTime(now) } } as const;
+    for await (const item of queryAll(main, query)) {
+      const delivery = deliveryFrom(item);
+      const count = (counts.get(delivery.workspaceId) ?? 0) + 1;
+      counts.set(delivery.workspaceId, count);
+      if (count <= MAX_DUE_OF_WORKSPACE) due.push(delivery);
+    }
+  }
+  return due;
+}
+
+/** Orders deliveries so that workspaces take turns: a slow receiver of one does not delay the others. */
+function inTurns(due: readonly Delivery[]): Delivery[] {
+  const turns = new Map<string, number>();
+  return due
+    .map((delivery) => {
+      const turn = turns.get(delivery.workspaceId) ?? 0;
+      turns.set(delivery.workspaceId, turn + 1);
+      return { delivery, turn };
+    })
+    .sort((a, b) => a.turn - b.turn)
+    .map(({ delivery }) => delivery);
+}
+
+/** `webhook-id` of all attempts of a delivery. */
+export const messageId = (deliveryId: string): string => `msg_${deliveryId}`;
 
 /** Posts the message once, signed, and records nothing. */
 export async function postDelivery(
   deps: Pick<Deps, 'vault' | 'outbound' | 'clock'>,
-  { id, workspaceId, url, body }: Delivery,
+  { id, workspaceId, url, body, contentType }: Delivery,
 ): Promise<OutboundResult> {
-  const headers = await messageHeaders(deps, workspaceId, { id: `msg_${id}`, body });
-  return deps.outbound.post({ url, body, headers });
+  const headers = await messageHeaders(deps, workspaceId, { id: messageId(id), body });
+  return deps.outbound.post({
+    url,
+    body,
+    headers: { ...headers, ...(contentType && { 'content-type': contentType }) },
+  });
 }
 
 /** The end and its record are one transaction, so each delivery is recorded once. */
@@ -142,7 +204,7 @@ async function conclude(
   if (!isRecorded) await main.delete(end.key, end.condition);
 }
 
-const itemFrom = ({ id, workspaceId, kind, subjectId, url, body, tries }: Delivery): Item => ({
+const itemFrom = ({ id, workspaceId, kind, subjectId, url, body, contentType, tries }: Delivery): Item => ({
   ...keyOf(id),
   id,
   workspace_id: workspaceId,
@@ -150,8 +212,18 @@ const itemFrom = ({ id, workspaceId, kind, subjectId, url, body, tries }: Delive
   subject_id: subjectId,
   url,
   body,
+  content_type: contentType,
   tries,
 });
 
-const deliveryFrom = ({ id, workspace_id, kind, subject_id, url, body, tries }: Item): Delivery =>
-  ({ id, workspaceId: workspace_id, kind, subjectId: subject_id, url, body, tries }) as Delivery;
+const deliveryFrom = ({ id, workspace_id, kind, subject_id, url, body, content_type, tries }: Item): Delivery =>
+  ({
+    id,
+    workspaceId: workspace_id,
+    kind,
+    subjectId: subject_id,
+    url,
+    body,
+    ...(content_type !== undefined && { contentType: content_type }),
+    tries,
+  }) as Delivery;

@@ -209,8 +209,8 @@ type Send = (target: OutboundUrl, socket: Socket) => Promise<IncomingMessage>;
 const post =
   ({ headers, body }: OutboundRequest, signal: AbortSignal): Send =>
   (target, socket) => {
-    const length = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) };
-    return exchange(target, socket, { method: 'POST', headers: { ...headers, ...length }, signal }, body);
+    const all = { 'content-type': 'application/json', ...headers, 'content-length': Buffer.byteLength(body) };
+    return exchange(target, socket, { method: 'POST', headers: all, signal }, body);
   };
 
 const get =

@@ -25,7 +25,7 @@ export interface OutboundRequest {
   readonly url: string;
   /** JSON text of at most 64 KB. */
   readonly body: string;
-  /** Names in lower case; `content-type` and `content-length` are always set. */
+  /** Names in lower case. `content-type` is JSON unless it is given; `content-length` is always set. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 

@@ -15,6 +15,8 @@ import { LOST, lostBefore, type NewRun, type Run, type RunResult, type Scheduled
  * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
+ * - `WS#<workspace id>#RUN_END / <run id without dashes>`: a note that its end is to be announced
+ *   (`destinations/announce.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
@@ -101,6 +103,8 @@ export function newRunItems(
     schedule_id: run.scheduleId,
     scheduled_at: run.scheduled?.at,
     scheduled_zone: run.scheduled?.timezone,
+    announced: run.isAnnounced,
+    webhook_url: run.webhookUrl,
     context: run.context,
     ...body,
     ttl,
@@ -220,6 +224,8 @@ export function newRunFrom(head: Item): NewRun {
     tenantId: head.tenant_id as string | undefined,
     scheduleId: head.schedule_id as string | undefined,
     scheduled: momentFrom(head),
+    isAnnounced: head.announced as true | undefined,
+    webhookUrl: head.webhook_url as string | undefined,
     input: null,
   };
 }

@@ -129,6 +129,10 @@ export interface NewRun {
   readonly scheduled?: ScheduledMoment;
   /** Masked. */
   readonly input: Json;
+  /** Whether its end is announced (`destinations/announce.ts`). @default - false */
+  readonly isAnnounced?: true;
+  /** Address that the call gave for the end of this run alone. */
+  readonly webhookUrl?: string;
   /** Limits and identity that this run's sub-calls are checked against: a `RunContext`. */
   readonly context?: Json;
 }

@@ -14,6 +14,7 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
+import { noteEndOperations } from './destinations/end-notes.ts';
 import {
   bodyBlobKey,
   bodyChanges,
@@ -116,6 +117,7 @@ export class RunStore {
         condition: result.status === 'cancelled' ? isRunning : allOf(isRunning, absent('cancel_requested_at')),
       },
       ...usageOperations(this.#workspaceId, run, result, now, ttl),
+      ...noteEndOperations(this.#workspaceId, run, now, ttl),
     ];
     // Many runs write the same roll-ups: DynamoDB rejects one of two concurrent transactions on an item.
     const isRecorded = await retryOnConflict(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {

@@ -1,8 +1,14 @@
 import { blobParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
 import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
+import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 
 const tables = tableParts(host);
 const deps = { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), ...wakeParts(host) };
-export const handler = createClockHandler('sweeper', deps, { finishLostRuns, retryDeliveries, watchBudgets });
+export const handler = createClockHandler('sweeper', deps, {
+  finishLostRuns,
+  retryDeliveries,
+  announceEnds,
+  watchBudgets,
+});

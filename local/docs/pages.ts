@@ -21,8 +21,8 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   {
     label: 'Run',
     pages: [
-      ...['calls', 'runs', 'schedules', 'webhooks', 'services', 'egress', 'alerts', 'tasks', 'messages', 'usage'],
-      ...['budgets'],
+      ...['calls', 'runs', 'schedules', 'webhooks', 'services', 'egress', 'alerts', 'destinations', 'tasks'],
+      ...['messages', 'usage', 'budgets'],
     ],
   },
   {

@@ -55,6 +55,7 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
  */
 
 /** @typedef {RequestOptions & OwnCallOptions} CallOptions */
+/** @typedef {CallOptions & { webhook?: string }} StartOptions `webhook` is the address to which the run's end is posted. */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
 /**
  * @template [Data=any]
@@ -143,11 +144,12 @@ export class Platform {
    * @template {string} Name
    * @param {Name} agent
    * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
-   * @param {CallOptions} [options]
+   * @param {StartOptions} [options]
    * @returns {Promise<Run>}
    */
-  async start(agent, input, options = {}) {
-    const { body } = await send(await this.#prepare(agent, input, options, { Prefer: 'respond-async' }));
+  async start(agent, input, { webhook, ...options } = {}) {
+    const own = { Prefer: 'respond-async', ...(webhook !== undefined && { 'X-Platform-Webhook': webhook }) };
+    const { body } = await send(await this.#prepare(agent, input, options, own));
     return { id: body.run_id, url: body.url };
   }
 

@@ -1,6 +1,6 @@
 import { DeleteScheduleCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateEmailIdentityCommand, SESv2Client } from '@aws-sdk/client-sesv2';
-import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest';
+import { afterAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { admit } from '#core/accounts/limits/admission.ts';
 import { findAnyVersion } from '#core/agents/store.ts';
 import { streakOf } from '#core/automation/alerts/failure-streak.ts';
@@ -8,6 +8,7 @@ import { newAlert } from '#core/automation/alerts/schedule-alerts.ts';
 import { findAnySchedule, ScheduleStore } from '#core/automation/schedules/store.ts';
 import { bundleKey } from '#core/manifest/version.ts';
 import { deliveryOperation } from '#core/outbound/deliveries.ts';
+import type { NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
 import { platformSuite } from '#test/e2e/suite.ts';
@@ -174,6 +175,49 @@ describe('the clock', () => {
     const params = { workspace_id: workspaceId, schedule_id: schedule.id };
     const { events } = await client.listScheduleEvents({ params, query: { limit: 1 } });
     expect(events).toMatchObject([{ event_type: 'alert_sent' }]);
+  });
+
+  test('announces the end of a run whose host died', async () => {
+    const receiver = await startReceiver();
+    onTestFinished(() => receiver.close());
+    const owner = await target.addUser('aws-announced');
+    const params = { workspace_id: owner.workspaceId };
+    const url = `${receiver.url}/lost`;
+    const { destination } = await clientOf(target, owner.key).createDestination({ params, body: { url } });
+    const run: NewRun = {
+      id: crypto.randomUUID(),
+      agentId: crypto.randomUUID(),
+      agentWorkspaceId: owner.workspaceId,
+      agentOrg: 'aws-announced',
+      agentName: 'lost',
+      agentVersion: 'v1',
+      engine: 'direct_llm',
+      endpoint: 'run',
+      triggerSource: 'api',
+      startedAt: Date.now() - 300_000,
+      deadline: Date.now() - 120_000,
+      isAnnounced: true,
+      webhookUrl: `${receiver.url}/call`,
+      input: {},
+    };
+    await new RunStore(target.deps, owner.workspaceId).start(run);
+    await target.tick('sweeper');
+    // The note of the end is left to the process that wrote it for 15 seconds.
+    await vi.waitFor(
+      async () => {
+        await target.tick('sweeper');
+        expect(receiver.at('/lost')).toHaveLength(1);
+      },
+      { timeout: 40_000, interval: 3000 },
+    );
+    for (const path of ['/lost', '/call']) {
+      expect(receiver.at(path)).toMatchObject([{ body: { type: 'run.failed', data: { run_id: run.id } } }]);
+    }
+    const { deliveries } = await clientOf(target, owner.key).listDestinationLog({
+      params: { ...params, destination_id: destination.id },
+      query: {},
+    });
+    expect(deliveries).toMatchObject([{ run_id: run.id, status: 'delivered' }]);
   });
 
   test('runs schedules of large prompts and of programs, however it is woken', async () => {

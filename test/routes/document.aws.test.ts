@@ -123,6 +123,8 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   answerCliSignIn: 'a sign-in that waits for an answer',
   startOidc: 'an OpenID provider, which this platform does not have',
   finishOidc: 'an OpenID provider, which this platform does not have',
+  createDestination: 'public addresses, statuses that the events do not exclude',
+  updateDestination: 'public addresses, statuses that the events do not exclude',
   createBudget: 'limits that are there and in order, one of each window and scope, addresses for alerts',
   updateBudget: 'limits that are there and in order, addresses for alerts',
   receivePaymentEvent: 'signed by the payment provider',

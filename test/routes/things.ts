@@ -126,6 +126,18 @@ const MAKERS: Record<string, Maker> = {
     const body = { scope_type: 'agent', scope_id, window: 'daily', hard_limit_usd: 5, webhook_url } as const;
     return (await client.createBudget({ params, body })).budget.id;
   },
+  destination_id: (target, { user, mark }) =>
+    inTurn(async () => {
+      const params = { workspace_id: user.workspaceId };
+      const client = clientOf(target, user.key);
+      const { destinations } = await client.listDestinations({ params });
+      // A workspace has at most ten. Tests at the same time use the newest ones.
+      for (const { id } of destinations.slice(0, -7)) {
+        await client.deleteDestination({ params: { ...params, destination_id: id } }).catch(() => {});
+      }
+      const body = { url: `https://hooks.example.com/${mark}` };
+      return (await client.createDestination({ params, body })).destination.id;
+    }),
   async bulk_id(target, { user, mark }) {
     const client = clientOf(target, user.key);
     const params = { workspace_id: user.workspaceId };
@@ -186,6 +198,14 @@ export const makeThing = (name: string, ...rest: Parameters<Maker>): Promise<str
 /** The address of a row. */
 export const fill = (path: string, params: Record<string, string>): string =>
   path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name]!));
+
+let last: Promise<unknown> = Promise.resolve();
+/** Runs work after all earlier work has ended. */
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const result = last.then(work);
+  last = result.catch(() => {});
+  return result;
+}
 
 const webhookSecrets = new Map<string, string>();
 const sharedUrls = new Map<string, Promise<{ readonly url: string }>>();

@@ -727,6 +727,7 @@ describe('functions', () => {
         'dynamodb:BatchGetItem',
         'dynamodb:Query',
       ],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:BatchGetItem', 'dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],

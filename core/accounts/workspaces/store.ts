@@ -1,7 +1,7 @@
 import type { Caller } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { PlanName } from '#core/base/plans.ts';
-import type { Role, TraceContentSetting, Workspace } from '#core/base/workspace.ts';
+import type { AnnouncedRuns, Role, TraceContentSetting, Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, exists, type Item, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 
@@ -43,6 +43,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     ...(item.plan !== undefined && { plan: item.plan as PlanName }),
     ...(item.timezone !== undefined && { timezone: item.timezone as string }),
     ...(item.budgets === true && { budgets: true }),
+    ...(typeof item.destinations === 'string' && { destinations: item.destinations as AnnouncedRuns }),
     ...(item.trace_content !== undefined && { traceContent: item.trace_content as TraceContentSetting }),
   };
 }
@@ -100,7 +101,12 @@ export async function listMembers({ main }: MainDeps, workspaceId: string): Prom
 export async function updateWorkspace(
   deps: MainDeps,
   id: string,
-  { traceContent, ...changes }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'traceContent'>>,
+  {
+    traceContent,
+    ...changes
+  }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'traceContent'>> & {
+    readonly destinations?: AnnouncedRuns | false;
+  },
 ): Promise<Workspace | undefined> {
   const updated = await deps.main.update(
     workspaceKey(id),
@@ -169,6 +175,7 @@ export const workspaceMembers = ({
   plan,
   timezone,
   budgets,
+  destinations,
   traceContent,
 }: Workspace) => ({
   id,
@@ -179,6 +186,7 @@ export const workspaceMembers = ({
   ...(plan !== undefined && { plan }),
   ...(timezone !== undefined && { timezone }),
   ...(budgets && { budgets }),
+  ...(destinations && { destinations }),
   ...(traceContent !== undefined && { trace_content: traceContent }),
 });
 

@@ -78,6 +78,14 @@ const recordOf = (call: PreparedCall): NewRun =>
     tenantId: call.tenantId,
     scheduleId: call.scheduleId,
     scheduled: call.scheduled,
+    webhookUrl: call.webhookUrl,
+    ...(isAnnounced(call) && { isAnnounced: true }),
     context: call.issued?.context as unknown as Json | undefined,
     input: call.mask.json(call.input.document as Json),
   });
+
+/** Whether the end of the run is posted anywhere, as far as is known when it begins. */
+const isAnnounced = ({ workspace: { destinations }, lineage, webhookUrl }: PreparedCall): boolean =>
+  webhookUrl !== undefined ||
+  destinations === 'all' ||
+  (destinations === 'top_level' && lineage.parentRunId === undefined);

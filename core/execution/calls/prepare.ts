@@ -56,6 +56,8 @@ export interface Call {
   readonly scheduleId?: string;
   /** Scheduled moment of the run. */
   readonly scheduled?: ScheduledMoment;
+  /** Address to which the end of this run alone is posted; it was checked. */
+  readonly webhookUrl?: string;
   /** Additional variables and secrets from the service that received the call. */
   readonly service?: {
     readonly env: Readonly<Record<string, string>>;

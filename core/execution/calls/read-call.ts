@@ -1,4 +1,6 @@
+import { PlatformError } from '#core/base/errors.ts';
 import type { Incoming } from '#core/http/route.ts';
+import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
@@ -36,6 +38,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     receivedAt: incoming.receivedAt,
     lineage,
     tenantId: headers['x-platform-tenant'],
+    ...webhookOf(deps, incoming),
     skillHeaders: {
       skills: headers['x-platform-skills'],
       skillsOnly: headers['x-platform-skills-only'],
@@ -43,6 +46,21 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     },
     wantedDeadline: headers['x-platform-deadline-ms'],
   };
+}
+
+/** Returns the address for the end of this run, if the call names one. Throws INVALID_INPUT. */
+function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRequest): Pick<Call, 'webhookUrl'> {
+  const url = headers['x-platform-webhook'];
+  if (url === undefined) return {};
+  const refuse = (why: string, hint: string): never => {
+    throw new PlatformError('INVALID_INPUT', `headers.x-platform-webhook: ${why}.`, { hint });
+  };
+  if (caller.agent) refuse('a call of an agent cannot name an address', 'The calling run waits for its sub-calls.');
+  if (!wantsNoWait(headers)) {
+    refuse('only a call that does not wait can name an address', 'Send Prefer: respond-async with it.');
+  }
+  checkOutboundUrl(url, config.outboundHosts, 'headers.x-platform-webhook', 'https://hooks.example.com/runs');
+  return { webhookUrl: url };
 }
 
 /** RFC 7240. */

@@ -91,6 +91,12 @@ export const callRoutes = defineRoutes([
           .regex(/^[\w.:@-]{1,128}$/, 'must be 1-128 letters, digits or . : @ _ -')
           .optional()
           .describe('Counts the call under this tenant in /usage/tenants.'),
+        'x-platform-webhook': z
+          .string()
+          .optional()
+          .describe(
+            'Public https:// URL to which the end of this run is posted, signed as alerts are. Only with `Prefer: respond-async`.',
+          ),
         'x-platform-skills': z.string().optional().describe('Skills to add, as `org/skill@v1`, separated by commas.'),
         'x-platform-skills-only': z.string().optional().describe('Skills instead of those of the agent.'),
         'x-platform-no-skills': z.string().optional().describe('`true` for no skills at all.'),

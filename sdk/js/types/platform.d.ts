@@ -51,6 +51,9 @@ export type OwnCallOptions = {
     idempotencyKey?: string;
 };
 export type CallOptions = RequestOptions & OwnCallOptions;
+export type StartOptions = CallOptions & {
+    webhook?: string;
+};
 export type Progress = {
     type: string;
     [member: string]: any;
@@ -116,6 +119,7 @@ export type PlatformOptions = {
  * which the retries of this call share.
  */
 /** @typedef {RequestOptions & OwnCallOptions} CallOptions */
+/** @typedef {CallOptions & { webhook?: string }} StartOptions `webhook` is the address to which the run's end is posted. */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
 /**
  * @template [Data=any]
@@ -172,10 +176,10 @@ export declare class Platform {
      * @template {string} Name
      * @param {Name} agent
      * @param {import('agent-platform-sdk/agents').InputOf<Name>} [input]
-     * @param {CallOptions} [options]
+     * @param {StartOptions} [options]
      * @returns {Promise<Run>}
      */
-    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, options?: CallOptions): Promise<Run>;
+    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { webhook, ...options }?: StartOptions): Promise<Run>;
     /**
      * Waits for the answer of a run.
      *

@@ -199,14 +199,20 @@ class Platform:
         endpoint: str = "run",
         files: Iterable[File] = (),
         idempotency_key: str | None = None,
+        webhook: str | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         max_retries: int | None = None,
     ) -> Run:
-        """Starts a call without waiting for its answer; see :meth:`wait`, :meth:`watch` and :meth:`cancel`."""
+        """Starts a call without waiting for its answer; see :meth:`wait`, :meth:`watch` and :meth:`cancel`.
+
+        ``webhook`` is an address to which the end of the run is posted.
+        """
         access = self._access(timeout, max_retries)
         url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
         sent["Prefer"] = "respond-async"
+        if webhook is not None:
+            sent["X-Platform-Webhook"] = webhook
         answer, _ = self._send("POST", url, sent, body, access)
         return Run(answer["run_id"], answer["url"])
 

@@ -1,0 +1,51 @@
+import type { EndStatus } from '#core/base/run-kinds.ts';
+import { fullNameOf } from '#core/manifest/references.ts';
+import type { Run } from '../run.ts';
+
+/** Events of runs. Every ended run has one of them: what did not complete failed. */
+export const RUN_EVENTS = ['run.completed', 'run.failed'] as const;
+export type RunEvent = (typeof RUN_EVENTS)[number];
+
+/** `standard`: https://www.standardwebhooks.com; `cloudevents`: the structured JSON of https://cloudevents.io. */
+export const FORMATS = ['standard', 'cloudevents'] as const;
+export type Format = (typeof FORMATS)[number];
+
+export const eventOf = (status: EndStatus): RunEvent => (status === 'completed' ? 'run.completed' : 'run.failed');
+
+/** What may be changed of a destination. An empty list of a filter lets every run through. */
+export interface DestinationSettings {
+  readonly url: string;
+  readonly format: Format;
+  readonly enabled: boolean;
+  readonly events: readonly RunEvent[];
+  /** `org/agent`, all versions. */
+  readonly agents: readonly string[];
+  readonly statuses: readonly string[];
+  readonly triggerSources: readonly string[];
+  readonly includeSubCalls: boolean;
+  readonly includeOutput: boolean;
+}
+
+/** An address of a workspace to which ends of its runs are posted. */
+export interface Destination extends DestinationSettings {
+  readonly id: string;
+  /** Why the platform disabled it; null if it did not. */
+  readonly disabledReason: string | null;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+/** Whether the end of a run is posted to a destination. */
+export function matches(destination: Destination, run: Run): boolean {
+  const { enabled, events, agents, statuses, triggerSources, includeSubCalls } = destination;
+  const lets = (allowed: readonly string[], value: string) => allowed.length === 0 || allowed.includes(value);
+  return (
+    enabled &&
+    (includeSubCalls || run.parentRunId === null) &&
+    lets(events, eventOf(run.status as EndStatus)) &&
+    lets(agents, fullNameOf({ orgSlug: run.agentOrg, name: run.agentName })) &&
+    lets(statuses, run.status) &&
+    lets(triggerSources, run.triggerSource)
+  );
+}
