@@ -281,6 +281,12 @@ const providers = createRoute({
   component: lazyRouteComponent(() => import('./pages/settings/providers-page.tsx'), 'ProvidersPage'),
 });
 
+const destinations = createRoute({
+  getParentRoute: () => workspace,
+  path: '/settings/destinations',
+  component: lazyRouteComponent(() => import('./pages/settings/destinations-page.tsx'), 'DestinationsPage'),
+});
+
 const signing = createRoute({
   getParentRoute: () => workspace,
   path: '/settings/signing',
@@ -337,6 +343,7 @@ const tree = root.addChildren([
       keys,
       secrets,
       providers,
+      destinations,
       signing,
       grants,
       audit,

@@ -80,6 +80,41 @@ describeSite('the settings of a workspace', (site) => {
     await row.waitFor({ state: 'detached' });
   });
 
+  test('a destination is added, tested, changed and deleted', async () => {
+    const page = await site.open('/acme/settings/destinations');
+    await page.getByRole('button', { name: 'Add destination' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Add a destination' });
+    const submit = dialog.getByRole('button', { name: 'Add destination' });
+    expect(await submit.isDisabled()).toBe(true);
+    await dialog.getByLabel('Address').fill('http://hooks.example.com/runs');
+    await dialog.getByRole('button', { name: /Events/ }).click();
+    await page.getByRole('option', { name: 'Failed runs' }).click();
+    await dialog.getByLabel('Agents').fill('acme/one, acme/two');
+    await submit.click();
+    await dialog.getByRole('alert').getByText('must begin with https://').waitFor();
+    // No resolver knows this name.
+    const url = 'https://hooks.example.invalid/runs';
+    await dialog.getByLabel('Address').fill(url);
+    await submit.click();
+    const row = page.getByRole('row').filter({ hasText: url });
+    await row.getByText('acme/one, acme/two').waitFor();
+    await row.getByText('run.failed').waitFor();
+    await row.getByRole('button', { name: `Test ${url}` }).click();
+    await page.getByText('The test message was not accepted').first().waitFor();
+    await row.getByRole('button', { name: `Log of ${url}` }).click();
+    const log = page.getByRole('dialog', { name: 'Deliveries of the last seven days' });
+    await log.getByRole('cell', { name: 'Failed' }).waitFor();
+    await log.getByRole('button', { name: 'Close' }).click();
+    await row.getByRole('button', { name: `Change ${url}` }).click();
+    const change = page.getByRole('dialog', { name: 'Change the destination' });
+    await change.getByLabel('Enabled').uncheck();
+    await change.getByRole('button', { name: 'Save changes' }).click();
+    await row.getByText('Off', { exact: true }).waitFor();
+    await row.getByRole('button', { name: `Delete ${url}` }).click();
+    await page.getByRole('button', { name: 'Delete destination' }).click();
+    await row.waitFor({ state: 'detached' });
+  });
+
   test('the signing secret is shown once', async () => {
     const page = await site.open('/acme/settings/signing');
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -139,6 +174,7 @@ describeSite('the settings of a workspace', (site) => {
     ['keys', 'API keys'],
     ['secrets', 'Secrets'],
     ['providers', 'Providers'],
+    ['destinations', 'Destinations'],
     ['audit', 'Audit log'],
   ])('%s can be used by everybody', async (part, title) => {
     const page = await site.open(`/acme/settings/${part}`);

@@ -9,6 +9,7 @@ const PARTS = [
   ['keys', 'API keys'],
   ['secrets', 'Secrets'],
   ['providers', 'Providers'],
+  ['destinations', 'Destinations'],
   ['grants', 'Grants'],
   ['signing', 'Signing'],
   ['audit', 'Audit log'],
