@@ -1,5 +1,5 @@
 import { isoTime } from '#core/ports/clock.ts';
-import { type Item, type Key, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
+import { exists, type Item, type Key, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 import { hexOf, runIdOf, workspaceIdOf } from '../items.ts';
 import type { NewRun } from '../run.ts';
 
@@ -45,7 +45,7 @@ export async function openNote({ runs }: RunsTable, place: RunPlace): Promise<En
 }
 
 export async function closeNote({ runs }: RunsTable, place: RunPlace): Promise<void> {
-  await runs.update(noteKey(place), { remove: ['gsi1pk', 'gsi1sk', 'webhook_url'] });
+  await runs.update(noteKey(place), { remove: ['gsi1pk', 'gsi1sk', 'webhook_url'] }, exists());
 }
 
 /** Yields the open notes of runs that ended before this time (epoch milliseconds), of all workspaces. */

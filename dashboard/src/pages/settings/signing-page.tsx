@@ -23,12 +23,16 @@ export function SigningPage() {
     setMade(answer);
   };
   return (
-    <SettingsFrame part="signing" description="Lets receivers verify that an alert comes from this workspace.">
+    <SettingsFrame
+      part="signing"
+      description="Lets receivers verify that an alert or a message comes from this workspace."
+    >
       <Section title="Signing secret">
         <div className="flex max-w-2xl flex-col gap-3">
           <p>
-            Alerts of schedules and budgets have a header <Code>webhook-signature</Code>: an HMAC-SHA256 of id, time and
-            body, with this secret. It is only shown once, when it is created.
+            Alerts of schedules and budgets, and messages about ends of runs, have a header{' '}
+            <Code>webhook-signature</Code>: an HMAC-SHA256 of id, time and body, with this secret. It is only shown
+            once, when it is created.
           </p>
           <p className="text-soft">After a rotation, alerts are signed with both secrets for 24 hours.</p>
           {role === 'owner' ? (
