@@ -65,7 +65,8 @@ export default function Editor({ label, value, onChange, language = 'json' }: Ed
           ...(language === 'json' ? [json()] : []),
           EditorView.lineWrapping,
           EditorState.readOnly.of(isReadOnly),
-          EditorView.contentAttributes.of({ 'aria-label': label }),
+          // The text scrolls in a box that keys reach only through it.
+          EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
           keymap.of([...KEYS, ...historyKeymap, ...(isReadOnly ? [] : [indentWithTab])]),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) change.current?.(update.state.doc.toString());
