@@ -1,7 +1,6 @@
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { ownServices } from '#core/services/own-services.ts';
 import type { AwsConfig } from './config.ts';
 import {
   blobParts,
@@ -36,9 +35,15 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...sandboxParts({ ...host, ...tables, ...blobs }),
     llm: new LazyLlm(async () => (await import('#adapters/llm/create-llm.ts')).createLlm(config, host.log)),
     toolServers: createMcpToolServers(host),
-    ownServices: ownServices({ ...host, ...tables }, ({ address }) =>
-      address === null ? undefined : { url: address, exchanges: host.outbound },
-    ),
+    ownServices: {
+      async find(workspaceId, wanted) {
+        const { ownServices } = await import('#core/services/own-services.ts');
+        const services = ownServices({ ...host, ...tables }, ({ address }) =>
+          address === null ? undefined : { url: address, exchanges: host.outbound },
+        );
+        return services.find(workspaceId, wanted);
+      },
+    },
     modelTable: new LayeredModelTable({
       ...host,
       source: config.models === undefined ? undefined : awsModels(host.outbound, config.models),

@@ -2,6 +2,7 @@ import { createStaticKey, listStaticKeys } from '#core/accounts/service-keys/sto
 import { membershipOf } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { needsBundle } from '#core/manifest/engines.ts';
 import { type AgentAddress, versionName } from '#core/manifest/references.ts';
@@ -10,7 +11,6 @@ import type { Deps } from '#core/ports/deps.ts';
 import { findOwn, findOwnOrDev, maySee } from './access.ts';
 import { deleteAgent, needsConfirmation } from './deletion.ts';
 import { keepDev, publishDev } from './dev/publish.ts';
-import { forkAgent } from './fork.ts';
 import { type LastRunOf, listLatest } from './latest.ts';
 import type { AgentListeners } from './listeners.ts';
 import { publish } from './publish.ts';
@@ -21,9 +21,12 @@ import { withUploadedFiles } from './skills/uploaded-files.ts';
 import { AgentStore, currentVersions, resolveAgent } from './store.ts';
 import { treeOf } from './tree.ts';
 import { isUnchanged } from './unchanged.ts';
-import { checkTakesBundle, readBundle, storeBundle } from './upload.ts';
 import { changedDefinition, checkManifest, errorText, invalidManifest } from './validate-references.ts';
 import { latestView, ownerView, uploadView, versionView } from './views.ts';
+
+// Loaded lazily: most requests read, and smaller functions start faster.
+const uploads = lazy(() => import('./upload.ts'));
+const forks = lazy(() => import('./fork.ts'));
 
 type AgentDeps = Omit<Deps, 'vault'> & { readonly listeners: AgentListeners; readonly lastRunOf: LastRunOf };
 
@@ -161,6 +164,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
   },
 
   async uploadBundle({ caller, params, headers, request, requestUuid }) {
+    const { checkTakesBundle, readBundle, storeBundle } = await uploads();
     const version = await findOwnOrDev(deps, caller, params.id);
     checkTakesBundle(version);
     const zip = await readBundle(deps, caller.workspace.id, request);
@@ -182,6 +186,7 @@ export const agentHandlers = (deps: AgentDeps): Handlers<typeof agentRoutes> => 
 
   async forkAgent({ caller, params, body }) {
     const target = { workspaceId: body.workspace_id, newName: body.new_name };
+    const { forkAgent } = await forks();
     const version = await forkAgent(deps, caller, params.id, target);
     return { status: 200, body: { agent: ownerView(version), ...(await firstServiceKey(deps, version)) } };
   },

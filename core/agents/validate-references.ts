@@ -9,7 +9,6 @@ import { checkDefinition, checkUpdate } from '#core/manifest/worker-pool/checks.
 import { defaultModel } from '#core/models/choose.ts';
 import { fitSettings, settingsFor } from '#core/models/model-settings.ts';
 import { providersOf } from '#core/models/providers.ts';
-import { closedTarget } from '#core/outbound/egress-target.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isCompatible } from '#core/ports/llm.ts';
@@ -52,6 +51,8 @@ async function egressWarnings(
   { name, egress = [] }: AgentDefinition,
 ): Promise<string[]> {
   if (egress.length === 0) return [];
+  // Loaded lazily: few agents connect to other ports, and smaller functions start faster.
+  const { closedTarget } = await import('#core/outbound/egress-target.ts');
   const closed = closedTarget(deps.config, egress);
   const head = await readHead(deps, workspaceId, name);
   const next = { workspaceId, org, name, version: head.assigned + 1, firstVersion: head.first_version };

@@ -3,7 +3,7 @@ import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
-import { continueBulks } from '#core/execution/bulk/work.ts';
+import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';

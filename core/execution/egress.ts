@@ -4,7 +4,6 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
-import { closedTarget } from '#core/outbound/egress-target.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Egress, EgressTargets } from '#core/ports/sandbox.ts';
 
@@ -40,7 +39,10 @@ export async function checkEgress(
     foreign,
   }: { readonly workspace: Pick<Workspace, 'id' | 'slug'>; readonly foreign: readonly ForeignAgent[] },
 ): Promise<void> {
-  const { egress = [] } = agent.definition;
+  const { egress } = agent.definition;
+  if (egress === undefined) return;
+  // Loaded lazily: few agents connect to other ports, and smaller functions start faster.
+  const { closedTarget } = await import('#core/outbound/egress-target.ts');
   const closed = closedTarget(deps.config, egress);
   if (closed !== undefined) throw new PlatformError('FORBIDDEN', `${refOf(agent)} cannot run here: ${closed}`);
   const { workspaceId, orgSlug: org, name, version, firstVersion } = agent;

@@ -1,6 +1,6 @@
 import { awsDeps } from '#aws/all-deps.ts';
 import { fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
-import { continueBulks } from '#core/execution/bulk/work.ts';
+import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 

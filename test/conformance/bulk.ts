@@ -5,7 +5,7 @@ import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { publish } from '#core/agents/publish.ts';
 import type { Caller } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
-import { continueBulks } from '#core/execution/bulk/work.ts';
+import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';

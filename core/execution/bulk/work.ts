@@ -13,14 +13,12 @@ import {
   MAX_BULK_RUNS,
   MAX_FAILURES_SHOWN,
 } from '#core/runs/bulk/bulk.ts';
-import { BulkStore, type DueBulk, listDueBulks } from '#core/runs/bulk/store.ts';
+import { BulkStore, type DueBulk } from '#core/runs/bulk/store.ts';
 import { cancelRun } from '#core/runs/cancellation.ts';
 import { scanRuns } from '#core/runs/listing.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { startReplay } from '../calls/replay.ts';
 
-/** A process starts new runs of bulk actions for this long, then leaves the rest to the next process. */
-const SLICE_MS = 50_000;
 const HEARTBEAT_MS = 20_000;
 /**
  * Number of runs recorded as a page before work on them starts; after a crash, another process checks this many again.
@@ -37,25 +35,10 @@ const MAX_AGE_MS = 3 * 24 * 3600_000;
 type Outcome = 'done' | 'skipped' | BulkFailure | { readonly until: number };
 
 /**
- * Continues bulk actions that no process holds. Each run is handled at most once, even if processes die: the id of a
- * run's
- * replay is derived from the action and the run, and is recorded only if it does not exist yet. Safe to run at any
- * time, on
- * any host; returns when the runs that it started have ended.
+ * Works on a bulk action until it is over or `until` (epoch milliseconds), unless another process holds it. Returns when
+ * the runs that it started have ended.
  */
-export async function continueBulks(deps: Deps, sliceMs = SLICE_MS): Promise<void> {
-  const until = deps.clock.now() + sliceMs;
-  const due = await Array.fromAsync(listDueBulks(deps));
-  await Promise.all(
-    due.map((bulk) =>
-      work(deps, bulk, until).catch((error: unknown) =>
-        deps.log.error('bulk action stopped', { bulk_id: bulk.id, error: String(error) }),
-      ),
-    ),
-  );
-}
-
-async function work(deps: Deps, due: DueBulk, until: number): Promise<void> {
+export async function workOn(deps: Deps, due: DueBulk, until: number): Promise<void> {
   const { clock, ids } = deps;
   const store = new BulkStore(deps, due.workspaceId);
   const token = ids.uuid();

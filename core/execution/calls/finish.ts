@@ -5,7 +5,6 @@ import { computeMicro } from '#core/billing/budgets/spend.ts';
 import { afterRun } from '#core/billing/budgets/watch.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { announceEnd } from '#core/runs/destinations/announce.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
@@ -77,7 +76,11 @@ export async function finishCall(
   } finally {
     await payment.end(isRecorded ? isCharged : isShown && (await runs.isCancelled(record.id)));
   }
-  if (record.isAnnounced) void deps.background(announceEnd(deps, { workspaceId: workspace.id, runId: record.id }));
+  if (record.isAnnounced) {
+    // Loaded lazily: few workspaces have destinations, and smaller functions start faster.
+    const { announceEnd } = await import('#core/runs/destinations/announce.ts');
+    void deps.background(announceEnd(deps, { workspaceId: workspace.id, runId: record.id }));
+  }
   if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
   if (result.error?.code === 'LLM_ERROR') deps.log.warn('model provider failed', { run_id: record.id });
   if (!isRecorded) throw await recordedError(runs, record.id);

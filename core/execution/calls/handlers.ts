@@ -1,12 +1,14 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import type { Json } from '#core/base/json.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { answerCall } from './answer-call.ts';
 import { finishInBackground } from './call.ts';
 import { readCall } from './read-call.ts';
-import { startReplay } from './replay.ts';
 import type { callRoutes } from './routes.ts';
+
+const replay = lazy(() => import('./replay.ts'));
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
@@ -15,6 +17,7 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   },
 
   async replayRun({ params, caller, body, requestUuid: runId, receivedAt }) {
+    const { startReplay } = await replay();
     const { original, started } = await startReplay(deps, {
       caller,
       name: params.run_id,

@@ -20,7 +20,7 @@ import type { CallInput } from '../input/call-input.ts';
 import { checkModelInput } from '../input/model-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import { withMoment } from '../input/scheduled-input.ts';
-import { resolveSkills, type Skill, type SkillHeaders } from '../skills/skills.ts';
+import type { Skill, SkillHeaders } from '../skills/skills.ts';
 import { foreignAgents, type Lineage } from '../sub-calls/lineage.ts';
 import { type IssuedContext, newContext } from '../sub-calls/run-context.ts';
 import { checkInput } from './schema-checks.ts';
@@ -107,11 +107,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   if (engine.asksModels) checkModelInput(input.document);
   const document = documentFor(call, promptFiles?.document);
   const inputWarnings = await checkInput(deps, call, document);
-  const skills = await resolveSkills(deps, {
-    agent,
-    headers: call.skillHeaders,
-    caller: lineage.skillHome ?? { workspaceId: workspace.id, slug: workspace.slug },
-  });
+  const skills = await skillsOf(deps, call);
   if (engine.hasPlaceholders) checkPlaceholders(agent.definition.prompt ?? '', document);
   const foreign = foreignAgents(agent, workspace, lineage);
   await checkEgress(deps, agent, { workspace, foreign });
@@ -121,6 +117,19 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   const issued = engine.hasSandbox ? newContext(deps, { agent, runId, workspace, lineage }) : undefined;
   const mask = maskFor({ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey });
   return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
+}
+
+async function skillsOf(deps: Deps, { agent, workspace, lineage, skillHeaders: headers }: Call): Promise<Skill[]> {
+  const isNamed =
+    agent.definition.default_skills.length > 0 || Object.values(headers).some((each) => each !== undefined);
+  if (!isNamed) return [];
+  // Loaded lazily: few calls have skills, and smaller functions start faster.
+  const { resolveSkills } = await import('../skills/skills.ts');
+  return resolveSkills(deps, {
+    agent,
+    headers,
+    caller: lineage.skillHome ?? { workspaceId: workspace.id, slug: workspace.slug },
+  });
 }
 
 /** Checks the files of a call and returns the files for a prompt. Loaded lazily, as few calls have files. */
