@@ -66,7 +66,8 @@ describeSite('usage', (site) => {
     const page = await site.open('/acme/usage?days=7', { viewport: { width: 1280, height: 4_000 } });
     const sums = page.getByLabel('Sums');
     await sums.getByText('33.3%').waitFor();
-    const chart = page.getByRole('figure').first();
+    // The sections load in any order.
+    const chart = page.getByRole('figure').filter({ has: page.locator('caption', { hasText: 'Calls per day' }) });
     await chart.locator('svg').first().waitFor();
     // Opened by keyboard, because the chart may move the summary while it is being clicked.
     await chart.getByText('Show as a table').press('Enter');
