@@ -76,8 +76,9 @@ describeSite('links to runs', (site) => {
     for (const name of ['Input', 'Output', 'Steps', 'Conversation']) {
       expect(await page.getByRole('heading', { name, exact: true }).isVisible(), name).toBe(true);
     }
-    const ground = await page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
-    expect(ground).toBe('rgb(255, 255, 255)');
+    // The browser applies the two settings one after the other.
+    const ground = () => page.evaluate<string>('getComputedStyle(document.documentElement).backgroundColor');
+    await expect.poll(ground).toBe('rgb(255, 255, 255)');
   });
 
   test('members see the links, and only owners create and revoke them', async () => {
