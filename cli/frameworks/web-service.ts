@@ -1,4 +1,6 @@
-import type { Adaptation, Project } from './framework.ts';
+import type { Adaptation, Entry, Project } from './framework.ts';
+import { adapterHead, adapterOf, importOf } from './node-program.ts';
+import { startOf, withoutBuild } from './package-scripts.ts';
 import { providersOf } from './providers.ts';
 
 interface Service {
@@ -26,6 +28,28 @@ export function webService(project: Project, service: Service): Adaptation {
     files: { ...service.files, [test.file]: test.text(service.path ?? '/') },
     notes: (service.notes ?? []).filter((note) => note !== undefined),
   };
+}
+
+/**
+ * Makes a service of an app for Node: of a file that listens itself, or of an exported app by an adapter.
+ *
+ * @param server Code of the adapter that listens at `$PORT` for the imported `entry`.
+ */
+export function nodeService(project: Project, entry: Entry, server: string): Adaptation {
+  if (entry.name === undefined) {
+    return webService(project, {
+      language: 'javascript',
+      ...startOf(project, entry.file),
+      notes: [portNote(project, entry.file)],
+    });
+  }
+  const text = `${adapterHead(entry)}// Serves ${entry.file} at the port of the platform. \`platform init --from\` wrote this file once.\n${importOf(entry)}\n${server}`;
+  return webService(project, {
+    language: 'javascript',
+    command: `node ${adapterOf(entry)}`,
+    files: { [adapterOf(entry)]: text },
+    ...withoutBuild(project),
+  });
 }
 
 /** Warns of an app that listens on a port of its own choice. */

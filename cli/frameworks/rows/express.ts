@@ -1,8 +1,7 @@
 import { filesWith, preferFiles, preferNames, scriptEntries } from '../entries.ts';
 import type { Framework } from '../framework.ts';
-import { adapterHead, adapterOf, importOf } from '../node-program.ts';
-import { startedFile, startOf, withoutBuild } from '../package-scripts.ts';
-import { portNote, webService } from '../web-service.ts';
+import { startedFile } from '../package-scripts.ts';
+import { nodeService } from '../web-service.ts';
 
 const LISTEN = `import { createServer } from 'node:http';
 
@@ -25,20 +24,5 @@ export const express: Framework = {
       return preferFiles(listening, startedFile(project) ?? '', 'server.js', 'index.js', 'app.js');
     return preferNames(scriptEntries(project, /\bexpress\(\)/, /["']express["']/), 'app', 'default');
   },
-  adapt(project, entry) {
-    if (entry.name === undefined) {
-      return webService(project, {
-        language: 'javascript',
-        ...startOf(project, entry.file),
-        notes: [portNote(project, entry.file)],
-      });
-    }
-    const text = `${adapterHead(entry)}// Serves ${entry.file} at the port of the platform. \`platform init --from\` wrote this file once.\n${importOf(entry)}\n${LISTEN}`;
-    return webService(project, {
-      language: 'javascript',
-      command: `node ${adapterOf(entry)}`,
-      files: { [adapterOf(entry)]: text },
-      ...withoutBuild(project),
-    });
-  },
+  adapt: (project, entry) => nodeService(project, entry, LISTEN),
 };

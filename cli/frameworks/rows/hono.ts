@@ -1,8 +1,7 @@
 import { filesWith, preferFiles, preferNames, scriptEntries } from '../entries.ts';
 import type { Framework } from '../framework.ts';
-import { adapterHead, adapterOf, importOf } from '../node-program.ts';
-import { startedFile, startOf, withoutBuild } from '../package-scripts.ts';
-import { portNote, webService } from '../web-service.ts';
+import { startedFile } from '../package-scripts.ts';
+import { nodeService } from '../web-service.ts';
 
 /** A server of Node for apps that are made for others, which call `app.fetch` themselves. */
 const SERVE = `import { createServer } from 'node:http';
@@ -53,20 +52,5 @@ export const hono: Framework = {
       'src/index.js',
     );
   },
-  adapt(project, entry) {
-    if (entry.name === undefined) {
-      return webService(project, {
-        language: 'javascript',
-        ...startOf(project, entry.file),
-        notes: [portNote(project, entry.file)],
-      });
-    }
-    const text = `${adapterHead(entry)}// Serves ${entry.file} at the port of the platform. \`platform init --from\` wrote this file once.\n${importOf(entry)}\n${SERVE}`;
-    return webService(project, {
-      language: 'javascript',
-      command: `node ${adapterOf(entry)}`,
-      files: { [adapterOf(entry)]: text },
-      ...withoutBuild(project),
-    });
-  },
+  adapt: (project, entry) => nodeService(project, entry, SERVE),
 };
