@@ -134,7 +134,7 @@ export type LoopLimits = {
   [member: string]: unknown;
 };
 
-/** Transports over HTTP: that of the revisions since 2025, and that of 2024-11-05. */
+/** HTTP transports of MCP: Streamable HTTP, since the revision of 2025-03-26, and SSE, of 2024-11-05. */
 export const MCP_TRANSPORTS = ['streamable-http', 'sse'] as const;
 export type McpTransport = (typeof MCP_TRANSPORTS)[number];
 

@@ -47,7 +47,7 @@ const OUTPUTS: Readonly<Record<string, unknown>> = {
   apify: WORDS,
   'apify-js': WORDS,
 };
-/** Text that a callers sees in the log while the run goes on. */
+/** Text that callers see in the log during the run. */
 const STREAMED: Readonly<Record<string, string>> = {
   langgraph: 'classifies',
   'langgraph-js': 'You said: Hello',

@@ -14,7 +14,7 @@ export interface RunPlace {
   readonly runId: string;
 }
 
-/** What is left to announce; `endedAt` in ISO 8601. */
+/** An ended run that is not announced yet. `endedAt` is in ISO 8601. */
 export interface EndNote extends RunPlace {
   readonly endedAt: string;
   /** Address that the call gave. */

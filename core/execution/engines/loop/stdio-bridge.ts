@@ -21,7 +21,7 @@ use Errno qw(EAGAIN EINTR);
 use constant CHUNK => 256 * 1024;
 use constant MAX_LINE => 8 * 1024 * 1024;      # of the server
 use constant MAX_MESSAGE => 16 * 1024 * 1024;  # for the server
-use constant MAX_KEPT => 64 * 1024;            # of stderr, and of lines that nobody waits for
+use constant MAX_KEPT => 64 * 1024;            # kept of stderr, and of lines without a reader
 use constant BACKLOG => 1024 * 1024;           # of a client that does not read
 
 my ($mode, $name, $argument) = @ARGV;

@@ -284,7 +284,7 @@ describe.skipIf(problem !== undefined)('a stdio server', () => {
     setTimeout(() => giveUp.abort(new Error('enough')), 300);
     await expect(given).rejects.toThrow('enough');
     expect((await asks('echo', { n: 1 })).parts).toEqual([{ type: 'text', text: '{"n":1}' }]);
-    // The late answer to the call that was given up is nobody's.
+    // The answer to the canceled call comes late, and no other call gets it.
     expect((await other).parts).toEqual([{ type: 'text', text: 'waited 1500' }]);
     expect(await process.ending()).toBeUndefined();
     await opened.close();
