@@ -480,11 +480,14 @@ sub log_part {
         return '' if !$line;
         $data = substr $data, $line;
         $note = "[... $log->{left_out} bytes left out: a service may log 1 MB a second ...]\n";
+        # A long line may have been cut, and would otherwise continue with the note.
+        $note = "\n$note" if $log->{is_cut};
         $log->{left_out} = 0;
     }
     my $part = take_head(\$data, $log->{room});
     $log->{room} -= min($log->{room}, length $part);
     $log->{left_out} = length $data;
+    $log->{is_cut} = substr($part, -1) ne "\n" if length $part;
     return $note . $part;
 }
 
