@@ -104,7 +104,7 @@ export const catalog = (deps: DepsOf<typeof catalogHandlers | typeof healthHandl
 });
 export const downloads = downloadHandlers;
 export const events = (deps: Parameters<typeof eventHandlers>[0]) =>
-  eventHandlers(deps, (headers, workspaceId) => authenticate(deps, headers, workspaceId));
+  eventHandlers(deps, (headers, workspaceId, row) => authenticate(deps, headers, workspaceId, row));
 export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers | typeof oidcHandlers>) => ({
   ...keyHandlers(deps),
   ...signInHandlers(deps),

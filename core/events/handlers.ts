@@ -1,10 +1,11 @@
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
-import type { Handlers } from '#core/http/route.ts';
+import { type Handlers, type KeyNeeds, rowOf } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { findReadableRun } from '#core/runs/readable-run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { type eventRoutes, WORKSPACE_EVENT_ID } from './routes.ts';
+import { eventRoutes, WORKSPACE_EVENT_ID } from './routes.ts';
 import { RunEvents } from './run-events.ts';
 import { type Watched, WatchStream } from './watch.ts';
 import { takePlace } from './watchers.ts';
@@ -13,6 +14,8 @@ import { type EventKind, timeOf, WorkspaceEvents } from './workspace-events.ts';
 const MAX_AGE_MS = 3600_000;
 
 type EventDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'clock' | 'ids' | 'config' | 'log' | 'watching'>;
+
+type Operation = (typeof eventRoutes)[number]['operationId'];
 
 /** Parts of a request that these handlers read. */
 interface Asked {
@@ -26,17 +29,18 @@ interface Asked {
 /** `authenticate` throws if a caller with these headers has no access to the workspace. */
 export function eventHandlers(
   deps: EventDeps,
-  authenticate: (headers: RequestHeaders, workspaceId: string) => Promise<Caller>,
+  authenticate: (headers: RequestHeaders, workspaceId: string, row: KeyNeeds) => Promise<Caller>,
 ): Handlers<typeof eventRoutes> {
   /** `start`: cursor of a page without events. */
-  async function answer(asked: Asked, watched: Watched, start: string) {
+  async function answer(operation: Operation, asked: Asked, watched: Watched, start: string) {
     const { caller, headers, request, requestUuid } = asked;
     if (!/\btext\/event-stream\b/.test(headers.accept ?? '')) {
       const { events, isOver } = await watched.look();
       return { status: 200 as const, body: { events: [...events], next: events.at(-1)?.id ?? start, is_over: isOver } };
     }
+    const row = rowOf(eventRoutes, operation);
     const onEnd = await takePlace(deps, caller.workspace.id);
-    const check = async () => void (await authenticate(request.headers, caller.workspace.id));
+    const check = async () => void (await authenticate(request.headers, caller.workspace.id, row));
     return {
       status: 200,
       raw: {
@@ -49,11 +53,13 @@ export function eventHandlers(
 
   return {
     async listRunEvents({ params, ...asked }) {
-      const { workspace } = asked.caller;
+      const { caller } = asked;
+      const { workspace } = caller;
       const after = afterOf(asked) ?? '0';
       if (!/^\d{1,8}$/.test(after)) throw badId(after);
-      const { id } = await new RunStore(deps, workspace.id).findByName(params.run_id);
-      return answer(asked, new RunEvents(deps, { workspaceId: workspace.id, id }, Number(after)), after);
+      const { id } = await findReadableRun(new RunStore(deps, workspace.id), caller, params.run_id);
+      const events = new RunEvents(deps, { workspaceId: workspace.id, id }, Number(after));
+      return answer('listRunEvents', asked, caller.agent ? onlyShown(events) : events, after);
     },
 
     async listWorkspaceEvents(asked) {
@@ -68,10 +74,26 @@ export function eventHandlers(
         );
       }
       const kinds = query.types.split(',') as EventKind[];
-      return answer(asked, new WorkspaceEvents(deps, caller.workspace.id, { kinds, after }), String(now));
+      return answer(
+        'listWorkspaceEvents',
+        asked,
+        new WorkspaceEvents(deps, caller.workspace.id, { kinds, after }),
+        String(now),
+      );
     },
   };
 }
+
+/**
+ * Leaves of a run's events what a streamed call shows its caller: an agent learns neither the steps of an agent that it
+ * called nor what was said in them.
+ */
+const onlyShown = (events: Watched): Watched => ({
+  async look() {
+    const seen = await events.look();
+    return { ...seen, events: seen.events.filter(({ type }) => type === 'progress' || type === 'end') };
+  },
+});
 
 /** A reconnecting browser sends the original URL, with the ID of the last event in a header. */
 const afterOf = ({ headers, query }: Pick<Asked, 'headers' | 'query'>): string | undefined =>

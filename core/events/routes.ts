@@ -30,6 +30,7 @@ export const eventRoutes = defineRoutes([
   {
     ...row,
     operationId: 'listRunEvents',
+    agents: true,
     path: '/workspaces/{workspace_id}/runs/{run_id}/events',
     summary: 'Stream or list the events of a run: progress, steps, sub-calls and its end',
     request: {

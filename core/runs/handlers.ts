@@ -6,6 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { cancelRun } from './cancellation.ts';
 import { filterOf } from './filter.ts';
 import { listRuns, runsWithPrefix } from './listing.ts';
+import { findReadableRun } from './readable-run.ts';
 import type { runRoutes } from './routes.ts';
 import { momentView, type Run, type RunBody } from './run.ts';
 import { RunStore } from './store.ts';
@@ -70,7 +71,7 @@ function recordHandlers(
 
     async getRun({ caller, params, query }) {
       const runs = storeOf(caller.workspace.id);
-      const run = await runs.findByName(params.run_id);
+      const run = await findReadableRun(runs, caller, params.run_id);
       return { status: 200, body: detailOf(run, query.body ? await runs.body(run.id) : undefined) };
     },
 

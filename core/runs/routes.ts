@@ -223,6 +223,7 @@ export const runRoutes = defineRoutes([
   {
     ...row,
     operationId: 'getRun',
+    agents: true,
     method: 'GET',
     path: RUN,
     summary: 'Show a run, with its input and output',

@@ -117,6 +117,8 @@ const ask = async (row: Route, actor: Actor, of: (typeof TARGETS)[number]): Prom
 
 /** Rows that answer 404 because the thing exists but is empty. */
 const EMPTY = ['downloadOwnBundle', 'downloadOwnSkillFiles', 'getRunDag'];
+/** Rows that accept the key of a run only, of all service keys. */
+const OF_RUN_KEYS = ['getRun', 'listRunEvents'];
 /** The secret in the path gives the right, regardless of the caller. */
 const isBearer = (row: Route) => /\{(token|share)\}/.test(row.path) || row.auth === 'webhook';
 
@@ -134,6 +136,8 @@ function expectedOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]): (st
   // Callers without a key get 404 for resources of workspaces.
   if (actor === 'nobody' && row.auth === 'optional') return only(404);
   if (actor === 'nobody' || actor === 'revoked') return only(401);
+  // A static key belongs to no run, so it started none.
+  if (actor.endsWith('agent') && actor !== 'revoked agent' && OF_RUN_KEYS.includes(row.operationId)) return only(403);
   if (isAtHomeAway(row, actor, of)) return served;
   if (actor === 'outsider' || actor === 'former member' || actor === 'foreign agent') return only(403);
   // Rows that do not admit agents refuse any agent's key without looking it up.

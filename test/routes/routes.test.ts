@@ -119,8 +119,11 @@ function expectRefusal(row: Route, answer: Answer, status: number, code: string)
 
 test('every route for agents asks foreign ones for a grant, or opens nothing of the workspace to them', () => {
   const open = rows.filter(({ agents, scope }) => agents && scope === undefined);
-  // Calls and their uploads, and documents, of which `documents-of.ts` gives foreign agents their own.
-  expect(new Set(open.map(({ fn }) => fn))).toEqual(new Set(['calls', 'storage', 'uploads']));
+  // Calls and their uploads, documents, of which `documents-of.ts` gives foreign agents their own, and the runs that a
+  // run started itself.
+  expect(new Set(open.map(({ fn }) => fn))).toEqual(new Set(['calls', 'events', 'runs', 'storage', 'uploads']));
+  const ofRuns = open.filter(({ fn }) => fn === 'events' || fn === 'runs').map(({ operationId }) => operationId);
+  expect(ofRuns.sort()).toEqual(['getRun', 'listRunEvents']);
 });
 
 test('what a key with the scope "read" or "run" may send, beside GET', () => {

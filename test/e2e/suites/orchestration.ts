@@ -46,7 +46,11 @@ def send(call):
     request = urllib.request.Request(E["PLATFORM_GATEWAY_URL"] + call["path"], data, headers, method=method)
     try:
         with urllib.request.urlopen(request) as response:
-            return {"status": response.status, "body": json.load(response)}
+            answer = {"status": response.status, "body": json.load(response)}
+            if "reads" in call:
+                paths = [path.replace("RUN", answer["body"]["run_id"]) for path in call["reads"]]
+                answer["reads"] = [send({"path": path, "method": "GET"}) for path in paths]
+            return answer
     except urllib.error.HTTPError as error:
         return {"status": error.code, "body": json.load(error)}
 
@@ -66,9 +70,12 @@ interface SubCall {
   readonly key?: string;
   readonly method?: string;
   readonly json?: unknown;
+  /** Paths that are read after the answer; `RUN` in them stands for its run. */
+  readonly reads?: readonly string[];
 }
+type Result = Pick<Answer, 'status' | 'body'>;
 interface Output {
-  readonly results: readonly Pick<Answer, 'status' | 'body'>[];
+  readonly results: readonly (Result & { readonly reads?: readonly Result[] })[];
   readonly env: Record<string, string>;
 }
 
@@ -397,6 +404,37 @@ AgentClient().call_sync("shows-first/sleeper@v1", {})
       expect(outputOf(results[0]!).env.PLATFORM_DEADLINE_MS).toBe(String(deadline));
       expect(outputOf(results[1]!).env.PLATFORM_DEADLINE_MS).toBe(String(deadline));
       expect(results[2]).toMatchObject({ status: 504, body: { error: { code: 'TIMEOUT' } } });
+    });
+
+    test('the key of a run reads the runs that it started and their events, and nothing else of runs', async () => {
+      const runs = `/workspaces/${workspaceId}/runs`;
+      const earlier = await send(LEAF, target().key, {});
+      const own = `${runs}/RUN`;
+      const answer = await send('/acme/top/v1/run', target().key, {
+        calls: [
+          {
+            path: LEAF,
+            headers: { Prefer: 'respond-async' },
+            reads: [own, `${own}/events`, runs, `${own}/logs`, `${own}/trace`, `${own}/waterfall`],
+          },
+          {
+            path: LEAF,
+            reads: [`${runs}/${earlier.headers.get('x-run-id')}`, `/workspaces/${other.workspaceId}/runs/RUN`],
+            headers: { Prefer: 'respond-async' },
+          },
+        ],
+      });
+      const [first, second] = outputOf(answer).results;
+      const [run, events, ...others] = first!.reads!;
+      expect(run).toMatchObject({
+        status: 200,
+        body: { id: first!.body.run_id, parent_run_id: answer.headers.get('x-run-id'), agent_name: 'leaf' },
+      });
+      expect(events).toMatchObject({ status: 200, body: { is_over: expect.any(Boolean) } });
+      const types: string[] = events!.body.events.map(({ type }: { type: string }) => type);
+      expect(types.filter((type) => type !== 'progress' && type !== 'end')).toEqual([]);
+      expect(others.map(({ status }) => status)).toEqual(others.map(() => 403));
+      expect(second!.reads!.map(({ body }) => body.error.code)).toEqual(['NOT_FOUND', 'FORBIDDEN']);
     });
 
     test('a service key may only make calls', async () => {
