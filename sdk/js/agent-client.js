@@ -1,4 +1,5 @@
 import { CallChainCycleError, DependencyCallError, MaxHopsExceededError, TimeoutExceededError } from './errors.js';
+import { answerOf, FOLLOW_RETRIES } from './follow.js';
 import { limit, send } from './http.js';
 import { runLocally } from './local.js';
 import { jsonBody } from './upload.js';
@@ -80,7 +81,8 @@ export class AgentClient {
   }
 
   /**
-   * Calls `org/agent@v1` and returns its data. Any number of calls may run at once.
+   * Calls `org/agent@v1` and returns its data. Any number of calls may run at once. If the platform answers before the
+   * run has ended, the run is followed until it ends or the time is over.
    *
    * @template {string} Name
    * @param {Name} agent
@@ -121,7 +123,7 @@ export class AgentClient {
     /** @type {import('./http.js').Request['makeError']} */
     const makeError = (...failure) => new DependencyCallError(...failure);
     const sent = await jsonBody({ ...access, url: this.#gatewayUrl, headers: authorization, makeError }, input ?? {});
-    const { body } = await send({
+    const { body, status } = await send({
       method: 'POST',
       url: `${this.#gatewayUrl}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
       headers: {
@@ -135,6 +137,13 @@ export class AgentClient {
       body: sent.body,
       makeError,
     });
+    if (status === 202) {
+      // The run goes on without this request: its key may read the runs that it started.
+      const { url } = body;
+      if (!String(url).startsWith('/')) throw makeError(`The run has no address: ${url}`, { code: 'NETWORK_ERROR' });
+      const reading = { method: 'GET', url: this.#gatewayUrl + url, headers: authorization };
+      return (await answerOf(body.run_id, { ...reading, ...access, retries: FOLLOW_RETRIES, makeError })).data;
+    }
     return typeof body === 'object' && body !== null && 'data' in body && 'metadata' in body ? body.data : body;
   }
 

@@ -59,13 +59,16 @@ export function limit(timeout, ...signals) {
 export const open = (request) => retrying(request, async (response) => response);
 
 /**
- * The parsed answer of a success, and its headers.
+ * The parsed answer of a success, its headers and status.
  *
  * @param {Request} request
- * @returns {Promise<{ body: any, headers: Headers }>}
+ * @returns {Promise<{ body: any, headers: Headers, status: number }>}
  */
 export const send = (request) =>
-  retrying(request, async (response) => ({ body: parse(await readText(response)), headers: response.headers }));
+  retrying(request, async (response) => {
+    const { headers, status } = response;
+    return { body: parse(await readText(response)), headers, status };
+  });
 
 /**
  * Sends a request until `use` succeeds with its response, or no retry is left.

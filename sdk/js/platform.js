@@ -1,23 +1,15 @@
 import { describeFailure, errorOf, TimeoutExceededError } from './errors.js';
 import { recordsOf, Stream } from './events.js';
-import {
-  asPlatformError,
-  DEFAULT_RETRIES,
-  limit,
-  open,
-  pause,
-  piecesOf,
-  retrying,
-  send,
-  waitForRetry,
-} from './http.js';
+import { answerOf, FOLLOW_RETRIES, late } from './follow.js';
+import { asPlatformError, DEFAULT_RETRIES, limit, open, piecesOf, retrying, send, waitForRetry } from './http.js';
 import { rowsOf } from './listing.js';
 import { formBody, jsonBody, readNamed, upload } from './upload.js';
 
 const DEFAULT_TIMEOUT_MS = 300_000;
-const POLL_MS = 500;
 /** A watched run may take hours; each of its connections ends within 4.5 minutes. */
 const MAX_WATCH_MS = 300_000;
+/** A connection that ends sooner counts as one that failed. */
+const MIN_WATCH_MS = 5_000;
 const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?$/;
 /** Methods whose requests may be sent twice. */
 const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
@@ -39,7 +31,8 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
 
 /**
  * @typedef {object} RequestOptions
- * @property {number} [timeout] Milliseconds for all attempts together. Default: the client's timeout, 300 000.
+ * @property {number} [timeout] Milliseconds for all attempts together. Default: the client's timeout, 300 000. Calls and
+ * streams of runs that go on after the platform's answer have no limit unless it is given.
  * @property {number} [maxRetries] Default: the client's number of retries, 2.
  * @property {AbortSignal} [signal] Ends the request.
  * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
@@ -92,6 +85,8 @@ export class Platform {
   #headers;
   /** @type {{ timeout: number, maxRetries: number }} */
   #defaults;
+  /** Whether the program gave its own timeout. */
+  #isLimited;
   /** @type {Promise<string> | undefined} */
   #workspaceId;
 
@@ -100,18 +95,20 @@ export class Platform {
     apiKey = process.env.PLATFORM_API_KEY,
     url = process.env.PLATFORM_API_URL,
     workspaceId,
-    timeout = DEFAULT_TIMEOUT_MS,
+    timeout,
     maxRetries = DEFAULT_RETRIES,
   } = {}) {
     if (!apiKey || !url) throw new TypeError('Platform needs apiKey and url, or PLATFORM_API_KEY and PLATFORM_API_URL');
     this.#url = url.replace(/\/+$/, '');
     this.#headers = { Authorization: `Bearer ${apiKey}`, ...(workspaceId && { 'X-Workspace-Id': workspaceId }) };
-    this.#defaults = { timeout, maxRetries };
+    this.#defaults = { timeout: timeout ?? DEFAULT_TIMEOUT_MS, maxRetries };
+    this.#isLimited = timeout !== undefined;
     if (workspaceId) this.#workspaceId = Promise.resolve(workspaceId);
   }
 
   /**
-   * Calls an agent and waits for its answer.
+   * Calls an agent and waits for its answer. If the platform answers before the run has ended, as it does for agents
+   * whose runs last, the run is followed to its end.
    *
    * @template {string} Name
    * @param {Name} agent
@@ -120,13 +117,17 @@ export class Platform {
    * @returns {Promise<Answer<import('agent-platform-sdk/agents').OutputOf<Name>>>}
    */
   async call(agent, input, options = {}) {
-    const { body, headers } = await send(await this.#prepare(agent, input, options, {}));
-    return asAnswer(body, headers);
+    const request = await this.#prepare(agent, input, options, {});
+    const { body, headers, status } = await send(request);
+    if (status !== 202) return asAnswer(body, headers);
+    const { maxRetries } = options;
+    return this.#answerOf({ id: body.run_id, url: body.url }, { maxRetries }, this.#followLimits(request, options));
   }
 
   /**
    * Calls an agent and yields its events; the last one has the type `result`. The run continues if the caller stops
-   * reading. A connection that is lost is made again: then only the events from there on are yielded.
+   * reading. A connection that is lost is made again: then only the events from there on are yielded. A run that outlasts
+   * the stream is followed to its end, without a gap.
    *
    * @template {string} Name
    * @param {Name} agent
@@ -162,18 +163,7 @@ export class Platform {
    */
   async wait(run, options = {}) {
     const { timeout = this.#defaults.timeout, signal } = options;
-    const { id, path } = this.#locate(run);
-    const limits = limit(timeout, signal);
-    while (true) {
-      const request = await this.#request('GET', path, options, limits);
-      const { body: record } = await send(request);
-      if (record.status === 'completed') return { data: record.output_data, warnings: [], metadata: {}, runId: id };
-      if (record.status !== 'queued' && record.status !== 'running') throw failureOf(id, record);
-      if (Date.now() + POLL_MS > limits.end) {
-        throw late(`The run ${id} did not end within ${timeout} ms`, id);
-      }
-      await pause(POLL_MS, request);
-    }
+    return this.#answerOf(run, options, limit(timeout, signal));
   }
 
   /**
@@ -375,26 +365,88 @@ export class Platform {
     for (let attempt = 0; ; attempt++) {
       const response = await open(request);
       stream.runId = response.headers.get('x-run-id');
+      /** @type {{ run_id: string, url: string, after?: string | number } | undefined} */
+      let onward;
       try {
-        if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+        if (response.status === 202) onward = parsed(await response.text());
+        else if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
           yield { type: 'result', ...asAnswer(await response.json(), response.headers) };
           return;
         }
-        for await (const { event, data } of recordsOf(response)) {
+        for await (const { event, data } of onward ? [] : recordsOf(response)) {
           const content = parsed(data);
           if (event === 'progress') yield content;
-          else if (event === 'error') throw errorOf(...describeFailure(null, content, response.headers));
+          else if (event === 'continues') {
+            onward = content;
+            break;
+          } else if (event === 'error') throw errorOf(...describeFailure(null, content, response.headers));
           else if (event === 'result') {
             yield { type: 'result', ...asAnswer(content, response.headers) };
             return;
           }
         }
-        throw lost(`The stream of ${agent} ended without a result`);
+        if (!onward) throw lost(`The stream of ${agent} ended without a result`);
       } catch (error) {
         // The key of the request makes the platform answer with the run that began.
         await waitForRetry(asPlatformError(error, request), attempt, request);
+        continue;
       }
+      yield* this.#goOn(stream, closed, onward, options, this.#followLimits(request, options, closed));
+      return;
     }
+  }
+
+  /**
+   * The rest of a stream whose run goes on at another address: its progress, then its result.
+   *
+   * @param {Stream<any>} stream
+   * @param {AbortSignal} closed
+   * @param {{ run_id: string, url: string, after?: string | number }} onward
+   * @param {CallOptions} options
+   * @param {import('./http.js').Limits} limits
+   * @returns {AsyncGenerator<any, void, void>}
+   */
+  async *#goOn(stream, closed, { run_id, url, after }, { maxRetries, signal }, limits) {
+    const run = { id: run_id, url: url.replace(/\/events$/, '') };
+    const timeout = limits.end - Date.now();
+    const from = after === undefined ? undefined : String(after);
+    for await (const { type, data } of this.#watch(stream, closed, run, { maxRetries, signal, timeout, after: from })) {
+      if (type === 'progress') yield data;
+    }
+    yield { type: 'result', ...(await this.#answerOf(run, { maxRetries }, limits)) };
+  }
+
+  /**
+   * @param {Run | string} run
+   * @param {RequestOptions} options
+   * @param {import('./http.js').Limits} limits
+   * @returns {Promise<Answer>}
+   */
+  async #answerOf(run, options, limits) {
+    const { id, path } = this.#locate(run);
+    const { headers } = options;
+    const request = await this.#request('GET', path, { headers, maxRetries: this.#patience(options) }, limits);
+    return answerOf(id, request);
+  }
+
+  /**
+   * Limits for following the run of a call: those of the call if the program gave any, otherwise its signals alone.
+   *
+   * @param {import('./http.js').Request} request
+   * @param {CallOptions} options
+   * @param {AbortSignal} [closed]
+   */
+  #followLimits({ limits }, { timeout, signal }, closed) {
+    return this.#isLimited || timeout !== undefined ? limits : limit(Number.POSITIVE_INFINITY, closed, signal);
+  }
+
+  /**
+   * How often a lost connection to a run is made again. A program that wants no retries gets none.
+   *
+   * @param {RequestOptions} options
+   */
+  #patience({ maxRetries = this.#defaults.maxRetries }) {
+    return maxRetries === 0 ? 0 : Math.max(maxRetries, FOLLOW_RETRIES);
   }
 
   /**
@@ -411,6 +463,7 @@ export class Platform {
     const headers = { ...options.headers, Accept: 'text/event-stream' };
     /** Events that share the number `after`: they come again. @type {Set<string>} */
     let known = new Set();
+    const maxRetries = this.#patience(options);
     let attempt = 0;
     while (true) {
       const left = Math.min(MAX_WATCH_MS, end - Date.now());
@@ -418,11 +471,13 @@ export class Platform {
       const request = await this.#request(
         'GET',
         `${path}/events`,
-        { ...options, headers, query: { after } },
+        { ...options, maxRetries, headers, query: { after } },
         limit(left, closed, signal),
       );
+      const began = Date.now();
       try {
-        for await (const { id, event, data } of recordsOf(await open(request))) {
+        // Its failures count below.
+        for await (const { id, event, data } of recordsOf(await open({ ...request, retries: 0 }))) {
           const content = parsed(data);
           if (event === 'error' && id === undefined) throw errorOf(...describeFailure(null, content));
           attempt = 0;
@@ -433,7 +488,11 @@ export class Platform {
           yield content;
           if (event === 'end') return;
         }
-        // The platform ends each connection after some minutes.
+        // The platform ends each connection after some minutes, and when it stops.
+        if (Date.now() - began >= MIN_WATCH_MS) {
+          attempt = 0;
+          continue;
+        }
         throw lost(`The events of the run ${runId} ended before the run`);
       } catch (error) {
         const failure = asPlatformError(error, request);
@@ -562,27 +621,8 @@ function asAnswer(body, headers) {
   return { data, warnings, metadata, runId: headers.get('x-run-id') };
 }
 
-/**
- * @param {string} id
- * @param {any} record
- */
-function failureOf(id, record) {
-  const code = { timeout: 'TIMEOUT', cancelled: 'RUN_CANCELLED' }[String(record.status)] ?? 'INTERNAL_ERROR';
-  return errorOf(record.error_message ?? `The run ${record.status}`, {
-    code: record.error_code ?? code,
-    runId: id,
-    responseBody: record,
-  });
-}
-
 /** @param {string} message */
 const lost = (message) => errorOf(message, { code: 'NETWORK_ERROR', isRetryable: true });
-
-/**
- * @param {string} message
- * @param {string} runId
- */
-const late = (message, runId) => new TimeoutExceededError(message, { code: 'TIMEOUT', isRetryable: true, runId });
 
 /** @param {string} data */
 function parsed(data) {

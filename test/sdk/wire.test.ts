@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { ERROR_CODES, httpStatusOf, isRetryable } from '#core/base/errors.ts';
 import { type Job, languages } from './languages.ts';
 import { json, type Recorder, startRecorder } from './recorder.ts';
 
@@ -363,10 +364,32 @@ describe.each(languages())('the SDK for $name', ({ run }) => {
       expect((await platform('stream', ['acme/a@v1', {}])).value).toMatchObject([{ type: 'result', data: 2 }]);
     });
 
+    test('has the status and the kind of each error that the record of a run may have', async () => {
+      gateway.answer = ({ path }, response) => {
+        const code = path.split('/').at(-1)!.split('?')[0]!;
+        json(response, 200, { id: 'w', status: 'failed', error_code: code, error_message: 'why' });
+      };
+      for (const code of ERROR_CODES) {
+        const { error } = await platform('wait', [code]);
+        expect(error).toMatchObject({ code, status: httpStatusOf(code), isRetryable: isRetryable(code) });
+      }
+    });
+
     test('waits for a started call, tells how it failed, and cancels one', async () => {
       const records: object[] = [
         { status: 'running' },
-        { status: 'completed', output_data: { n: 1 } },
+        { status: 'waiting' },
+        { status: 'completed' },
+        {
+          status: 'completed',
+          output_data: { n: 1 },
+          agent_version: 'v2',
+          duration_ms: 5,
+          input_tokens: 3,
+          output_tokens: 4,
+          cache_read_tokens: 0,
+        },
+        { status: 'timeout' },
         { status: 'timeout', error_message: 'too late' },
       ];
       gateway.answer = ({ method }, response) => {
@@ -375,12 +398,24 @@ describe.each(languages())('the SDK for $name', ({ run }) => {
       };
       expect((await platform('startAndWait', ['acme/a@v1', { a: 1 }])).value).toMatchObject({
         data: { n: 1 },
+        metadata: {
+          request_id: 'req_r',
+          processing_time_ms: 5,
+          version: 'v2',
+          usage: { input_tokens: 3, output_tokens: 4 },
+        },
         runId: 'r',
       });
       expect(gateway.requests[0]!.headers.prefer).toBe('respond-async');
-      expect(gateway.requests[1]).toMatchObject({ method: 'GET', path: '/workspaces/w/runs/r' });
+      const read = '/workspaces/w/runs/r';
+      const short = `${read}?body=false`;
+      expect(gateway.requests.slice(1).map(({ path }) => path)).toEqual([short, short, short, read]);
       expect((await platform('startAndWait', ['acme/a@v1', {}])).error).toMatchObject({
+        type: 'RunFailedError',
         code: 'TIMEOUT',
+        status: 504,
+        isRetryable: true,
+        runId: 'r',
         message: 'too late',
       });
       expect((await platform('startAndCancel', ['acme/a@v1', {}])).error).toBeUndefined();

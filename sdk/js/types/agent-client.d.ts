@@ -74,7 +74,8 @@ export declare class AgentClient {
         headers: Headers | Record<string, string | string[] | undefined>;
     }, options?: Pick<AgentClientOptions, 'serviceKey' | 'gatewayUrl'>): AgentClient;
     /**
-     * Calls `org/agent@v1` and returns its data. Any number of calls may run at once.
+     * Calls `org/agent@v1` and returns its data. Any number of calls may run at once. If the platform answers before the
+     * run has ended, the run is followed until it ends or the time is over.
      *
      * @template {string} Name
      * @param {Name} agent

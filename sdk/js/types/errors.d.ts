@@ -102,6 +102,8 @@ export declare class StorageConflictError extends StorageError {
 /** The document is too large, or the workspace's storage is full. */
 export declare class StorageQuotaError extends StorageError {
 }
+/** @param {string} code */
+export declare const statusOf: (code: string) => number;
 /**
  * The error of the class that fits.
  *

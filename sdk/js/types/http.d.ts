@@ -58,14 +58,15 @@ export declare function limit(timeout: number, ...signals: readonly (AbortSignal
  */
 export declare const open: (request: Request) => Promise<Response>;
 /**
- * The parsed answer of a success, and its headers.
+ * The parsed answer of a success, its headers and status.
  *
  * @param {Request} request
- * @returns {Promise<{ body: any, headers: Headers }>}
+ * @returns {Promise<{ body: any, headers: Headers, status: number }>}
  */
 export declare const send: (request: Request) => Promise<{
     body: any;
     headers: Headers;
+    status: number;
 }>;
 /**
  * Sends a request until `use` succeeds with its response, or no retry is left.

@@ -18,7 +18,8 @@ export type Run = {
 };
 export type RequestOptions = {
     /**
-     * Milliseconds for all attempts together. Default: the client's timeout, 300 000.
+     * Milliseconds for all attempts together. Default: the client's timeout, 300 000. Calls and
+     * streams of runs that go on after the platform's answer have no limit unless it is given.
      */
     timeout?: number;
     /**
@@ -105,7 +106,8 @@ export type PlatformOptions = {
  */
 /**
  * @typedef {object} RequestOptions
- * @property {number} [timeout] Milliseconds for all attempts together. Default: the client's timeout, 300 000.
+ * @property {number} [timeout] Milliseconds for all attempts together. Default: the client's timeout, 300 000. Calls and
+ * streams of runs that go on after the platform's answer have no limit unless it is given.
  * @property {number} [maxRetries] Default: the client's number of retries, 2.
  * @property {AbortSignal} [signal] Ends the request.
  * @property {Record<string, string>} [headers] Additional headers, such as `X-Platform-Skills`.
@@ -150,7 +152,8 @@ export declare class Platform {
     /** @param {PlatformOptions} [options] */
     constructor({ apiKey, url, workspaceId, timeout, maxRetries, }?: PlatformOptions);
     /**
-     * Calls an agent and waits for its answer.
+     * Calls an agent and waits for its answer. If the platform answers before the run has ended, as it does for agents
+     * whose runs last, the run is followed to its end.
      *
      * @template {string} Name
      * @param {Name} agent
@@ -161,7 +164,8 @@ export declare class Platform {
     call<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, options?: CallOptions): Promise<Answer<import('agent-platform-sdk/agents').OutputOf<Name>>>;
     /**
      * Calls an agent and yields its events; the last one has the type `result`. The run continues if the caller stops
-     * reading. A connection that is lost is made again: then only the events from there on are yielded.
+     * reading. A connection that is lost is made again: then only the events from there on are yielded. A run that outlasts
+     * the stream is followed to its end, without a gap.
      *
      * @template {string} Name
      * @param {Name} agent

@@ -139,8 +139,8 @@ def send(
     failure: Failure = error_of,
     retries: int = 0,
     connection: Connection | None = None,
-) -> tuple[Any, Mapping[str, str]]:
-    """The parsed answer and its headers, by lower-case name. ``retries`` only for requests that may be sent twice."""
+) -> tuple[Any, Mapping[str, str], int]:
+    """The parsed answer, its headers, by lower-case name, and its status. ``retries`` only for requests that may be sent twice."""
     end = time.monotonic() + timeout
     attempt = 0
     while True:
@@ -148,7 +148,7 @@ def send(
         try:
             with open_response(method, url, headers, body, left, failure, connection) as response:
                 text = _read(response, end)
-                return _parse(text), lower(response.headers)
+                return _parse(text), lower(response.headers), response.status
         except (OSError, HTTPException) as error:
             wait_for_retry(as_platform_error(error, method, url, timeout, failure), attempt, retries, end, connection)
         except PlatformError as error:

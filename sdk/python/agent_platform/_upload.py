@@ -51,7 +51,7 @@ def upload(access: Access, name: str, content: bytes) -> Upload:
     url = f"{access.url}/uploads"
     # A form that is not used costs nothing: it may be asked for twice.
     more = (access.failure, access.retries, access.connection)
-    form, _ = send("POST", url, headers, b'{"purpose":"call"}', access.left(), *more)
+    form, _, _ = send("POST", url, headers, b'{"purpose":"call"}', access.left(), *more)
     if len(content) > form["max_bytes"]:
         message = f"{len(content)} bytes are more than a call takes, {form['max_bytes']}"
         raise access.failure(message, code="DOCUMENT_TOO_LARGE", status=413)

@@ -41,5 +41,5 @@ def request(
         all_headers["Content-Type"] = "application/json"
     # A condition that the lost first attempt met would fail the second one.
     retries = DEFAULT_RETRIES if method in ("GET", "PUT", "DELETE") and "If-Match" not in all_headers else 0
-    answer, _ = send(method, url, all_headers, content, _TIMEOUT_SECONDS, failure, retries)
+    answer, _, _ = send(method, url, all_headers, content, _TIMEOUT_SECONDS, failure, retries)
     return answer

@@ -62,6 +62,8 @@ class AgentClient:
     ) -> Any:
         """Calls ``org/agent@v1`` and returns its data. Any number of calls may run at once.
 
+        If the platform answers before the run has ended, the run is followed until it ends or the time is over.
+
         ``timeout`` is in seconds, 30 by default; the deadline of the run limits it. ``endpoint`` is ``run`` by default.
         ``max_retries`` is 0 by default: retries at each level of a chain would multiply.
 
@@ -130,7 +132,15 @@ class AgentClient:
 
             headers["Idempotency-Key"] = str(uuid.uuid4())
         url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{_quoted(endpoint or 'run')}"
-        body, _ = send("POST", url, headers, content, access.left(), DependencyCallError, max_retries)
+        body, _, status = send("POST", url, headers, content, access.left(), DependencyCallError, max_retries)
+        if status == 202:
+            # The run goes on without this request: its key may read the runs that it started.
+            from ._follow import FOLLOW_RETRIES, answer_of
+
+            if not str(body["url"]).startswith("/"):
+                raise DependencyCallError(f"The run has no address: {body['url']}", code="NETWORK_ERROR")
+            following = Access(self._gateway_url, authorization, access.end, DependencyCallError, FOLLOW_RETRIES)
+            return answer_of(body["run_id"], self._gateway_url + body["url"], following)[0]
         return body["data"] if isinstance(body, dict) and "data" in body and "metadata" in body else body
 
     def _check_chain(self, agent: str) -> int | None:

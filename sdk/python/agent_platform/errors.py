@@ -145,8 +145,43 @@ _CLASS_OF_STATUS = {
     422: InvalidRequestError,
     429: RateLimitError,
 }
+#: HTTP statuses of the platform's codes, for runs whose record says how they ended; the others have 500.
+_STATUS_OF_CODE = {
+    "INVALID_INPUT": 400,
+    "MISSING_INPUT_FIELDS": 400,
+    "MISSING_SECRETS": 400,
+    "LLM_KEY_REQUIRED": 400,
+    "MAX_HOPS_TOO_LOW": 400,
+    "UNAUTHORIZED": 401,
+    "INSUFFICIENT_CREDITS": 402,
+    "FORBIDDEN": 403,
+    "DOWNLOAD_DISABLED": 403,
+    "PAID_AGENT_SERVER_ONLY": 403,
+    "AGENT_NOT_CALLABLE": 403,
+    "DEPENDENCY_NOT_ALLOWED": 403,
+    "MAX_HOPS_EXCEEDED": 403,
+    "MISSING_BILLING_ORG": 403,
+    "NOT_FOUND": 404,
+    "METHOD_NOT_ALLOWED": 405,
+    "CONFLICT": 409,
+    "DEPENDENCY_CYCLE": 409,
+    "RUN_CANCELLED": 409,
+    "DOCUMENT_TOO_LARGE": 413,
+    "UNSUPPORTED_TYPE": 415,
+    "UNPROCESSABLE": 422,
+    "RATE_LIMITED": 429,
+    "LLM_RATE_LIMITED": 429,
+    "BUDGET_EXCEEDED": 429,
+    "STORAGE_QUOTA_EXCEEDED": 429,
+    "LLM_ERROR": 502,
+    "TIMEOUT": 504,
+}
 #: Statuses that a proxy answers for a while, if the body is no error of the platform.
 _PASSING_STATUSES = (429, 502, 503, 504)
+
+
+def status_of(code: str) -> int:
+    return _STATUS_OF_CODE.get(code, 500)
 
 
 def error_of(message: str, **failure: Any) -> PlatformError:

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 
 from ._access import Access
 from ._body import json_body
+from ._follow import FOLLOW_RETRIES, answer_of, late
 from ._http import (
     DEFAULT_RETRIES,
     MAX_ANSWER_BYTES,
@@ -24,7 +25,6 @@ from ._http import (
     as_platform_error,
     lower,
     open_response,
-    pause,
     send,
     too_large,
     wait_for_retry,
@@ -38,11 +38,13 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)(?:@(v\d+|latest))?")
-_POLL_SECONDS = 0.5
 #: A watched run may take hours; each of its connections ends within 4.5 minutes.
 _MAX_WATCH_SECONDS = 300.0
+#: A connection that ends sooner counts as one that failed.
+_MIN_WATCH_SECONDS = 5.0
+#: How long a run is followed if the program gives no timeout.
+_WITHOUT_LIMIT = float("inf")
 _CHUNK_BYTES = 65536
-_ENDED_CODES = {"timeout": "TIMEOUT", "cancelled": "RUN_CANCELLED"}
 #: Methods whose requests may be sent twice.
 _REPEATABLE = ("GET", "HEAD", "PUT", "DELETE")
 
@@ -114,7 +116,8 @@ class Platform:
 
     ``api_key`` and ``url`` come from ``PLATFORM_API_KEY`` and ``PLATFORM_API_URL`` by default.
     Agents are named ``org/agent`` (its latest version) or ``org/agent@v1``. ``timeout`` is in seconds, for all attempts
-    of a request together; each method takes its own ``timeout`` and ``max_retries``.
+    of a request together, 300 by default; each method takes its own ``timeout`` and ``max_retries``. Calls and streams of
+    runs that go on after the platform's answer have no limit unless a timeout is given.
 
     Every method raises :class:`PlatformError`, among them :class:`TimeoutExceededError`.
     """
@@ -125,7 +128,7 @@ class Platform:
         url: str | None = None,
         *,
         workspace_id: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        timeout: float | None = None,
         max_retries: int = DEFAULT_RETRIES,
     ) -> None:
         key = api_key or os.environ.get("PLATFORM_API_KEY")
@@ -137,7 +140,8 @@ class Platform:
         if workspace_id:
             self._headers["X-Workspace-Id"] = workspace_id
         self._workspace_id = [workspace_id] if workspace_id else []
-        self._timeout = timeout
+        self._timeout = DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout
+        self._is_limited = timeout is not None
         self._max_retries = max_retries
         self._connection: Connection | None = None
 
@@ -155,14 +159,19 @@ class Platform:
     ) -> Answer:
         """Calls an agent and waits for its answer.
 
+        If the platform answers before the run has ended, as it does for agents whose runs last, the run is followed to
+        its end.
+
         With ``files``, ``input`` reaches the agent as ``metadata`` beside them. A repeated call with the same
         ``idempotency_key`` gets the answer of the first; by default the retries of this call share a new key.
         ``headers`` are additional ones, such as ``X-Platform-Skills``.
         """
         access = self._access(timeout, max_retries)
         url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
-        answer, received = self._send("POST", url, sent, body, access)
-        return _as_answer(answer, received)
+        answer, received, status = self._send("POST", url, sent, body, access)
+        if status != 202:
+            return _as_answer(answer, received)
+        return self._answer_of(Run(answer["run_id"], answer["url"]), self._follow_end(access, timeout), max_retries)
 
     def stream(
         self,
@@ -179,7 +188,7 @@ class Platform:
         """Calls an agent and yields its events: dictionaries with a ``type``, and last the :class:`Answer`.
 
         The run continues if the caller stops reading. A connection that is lost is made again: then only the events
-        from there on are yielded.
+        from there on are yielded. A run that outlasts the stream is followed to its end, without a gap.
         """
         platform = self._with(self._connection or Connection())
 
@@ -187,7 +196,8 @@ class Platform:
             access = platform._access(timeout, max_retries)
             url, sent, body = platform._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
             sent["Accept"] = "text/event-stream"
-            return platform._events(begun, agent, url, sent, body, access)
+            end = platform._follow_end(access, timeout)
+            return platform._events(begun, agent, url, sent, body, access, end, max_retries)
 
         return Stream(lambda begun: _lazily(lambda: events(begun)), platform._connection or Connection())
 
@@ -213,25 +223,12 @@ class Platform:
         sent["Prefer"] = "respond-async"
         if webhook is not None:
             sent["X-Platform-Webhook"] = webhook
-        answer, _ = self._send("POST", url, sent, body, access)
+        answer, _, _ = self._send("POST", url, sent, body, access)
         return Run(answer["run_id"], answer["url"])
 
     def wait(self, run: Run | str, *, timeout: float | None = None, max_retries: int | None = None) -> Answer:
         """Waits for the answer of a run: a started call, or the ID of any run of the workspace."""
-        access = self._access(timeout, max_retries)
-        run_id, path = _locate(run)
-        while True:
-            record, _ = self._send("GET", self._address(path, access), self._headers, None, access)
-            status = record["status"]
-            if status == "completed":
-                return Answer(record.get("output_data"), [], {}, run_id)
-            if status not in ("queued", "running"):
-                code = record.get("error_code") or _ENDED_CODES.get(status, "INTERNAL_ERROR")
-                message = record.get("error_message") or f"The run {status}"
-                raise error_of(message, code=code, run_id=run_id, response_body=record)
-            if time.monotonic() + _POLL_SECONDS > access.end:
-                raise _late(run_id)
-            pause(_POLL_SECONDS, self._connection)
+        return self._answer_of(run, self._access(timeout, max_retries).end, max_retries)
 
     def watch(
         self,
@@ -246,7 +243,7 @@ class Platform:
         ``after`` is the ``id`` of the last event that is known. There is no ``timeout`` by default.
         """
         platform = self._with(self._connection or Connection())
-        retries = self._max_retries if max_retries is None else max_retries
+        retries = self._patience(max_retries)
         return Stream(
             lambda begun: platform._watch(begun, run, after, timeout, retries), platform._connection or Connection()
         )
@@ -381,14 +378,42 @@ class Platform:
         platform._connection = connection
         return platform
 
+    def _answer_of(self, run: Run | str, end: float, max_retries: int | None) -> Answer:
+        run_id, path = _locate(run)
+        retries = self._patience(max_retries)
+        access = Access(self._url, self._headers, end, error_of, retries, self._connection)
+        data, metadata = answer_of(run_id, self._address(path, access), access)
+        return Answer(data, [], metadata, run_id)
+
+    def _follow_end(self, access: Access, timeout: float | None) -> float:
+        """Until when the run of a call is followed: as long as the call may take if the program gave any timeout."""
+        return access.end if self._is_limited or timeout is not None else _WITHOUT_LIMIT
+
+    def _patience(self, max_retries: int | None) -> int:
+        """How often a lost connection to a run is made again. A program that wants no retries gets none."""
+        retries = self._max_retries if max_retries is None else max_retries
+        return 0 if retries == 0 else max(retries, FOLLOW_RETRIES)
+
     def _events(
-        self, begun: _Begun, agent: str, url: str, sent: dict[str, str], body: bytes, access: Access
+        self,
+        begun: _Begun,
+        agent: str,
+        url: str,
+        sent: dict[str, str],
+        body: bytes,
+        access: Access,
+        end: float,
+        max_retries: int | None,
     ) -> Iterator[Any]:
+        onward: Any = None
         attempt = 0
-        while True:
+        while onward is None:
             try:
                 for event, _, data, received in self._records("POST", url, sent, body, access):
                     begun.run_id = received.get("x-run-id")
+                    if event == "continues" or (event is None and _is_accepted(data)):
+                        onward = data
+                        break
                     if event is None:
                         yield _as_answer(data, received)
                         return
@@ -399,11 +424,19 @@ class Platform:
                     elif event == "result":
                         yield _as_answer(data, received)
                         return
-                raise _lost(f"The stream of {agent} ended without a result")
+                if onward is None:
+                    raise _lost(f"The stream of {agent} ended without a result")
             except PlatformError as error:
                 # The key of the request makes the platform answer with the run that began.
                 wait_for_retry(error, attempt, access.retries, access.end, self._connection)
             attempt += 1
+        # The run goes on at another address.
+        run = Run(onward["run_id"], onward["url"].removesuffix("/events"))
+        after = None if onward.get("after") is None else str(onward["after"])
+        for record in self._watch(begun, run, after, end - time.monotonic(), self._patience(max_retries)):
+            if record["type"] == "progress":
+                yield record["data"]
+        yield self._answer_of(run, end, max_retries)
 
     def _watch(
         self, begun: _Begun, run: Run | str, after: str | None, timeout: float | None, retries: int
@@ -416,7 +449,7 @@ class Platform:
         while True:
             now = time.monotonic()
             if now >= end:
-                raise _late(begun.run_id)
+                raise late(begun.run_id)
             access = Access(
                 self._url, self._headers, min(end, now + _MAX_WATCH_SECONDS), error_of, retries, self._connection
             )
@@ -436,7 +469,10 @@ class Platform:
                     yield content
                     if event == "end":
                         return
-                # The platform ends each connection after some minutes.
+                # The platform ends each connection after some minutes, and when it stops.
+                if time.monotonic() - now >= _MIN_WATCH_SECONDS:
+                    attempt = 0
+                    continue
                 raise _lost(f"The events of the run {begun.run_id} ended before the run")
             except TimeoutExceededError:
                 continue
@@ -500,7 +536,7 @@ class Platform:
 
     def _send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, access: Access
-    ) -> tuple[Any, Mapping[str, str]]:
+    ) -> tuple[Any, Mapping[str, str], int]:
         return send(method, url, headers, body, access.left(), access.failure, access.retries, self._connection)
 
     def _address(self, path: str, access: Access, query: Mapping[str, Any] | None = None) -> str:
@@ -510,7 +546,7 @@ class Platform:
             raise ValueError(f'"{path}" is no path of the API: it must begin with "/"')
         if "{workspace_id}" in own:
             if not self._workspace_id:
-                organization, _ = self._send("GET", f"{self._url}/org", self._headers, None, access)
+                organization, _, _ = self._send("GET", f"{self._url}/org", self._headers, None, access)
                 self._workspace_id.append(organization["id"])
             own = own.replace("{workspace_id}", quote(str(self._workspace_id[0]), safe=""))
         given = {
@@ -566,6 +602,11 @@ def _as_answer(body: Any, received: Mapping[str, str]) -> Answer:
     return Answer(body["data"], body.get("warnings", []), body.get("metadata", {}), received.get("x-run-id"))
 
 
+def _is_accepted(body: Any) -> bool:
+    """Whether an answer says that the run goes on."""
+    return isinstance(body, dict) and "data" not in body and {"run_id", "url"} <= body.keys()
+
+
 def _read(file: File) -> Any:
     if isinstance(file, Upload):
         return file
@@ -577,11 +618,6 @@ def _read(file: File) -> Any:
 
 def _lost(message: str) -> PlatformError:
     return error_of(message, code="NETWORK_ERROR", is_retryable=True)
-
-
-def _late(run_id: str) -> PlatformError:
-    message = f"The run {run_id} did not end in time"
-    return TimeoutExceededError(message, code="TIMEOUT", is_retryable=True, run_id=run_id)
 
 
 def _parsed(data: str | bytes) -> Any:
