@@ -95,6 +95,7 @@ const PLATFORMS = ['test/{cli,e2e,examples,routes,sdk}/**/*.test.ts', 'client/up
 const PROCESSES = [
   '{aws,local,adapters/mcp,runner}/**/*.test.ts',
   'core/manifest/tool-commands/tool-command.test.ts',
+  'core/execution/durable/files.test.ts',
   'core/execution/engines/{long-loops,managed-loop,loop/stdio-servers}.test.ts',
   'functions/host.test.ts',
   'test/{docs,helpers,scripts}/**/*.test.ts',

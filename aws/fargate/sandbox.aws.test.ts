@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { restoreSnapshot, takeSnapshot } from '#core/execution/durable/files.ts';
 import type { SandboxSpec } from '#core/ports/sandbox.ts';
 import { ran, specOf } from '#test/conformance/sandbox.ts';
 import { type Fargate, type FargateOptions, startFargate } from '#test/helpers/fargate.ts';
@@ -52,6 +53,21 @@ describe('a session', () => {
     const read = Buffer.concat(await Array.fromAsync(await session.readFile('large')));
     expect(read.equals(large)).toBe(true);
     await session.close();
+  });
+
+  test('goes on in another task by a snapshot', async () => {
+    const fargate = await start({ pool: { idle: 2 } });
+    await fargate.idle(2);
+    const session = await fargate.sandbox.open(within(60));
+    await ran(session, 'head -c 9000000 /dev/urandom > ~/large; mkfifo ~/pipe');
+    const { out } = await ran(session, 'md5sum < ~/large');
+    const snapshot = await takeSnapshot(session, { maxBytes: 20 * 1024 ** 2 });
+    if (!('content' in snapshot)) throw new Error(JSON.stringify(snapshot));
+    await session.close();
+    const next = await fargate.sandbox.open(within(60));
+    expect(await restoreSnapshot(next, snapshot.content, { maxBytes: 20 * 1024 ** 2 })).toHaveProperty('mark');
+    expect((await ran(next, 'md5sum < ~/large')).out).toBe(out);
+    await next.close();
   });
 
   test('keeps its job out of ECS, the log and the table', async () => {

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { hostname, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { markFiles, restoreSnapshot, takeSnapshot } from '#core/execution/durable/files.ts';
 import type { Blobs } from '#core/ports/blobs.ts';
 import {
   type ExecExit,
@@ -627,6 +628,33 @@ while 1: time.sleep(1)`,
 
     test('of a missing bundle make opening fail', async () => {
       await expect(open({ bundle: 'bundles/missing.zip' })).rejects.toThrow('bundles/missing.zip');
+    });
+
+    test('go on in another session by a snapshot', async () => {
+      const options = { maxBytes: 64 * MB };
+      const session = await open({ bundle });
+      const marked = await markFiles(session);
+      if (!('mark' in marked)) throw new Error(marked.problem);
+      expect(await takeSnapshot(session, { ...options, since: marked.mark })).toEqual({ unchanged: true });
+      const work = `mkdir -p ~/a /tmp/tool_output; head -c 12000000 /dev/urandom > ~/a/b; chmod 500 ~/a/b; ln ~/a/b ~/c
+        ln -s /usr/bin/env ~/d; touch -d @1.5 ~/a; echo 1 > /tmp/tool_output/1; echo 2 > main.py; rm bin/tool.sh; mkfifo ~/e`;
+      expect((await ran(session, work)).err).toBe('');
+      const show = `cd ~; md5sum a/b main.py; stat -c '%n %a %h %y' a a/b c; readlink d; ls -A . agent/bin /tmp/tool_output; stat -c %y agent/main.py`;
+      const snapshot = await takeSnapshot(session, { ...options, since: marked.mark });
+      if (!('content' in snapshot)) throw new Error(JSON.stringify(snapshot));
+      expect(await takeSnapshot(session, { ...options, since: snapshot.mark })).toEqual({ unchanged: true });
+      const { out } = await ran(session, `rm ~/e; ${show}`);
+      await session.close();
+      const next = await open({ bundle });
+      const restored = await restoreSnapshot(next, snapshot.content, options);
+      if (!('mark' in restored)) throw new Error(restored.problem);
+      expect((await ran(next, show)).out).toBe(out);
+      expect(await takeSnapshot(next, { ...options, since: restored.mark })).toEqual({ unchanged: true });
+      const content = Buffer.from(snapshot.content);
+      content[content.length >> 1]! ^= 1;
+      expect(await restoreSnapshot(next, content, options)).toMatchObject({
+        problem: expect.stringContaining('is damaged'),
+      });
     });
   });
 
