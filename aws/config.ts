@@ -157,6 +157,11 @@ export const AWS_SETTINGS = {
     () => z.string().optional(),
     'ARN of the KMS key of new vaults, set from `keyArn` of the stage. Without it, the key of Secrets Manager encrypts them.',
   ),
+  dataKey: setting(
+    'PLATFORM_DATA_KEY',
+    () => z.string().optional(),
+    'KMS key that seals data keys: the ARN in `keyArn` of the stage, otherwise the alias of the key that the stack `data` creates. Set where functions run agents.',
+  ),
 } satisfies Settings;
 
 const ALL_SETTINGS = { ...CORE_SETTINGS, ...AWS_SETTINGS };

@@ -179,8 +179,9 @@ export const vaultParts = ({
   counters,
 }: HostDeps & Pick<Deps, 'counters'>): Pick<Deps, 'vault'> => ({
   vault: new LazyVault(async () => {
+    const { secretPrefix: prefix, secretKey: key, dataKey } = config;
     const { createVault } = await import('./secrets/secrets-manager-vault.ts');
-    return createVault({ prefix: config.secretPrefix, key: config.secretKey, locks: counters, clock, ids });
+    return createVault({ prefix, key, dataKey, locks: counters, clock, ids });
   }),
 });
 

@@ -12,7 +12,7 @@ import type {
 } from '#core/ports/service-host.ts';
 import type { Timer, Timers } from '#core/ports/timers.ts';
 import type { UploadForm, UploadForms } from '#core/ports/upload-forms.ts';
-import type { Vault } from '#core/ports/vault.ts';
+import type { DataKey, Vault } from '#core/ports/vault.ts';
 import type { EcsEvent, EventfulServiceHost } from './services/ecs-events.ts';
 
 /**
@@ -171,6 +171,12 @@ export class LazyVault implements Vault {
   }
   async remove(workspaceId: string, name: string): Promise<void> {
     return (await this.#load()).remove(workspaceId, name);
+  }
+  async newDataKey(workspaceId: string): Promise<DataKey> {
+    return (await this.#load()).newDataKey(workspaceId);
+  }
+  async openDataKey(workspaceId: string, sealed: string): Promise<Uint8Array> {
+    return (await this.#load()).openDataKey(workspaceId, sealed);
   }
 }
 

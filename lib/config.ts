@@ -178,9 +178,9 @@ const platformSchema = z
       .regex(/^\/([\w+=,.@-]+\/)*$/, 'must begin and end with a slash, such as /agents/')
       .default('/'),
     /**
-     * A symmetric KMS key in the same Region that encrypts tables, bucket and vaults. Its policy must allow IAM
-     * policies of the account to grant its use, which is the default for new keys. Choose it before the first
-     * deployment: existing vaults keep their key.
+     * A symmetric KMS key in the same Region that encrypts tables, bucket and vaults, and seals data keys. Its policy
+     * must allow IAM policies of the account to grant its use, which is the default for new keys. Choose it before the
+     * first deployment: existing vaults keep their key, and existing data keys can no longer be opened.
      * @default - keys of AWS
      */
     keyArn: form(
@@ -516,6 +516,8 @@ export const tablePrefixOf = (stage: Stage): string => `${platformNameOf(stage)}
 /** Returns the globally unique name of the bucket, in `Fn::Sub` notation. */
 export const bucketNameOf = (stage: Stage): string => `${platformNameOf(stage)}-\${AWS::AccountId}-\${AWS::Region}`;
 export const secretPrefixOf = (stage: Stage): string => platformPathOf(stage);
+/** Alias of the KMS key that seals data keys, in a stage without `keyArn`. */
+export const dataKeyAliasOf = (stage: Stage): string => `alias/${platformNameOf(stage)}-data-keys`;
 /** CloudWatch namespace of metrics from log lines. */
 export const metricNamespaceOf = (stage: Stage): string => platformPathOf(stage);
 /** Names for the EventBridge schedules of the platform's timers. */

@@ -37,6 +37,8 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
+  /** Whether it makes and opens data keys of workspaces, as functions that run agents do. @default false */
+  readonly dataKeys?: boolean;
   /** Whether it calls models: on Bedrock, and with the operator's own table, if the stage has these. @default false */
   readonly models?: boolean;
   /** Whether it calls the payment provider, if the stage has one. @default false */
@@ -98,6 +100,7 @@ const RUN_SCHEDULES = {
   },
   blobs: { read: ['definitions', 'runs'], write: ['runs'] },
   secrets: 'read',
+  dataKeys: true,
   models: true,
   sandbox: 'open',
 } as const satisfies FunctionSpec;
@@ -149,6 +152,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
     secrets: 'read',
+    dataKeys: true,
     models: true,
     sandbox: 'open',
   },

@@ -1,12 +1,13 @@
 import { type Resource, synthesise } from '#test/helpers/templates.ts';
 import { stage } from '../stages/prod.ts';
 
-/** US dollars a month in us-east-1, without free tiers: aws.amazon.com/cloudwatch/pricing, aws.amazon.com/secrets-manager/pricing. */
+/** US dollars a month in us-east-1, without free tiers: aws.amazon.com/cloudwatch/pricing, aws.amazon.com/secrets-manager/pricing, aws.amazon.com/kms/pricing. */
 const PRICES = {
   alarmMetric: 0.1,
   customMetric: 0.3,
   dashboard: 3,
   secret: 0.4,
+  kmsKey: 1,
   invocation: 0.2e-6,
   gbSecond: 0.0000133334,
 };
@@ -33,6 +34,7 @@ export function idleCosts(): string {
   ).size;
   const dashboards = of('AWS::CloudWatch::Dashboard').length;
   const secrets = of('AWS::SecretsManager::Secret').length;
+  const keys = of('AWS::KMS::Key').length;
   const ticks = of('AWS::Events::Rule').reduce((sum, { ScheduleExpression = '' }) => {
     const [, count, unit] = /^rate\((\d+) (minute|hour|day)s?\)$/.exec(ScheduleExpression) ?? [];
     return unit === undefined ? sum : sum + MINUTES / (Number(count) * UNITS[unit]!);
@@ -42,6 +44,7 @@ export function idleCosts(): string {
     [`${metrics} custom metrics, in hours that have log lines of them`, metrics * PRICES.customMetric],
     [`${dashboards} dashboard of CloudWatch`, dashboards * PRICES.dashboard],
     ...(secrets > 0 ? [[`${secrets} secrets in the templates`, secrets * PRICES.secret] as const] : []),
+    [`${keys} key of KMS, and as much again after each of its first two yearly rotations`, keys * PRICES.kmsKey],
     [
       `clocks: ${Math.round(ticks).toLocaleString('en')} calls, taken to be 0.25 s at 256 MB each`,
       ticks * (PRICES.invocation + TICK_GB_SECONDS * PRICES.gbSecond),

@@ -6,17 +6,19 @@ import {
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Clock, epochSeconds, SystemClock } from '#core/ports/clock.ts';
 import { SystemIds } from '#core/ports/ids.ts';
-import type { Table } from '#core/ports/table.ts';
 import { vaultConformance } from '#test/conformance/vault.ts';
-import { newTables, secretsManagerClient } from '#test/helpers/aws.ts';
+import { createKmsKey, kmsClient, newTables, secretsManagerClient } from '#test/helpers/aws.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
+import { KmsDataKeys } from './kms-data-keys.ts';
 import { SecretsManagerVault } from './secrets-manager-vault.ts';
 
 async function openStore(clock: Clock) {
   const { counters: locks } = await newTables(clock);
   const client = secretsManagerClient();
   const prefix = `agents/${new SystemIds().uuid()}`;
-  return { client, prefix, locks, clock, ids: new SystemIds() };
+  const kms = kmsClient();
+  const dataKeys = new KmsDataKeys({ client: kms, key: await createKmsKey(kms), prefix });
+  return { client, prefix, locks, dataKeys: async () => dataKeys, clock, ids: new SystemIds() };
 }
 
 describe('SecretsManagerVault', () => {
@@ -27,7 +29,7 @@ describe('SecretsManagerVault', () => {
 
   describe('with its time in our hands', () => {
     const clock = new ManualClock();
-    let store: { client: SecretsManagerClient; prefix: string; locks: Table; clock: Clock; ids: SystemIds };
+    let store: Awaited<ReturnType<typeof openStore>>;
     const another = () => new SecretsManagerVault(store);
     const current = async (workspaceId: string) =>
       (await store.client.send(new GetSecretValueCommand({ SecretId: `${store.prefix}/${workspaceId}` }))).SecretString;

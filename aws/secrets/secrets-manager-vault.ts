@@ -11,6 +11,8 @@ import { absent, anyOf, equals, lessThan, type Table } from '#core/ports/table.t
 import {
   assertSecretValue,
   assertWorkspaceId,
+  type DataKey,
+  type DataKeys,
   decodeVault,
   encodeVault,
   pickValues,
@@ -42,6 +44,8 @@ export interface SecretsManagerVaultProps {
   readonly key?: string | undefined;
   /** The counters table, in which writers lock a workspace, and store a stamp with each change. */
   readonly locks: Table;
+  /** Loads the adapter of KMS, which makes and opens data keys: Secrets Manager does not store them. */
+  readonly dataKeys: () => Promise<DataKeys>;
   readonly clock: Clock;
   readonly ids: Ids;
 }
@@ -54,9 +58,27 @@ interface Cached {
   readonly until: number;
 }
 
-/** Uses the environment's Region and credentials. */
-export const createVault = (props: Omit<SecretsManagerVaultProps, 'client'>): SecretsManagerVault =>
-  new SecretsManagerVault({ ...props, client: mapThrottlingErrors(new SecretsManagerClient()) });
+/**
+ * Uses the environment's Region and credentials.
+ *
+ * @param dataKey ARN or alias of the KMS key that seals data keys
+ */
+export function createVault({
+  dataKey: key,
+  ...props
+}: Omit<SecretsManagerVaultProps, 'client' | 'dataKeys'> & { readonly dataKey: string | undefined }): Vault {
+  let loaded: Promise<DataKeys> | undefined;
+  return new SecretsManagerVault({
+    ...props,
+    client: mapThrottlingErrors(new SecretsManagerClient()),
+    dataKeys() {
+      loaded ??= import('./kms-data-keys.ts').then(({ createDataKeys }) =>
+        createDataKeys({ key, prefix: props.prefix }),
+      );
+      return loaded;
+    },
+  });
+}
 
 /**
  * {@link Vault} in AWS Secrets Manager, one JSON secret per workspace, created by the first write and kept when empty.
@@ -106,6 +128,14 @@ export class SecretsManagerVault implements Vault {
     await this.#change(workspaceId, (values) =>
       values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : values,
     );
+  }
+
+  async newDataKey(workspaceId: string): Promise<DataKey> {
+    return (await this.#props.dataKeys()).newDataKey(workspaceId);
+  }
+
+  async openDataKey(workspaceId: string, sealed: string): Promise<Uint8Array> {
+    return (await this.#props.dataKeys()).openDataKey(workspaceId, sealed);
   }
 
   /**

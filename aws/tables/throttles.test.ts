@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { CloudWatchLogsClient } from '@aws-sdk/client-cloudwatch-logs';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { KMSClient } from '@aws-sdk/client-kms';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import { S3Client } from '@aws-sdk/client-s3';
 import { SchedulerClient } from '@aws-sdk/client-scheduler';
@@ -18,6 +19,7 @@ import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { S3Blobs } from '../blobs/s3-blobs.ts';
 import { invokeStreaming } from '../fargate/invoke.ts';
 import { keptSecret } from '../secrets/kept-secret.ts';
+import { KmsDataKeys, sealedOf } from '../secrets/kms-data-keys.ts';
 import { SecretsManagerVault } from '../secrets/secrets-manager-vault.ts';
 import { CloudWatchLogs } from '../services/logs.ts';
 import { SesMail } from '../ses-mail.ts';
@@ -69,6 +71,12 @@ const ADAPTERS: readonly (readonly [adapter: string, name: string, ask: (account
   ['a transaction', 'TransactionCanceledException', (account) => tableOf(account).transact([{ op: 'put', item: KEY }])],
   ['a blob', 'SlowDown', (account) => new S3Blobs(mapThrottlingErrors(s3Of(account)), 'bucket').get('runs/a')],
   ['a secret of a workspace', 'ThrottlingException', (account) => vaultOf(account).read(WORKSPACE, ['NAME'])],
+  ['a new data key', 'ThrottlingException', (account) => dataKeysOf(account).newDataKey(WORKSPACE)],
+  [
+    'a sealed data key',
+    'ThrottlingException',
+    (account) => dataKeysOf(account).openDataKey(WORKSPACE, sealedOf(Buffer.alloc(8))),
+  ],
   [
     'a secret of the operator',
     'ThrottlingException',
@@ -105,15 +113,18 @@ const tableOf = (account: Account) =>
 const s3Of = (account: Account) => new S3Client({ ...account, forcePathStyle: true });
 const secretsOf = (account: Account) => mapThrottlingErrors(new SecretsManagerClient(account));
 const vaultOf = (account: Account) => {
-  const { counters, ids } = memoryDeps();
+  const { counters, ids, vault } = memoryDeps();
   return new SecretsManagerVault({
     client: secretsOf(account),
     prefix: 'secrets',
     locks: counters,
+    dataKeys: async () => vault,
     clock: clock(),
     ids,
   });
 };
+const dataKeysOf = (account: Account) =>
+  new KmsDataKeys({ client: mapThrottlingErrors(new KMSClient(account)), key: 'alias/keys', prefix: 'secrets' });
 const timersOf = (account: Account) =>
   new EventBridgeTimers({
     client: mapThrottlingErrors(new SchedulerClient(account)),

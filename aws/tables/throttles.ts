@@ -2,7 +2,7 @@ import { HostBusyError } from '#core/base/errors.ts';
 
 /** Names of AWS's errors for too many requests; see "Common errors" in each service's API reference. */
 const THROTTLES = [
-  // Used by DynamoDB, Secrets Manager, ECS, CloudWatch Logs, Application Auto Scaling, EventBridge Scheduler.
+  // Used by DynamoDB, Secrets Manager, KMS, ECS, CloudWatch Logs, Application Auto Scaling, EventBridge Scheduler.
   'ThrottlingException',
   // DynamoDB.
   'ProvisionedThroughputExceededException',

@@ -1,5 +1,5 @@
 /**
- * Secret values, by workspace. Names and descriptions live in the main table (`core/accounts/secrets/store.ts`): listing secrets
+ * Secret values and data keys, by workspace. Names and descriptions live in the main table (`core/accounts/secrets/store.ts`): listing secrets
  * never opens the vault. Values are strings of 1 to 8,192 bytes of UTF-8; a workspace's vault holds at most 64 KB of
  * JSON `{NAME: value}` (the limit of one Secrets Manager secret).
  */
@@ -18,6 +18,24 @@ export interface Vault {
   write(workspaceId: string, name: string, value: string): Promise<void>;
   /** Removing a missing value succeeds. */
   remove(workspaceId: string, name: string): Promise<void>;
+  /** Returns a new key, which the vault does not keep. */
+  newDataKey(workspaceId: string): Promise<DataKey>;
+  /**
+   * Returns the `key` of a {@link DataKey} of this workspace. Throws {@link DataKeyError} if `sealed` is damaged or
+   * belongs to another workspace.
+   */
+  openDataKey(workspaceId: string, sealed: string): Promise<Uint8Array>;
+}
+
+/** The part of a {@link Vault} that makes and opens data keys. */
+export type DataKeys = Pick<Vault, 'newDataKey' | 'openDataKey'>;
+
+/** A key that encrypts data of one workspace outside the vault. */
+export interface DataKey {
+  /** 32 bytes, for AES-256. */
+  readonly key: Uint8Array;
+  /** The same key, encrypted by the vault: at most 1,000 printable characters, stored beside the data. */
+  readonly sealed: string;
 }
 
 export const MAX_VAULT_BYTES = 64 * 1024;
@@ -61,4 +79,24 @@ export class VaultFullError extends Error {
     super('the workspace vault is full');
     this.name = 'VaultFullError';
   }
+}
+
+export class DataKeyError extends Error {
+  readonly code = 'DATA_KEY';
+  constructor(workspaceId: string, options?: ErrorOptions) {
+    super(
+      `a sealed data key of workspace ${workspaceId} cannot be opened: it is damaged, belongs to another workspace, or was sealed by another vault`,
+      options,
+    );
+    this.name = 'DataKeyError';
+  }
+}
+
+export const encodeSealedKey = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64url');
+
+/** Throws {@link DataKeyError} for any other text than {@link encodeSealedKey} writes. */
+export function decodeSealedKey(workspaceId: string, sealed: string): Buffer {
+  const bytes = Buffer.from(sealed, 'base64url');
+  if (bytes.length === 0 || encodeSealedKey(bytes) !== sealed) throw new DataKeyError(workspaceId);
+  return bytes;
 }

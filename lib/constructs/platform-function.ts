@@ -16,6 +16,7 @@ import type { Transports } from '#core/base/transports.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
 import {
   bucketNameOf,
+  dataKeyAliasOf,
   functionNameOf,
   managedConnectorOf,
   metricNamespaceOf,
@@ -155,6 +156,31 @@ export class PlatformFunction extends Construct {
       [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
       'The vaults of this stage, one per workspace: only their prefix is known before run time.',
     );
+  }
+
+  /**
+   * Grants making and opening data keys of this stage's workspaces: of what the KMS key encrypted, only those have this
+   * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
+   */
+  useDataKeys(): void {
+    const { keyArn } = this.#stage;
+    const alias = dataKeyAliasOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
+    const anyKey = `arn:\${AWS::Partition}:kms:\${AWS::Region}:\${AWS::AccountId}:key/*`;
+    this.lambda.addToRolePolicy(
+      new PolicyStatement({
+        actions: ['kms:GenerateDataKey', 'kms:Decrypt'],
+        resources: [keyArn ?? substituted(anyKey)],
+        conditions: {
+          StringEquals: {
+            'kms:EncryptionContext:vault': secretPrefixOf(this.#stage),
+            ...(keyArn === undefined && { 'kms:RequestAlias': alias }),
+          },
+        },
+      }),
+    );
+    if (keyArn === undefined)
+      acknowledgeWildcard(this, anyKey, 'KMS chooses the id of a key; the alias names the one.');
   }
 
   /**

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Fn, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
 import { AttributeType, Billing, type CfnGlobalTable, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
-import { type IKey, Key } from 'aws-cdk-lib/aws-kms';
+import { Alias, type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { BlockPublicAccess, Bucket, BucketEncryption, HttpMethods } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
-import { bucketNameOf, type Stage, tablePrefixOf } from '../config.ts';
+import { bucketNameOf, dataKeyAliasOf, platformNameOf, type Stage, tablePrefixOf } from '../config.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { removalPolicyOf } from '../removal.ts';
 
@@ -18,6 +18,8 @@ const RECOVERY_DAYS = 35;
 const UNDELETE = Duration.days(30);
 /** Shorter for documents: each write of a large one leaves an old version, and no limit counts them. */
 const UNDELETE_DOCUMENTS = Duration.days(7);
+/** Time in which a deleted KMS key can be restored: KMS's minimum. */
+const UNDELETE_KEY = Duration.days(7);
 
 export interface DataStackProps extends StackProps {
   readonly stage: Stage;
@@ -26,7 +28,7 @@ export interface DataStackProps extends StackProps {
 }
 
 /**
- * The data: three tables and a bucket. When the stack is deleted, a stage with `keepsData` keeps everything; any other
+ * The data: three tables, a bucket, and a KMS key if the stage names none. When the stack is deleted, a stage with `keepsData` keeps everything; any other
  * stage loses everything, including the secrets created at run time.
  */
 export class DataStack extends Stack {
@@ -40,6 +42,7 @@ export class DataStack extends Stack {
     this.#key = keyArn === undefined ? undefined : Key.fromKeyArn(this, 'key', keyArn);
     const tables = new Map(TABLE_NAMES.map((name) => [name, this.#addTable(name)]));
     const blobs = this.#addBlobs();
+    if (keyArn === undefined) this.#addDataKeysKey();
     // `main` comes last: a failed deployment deletes what it created, and cannot delete protected resources.
     const main = tables.get('main')!;
     main.node.addDependency(...this.node.children.filter((child) => child !== main));
@@ -119,6 +122,22 @@ export class DataStack extends Stack {
       Validations.of(blobs).acknowledge({ id: 'AwsSolutions-S1', reason });
     }
     return blobs;
+  }
+
+  /**
+   * Seals data keys. Keys that AWS manages do not serve: they seal only for their own service. Functions use this one by
+   * its alias, because stacks export no values to each other.
+   */
+  #addDataKeysKey(): void {
+    const removalPolicy = removalPolicyOf(this.#stage);
+    const key = new Key(this, 'data-keys-key', {
+      description: `Seals data keys of the workspaces of ${platformNameOf(this.#stage)}.`,
+      enableKeyRotation: true,
+      pendingWindow: UNDELETE_KEY,
+      removalPolicy,
+    });
+    const aliasName = dataKeyAliasOf(this.#stage);
+    new Alias(this, 'data-keys-alias', { aliasName, targetKey: key, removalPolicy });
   }
 
   /** CloudFormation deletes neither a bucket with objects, nor secrets that it did not create. */

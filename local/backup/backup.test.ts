@@ -117,6 +117,16 @@ describe('a backup', () => {
     await expect(save(true)).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
+  test('has the key of data keys, also without secrets', async () => {
+    await openDatabase(join(dataFolder, 'platform.sqlite')).close();
+    expect(await save(true)).toMatchObject({ has_secrets: false, has_key: false });
+    const vaultOf = (data: string) => new FileVault(join(data, 'vault'), keyOf(data));
+    const { key, sealed } = await vaultOf(dataFolder).newDataKey(WORKSPACE);
+    expect(await save(true)).toMatchObject({ has_secrets: false, has_key: true });
+    await restoreTo('restored');
+    expect(Buffer.from(await vaultOf(join(folder, 'restored')).openDataKey(WORKSPACE, sealed))).toEqual(key);
+  });
+
   test('is of one moment, while a process writes all the time', { timeout: 60_000 }, async () => {
     const writer = spawnWriter();
     await once(writer.stdout!, 'data');

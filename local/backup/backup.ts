@@ -16,7 +16,7 @@ const LAST_BACKUP = 'last-backup.json';
 
 export interface BackupOrder {
   readonly dataFolder: string;
-  /** Path of the key that encrypts the secrets. */
+  /** Path of the key that encrypts the secrets and seals data keys. */
   readonly keyFile: string;
   /** Path of the archive. An existing archive is replaced once the new one is complete. */
   readonly file: string;
@@ -119,7 +119,8 @@ async function* archiveOf(
     yield* add(`${VAULT}/${name}`, join(dataFolder, VAULT, name));
     secrets += 1;
   }
-  const has_key = withKey && secrets > 0;
+  // Without secrets, there may be a key that seals data keys.
+  const has_key = withKey && (secrets > 0 || (await undefinedIfMissing(stat(keyFile))) !== undefined);
   if (has_key) await access(keyFile, constants.R_OK);
   if (has_key) yield* add(VAULT_KEY, keyFile);
 

@@ -75,4 +75,66 @@ describe('FileVault on its disk', () => {
     writeFileSync(path, '');
     await expect(open().write('ws', 'NAME', 'x')).rejects.toEqual(wrong('a vault is damaged'));
   });
+
+  describe('without secrets', () => {
+    beforeEach(() => {
+      rmSync(folder, { recursive: true });
+      rmSync(keyFile);
+    });
+
+    test('the first data key creates the key file, and opens after a restart', async () => {
+      const { key, sealed } = await open().newDataKey('ws');
+      expect(readdirSync(root)).toEqual(['vault.key']);
+      expect(statSync(keyFile).mode & 0o777).toBe(0o600);
+      expect(Buffer.from(await open().openDataKey('ws', sealed))).toEqual(key);
+      await open().write('ws', 'NAME', 'a secret, later');
+      expect(Buffer.from(await open().openDataKey('ws', sealed))).toEqual(key);
+    });
+
+    test('many first data keys and secrets at once have one key', async () => {
+      const vault = open();
+      const made = await Promise.all([
+        ...Array.from({ length: 8 }, () => vault.newDataKey('ws')),
+        vault.write('ws', 'A', '1'),
+      ]);
+      for (const one of made) {
+        if (one) expect(Buffer.from(await open().openDataKey('ws', one.sealed))).toEqual(one.key);
+      }
+      expect(await open().read('ws', ['A'])).toEqual({ A: '1' });
+    });
+
+    test('a missing key file stays missing when a data key is opened, and may come back', async () => {
+      const { key, sealed } = await open().newDataKey('ws');
+      const kept = readFileSync(keyFile);
+      rmSync(keyFile);
+      const vault = open();
+      await expect(vault.openDataKey('ws', sealed)).rejects.toEqual(wrong('is missing'));
+      expect(readdirSync(root)).toEqual([]);
+      writeFileSync(keyFile, kept);
+      expect(Buffer.from(await vault.openDataKey('ws', sealed))).toEqual(key);
+    });
+  });
+
+  test('data keys need the key file of the secrets', async () => {
+    const { sealed } = await open().newDataKey('ws');
+    expect(readdirSync(folder)).toEqual(['ws.vault']);
+    rmSync(keyFile);
+    await expect(open().newDataKey('ws')).rejects.toEqual(wrong('is missing'));
+    await expect(open().openDataKey('ws', sealed)).rejects.toEqual(wrong('is missing'));
+    expect(readdirSync(root)).toEqual(['secrets']);
+  });
+
+  test('a data key is no vault, nor the other way round', async () => {
+    const { sealed } = await open().newDataKey('ws');
+    const secrets = readFileSync(join(folder, 'ws.vault'));
+    const refused = expect.objectContaining({ code: 'DATA_KEY' });
+    await expect(open().openDataKey('ws', secrets.toString('base64url'))).rejects.toEqual(refused);
+    writeFileSync(join(folder, 'ws.vault'), Buffer.from(sealed, 'base64url'));
+    await expect(open().read('ws', ['NAME'])).rejects.toEqual(wrong('ws is damaged'));
+  });
+
+  test('a data key that another key file sealed is refused', async () => {
+    const { sealed } = await new FileVault(join(root, 'other'), join(root, 'other.key')).newDataKey('ws');
+    await expect(open().openDataKey('ws', sealed)).rejects.toEqual(expect.objectContaining({ code: 'DATA_KEY' }));
+  });
 });

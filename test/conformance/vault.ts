@@ -94,6 +94,49 @@ export function vaultConformance(open: () => Promise<() => Vault>): void {
       await expect(vault.read(bad, ['A'])).rejects.toThrow('workspace id');
       await expect(vault.write(bad, 'A', 'x')).rejects.toThrow('workspace id');
       await expect(vault.remove(bad, 'A')).rejects.toThrow('workspace id');
+      await expect(vault.newDataKey(bad)).rejects.toThrow('workspace id');
+      await expect(vault.openDataKey(bad, 'x')).rejects.toThrow('workspace id');
+    }
+  });
+
+  test('makes data keys that any process opens, each different, and keeps none of them', async () => {
+    const id = workspace();
+    const made = await Promise.all(
+      [vault, anotherProcess(), vault, anotherProcess()].map((each) => each.newDataKey(id)),
+    );
+    expect(new Set(made.map(({ key }) => Buffer.from(key).toString('hex'))).size).toBe(4);
+    expect(new Set(made.map(({ sealed }) => sealed)).size).toBe(4);
+    for (const { key, sealed } of made) {
+      expect(key).toBeInstanceOf(Uint8Array);
+      expect(key).toHaveLength(32);
+      expect(sealed).toMatch(/^[\w-]{40,1000}$/);
+      expect(Buffer.from(sealed, 'base64url').includes(Buffer.from(key))).toBe(false);
+      for (const process of [vault, anotherProcess()]) {
+        expect(Buffer.from(await process.openDataKey(id, sealed)).equals(key)).toBe(true);
+      }
+    }
+    expect(await vault.read(id, ['data-key'])).toEqual({});
+  });
+
+  test('opens no data key of another workspace', async () => {
+    const [one, other] = [workspace(), workspace()];
+    const { sealed } = await vault.newDataKey(one);
+    await expect(vault.openDataKey(other, sealed)).rejects.toMatchObject({ code: 'DATA_KEY', name: 'DataKeyError' });
+  });
+
+  test('opens no data key that is damaged anywhere, or is none', async () => {
+    const id = workspace();
+    const { sealed } = await vault.newDataKey(id);
+    const bytes = Buffer.from(sealed, 'base64url');
+    const damaged = [...bytes.keys()].map((at) => {
+      const copy = Buffer.from(bytes);
+      copy[at]! ^= 1;
+      return copy.toString('base64url');
+    });
+    const cut = [bytes.subarray(1), bytes.subarray(0, -1), Buffer.concat([bytes, Buffer.of(0)])];
+    const others = ['', '!', 'AAAA', `${sealed}=`, `${sealed} `, `${sealed}!`, sealed.slice(0, 10)];
+    for (const text of [...damaged, ...cut.map((part) => part.toString('base64url')), ...others]) {
+      await expect(vault.openDataKey(id, text), text).rejects.toMatchObject({ code: 'DATA_KEY' });
     }
   });
 }

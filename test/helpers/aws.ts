@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { CreateAliasCommand, CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
@@ -18,6 +19,15 @@ export const s3Client = (): S3Client =>
 
 export const secretsManagerClient = (): SecretsManagerClient =>
   new SecretsManagerClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto });
+
+export const kmsClient = (): KMSClient => new KMSClient({ ...AWS_TEST_ACCOUNT, endpoint: inject('awsEndpoints').moto });
+
+/** Creates a key, as the stack `data` does, and returns its alias. */
+export async function createKmsKey(client: KMSClient, AliasName = `alias/key-${randomUUID()}`): Promise<string> {
+  const { KeyMetadata } = await client.send(new CreateKeyCommand({}));
+  await client.send(new CreateAliasCommand({ AliasName, TargetKeyId: KeyMetadata!.KeyId! }));
+  return AliasName;
+}
 
 /**
  * Creates the three tables, under new names where `nameOf` gives none, and returns the names. TTL is off because

@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
 import { CreateTableCommand, DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { AssociateGatewayWithClusterCommand, CreateGatewayCommand, ECSClient } from '@aws-sdk/client-ecs';
+import { KMSClient } from '@aws-sdk/client-kms';
 import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { CreateScheduleGroupCommand, SchedulerClient } from '@aws-sdk/client-scheduler';
 import { CreateSecretCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
@@ -22,6 +23,7 @@ import { defineStage, functionNameOf, platformNameOf, timerNamesOf } from '#lib/
 import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { startScriptedStripe } from '#local/scripted-stripe/server.ts';
 import { runnerHealth } from '#runner/server/client.ts';
+import { createKmsKey } from '#test/helpers/aws.ts';
 import { AWS_TEST_ACCOUNT, TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { AwsEndpoints } from '#test/helpers/aws-emulators.ts';
 import { type FakeEcs, type FakeEvent, startFakeEcs } from '#test/helpers/fake-ecs/fake-ecs.ts';
@@ -223,6 +225,7 @@ export async function startRehearsal(
       dynamodb: emulators.dynamoDb,
       s3: emulators.moto,
       secretsmanager: emulators.moto,
+      kms: emulators.moto,
       sqs: emulators.moto,
       scheduler: emulators.moto,
       ses: emulators.moto,
@@ -488,6 +491,7 @@ async function createData({ resources }: Assembly, { dynamoDb, moto }: AwsEndpoi
   const account = accountFor('deployment');
   const tables = new DynamoDBClient({ ...account, endpoint: dynamoDb });
   const s3 = new S3Client({ ...account, endpoint: moto, forcePathStyle: true });
+  const kms = new KMSClient({ ...account, endpoint: moto });
   const sqs = new SQSClient({ ...account, endpoint: moto });
   const scheduler = new SchedulerClient({ ...account, endpoint: moto });
   const creators: Readonly<Record<string, (properties: Deployed['properties']) => Promise<unknown>>> = {
@@ -505,6 +509,7 @@ async function createData({ resources }: Assembly, { dynamoDb, moto }: AwsEndpoi
       const CreateBucketConfiguration = { LocationConstraint: TEST_REGION } as const;
       if (Bucket !== undefined) await s3.send(new CreateBucketCommand({ Bucket, CreateBucketConfiguration }));
     },
+    'AWS::KMS::Alias': ({ AliasName }) => createKmsKey(kms, AliasName),
     'AWS::SQS::Queue': ({ QueueName, VisibilityTimeout, RedrivePolicy }) => {
       const Attributes = {
         ...(VisibilityTimeout !== undefined && { VisibilityTimeout: String(VisibilityTimeout) }),

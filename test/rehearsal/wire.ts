@@ -72,6 +72,28 @@ export const WIRE: Readonly<Record<string, Reader>> = {
     if (action === 'BatchGetSecretValue') return [{ action, resource: '*' }, ...asks];
     return asks.map((ask) => ({ ...ask, action }));
   }),
+  kms: jsonService('kms', (action, { KeyId, EncryptionContext = {} }) => {
+    // KMS would check the key that the ciphertext names.
+    if (KeyId === undefined) throw new Error(`the rehearsal knows no kms:${action} without a KeyId`);
+    const alias: string | undefined = /(^|:)(alias\/.*)$/.exec(KeyId)?.[2];
+    return [
+      {
+        action,
+        // Only KMS knows the key of an alias.
+        resource: alias ? regional('kms', `key/of-${alias}`) : fullArn(KeyId, (id) => regional('kms', `key/${id}`)),
+        context: {
+          ...(alias && { 'kms:RequestAlias': [alias] }),
+          'kms:EncryptionContextKeys': Object.keys(EncryptionContext),
+          ...Object.fromEntries(
+            Object.entries<string>(EncryptionContext).map(([name, value]) => [
+              `kms:EncryptionContext:${name}`,
+              [value],
+            ]),
+          ),
+        },
+      },
+    ];
+  }),
   sqs: jsonService('sqs', (action, { QueueUrl, QueueName }) => [
     { action: action.replace(/Batch$/, ''), resource: regional('sqs', QueueName ?? QueueUrl.split('/').at(-1)) },
   ]),

@@ -19,6 +19,7 @@ import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { openDatabase } from '#local/database/database.ts';
 import { SqliteTable } from '#local/database/sqlite-table.ts';
+import { memoryDataKeys } from '#test/helpers/memory-data-keys.ts';
 import { Random } from '#test/simulation/random.ts';
 import { DynamoModel, type DynamoProps } from './dynamo.ts';
 import { VirtualClock } from './virtual-clock.ts';
@@ -76,6 +77,7 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
     return work;
   };
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
+  const dataKeys = memoryDataKeys();
   const none = () => Promise.reject(new Error('no load uses it'));
   const deps = {
     config,
@@ -83,7 +85,14 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
     blobs: memoryBlobs(),
     space: endlessSpace,
     uploadForms: { create: none },
-    vault: new SecretsManagerVault({ client: secrets, prefix: 'p', locks: tables.counters, clock, ids }),
+    vault: new SecretsManagerVault({
+      client: secrets,
+      prefix: 'p',
+      locks: tables.counters,
+      dataKeys: async () => dataKeys,
+      clock,
+      ids,
+    }),
     payments: noPayments,
     operatorKey: noOperatorKey,
     timers: { set: async () => {}, remove: async () => {}, reconcile: async () => ({ set: 0, removed: 0 }) },

@@ -26,6 +26,7 @@ import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database/database.ts';
 import { SqliteTable } from '#local/database/sqlite-table.ts';
+import { memoryDataKeys } from '#test/helpers/memory-data-keys.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { laggingTable } from './lagging-table.ts';
 import { Ledger } from './ledger.ts';
@@ -106,6 +107,7 @@ export class World {
         read: async (_, names) => Object.fromEntries(Object.entries(vault).filter(([name]) => names.includes(name))),
         write: async () => {},
         remove: async () => {},
+        ...memoryDataKeys(),
       },
       payments: noPayments,
       operatorKey: noOperatorKey,

@@ -15,7 +15,13 @@ import { stage as dev } from '../../stages/dev.ts';
 import { everythingAsked } from './everything-asked.ts';
 
 /** Types that hold data which a user may want back. */
-const HOLDS = ['AWS::DynamoDB::GlobalTable', 'AWS::Logs::LogGroup', 'AWS::S3::Bucket'];
+const HOLDS = [
+  'AWS::DynamoDB::GlobalTable',
+  'AWS::KMS::Alias',
+  'AWS::KMS::Key',
+  'AWS::Logs::LogGroup',
+  'AWS::S3::Bucket',
+];
 /** Types that can be recreated or are useless alone, and cost money while they exist. */
 const COSTS = [
   'AWS::CloudWatch::Alarm',

@@ -544,6 +544,8 @@ describe('functions', () => {
   };
   /** Rights of functions that change services through the keeper, which calls ECS. */
   const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
+  /** Rights of functions that run agents, on conditions that the test of data keys has. */
+  const DATA_KEYS = { 'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'] };
   const RUN_SCHEDULES = {
     ...LIMIT,
     [`${TABLES}main`]: [
@@ -559,6 +561,7 @@ describe('functions', () => {
     [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
     [SECRETS]: ['secretsmanager:GetSecretValue'],
+    ...DATA_KEYS,
     ...SANDBOXES,
     [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
     [`${BLOBS}/layers/*`]: ['s3:GetObject'],
@@ -610,6 +613,7 @@ describe('functions', () => {
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
       [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...DATA_KEYS,
       ...SANDBOXES,
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/layers/*`]: ['s3:GetObject'],

@@ -1,0 +1,65 @@
+import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import { parseAwsConfig } from '#aws/config.ts';
+import { KmsDataKeys } from '#aws/secrets/kms-data-keys.ts';
+import { defineStage } from '#lib/config.ts';
+import { createKmsKey, kmsClient } from '#test/helpers/aws.ts';
+import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
+import { synthesise } from '#test/helpers/templates.ts';
+import { stage as dev } from '../../stages/dev.ts';
+import { readAssembly } from './assembly.ts';
+import { accessKeyOf, startAwsGate } from './aws-gate.ts';
+import { policiesOf } from './iam.ts';
+
+/** Starts a gate with the rights of one function, and returns its settings and data keys. */
+async function deployed(stage: Parameters<typeof defineStage>[0], fn: string) {
+  const { folder, stacks } = synthesise(defineStage({ ...stage, sandbox: { kind: 'none' } }));
+  const assembly = readAssembly(folder, stacks);
+  const { properties } = assembly.of('AWS::Lambda::Function').find(({ arn }) => arn.endsWith(`-${fn}`))!;
+  const gate = await startAwsGate(
+    { kms: inject('awsEndpoints').moto },
+    { [fn]: policiesOf(assembly, properties.Role) },
+  );
+  onTestFinished(() => gate.close());
+  const credentials = { ...AWS_TEST_ACCOUNT.credentials, accessKeyId: accessKeyOf(fn) };
+  const client = new KMSClient({ ...AWS_TEST_ACCOUNT, credentials, endpoint: gate.url });
+  const { dataKey: key = '', secretPrefix: prefix } = parseAwsConfig(properties.Environment.Variables);
+  return { assembly, gate, key, prefix, of: (props: object) => new KmsDataKeys({ client, key, prefix, ...props }) };
+}
+
+const denied = expect.objectContaining({ name: 'AccessDeniedException' });
+
+describe.each(['calls', 'schedule-fired', 'schedule-sweeper'])('the function %s', (fn) => {
+  test('makes and opens data keys under the key of its stage, and nothing else', async () => {
+    const { assembly, gate, key, of } = await deployed(dev, fn);
+    expect(assembly.of('AWS::KMS::Alias').map(({ properties }) => properties.AliasName)).toEqual([key]);
+    await createKmsKey(kmsClient(), key).catch((error) => {
+      if (error.name !== 'AlreadyExistsException') throw error;
+    });
+    const other = await createKmsKey(kmsClient());
+    const made = await of({}).newDataKey('ws');
+    expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+    expect([...gate.refused]).toEqual([]);
+    for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
+      await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
+      await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+    }
+  });
+});
+
+test('a stage with a key of its own uses that, and only for its data keys', async () => {
+  const { KeyMetadata } = await kmsClient().send(new CreateKeyCommand({}));
+  const keyArn = KeyMetadata!.Arn!;
+  const { assembly, key, of } = await deployed({ ...dev, name: 'own', keyArn }, 'calls');
+  expect(assembly.of('AWS::KMS::Key')).toEqual([]);
+  expect(key).toBe(keyArn);
+  const made = await of({}).newDataKey('ws');
+  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+  await expect(of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+});
+
+test('a function that runs no agents has no such rights', async () => {
+  const { key, of } = await deployed(dev, 'secrets');
+  expect(key).toBe('');
+  await expect(of({ key: 'alias/platform-dev-data-keys' }).newDataKey('ws')).rejects.toEqual(denied);
+});
