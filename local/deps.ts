@@ -46,6 +46,8 @@ const PURGE_INTERVAL_MS = 5_000;
 /** A poll costs two or three database reads. */
 const WATCH_POLL_MS = 250;
 
+/** Time in which durable runs finish their turn before the process stops. */
+const LEAVE_MS = 5000;
 /** Time for background work after the sandboxes have ended, when it only writes its records. */
 const CLOSING_MS = 5_000;
 
@@ -61,6 +63,11 @@ export interface LocalDeps extends AllDeps {
   readonly scriptedStripe?: ScriptedStripeServer;
   /** Ends streams that only watch and would never end by themselves. */
   endWatching(): void;
+  /**
+   * Makes durable runs leave this process: before their next turn, and after some seconds, or with `force`, at once. The
+   * next start takes them up.
+   */
+  leaveRuns(force: boolean): void;
   /**
    * Waits for background work, ends every sandbox and releases the data folder. With `force` it ends the sandboxes
    * first.
@@ -128,6 +135,8 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
   const { payments, scripted: scriptedStripe } = await localPayments(config, clock);
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
   const closing = new AbortController();
+  const stopping = new AbortController();
+  const stopped = new AbortController();
   const pending = new Set<Promise<void>>();
   const background = (work: Promise<void>): Promise<void> => {
     pending.add(work);
@@ -171,6 +180,12 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     log,
     background,
     startInstall: (job) => background(install(deps, job)),
+    handOver: { stopping: stopping.signal, stopped: stopped.signal },
+    leaveRuns(force) {
+      stopping.abort();
+      if (force) stopped.abort();
+      else clock.after(LEAVE_MS, () => stopped.abort());
+    },
     watching: { pollMs: WATCH_POLL_MS, closing: closing.signal },
     endWatching: () => closing.abort(),
     async close(force = false) {

@@ -8,6 +8,7 @@ import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { listOpenScheduleRuns } from '#core/automation/schedules/runs/open-runs.ts';
 import { VERSION } from '#core/base/version.ts';
+import { resumeRuns } from '#core/execution/durable/resume.ts';
 import type { HttpResponse } from '#core/http/message.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { recoverServices } from '#core/services/sweep.ts';
@@ -132,6 +133,7 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
     deps,
     dashboard,
     async close(force = false) {
+      deps.leaveRuns(force);
       dashboard.close();
       for (const clock of clocks) clearInterval(clock);
       deps.endWatching();
@@ -149,12 +151,13 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
   };
 }
 
-/** Finishes all open runs of the previous process: no other process has this database. */
+/** Finishes or takes up all open runs of the previous process: no other process has this database. */
 async function recover(deps: LocalDeps): Promise<void> {
   await sweepLostRuns(deps, { all: true });
   await recoverServices(deps);
   const lost = await Array.fromAsync(listOpenScheduleRuns(deps, { all: true }));
   runInBackground(deps, 'resumeScheduleRuns', allWork.resumeScheduleRuns(deps, lost));
+  runInBackground(deps, 'resumeRuns', resumeRuns(deps, { all: true }));
 }
 
 /** Starts the timers of the background table. Work that takes longer than its period overlaps with the next. */

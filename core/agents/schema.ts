@@ -37,6 +37,14 @@ export const publicAgent = z.object({
   default_endpoint: z.string(),
   timeout_seconds: z.number().describe('Maximum time of a run, in seconds.'),
   retry_on_interruption: z.boolean().describe('Whether a run that loses its sandbox is retried once.'),
+  durable: z
+    .union([
+      z.literal(false),
+      z.object({ max_active_seconds: z.int().optional().describe('Absent: the limit of the plan.') }),
+    ])
+    .describe(
+      'Whether runs survive the process that works on them, and for how many seconds they are worked on at most.',
+    ),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),

@@ -71,6 +71,11 @@ export const BACKGROUND = {
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'schedule-sweeper' },
   },
+  resumeRuns: {
+    about: 'Takes up durable runs whose process died or left them.',
+    local: { everySeconds: 5 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
   continueBulks: {
     about: 'Cancels and replays the runs of bulk actions.',
     local: { everySeconds: 2 },

@@ -676,10 +676,6 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'listUpcoming.to': 'End of the window.',
   'listUpcoming.slots': 'When schedules run, soonest first.',
   'sendTestAlert.success': 'Whether the address answered that it has the alert.',
-  'receiveWebhook.status':
-    '`success`: the run answered. `error`: it failed or was cancelled. `timeout`: it met its deadline.',
-  'triggerSchedule.status':
-    '`success`: the run answered. `error`: it failed or was cancelled. `timeout`: it met its deadline.',
   error: 'Why the run failed, as a sentence. null: it did not.',
   output: 'What the run answered. null: it has no output.',
 

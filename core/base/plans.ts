@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { jsonText } from './json-text.ts';
-import { MAX_TIMEOUT_SECONDS } from './time-limits.ts';
+import { MAX_ACTIVE_SECONDS, MAX_TIMEOUT_SECONDS } from './time-limits.ts';
 
 /**
  * Plans of workspaces. `free` and `pro` are part of the interface (`docs/interface/limits.md#plans`); `team` and
@@ -53,6 +53,10 @@ const plan = () => {
     timeout_seconds: seconds,
     /** Maximum duration of a call of an agent with a sandbox. */
     sandbox_timeout_seconds: seconds,
+    /** Maximum time that a durable run is worked on (`docs/interface/durable-runs.md`). */
+    durable_seconds: z.int().min(1).max(MAX_ACTIVE_SECONDS),
+    /** Maximum size of the files that a durable run keeps when it moves to another sandbox. */
+    snapshot_bytes: quota,
     /** Namespaces of stored documents (`docs/interface/limits.md#plans`); null: no limit. */
     storage_namespaces: quota.nullable(),
     /** Documents per namespace; null: no limit. */
@@ -90,6 +94,8 @@ const DEFAULT_PLANS: Plans = {
     validation_ms_per_minute: 10_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: 30,
+    durable_seconds: 30,
+    snapshot_bytes: 100 * MB,
     storage_namespaces: 5,
     storage_documents: 100,
     storage_document_bytes: 100 * KB,
@@ -112,6 +118,8 @@ const DEFAULT_PLANS: Plans = {
     validation_ms_per_minute: 20_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
+    durable_seconds: 3600,
+    snapshot_bytes: GB,
     storage_namespaces: 25,
     storage_documents: 1_000,
     storage_document_bytes: MB,
@@ -134,6 +142,8 @@ const DEFAULT_PLANS: Plans = {
     validation_ms_per_minute: 40_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
+    durable_seconds: 4 * 3600,
+    snapshot_bytes: 2 * GB,
     storage_namespaces: 100,
     storage_documents: 10_000,
     storage_document_bytes: 5 * MB,
@@ -156,6 +166,8 @@ const DEFAULT_PLANS: Plans = {
     validation_ms_per_minute: 60_000,
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
+    durable_seconds: 8 * 3600,
+    snapshot_bytes: 4 * GB,
     storage_namespaces: null,
     storage_documents: null,
     storage_document_bytes: 10 * MB,

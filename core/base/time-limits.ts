@@ -9,6 +9,15 @@ export const MAX_TIMEOUT_SECONDS = 300;
 /** Maximum duration of a call: API Gateway cuts a stream after 300 s without a byte. */
 export const MAX_CALL_MS = 295_000;
 
+/**
+ * Time after which a call of a durable run is answered with the run's address. The run goes on. It ends well before
+ * {@link MAX_CALL_MS}, so that no connection is cut.
+ */
+export const HELD_CALL_MS = 285_000;
+
+/** Longest time that a durable run of any plan is worked on. */
+export const MAX_ACTIVE_SECONDS = 24 * 3600;
+
 /** Time after a run's deadline in which its host may write its record. After it, the run counts as lost. */
 export const RUN_GRACE_MS = 30_000;
 

@@ -51,6 +51,11 @@ export type AgentDefinition = {
    * @default false, also in older definitions
    */
   readonly retry_on_interruption?: boolean;
+  /**
+   * Only for managed_loop: its runs survive the process that works on them (`docs/interface/durable-runs.md`).
+   * @default - they end with it
+   */
+  readonly durable?: Durability;
   readonly tags: string[];
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */
@@ -103,6 +108,15 @@ export type AgentDefinition = {
   readonly price_per_call_cents: number | null;
 };
 
+export type Durability = {
+  /** Maximum time that a run is worked on. @default - the limit of the plan */
+  max_active_seconds?: number;
+};
+
+/** What happens to a tool's call that was in progress when its run was interrupted. */
+export const INTERRUPTIONS = ['retry', 'unknown'] as const;
+export type Interruption = (typeof INTERRUPTIONS)[number];
+
 /** An agent version that another version may call. */
 export type Dependency = {
   /** `org/agent`. */
@@ -118,8 +132,12 @@ export type LoopTool = (typeof LOOP_TOOLS)[number];
 /** Name of an MCP server's tool as the model sees it. */
 export type McpToolName = `mcp__${string}`;
 
+/** Maximum of `max_turns`, and of a durable loop's. */
+export const MAX_TURNS = 50;
+export const MAX_DURABLE_TURNS = 500;
+
 export type LoopLimits = {
-  /** 1-50. */
+  /** 1 to {@link MAX_TURNS}, or to {@link MAX_DURABLE_TURNS} if it is durable. */
   max_turns: number;
   /**
    * Built-in tools that the loop may use, in addition to its custom tools. If the list names tools of MCP servers, the
@@ -163,6 +181,8 @@ export type McpServer = {
   read_only: boolean;
   /** Whether a run continues without this server if it is unavailable. */
   optional: boolean;
+  /** @default - `retry` if `read_only`, else `unknown` */
+  interruption?: Interruption;
 };
 
 /** An author's tool of a managed loop. */
@@ -173,6 +193,8 @@ export type CustomTool = {
   command: string;
   /** Present when the command has placeholders. */
   input_schema?: Record<string, unknown>;
+  /** @default - `retry` if the command calls another agent, else `unknown` */
+  interruption?: Interruption;
 };
 
 /**

@@ -21,6 +21,7 @@ const WRITTEN = [
   'default_endpoint',
   'timeout_seconds',
   'retry_on_interruption',
+  'durable',
   'accepts_files',
   'accept',
   'max_files',

@@ -12,6 +12,8 @@ export const blobLifetimes = (runRetentionDays: number): readonly BlobLifetime[]
   // A form is valid for an hour, and a transfer into a sandbox takes at most 15 minutes.
   { prefix: 'uploads/', days: 1 },
   { prefix: 'transfers/', days: 1 },
+  // Orders and journals of durable runs, which end long before.
+  { prefix: 'journals/', days: 32 },
   // Bodies of runs and stored answers: they are written after their records, so no record outlives its blob.
   { prefix: 'runs/', days: runRetentionDays },
 ];

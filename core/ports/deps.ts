@@ -58,6 +58,8 @@ export interface Deps {
    * another process has accepted it.
    */
   readonly startInstall: (job: InstallJob) => Promise<void>;
+  /** How durable runs leave this process. @default - they stay in it until they end */
+  readonly handOver?: HandOver;
   /**
    * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
    * do it. Calls are hints: the next sweep makes up for a lost one. Absent on hosts without services.
@@ -91,6 +93,27 @@ export interface Log {
   info(message: string, fields?: Record<string, unknown>): void;
   warn(message: string, fields?: Record<string, unknown>): void;
   error(message: string, fields?: Record<string, unknown>): void;
+}
+
+/** How durable runs move from this process to another one (`core/execution/durable`). */
+export interface HandOver {
+  /** Aborted when the process is about to stop: runs leave it before their next turn. */
+  readonly stopping?: AbortSignal;
+  /** Aborted when the process stops: runs leave it at once. */
+  readonly stopped?: AbortSignal;
+  /** Milliseconds after which a run leaves this process before its next turn. @default - it stays */
+  readonly afterMs?: number;
+  /**
+   * Asks another process to take up a run, soon. Runs that nobody waits for are then given to it at once.
+   * @default - the next sweep finds the run
+   */
+  readonly startRun?: (job: RunJob) => Promise<void>;
+}
+
+/** A durable run that any process may take up. */
+export interface RunJob {
+  readonly workspaceId: string;
+  readonly runId: string;
 }
 
 /** Installation of a version's dependencies, as recorded with the version; small enough for any queue. */

@@ -43,6 +43,13 @@ export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs
 export const contentBlobKey = (workspaceId: string, runId: string): string =>
   `runs/${workspaceId}/${runId}.content.json`;
 
+/** Partition of the order and the journal of a durable run (`core/execution/durable`). */
+export const journalPartition = (workspaceId: string, runId: string): string =>
+  `WS#${workspaceId}#JOURNAL#${hexOf(runId)}`;
+/** Blobs of them. */
+export const journalBlobKey = (workspaceId: string, runId: string, name: string): string =>
+  `journals/${workspaceId}/${runId}/${name}`;
+
 /** Time at which a run that started at `startedAt` (epoch milliseconds) is removed, in epoch seconds. */
 export const runExpiry = ({ runRetentionDays }: Pick<Config, 'runRetentionDays'>, startedAt: number): number =>
   epochSeconds(startedAt) + runRetentionDays * 24 * 3600;
@@ -103,6 +110,7 @@ export function newRunItems(
     schedule_id: run.scheduleId,
     scheduled_at: run.scheduled?.at,
     scheduled_zone: run.scheduled?.timezone,
+    durable: run.isDurable,
     announced: run.isAnnounced,
     webhook_url: run.webhookUrl,
     context: run.context,
@@ -224,6 +232,7 @@ export function newRunFrom(head: Item): NewRun {
     tenantId: head.tenant_id as string | undefined,
     scheduleId: head.schedule_id as string | undefined,
     scheduled: momentFrom(head),
+    isDurable: head.durable as true | undefined,
     isAnnounced: head.announced as true | undefined,
     webhookUrl: head.webhook_url as string | undefined,
     input: null,

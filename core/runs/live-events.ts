@@ -55,15 +55,20 @@ export class LiveEvents {
   #cancelTimer: (() => void) | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  /** `startedAt` in epoch milliseconds. */
+  /**
+   * @param run `startedAt` in epoch milliseconds.
+   * @param past Number of events that other processes wrote.
+   */
   constructor(
     deps: WriterDeps,
     run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number },
     mask: SecretMask,
+    past = 0,
   ) {
     this.#deps = deps;
     this.#run = run;
     this.#mask = mask;
+    this.#count = past;
   }
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
@@ -89,6 +94,14 @@ export class LiveEvents {
       this.#write,
     );
   };
+
+  /** Writes the events so far, and returns the number of the last one. Never throws. */
+  async position(): Promise<number> {
+    this.#cancelTimer?.();
+    this.#write();
+    await this.#writing;
+    return this.#count;
+  }
 
   /** Flushes pending events, unless the run is so short that it has written none. Never throws. */
   async end(): Promise<void> {

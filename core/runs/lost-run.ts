@@ -31,6 +31,27 @@ export async function knownOf(
   };
 }
 
+/** What other processes told about a durable run. */
+export interface Told {
+  /** Number of events that they wrote. */
+  readonly count: number;
+  readonly events: readonly LiveTraceEvent[];
+}
+
+/** Reads what other processes told about a run that continues. */
+export async function toldOf(
+  deps: Pick<Deps, 'runs'>,
+  run: { readonly workspaceId: string; readonly runId: string },
+): Promise<Told> {
+  let count = 0;
+  const events: LiveTraceEvent[] = [];
+  for await (const { type, data, number } of liveEventsOf(deps, run, 0)) {
+    count = number;
+    if (type === 'trace') events.push(data as unknown as LiveTraceEvent);
+  }
+  return { count, events: recordedEvents(events) };
+}
+
 function withoutContent(data: LiveEvent['data']): TraceEvent {
   const { content: _, ...event } = data as unknown as LiveTraceEvent;
   return event;

@@ -88,6 +88,16 @@ export class RunStore {
     if (!ok) throw new Error(`the run ${run.id} was started by another process`);
   }
 
+  /** Records that another process goes on with a durable run. Throws if the run has ended. */
+  async continue(runId: string, { deadline, context }: Pick<NewRun, 'deadline' | 'context'>): Promise<void> {
+    const { ok } = await this.#deps.runs.update(
+      this.#headKey(runId),
+      { set: { deadline, context } },
+      equals('status', 'running'),
+    );
+    if (!ok) throw new Error(`the run ${runId} has ended`);
+  }
+
   /** Replaces the body of an unfinished run, to show its output so far. */
   async saveProgress(runId: string, startedAt: number, body: RunBody): Promise<void> {
     const stored = await this.#putBody(runId, body, runExpiry(this.#deps.config, startedAt));

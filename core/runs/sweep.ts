@@ -3,6 +3,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { newRunFrom, openRunsByDeadline, runIdOf, runPartition, workspaceIdOf } from './items.ts';
+import { findLease } from './leases.ts';
 import { knownOf } from './lost-run.ts';
 import { CANCELLED, emptyResult, LOST, lostBefore } from './run.ts';
 import { RunStore } from './store.ts';
@@ -25,12 +26,16 @@ export async function sweepLostRuns(
   const deadlineBefore = all ? Date.UTC(9999, 0) : lostBefore(deps.clock.now());
   let count = 0;
   for await (const head of openRuns(deps, deadlineBefore)) {
-    if (await finishLogged(deps, head)) count++;
+    if (!(await isTakenUp(deps, head)) && (await finishLogged(deps, head))) count++;
   }
   for await (const lease of leasesOf(deps, { all })) {
     let isOver = true;
     for (const head of await runsOf(deps, lease)) {
       if (head.status !== 'running') continue;
+      if (await isTakenUp(deps, head)) {
+        isOver = false;
+        continue;
+      }
       const isFinished = (head.deadline as number) < deadlineBefore && (await finishLogged(deps, head));
       if (isFinished) count++;
       else isOver = false;
@@ -39,6 +44,10 @@ export async function sweepLostRuns(
   }
   return count;
 }
+
+/** Whether a process works on the run, or will take it up: a durable run is lost only with its lease. */
+const isTakenUp = async (deps: Pick<Deps, 'runs'>, head: Item): Promise<boolean> =>
+  head.durable === true && (await findLease(deps, runIdOf(head))) !== undefined;
 
 /** Yields the heads of unfinished runs without a lease whose deadline is before this time (epoch milliseconds). */
 async function* openRuns({ runs }: Pick<Deps, 'runs'>, deadlineBefore: number): AsyncGenerator<Item> {

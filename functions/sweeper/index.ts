@@ -1,5 +1,6 @@
 import { blobParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
 import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
+import { askForDueRuns } from '#core/execution/durable/ask-for-due-runs.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
@@ -11,4 +12,5 @@ export const handler = createClockHandler('sweeper', deps, {
   retryDeliveries,
   announceEnds,
   watchBudgets,
+  resumeRuns: askForDueRuns,
 });

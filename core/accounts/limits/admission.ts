@@ -167,6 +167,22 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
   );
 }
 
+/** Releases the lease of a call that another process admitted. Safe to repeat. */
+export async function releaseLeaseOf(deps: AdmissionDeps, workspace: Workspace, runId: string): Promise<void> {
+  const lease = leaseOf(runId);
+  const givenAway = lease.replace(/^r/, 'x');
+  const day = dayOf(deps.clock.now());
+  const shards = await readShards(deps, workspace.id, shardsOf(planOf(deps, workspace)));
+  const held = shards.flatMap((item) =>
+    [lease, givenAway].filter((name) => name in item).map((name) => ({ item, name })),
+  );
+  await Promise.all(
+    held.map(({ item, name }) =>
+      placesIn(deps.counters).leave({ pk: item.pk, sk: item.sk }, { lease: name, stale: staleCounters(item, day) }),
+    ),
+  );
+}
+
 /** Returns the remaining calls of a workspace today, without counting one. */
 export async function callsLeft(
   deps: AdmissionDeps,

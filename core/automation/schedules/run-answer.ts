@@ -7,7 +7,9 @@ export const jsonValue = z.custom<Json>((value) => value !== undefined, 'must be
 /** Response to a request that runs a schedule. */
 export const runAnswer = z.object({
   run_id: z.uuid(),
-  status: z.enum(['success', 'error', 'timeout']),
+  status: z
+    .enum(['success', 'error', 'timeout', 'queued'])
+    .describe('`queued`: the run of a durable agent is not over yet; its record will show its end.'),
   duration_ms: z.int().nullable(),
   output: z.unknown(),
   error: z.string().nullable(),

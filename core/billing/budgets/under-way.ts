@@ -81,6 +81,16 @@ export async function release(
   await counters.update(keyOf(workspaceId), changes, exists(entryOf(runId)));
 }
 
+/** Removes a run that another process added. Safe to repeat. */
+export async function releaseRun(
+  deps: Pick<UnderWayDeps, 'counters'>,
+  workspaceId: string,
+  runId: string,
+): Promise<void> {
+  const entry = (await deps.counters.get(keyOf(workspaceId)))?.[entryOf(runId)] as unknown as Entry | undefined;
+  if (entry !== undefined) await release(deps, { workspaceId, runId, agent: entry[2], micro: entry[0] });
+}
+
 /** Removes expired runs. Returns false if there are none. */
 async function dropExpired(deps: UnderWayDeps, workspaceId: string, item: Item): Promise<boolean> {
   const now = epochSeconds(deps.clock.now());

@@ -40,5 +40,15 @@ export async function payFor(
   // Rounded in the author's favor: at 30%, the fee for one cent is zero.
   const author = { workspaceId: agent.workspaceId, feeCents: Math.floor((cents * deps.config.feePercent) / 100) };
   await hold(deps, { workspace, runId, cents, agentRef: refOf(agent), author, expiresAt: deadline + PAYMENT_GRACE_MS });
+  return paymentOf(deps, { agent, workspace, runId });
+}
+
+/** Returns the payment of a call whose price was charged before. */
+export function paymentOf(
+  deps: Pick<Deps, 'main' | 'runs' | 'clock' | 'ids'>,
+  { agent, workspace, runId }: { readonly agent: AgentVersion; readonly workspace: Workspace; readonly runId: string },
+): Payment {
+  const cents = priceFor(agent, workspace);
+  if (cents === 0) return { cents, end: async () => {} };
   return { cents, end: (isCharged) => (isCharged ? settle : refund)(deps, workspace.id, runId) };
 }

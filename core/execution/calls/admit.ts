@@ -8,7 +8,8 @@ import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { PreparedCall } from './prepare.ts';
+import type { DurableRun } from '../durable/durable-run.ts';
+import { isDurable, type PreparedCall } from './prepare.ts';
 
 /** Resources that an admitted call holds until its run has ended; `finish.ts` releases them. */
 export interface Admitted {
@@ -17,7 +18,9 @@ export interface Admitted {
   /** Remaining calls of the plan; absent for calls that do not count. */
   readonly rateLimit?: RateLimit;
   readonly payment: Payment;
-  /** Releases the lease on one of the plan's concurrent calls. Safe to repeat. */
+  /** For durable runs. */
+  readonly durable?: DurableRun;
+  /** Releases the lease on one of the plan's concurrent calls, and everything that the run alone needed. Safe to repeat. */
   releaseLease(): Promise<void>;
 }
 
@@ -52,6 +55,15 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
     await admission.release();
     return releaseOnFailure(error);
   });
+  const releaseLease = async (): Promise<void> => {
+    await Promise.all([admission.release(), budget?.release()]);
+  };
+  const durable = isDurable(call)
+    ? await beginDurable(deps, call).catch(async (error) => {
+        await Promise.all([payment.end(false), releaseLease()]);
+        throw error;
+      })
+    : undefined;
   try {
     await new RunStore(deps, workspace.id).start(record, { hasLease: isTop });
   } catch (error) {
@@ -59,10 +71,16 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
     await payment.end(false);
     throw error;
   }
-  const releaseLease = async (): Promise<void> => {
-    await Promise.all([admission.release(), budget?.release()]);
+  const releaseAll = async (): Promise<void> => {
+    await Promise.all([releaseLease(), durable?.end()]);
   };
-  return { record, rateLimit: admission.rateLimit, payment, releaseLease };
+  return { record, rateLimit: admission.rateLimit, payment, durable, releaseLease: releaseAll };
+}
+
+/** Loaded lazily: few agents are durable, and smaller functions start faster. */
+async function beginDurable(deps: Deps, call: PreparedCall): Promise<DurableRun> {
+  const { DurableRun } = await import('../durable/durable-run.ts');
+  return DurableRun.begin(deps, call);
 }
 
 const recordOf = (call: PreparedCall): NewRun =>
@@ -79,6 +97,7 @@ const recordOf = (call: PreparedCall): NewRun =>
     scheduleId: call.scheduleId,
     scheduled: call.scheduled,
     webhookUrl: call.webhookUrl,
+    ...(isDurable(call) && { isDurable: true }),
     ...(isAnnounced(call) && { isAnnounced: true }),
     context: call.issued?.context as unknown as Json | undefined,
     input: call.mask.json(call.input.document as Json),

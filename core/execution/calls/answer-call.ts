@@ -4,7 +4,15 @@ import type { Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { fingerprintOf } from '../idempotency/fingerprint.ts';
 import { idempotent, type Keep } from '../idempotency/idempotent.ts';
-import { type AnswerableRequest, acceptance, rawAnswer, resultBody, shownAgain } from './answers.ts';
+import {
+  type AnswerableRequest,
+  acceptance,
+  answerWhileHeld,
+  continuation,
+  rawAnswer,
+  resultBody,
+  shownAgain,
+} from './answers.ts';
 import { finishInBackground, type StartedCall, startCall } from './call.ts';
 import { answerWithEvents } from './event-answer.ts';
 import { type Call, deadlineOf } from './prepare.ts';
@@ -62,9 +70,15 @@ const wantsEvents = ({ headers }: AnswerableRequest): boolean => /\btext\/event-
 
 async function answerAtOnce(deps: Deps, call: Call, started: StartedCall, keep?: Keep): Promise<Answer> {
   finishInBackground(deps, started);
-  const accepted = acceptance(call);
-  if (keep === undefined) return accepted;
-  const { status, headers, body } = accepted;
+  return answerWithAddress(acceptance(call), keep);
+}
+
+async function answerWithAddress(
+  answer: ReturnType<typeof acceptance> | ReturnType<typeof continuation>,
+  keep?: Keep,
+): Promise<Answer> {
+  if (keep === undefined) return answer;
+  const { status, headers, body } = answer;
   return rawAnswer(await keep({ status, headers, body: JSON.stringify(body) }), AS_JSON);
 }
 
@@ -77,7 +91,9 @@ async function answerAtEnd(
   // Independent of the request's signal: the call outlives the client's connection, and a stopping host waits for it.
   const work = started.finish();
   deps.background(work.then(ignore, ignore));
-  const body = resultBody(deps, incoming, call, await work);
+  const answer = await answerWhileHeld(deps, started, work);
+  if (answer === undefined) return answerWithAddress(continuation(call), keep);
+  const body = resultBody(deps, incoming, call, answer);
   if (keep === undefined) return { status: 200, body };
   return rawAnswer(await keep({ status: 200, body: JSON.stringify(body) }), AS_JSON);
 }

@@ -1,20 +1,29 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
+import { HELD_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
-import { Trace } from '#core/runs/trace/trace.ts';
+import { RunContinuesError } from '#core/runs/run-continues.ts';
+import { type LiveTraceEvent, Trace } from '#core/runs/trace/trace.ts';
 import type { TraceContents } from '#core/runs/trace/trace-content.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
-import { admitCall } from './admit.ts';
+import { type Admitted, admitCall } from './admit.ts';
 import { ShownOutput } from './charge.ts';
 import { type CallAnswer, finishCall } from './finish.ts';
-import { type Call, type PreparedCall, prepareCall } from './prepare.ts';
+import { type Call, isDurable, type PreparedCall, prepareCall } from './prepare.ts';
 import { runAgent } from './run-agent.ts';
 
 /** A call whose run is recorded as running. Call `finish`, even if the client has disconnected. */
 export interface StartedCall {
   /** Remaining calls of the plan; absent for calls that do not count. */
   readonly rateLimit?: RateLimit;
+  /**
+   * Epoch milliseconds from which a caller no longer waits for the end of the run: the run of a durable agent may take
+   * hours. Absent for other agents.
+   */
+  readonly heldUntil?: number;
+  /** Returns the number of the last event of the run so far, in its event stream. */
+  position(): Promise<number>;
   /**
    * Runs the agent and records how the run ended. Throws the run's error if it failed. Calls `onSuccess` once a success
    * is
@@ -37,19 +46,77 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
     const checked = await prepareCall(deps, call);
     return [checked, await admitCall(deps, checked)] as const;
   });
+  const live = liveEventsOf(deps, prepared);
   return {
     rateLimit: admitted.rateLimit,
+    ...(isDurable(call) && { heldUntil: heldUntil(call) }),
+    position: () => live.position(),
     async finish(emit, onSuccess) {
-      const { runId, workspace, receivedAt: startedAt, mask } = prepared;
-      const live = new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask);
-      const trace = new Trace(deps.clock, live.add, await contentsOf(prepared));
-      const shown = new ShownOutput();
-      const result = await runAgent(deps, prepared, { trace, live, shown, emit });
-      trace.end();
-      await live.end();
-      return finishCall(deps, prepared, admitted, { result, trace, isShown: shown.isIn(result), onSuccess });
+      const { durable } = admitted;
+      // Another process has more time for a run that nobody waits for.
+      if (durable !== undefined && prepared.isUnattended && deps.handOver?.startRun !== undefined) {
+        await durable.leave();
+        throw new RunContinuesError(prepared.runId, 'handover');
+      }
+      return finishStarted(deps, prepared, admitted, { emit, onSuccess, live });
     },
   };
+}
+
+function heldUntil({ agent, receivedAt }: Call): number {
+  const { timeout_seconds: own } = agent.definition;
+  return receivedAt + Math.min(HELD_CALL_MS, own > 0 ? own * 1000 : HELD_CALL_MS);
+}
+
+/** Begins the event stream of a run, after `past` events of other processes. */
+export const liveEventsOf = (
+  deps: Deps,
+  { runId, workspace, receivedAt: startedAt, mask }: PreparedCall,
+  past = 0,
+): LiveEvents => new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask, past);
+
+interface RunOptions {
+  readonly live: LiveEvents;
+  readonly emit?: ((event: ProgressEvent) => void) | undefined;
+  readonly onSuccess?: (() => Promise<void>) | undefined;
+  /** Steps of a durable run that other processes recorded. */
+  readonly past?: readonly LiveTraceEvent[];
+}
+
+/**
+ * Runs the agent of an admitted call and records how the run ended. Throws the run's error if it failed, and {@link
+ * RunContinuesError} if a durable run has left this process before its end.
+ */
+export async function finishStarted(
+  deps: Deps,
+  prepared: PreparedCall,
+  admitted: Admitted,
+  options: RunOptions,
+): Promise<CallAnswer> {
+  try {
+    return await runToEnd(deps, prepared, admitted, options);
+  } finally {
+    admitted.durable?.rest();
+  }
+}
+
+async function runToEnd(
+  deps: Deps,
+  prepared: PreparedCall,
+  admitted: Admitted,
+  { emit, onSuccess, live, past }: RunOptions,
+): Promise<CallAnswer> {
+  const { durable } = admitted;
+  const trace = new Trace(deps.clock, live.add, await contentsOf(prepared), past);
+  const shown = new ShownOutput();
+  const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable });
+  trace.end({ isInterrupted: result.continues === true });
+  await live.end();
+  if (result.continues === true && durable !== undefined) {
+    await durable.leave();
+    throw new RunContinuesError(prepared.runId, 'handover');
+  }
+  return finishCall(deps, prepared, admitted, { result, trace, isShown: shown.isIn(result), onSuccess });
 }
 
 /** Finishes a call without a waiting client: the run's record shows how it ended. */

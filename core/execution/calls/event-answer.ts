@@ -4,7 +4,7 @@ import { EventStream } from '#core/http/event-stream.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import type { Keep } from '../idempotency/idempotent.ts';
-import { type AnswerableRequest, resultBody } from './answers.ts';
+import { type AnswerableRequest, answerWhileHeld, continuation, resultBody } from './answers.ts';
 import type { StartedCall } from './call.ts';
 import type { Call } from './prepare.ts';
 
@@ -13,7 +13,7 @@ const HEARTBEAT_MS = 15_000;
 
 /**
  * Answers with a stream of events (`docs/interface/calls.md#streams`): `progress` while the run is in progress, then
- * `result` or `error`. The run continues if the client disconnects.
+ * `result` or `error`, or `continues` for a durable run that is not over. The run continues if the client disconnects.
  */
 export function answerWithEvents(
   deps: Deps,
@@ -23,17 +23,26 @@ export function answerWithEvents(
 ) {
   const progress = new ProgressStream(deps);
   const finish = async (): Promise<void> => {
-    const { status, body, sent } = await started.finish(progress.emit).then(
-      (answer): { status: number; body: unknown; sent?: unknown } => ({
-        status: 200,
-        body: resultBody(deps, incoming, call, answer),
-      }),
+    const work = started.finish(progress.emit);
+    deps.background(work.then(ignore, ignore));
+    const ended = await answerWhileHeld(deps, started, work).then(
+      (answer): { status: number; body: unknown; sent?: unknown } | undefined =>
+        answer && { status: 200, body: resultBody(deps, incoming, call, answer) },
       (error: unknown) => {
         if (!isPlatformError(error)) deps.log.error('run failed', { run_id: call.runId, error: String(error) });
         const { status, body } = errorEnvelope(error, call.runId);
         return { status, body, sent: withDocsUrl(body, deps.config) };
       },
     );
+    if (ended === undefined) {
+      // Before the position is read: no event is sent twice, or skipped.
+      progress.stop();
+      const { status, headers, body } = continuation(call);
+      await keep?.({ status, headers, body: JSON.stringify(body) });
+      const after = await started.position();
+      return progress.events.end('continues', JSON.stringify({ run_id: call.runId, url: `${body.url}/events`, after }));
+    }
+    const { status, body, sent } = ended;
     const json = JSON.stringify(body);
     await keep?.({ status, body: json });
     progress.events.end(status === 200 ? 'result' : 'error', sent === undefined ? json : JSON.stringify(sent));
@@ -52,6 +61,7 @@ class ProgressStream {
   readonly #clock: Deps['clock'];
   #lastEventAt: number;
   #cancelTimer: () => void;
+  #isStopped = false;
 
   constructor({ clock }: Pick<Deps, 'clock'>) {
     this.#clock = clock;
@@ -60,12 +70,14 @@ class ProgressStream {
   }
 
   readonly emit = (event: ProgressEvent): void => {
+    if (this.#isStopped) return;
     this.events.offer('progress', event);
     this.#lastEventAt = this.#clock.now();
   };
 
-  /** Ends the heartbeats. */
+  /** Drops further events, and ends the heartbeats. */
   stop(): void {
+    this.#isStopped = true;
     this.#cancelTimer();
   }
 
@@ -76,3 +88,5 @@ class ProgressStream {
     this.#cancelTimer = this.#clock.after(isDue ? HEARTBEAT_MS : HEARTBEAT_MS - quietMs, this.#sendHeartbeat);
   };
 }
+
+const ignore = (): void => {};

@@ -50,6 +50,8 @@ export interface Call {
   readonly lineage: Lineage;
   readonly tenantId?: string;
   readonly skillHeaders: SkillHeaders;
+  /** Milliseconds in which no process worked on a durable run. @default 0 */
+  readonly idleMs?: number;
   /** Id of the original run of a replay. */
   readonly replayOf?: string;
   /** Id of the schedule that started the run. */
@@ -96,7 +98,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   const { agent, input, workspace, runId, lineage } = call;
   const engine = engineTraits(agent);
   const ownDeadline = deadlineOf(deps, call);
-  const timeoutMs = ownDeadline - call.receivedAt;
+  const timeoutMs = ownDeadline - call.receivedAt - (call.idleMs ?? 0);
   const { mayBeginUntil = 0 } = call;
   const deadline = engine.hasSandbox ? Math.max(ownDeadline, mayBeginUntil + timeoutMs) : ownDeadline;
   if (deadline <= deps.clock.now()) throw new PlatformError('TIMEOUT', 'The deadline of this call has already passed.');
@@ -170,17 +172,20 @@ function documentFor(call: Call, withTexts: CallInput['document'] | undefined): 
  * epoch milliseconds.
  */
 export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
-  const { timeout_seconds: own, manifest } = call.agent.definition;
+  const { timeout_seconds: own, manifest, durable } = call.agent.definition;
   const plan = planOf(deps, call.workspace);
-  const limits = [
-    MAX_CALL_MS,
-    plan[engineTraits(call.agent).timeLimit] * 1000,
-    own > 0 ? own * 1000 : MAX_CALL_MS,
-    manifest?.timeout_ms ?? MAX_CALL_MS,
-  ];
-  const { wantedDeadline = Number.POSITIVE_INFINITY, lineage } = call;
-  return Math.min(call.receivedAt + Math.min(...limits), wantedDeadline, lineage.deadline ?? wantedDeadline);
+  const longest = durable === undefined ? MAX_CALL_MS : plan.durable_seconds * 1000;
+  const ofAgent =
+    durable === undefined
+      ? [plan[engineTraits(call.agent).timeLimit] * 1000, own > 0 ? own * 1000 : longest]
+      : [(durable.max_active_seconds ?? plan.durable_seconds) * 1000];
+  const limits = [longest, ...ofAgent, manifest?.timeout_ms ?? longest];
+  const { wantedDeadline = Number.POSITIVE_INFINITY, lineage, idleMs = 0 } = call;
+  return Math.min(call.receivedAt + idleMs + Math.min(...limits), wantedDeadline, lineage.deadline ?? wantedDeadline);
 }
+
+/** Whether the run survives the process that works on it (`core/execution/durable`). */
+export const isDurable = ({ agent }: Pick<Call, 'agent'>): boolean => agent.definition.durable !== undefined;
 
 /** Whether the files of a call go to the model, as an agent without a sandbox cannot receive them otherwise. */
 export const givesFilesToModel = (agent: AgentVersion, { isMultipart }: Pick<CallInput, 'isMultipart'>): boolean =>

@@ -4,9 +4,11 @@ import { engineTraits } from '#core/manifest/engines.ts';
 import { fillToolCommand, validateInRun } from '#core/manifest/worker-pool/checks.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { watchForCancel } from '#core/runs/cancellation.ts';
+import type { Lease } from '#core/runs/leases.ts';
 import type { LiveEvents } from '#core/runs/live-events.ts';
 import { momentView, type ScheduledMoment } from '#core/runs/run.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
+import type { DurableRun } from '../durable/durable-run.ts';
 import type { EngineResult, EngineRun } from '../engines/engine.ts';
 import { isInterruption } from '../engines/interruption.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
@@ -37,12 +39,14 @@ export async function runAgent(
     live,
     shown,
     emit,
+    durable,
   }: {
     readonly trace: Trace;
     readonly live?: Pick<LiveEvents, 'add'>;
     readonly shown?: Pick<ShownOutput, 'note'>;
     /** Sends progress to the calling client. */
-    readonly emit?: (event: ProgressEvent) => void;
+    readonly emit?: ((event: ProgressEvent) => void) | undefined;
+    readonly durable?: DurableRun | undefined;
   },
 ): Promise<EngineResult> {
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
@@ -64,7 +68,7 @@ export async function runAgent(
     env: {},
     mask,
     deadline: call.deadline,
-    signal: cancellation.signal,
+    signal: durable === undefined ? cancellation.signal : AbortSignal.any([cancellation.signal, durable.leaving]),
     isSubCall: lineage.parentRunId !== undefined,
     isWatched: emit !== undefined,
     kind: async () => [
@@ -77,7 +81,9 @@ export async function runAgent(
       emit?.(mask.json(event as Json) as unknown as ProgressEvent);
     },
     trace,
+    durable,
   };
+  if (durable !== undefined && durable.lease.attempt > 1) noteContinuation(run, durable.lease);
   const isRetried = agent.definition.retry_on_interruption === true;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
@@ -112,6 +118,11 @@ export async function runAgent(
   } finally {
     cancellation.stop();
   }
+}
+
+function noteContinuation({ trace, emit }: EngineRun, { attempt, reason }: Lease): void {
+  trace.add({ event_type: 'interrupted', payload: { attempt: attempt - 1, begins_again: true, reason } });
+  emit({ type: 'resumed', attempt, reason });
 }
 
 /** Whether nothing has run: a loop that has asked its model has spent something. */

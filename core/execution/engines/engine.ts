@@ -6,6 +6,7 @@ import type { ModelChoice } from '#core/models/choose.ts';
 import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
+import type { Journal } from '../durable/journal.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
@@ -53,6 +54,15 @@ export interface EngineRun {
   /** Whether a client watches the run: otherwise a prompt is answered without streaming, which costs less. */
   readonly isWatched?: boolean;
   readonly trace: Trace;
+  /** For durable runs: what the run did so far, and whether it should leave this process. */
+  readonly durable?: DurableWork | undefined;
+}
+
+/** What an engine needs of a durable run. */
+export interface DurableWork {
+  readonly journal: Journal;
+  /** Whether the run should leave this process before its next turn. */
+  readonly mustLeave: boolean;
 }
 
 /** Result of a run, with either `error` or `data`. Secrets are masked. Programs have no spending. */
@@ -67,6 +77,8 @@ export interface EngineResult extends Partial<Spending> {
   /** Exit code of the program; null for other engines. */
   readonly exitCode: number | null;
   readonly executionMs: number;
+  /** Whether the run has not ended and continues in another process. */
+  readonly continues?: true;
 }
 
 /** A note in the answer of a successful call. */

@@ -2,8 +2,9 @@ import { isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { isOverflow, type LlmAnswer, type LlmTool, type LlmToolCall } from '#core/ports/llm.ts';
+import { isOverflow, type LlmAnswer, type LlmMessage, type LlmTool, type LlmToolCall } from '#core/ports/llm.ts';
 import { shortenLog } from '#core/runs/masking/masking.ts';
+import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import { AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
@@ -14,6 +15,7 @@ import { LoopDetector } from './loop/loop-detector.ts';
 import { LoopFiles } from './loop/loop-files.ts';
 import { mapWithConcurrency } from './loop/map-with-concurrency.ts';
 import { raceWithAbort } from './loop/race-with-abort.ts';
+import { type LoopPast, LoopRecord, outcomeFrom, type PastTurn, pastOf } from './loop/record.ts';
 import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
@@ -31,6 +33,10 @@ import { type StopSignal, stopSignal } from './stop-signal.ts';
 const SHOWN_ERROR_CHARACTERS = 200;
 /** Maximum number of concurrent tools in one turn (`docs/interface/loops.md#built-in-tools`). */
 const MAX_AT_ONCE = 8;
+
+/** Result of a call that had begun when the process of its run ended (`docs/interface/durable-runs.md#interruptions`). */
+const UNKNOWN_EFFECT =
+  'The platform was interrupted while this ran. Whether it took effect is unknown: check before repeating.';
 
 const EMPTY_ANSWER = `Your answer was empty. Continue with the work, or call ${SUBMIT} with its result.`;
 
@@ -103,6 +109,10 @@ class Loop {
   #emptyTurn: number | undefined;
   /** A text that does not match the output schema and that the model was asked to correct. */
   #faulty: ReadReply | undefined;
+  /** What the journal of a durable run tells. */
+  readonly #past: LoopPast | undefined;
+  #record: LoopRecord | undefined;
+  #isForResult = false;
 
   constructor(deps: LoopDeps, run: EngineRun, stop: StopSignal) {
     this.#startedAt = deps.clock.now();
@@ -117,6 +127,7 @@ class Loop {
     this.#models = run.models;
     this.#calls = new ModelCalls(deps, run);
     this.#roomy = new AdaptiveModels(deps, run, this.#calls);
+    this.#past = run.durable && pastOf(run.durable.journal.past);
   }
 
   get spending(): Spending {
@@ -145,9 +156,11 @@ class Loop {
     const { max_turns } = agent.definition.loop!;
     const ending = this.#ending;
     await this.#tools.openServers();
-    const tools = [...this.#tools.definitions, this.#submit];
+    const past = this.#past;
+    // A continued conversation is sent as it was, so that it is still in the provider's cache.
+    const tools = past?.tools ?? [...this.#tools.definitions, this.#submit];
     const required = this.#tools.required;
-    const system = systemMessage(this.#run, { tools, required, maxTurns: max_turns });
+    const system = past?.system ?? systemMessage(this.#run, { tools, required, maxTurns: max_turns });
     const text = JSON.stringify(input.document, null, 2);
     const first = { role: 'user', text, files: this.#files.uploaded(input) } as const;
     const conversation = new Conversation({ system, tools, first });
@@ -156,37 +169,87 @@ class Loop {
       const text = ending.noticeAfter(turn, this.#tools.required);
       if (text !== undefined) conversation.add({ role: 'user', text });
     };
-    notify(0);
-    let isForResult = false;
-    for (let turn = 1; ; turn++) {
-      emit({ type: 'turn_start', turn, max_turns });
-      await compaction.compactIfLong(turn);
-      if (!isForResult && ending.takesOnlyResult(turn, this.#tools.required)) {
-        isForResult = true;
-        conversation.add({ role: 'only', tool: SUBMIT });
+    const { durable } = this.#run;
+    this.#record = durable && new LoopRecord(durable.journal, conversation, past === undefined);
+    if (past === undefined) notify(0);
+    else await this.#restore(past, conversation, compaction);
+    let unfinished = past?.turns.at(-1);
+    for (let turn = unfinished?.turn ?? past?.nextTurn ?? 1; ; turn++) {
+      let answer = unfinished?.answer;
+      if (answer === undefined) {
+        if (durable?.mustLeave) throw new RunContinuesError(this.#run.runId, 'handover');
+        emit({ type: 'turn_start', turn, max_turns });
+        await compaction.compactIfLong(turn);
+        if (!this.#isForResult && ending.takesOnlyResult(turn, this.#tools.required)) {
+          this.#isForResult = true;
+          conversation.add({ role: 'only', tool: SUBMIT });
+        }
+        answer = await this.#askUnlessFull(turn, conversation, compaction);
+        const { provider, model } = this.#models[0]!;
+        const { spending } = this;
+        this.#record?.noteTurn(turn, answer, { provider, model, spending, compactionsLeft: compaction.left });
+        conversation.addAnswer(answer);
       }
-      const answer = await this.#askUnlessFull(turn, conversation, compaction);
-      conversation.addAnswer(answer);
       if (answer.toolCalls.length > 0) {
         const maxBytes = compaction.resultBytes(turn);
-        const { results, submitted } = await this.#callTools(turn, answer.toolCalls, { isForResult, maxBytes });
+        const { results, submitted } = await this.#callTools(turn, answer.toolCalls, { maxBytes, past: unfinished });
         if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
         conversation.add({ role: 'tool', results });
       } else {
         const stillRequired = this.#tools.required;
         if (stillRequired.length === 0 && this.#mayAskAgain(turn, answer)) {
+          this.#record?.noteAsked('again');
           conversation.add({ role: 'user', text: EMPTY_ANSWER });
         } else if (stillRequired.length === 0) {
           const reply = await readReply(this.#run, answer);
           if (!this.#mayCorrect(turn, reply)) return this.#bestOf(reply);
           this.#faulty = reply;
+          this.#record?.noteAsked('correction');
           conversation.add({ role: 'user', text: `${faultOf(reply)} Call ${SUBMIT} with the corrected result.` });
         } else conversation.add({ role: 'user', text: `${dependencyRequired(stillRequired)} Then call ${SUBMIT}.` });
       }
       ending.countCost(turn, this.spending.costUsd);
       if (ending.isOver(turn, this.#tools.required)) throw ending.error;
       notify(turn);
+      unfinished = undefined;
     }
+  }
+
+  /** Restores the conversation, and what the loop knows of its earlier turns, up to the answer of the last one. */
+  async #restore(past: LoopPast, conversation: Conversation, compaction: Compaction): Promise<void> {
+    const shown = (messages: readonly LlmMessage[]) => messages.map((message) => this.#files.restored(message));
+    const [first, ...more] = shown(past.messages) as [Extract<LlmMessage, { role: 'user' }>, ...LlmMessage[]];
+    conversation.beginAnew(first, more);
+    compaction.left = past.compactionsLeft;
+    const all = [...past.earlier, ...past.turns];
+    for (const turn of all) {
+      const isKept = past.turns.includes(turn);
+      if (isKept) conversation.addAnswer(turn.answer);
+      this.#calls.restore(turn.spending);
+      this.#reporter.restore(turn);
+      this.#tools.restore(turn);
+      if (turn.end === undefined) continue;
+      const { toolCalls } = turn.answer;
+      const outcomes = toolCalls.map((_, call) => this.#files.restored(outcomeFrom(turn.results.get(call)!.outcome)));
+      if (toolCalls.length > 0) {
+        this.#repeats.count(toolCalls, outcomes);
+        const { texts } = turn.end;
+        const results = toolCalls.map(({ id, name }, call) => {
+          const { text, isError, files } = outcomes[call]!;
+          return { id, name, text: texts[call] ?? text, isError, files };
+        });
+        if (isKept) conversation.add({ role: 'tool', results });
+      }
+      for (const message of shown(turn.end.messages)) if (isKept) conversation.add(message);
+      if (turn.end.asked === 'again') this.#emptyTurn = turn.turn;
+      if (turn.end.asked === 'correction') this.#faulty = await readReply(this.#run, turn.answer);
+      this.#ending.countCost(turn.turn, turn.spending.costUsd);
+    }
+    this.#tools.resume(past);
+    this.#isForResult = conversation.messages.some(({ role }) => role === 'only');
+    const last = all.at(-1);
+    const used = this.#models.findIndex(({ provider, model }) => provider === last?.provider && model === last.model);
+    this.#models = this.#models.slice(Math.max(0, used));
   }
 
   /** Whether an answer is empty, the one before was not, and a turn remains. */
@@ -235,6 +298,7 @@ class Loop {
       ask: (turn, messages) => this.#ask(turn, { ...questionOf(conversation), messages }, true),
       spending: () => this.spending,
       log: this.#reporter.log,
+      onNewBeginning: () => this.#record?.noteNewBeginning(),
     });
   }
 
@@ -266,16 +330,14 @@ class Loop {
   async #callTools(
     turn: number,
     calls: readonly LlmToolCall[],
-    { isForResult, maxBytes }: { readonly isForResult: boolean; readonly maxBytes: number },
+    { maxBytes, past }: { readonly maxBytes: number; readonly past: PastTurn | undefined },
   ) {
     const outcomes = new Map<LlmToolCall, BoundOutcome>();
     const { signal } = this.#stop;
+    const isForResult = this.#isForResult;
     const others = calls.filter(({ name }) => name !== SUBMIT);
     const working = mapWithConcurrency(MAX_AT_ONCE, others, signal, async (call) => {
-      const at = { turn, number: calls.indexOf(call) + 1 };
-      const work = async (): Promise<BoundOutcome> =>
-        isForResult ? errorOutcome(LAST_TURN) : this.#tools.call(call, at);
-      outcomes.set(call, await this.#reporter.report(turn, call, work));
+      outcomes.set(call, await this.#callTool(turn, call, { number: calls.indexOf(call), past }));
     });
     await raceWithAbort(this.#deps.clock, signal, working);
     let submitted: Json | undefined;
@@ -289,6 +351,7 @@ class Loop {
         return outcomeOf('The result was accepted.');
       });
       outcomes.set(call, outcome);
+      if (submitted === undefined) this.#record?.noteResult(turn, calls.indexOf(call), outcome);
     }
     const unbounded = calls.map((call) => outcomes.get(call)!);
     const notes = submitted === undefined && !isForResult ? this.#repeats.count(calls, unbounded) : [];
@@ -300,6 +363,40 @@ class Loop {
       return { id, name, text: note === undefined ? text : `${text}\n${note}`, isError, files };
     });
     return { results, submitted };
+  }
+
+  /** Calls one tool, unless the journal has its result, or tells that it began and must not begin again. */
+  async #callTool(
+    turn: number,
+    call: LlmToolCall,
+    { number, past }: { readonly number: number; readonly past: PastTurn | undefined },
+  ): Promise<BoundOutcome> {
+    const record = this.#record;
+    const known = past?.results.get(number);
+    if (known !== undefined) {
+      const outcome = this.#files.restored(outcomeFrom(known.outcome));
+      record?.knows(number, outcome);
+      return outcome;
+    }
+    if (this.#isForResult) {
+      const outcome = await this.#reporter.report(turn, call, async () => errorOutcome(LAST_TURN));
+      record?.noteResult(turn, number, outcome);
+      return outcome;
+    }
+    const startedAt = this.#deps.clock.now();
+    const isUnknown = past?.begun.has(number) === true && !this.#tools.mayRepeat(call);
+    await record?.begin(turn, number);
+    const outcome = await this.#reporter.report<BoundOutcome>(turn, call, async () =>
+      isUnknown ? errorOutcome(UNKNOWN_EFFECT) : this.#tools.call(call, { turn, number: number + 1 }),
+    );
+    // The process is about to stop, or another one has the run: it decides about this call.
+    if (record !== undefined) this.#stop.signal.throwIfAborted();
+    await record?.writeResult(turn, number, {
+      outcome,
+      durationMs: this.#deps.clock.now() - startedAt,
+      hasCalledDependency: this.#tools.hasCalledDependency,
+    });
+    return outcome;
   }
 
   /** Returns why a submitted result is rejected. */

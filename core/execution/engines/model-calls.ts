@@ -44,6 +44,11 @@ export class ModelCalls {
     return this.#spending;
   }
 
+  /** Restores the spending of a run that another process began. */
+  restore(spending: Spending): void {
+    this.#spending = spending;
+  }
+
   /** Adds warnings to the trace of the next answer, each once in a run. */
   warn(texts: readonly string[]): void {
     for (const text of texts) {

@@ -2,6 +2,7 @@ import { isPlatformError, shownError } from '#core/base/errors.ts';
 import { lazy } from '#core/base/lazy.ts';
 import type { ExecutionEngine } from '#core/manifest/definition.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { isRunContinues } from '#core/runs/run-continues.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 
 type Engine = (deps: Deps, run: EngineRun) => Promise<EngineResult>;
@@ -29,8 +30,11 @@ export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResul
     const engine = await ENGINES[name]();
     return await engine(deps, run);
   } catch (error) {
-    if (!isPlatformError(error)) deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
+    const continues = isRunContinues(error);
+    if (!isPlatformError(error) && !continues)
+      deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
     return {
+      ...(continues && { continues }),
       error: shownError(error, 'The platform failed to run the agent.'),
       warnings: [],
       stdout: '',

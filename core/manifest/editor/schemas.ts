@@ -80,6 +80,8 @@ const ABOUT: { readonly [path: string]: string } = {
   'custom_tools[].name': '1 to 64 letters, digits, "_" and "-".',
   'custom_tools[].description': 'Tells the model what the tool does and when to use it.',
   'custom_tools[].command': 'The shell command. {{name}} stands for a value that the model gives, quoted.',
+  'custom_tools[].interruption':
+    'What happens to a call that was in progress when a durable run was interrupted: "retry" makes it again, "unknown" (the default) tells the model that it may have had its effect.',
   'custom_tools[].input_schema': 'JSON Schema of the values; required with {{placeholders}}.',
   mcp_servers: 'MCP servers whose tools the loop may use.',
   'mcp_servers[].name': '1 to 24 lower-case letters, digits and single hyphens.',
@@ -96,6 +98,8 @@ const ABOUT: { readonly [path: string]: string } = {
     'Headers of its requests. A $ with the name of a declared secret in braces stands for the secret.',
   'mcp_servers[].tools': 'Tools that the model gets; all by default.',
   'mcp_servers[].read_only': 'Whether its tools change nothing, so that a call may be repeated.',
+  'mcp_servers[].interruption':
+    'What happens to a call that was in progress when a durable run was interrupted: "retry" if it is read_only, else "unknown".',
   'mcp_servers[].optional': 'Whether runs continue without it if it does not answer.',
   callable: 'Whether other agents may call it; true by default, false for skills.',
   description: 'What the agent does, for people and for models that choose among agents.',
@@ -114,6 +118,8 @@ const ABOUT: { readonly [path: string]: string } = {
   timeout_seconds: 'Timeout of a run in seconds: at most 300, the default. 0 only for always_on.',
   retry_on_interruption:
     'Whether a run that loses its sandbox is restarted once; false by default. Programs only; runs must be idempotent.',
+  durable: 'Whether runs survive the process that works on them, and may take hours; false by default. Loops only.',
+  'durable.max_active_seconds': 'Maximum time that a run is worked on, in seconds. Default: the limit of the plan.',
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:

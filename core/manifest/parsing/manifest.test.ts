@@ -615,9 +615,9 @@ describe('is refused:', () => {
     };
     expect(checkDefinition(body).errors.map(({ field }) => field)).toEqual([
       'name',
-      'loop.max_turns',
       'tags',
       'loop',
+      'loop.max_turns',
       'timeout_seconds',
       'description',
       'required_secrets',

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import type { AgentDefinition, AgentType } from '../definition.ts';
+import { type AgentDefinition, type AgentType, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
 import { suggestion } from '../did-you-mean.ts';
 import { engineOf, traitsOf } from '../engines.ts';
 import { type FieldError, type Found, fieldName, isObject, show, showKind } from '../field-error.ts';
@@ -10,6 +10,7 @@ import { agentSettingsOf, settingWarnings } from './model-settings.ts';
 import { checkCustomTools, checkOrchestration, ORCHESTRATION_MEMBERS } from './orchestration.ts';
 import { placeholderWarnings } from './placeholders.ts';
 import {
+  durabilityOf,
   egressOf,
   isAbsent,
   isRetried,
@@ -227,7 +228,14 @@ function typeOf({ type = 'prompt' }: Members): AgentType {
 
 type Execution = Pick<
   AgentDefinition,
-  'run_mode' | 'execution_engine' | 'runtime' | 'loop' | 'custom_tools' | 'timeout_seconds' | 'retry_on_interruption'
+  | 'run_mode'
+  | 'execution_engine'
+  | 'runtime'
+  | 'loop'
+  | 'custom_tools'
+  | 'timeout_seconds'
+  | 'retry_on_interruption'
+  | 'durable'
 >;
 
 function executionOf(type: AgentType, given: Members, body: Record<string, unknown>, found: Found): Execution {
@@ -264,6 +272,15 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
       errors.push({ field: 'run_mode', message: 'must be on_demand without a runtime.command: always_on needs one' });
     }
   }
+  const durability = durabilityOf(given, { run_mode, engine }, found);
+  for (const [field, count] of [
+    ['loop.max_turns', max_turns],
+    ['max_turns', given.max_turns],
+  ] as const) {
+    if ((count ?? 0) <= MAX_TURNS || durability.durable !== undefined) continue;
+    const message = `must be from 1 to ${MAX_TURNS}, but is ${count}; only a durable loop may have up to ${MAX_DURABLE_TURNS}`;
+    errors.push({ field, message });
+  }
   const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
   const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
   return {
@@ -274,5 +291,6 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     custom_tools: customTools,
     timeout_seconds: timeoutOf(run_mode, given, found),
     ...(isRetried(given, { run_mode, engine }, found) && { retry_on_interruption: true }),
+    ...durability,
   };
 }

@@ -1,15 +1,20 @@
 import * as z from 'zod';
 import { countText } from '#core/base/size-text.ts';
+import { MAX_ACTIVE_SECONDS } from '#core/base/time-limits.ts';
 import { providerShape } from '#core/models/provider-shape.ts';
 import { egressTargetProblem, MAX_EGRESS_TARGETS } from '#core/outbound/egress-target.ts';
 import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
-import { LOOP_TOOLS } from '../definition.ts';
+import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
 import { isAcceptEntry } from '../file-rules.ts';
 import { REFERENCE } from '../references.ts';
 import { mcpServersShape } from './mcp-servers.ts';
 import { modelSettingsShape } from './model-settings.ts';
 import { customToolsShape, orchestrationShape } from './orchestration.ts';
+
+const TURNS_RULE = `must be from 1 to ${MAX_TURNS}`;
+const DURABLE_TURNS_RULE = `must be from 1 to ${MAX_DURABLE_TURNS}`;
+const ACTIVE_RULE = `must be a whole number of seconds from 1 to ${MAX_ACTIVE_SECONDS}`;
 
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 
@@ -75,8 +80,8 @@ export const MEMBERS = {
     {
       max_turns: z
         .int('must be a whole number from 1 to 50')
-        .min(1, 'must be from 1 to 50')
-        .max(50, 'must be from 1 to 50')
+        .min(1, TURNS_RULE)
+        .max(MAX_DURABLE_TURNS, DURABLE_TURNS_RULE)
         .nullish(),
       max_cost_usd: z
         .number('must be a number of US dollars')
@@ -94,10 +99,7 @@ export const MEMBERS = {
     },
     'must be an object',
   ),
-  max_turns: z
-    .int('must be a whole number from 1 to 50')
-    .min(1, 'must be from 1 to 50')
-    .max(50, 'must be from 1 to 50'),
+  max_turns: z.int('must be a whole number from 1 to 50').min(1, TURNS_RULE).max(MAX_DURABLE_TURNS, DURABLE_TURNS_RULE),
   custom_tools: customToolsShape,
   mcp_servers: mcpServersShape,
   callable: boolean,
@@ -119,6 +121,15 @@ export const MEMBERS = {
   default_endpoint: matching('must be letters, digits, "_" and "-"', /^[A-Za-z0-9][\w-]*$/, 64),
   timeout_seconds: z.number('must be a number of seconds').min(0, 'must not be negative'),
   retry_on_interruption: boolean,
+  durable: z.union(
+    [
+      z.boolean(),
+      z.strictObject({
+        max_active_seconds: z.int(ACTIVE_RULE).min(1, ACTIVE_RULE).max(MAX_ACTIVE_SECONDS, ACTIVE_RULE).nullish(),
+      }),
+    ],
+    `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}`,
+  ),
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,

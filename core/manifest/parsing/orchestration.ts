@@ -1,5 +1,12 @@
 import * as z from 'zod';
-import { type CustomTool, type Dependency, LOOP_TOOLS, MAX_HOPS, type Orchestration } from '../definition.ts';
+import {
+  type CustomTool,
+  type Dependency,
+  INTERRUPTIONS,
+  LOOP_TOOLS,
+  MAX_HOPS,
+  type Orchestration,
+} from '../definition.ts';
 import { type Found, isObject, show } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
 import { dependencyRef, EXACT_VERSION, FULL_NAME } from '../references.ts';
@@ -59,6 +66,12 @@ const line = (max: number) =>
 
 const toolName = 'must be 1-64 letters, digits, "_" or "-"';
 
+/** Shape of what happens to a call that was interrupted. */
+export const interruptionShape = z.enum(
+  INTERRUPTIONS,
+  'must be "retry" if the tool may run twice for one call, or "unknown" if it may not',
+);
+
 export const customToolsShape = z
   .array(
     z.looseObject(
@@ -67,6 +80,7 @@ export const customToolsShape = z
         description: line(4000),
         command: line(10_000),
         input_schema: z.unknown().optional(),
+        interruption: interruptionShape.nullish(),
       },
       'must be an object with name, description and command',
     ),
@@ -77,7 +91,8 @@ export const customToolsShape = z
 /** Checks the rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`). */
 export function checkCustomTools(tools: z.output<typeof customToolsShape>, { errors, warnings }: Found): CustomTool[] {
   const names = new Set<string>();
-  return tools.map(({ input_schema, ...tool }, index) => {
+  return tools.map(({ input_schema, interruption, ...given }, index) => {
+    const tool = { ...given, ...(interruption && { interruption }) };
     const field = `custom_tools[${index}]`;
     if (BUILT_IN_TOOLS.includes(tool.name)) {
       errors.push({ field: `${field}.name`, message: `is "${tool.name}", the name of a built-in tool` });

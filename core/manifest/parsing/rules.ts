@@ -53,6 +53,22 @@ export function isRetried(
   return wanted;
 }
 
+/** Only runs of loops that calls start are durable: everything that they do is in their journal. */
+export function durabilityOf(
+  { durable = false }: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): Pick<AgentDefinition, 'durable'> {
+  if (durable === false) return {};
+  if (!traitsOf(engine).hasLoop || run_mode === 'always_on') {
+    const message =
+      'must be left out here: only loops (with "loop", or type agent) with run_mode on_demand can be durable';
+    errors.push({ field: 'durable', message });
+  }
+  const seconds = durable === true ? null : durable.max_active_seconds;
+  return { durable: seconds == null ? {} : { max_active_seconds: seconds } };
+}
+
 /** Old manifests contain the file name of the prompt instead of its text. */
 const isFileName = (text: string): boolean => /^[\w./-]+\.(md|txt)$/.test(text.trim());
 

@@ -67,15 +67,24 @@ export class Trace {
   readonly #open = new Map<number, OpenSpan>();
   #spans = 0;
 
-  /** @param contents Absent if no contents are stored. */
+  /**
+   * @param contents Absent if no contents are stored.
+   * @param past Events of a durable run that other processes added.
+   */
   constructor(
     clock: Clock,
     onAdd: (type: 'trace', event: LiveTraceEvent) => void = () => {},
     contents?: TraceContents,
+    past: readonly LiveTraceEvent[] = [],
   ) {
     this.#clock = clock;
     this.#onAdd = onAdd;
     this.#contents = contents;
+    for (const { content, ...event } of past) {
+      if (content !== undefined) contents?.keep(this.#events.length, content);
+      this.#events.push(event);
+      this.#spans = Math.max(this.#spans, event.span ?? 0);
+    }
   }
 
   /** Adds an event. `said` returns its content, and is called only if contents are stored. */

@@ -2,6 +2,7 @@ import { isUsedUp } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { answerWhileHeld } from '#core/execution/calls/answers.ts';
 import { type StartedCall, startCall } from '#core/execution/calls/call.ts';
 import type { CallAnswer } from '#core/execution/calls/finish.ts';
 import { checkDeprecation } from '#core/execution/calls/target.ts';
@@ -22,7 +23,8 @@ import { recordRefusedRun } from './refused-runs.ts';
 /** Response body for a trigger or a webhook. */
 export interface ScheduleRunAnswer {
   readonly run_id: string;
-  readonly status: 'success' | 'error' | 'timeout';
+  /** `queued`: the run is not over; its record will show its end. */
+  readonly status: 'success' | 'error' | 'timeout' | 'queued';
   readonly duration_ms: number;
   readonly output: Json;
   readonly error: string | null;
@@ -132,9 +134,14 @@ export async function executeRun(
   try {
     call = await startWhenAdmitted(deps, schedule, run, { input, scheduledAt, waitUntil, onStarted });
     onStarted?.();
-    answer = await call.finish(undefined, async () => {
+    const work = call.finish(undefined, async () => {
       success = (await noteSuccess(deps, run)) ? 'counted' : 'changes schedule';
     });
+    deps.background(work.then(ignore, ignore));
+    const isAnswered = run.source !== 'schedule';
+    answer = await answerWhileHeld(deps, isAnswered ? call : { heldUntil: Number.POSITIVE_INFINITY }, work);
+    // The sweep counts the run once it has ended.
+    if (answer === undefined) return unfinished(run.runId, deps.clock.now() - startedAt);
   } catch (error) {
     if (!isPlatformError(error)) throw error;
     failure = error;
@@ -155,6 +162,13 @@ export async function executeRun(
     error: end.errorMessage,
   };
 }
+
+/** Builds the answer for a durable run that is not over. */
+export const unfinished = (run_id: string, duration_ms: number): ScheduleRunAnswer => ({
+  ...{ run_id, status: 'queued', duration_ms, output: null, error: null },
+});
+
+const ignore = (): void => {};
 
 /** Returns whether the run was rejected for lack of capacity that may soon be available. */
 const lacksRoom = (error: unknown): boolean =>

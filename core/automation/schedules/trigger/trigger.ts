@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { HELD_CALL_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
@@ -6,7 +7,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, lessThan } from '#core/ports/table.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { findSchedule, scheduleNotFound } from '../find.ts';
-import { answerFromRun, runNow, type ScheduleRunAnswer } from '../runs/run.ts';
+import { answerFromRun, runNow, type ScheduleRunAnswer, unfinished } from '../runs/run.ts';
 import type { Schedule, ScheduleInput } from '../schedule.ts';
 import { momentOf } from '../timing/moment.ts';
 import type { scheduleTriggerRoutes } from './routes.ts';
@@ -55,6 +56,7 @@ async function triggerOnce(
     .digest('hex');
   const key = { pk: `SCHEDULE#${schedule.id}#TRIGGERS`, sk: hash };
   let firstRunId: string | undefined;
+  const heldUntil = clock.now() + HELD_CALL_MS;
   for (;;) {
     // Checked before the lock is taken: the lock is released only after the run has ended.
     const run = firstRunId === undefined ? undefined : await runs.find(firstRunId);
@@ -62,6 +64,7 @@ async function triggerOnce(
       const body = await runs.body(run.id);
       return { ...answerFromRun(run, body?.output ?? null), deduplicated: true };
     }
+    if (run && clock.now() >= heldUntil) return { ...unfinished(run.id, HELD_CALL_MS), deduplicated: true };
     const now = epochSeconds(clock.now());
     const lock = { ...key, run_id: runId, ttl: now + LOCK_SECONDS };
     if ((await counters.put(lock, anyOf(absent(), lessThan('ttl', now)))).ok) break;

@@ -49,6 +49,8 @@ interface CompactionOptions {
   readonly spending: () => Spending;
   /** The run's log. */
   readonly log: string[];
+  /** Called when the conversation has begun anew. */
+  readonly onNewBeginning: () => void;
 }
 
 /**
@@ -59,7 +61,8 @@ export class Compaction {
   readonly #options: CompactionOptions;
   /** The first message as it was at the start of the run. */
   readonly #first: Extract<LlmMessage, { role: 'user' }>;
-  #left = MAX_COMPACTIONS;
+  /** Number of compactions that remain. */
+  left = MAX_COMPACTIONS;
 
   constructor(options: CompactionOptions) {
     this.#options = options;
@@ -72,7 +75,7 @@ export class Compaction {
     // Compaction is not worth its price if it hardly shortens the conversation.
     const isLong = this.#isOver(conversation) && conversation.tokens > 2 * conversation.firstTokens;
     const isEnding = turnsAfter(turn) < MIN_TURNS_AFTER || deps.clock.now() > run.deadline - MIN_TIME_LEFT_MS;
-    if (!isLong || isEnding || this.#left === 0) return;
+    if (!isLong || isEnding || this.left === 0) return;
     try {
       await this.#compact(turn);
     } catch (error) {
@@ -88,7 +91,7 @@ export class Compaction {
    */
   async compactFull(turn: number): Promise<boolean> {
     const { conversation, tools } = this.#options;
-    if (this.#left === 0 || !conversation.canBeginAnew) return false;
+    if (this.left === 0 || !conversation.canBeginAnew) return false;
     const left = await Promise.all(
       conversation.newest.results.map(async (result, index): Promise<[LlmToolResult, LlmToolResult]> => {
         const { text, files = [] } = result;
@@ -113,10 +116,10 @@ export class Compaction {
    * of this conversation and of those that may follow it.
    */
   resultBytes(turn: number): number {
-    if (this.#left === MAX_COMPACTIONS) return MAX_TURN_BYTES;
+    if (this.left === MAX_COMPACTIONS) return MAX_TURN_BYTES;
     const { conversation, turnsAfter } = this.#options;
     const whole = Math.min(this.#limit * TOKEN_BYTES, MAX_TEXT_BYTES);
-    const room = whole - conversation.textBytes + this.#left * (whole - conversation.firstTokens * TOKEN_BYTES);
+    const room = whole - conversation.textBytes + this.left * (whole - conversation.firstTokens * TOKEN_BYTES);
     const share = room / Math.max(1, turnsAfter(turn));
     return Math.floor(Math.min(MAX_TURN_BYTES, Math.max(MIN_TURN_BYTES, share)));
   }
@@ -132,7 +135,7 @@ export class Compaction {
   /** Returns false, leaving the conversation unchanged, if the model wrote no notes. */
   async #compact(turn: number): Promise<boolean> {
     const { conversation, run, log, spending, ask } = this.#options;
-    this.#left--;
+    this.left--;
     const costBefore = spending().costUsd;
     const before_tokens = conversation.tokens;
     // The latest messages may restrict the model to one tool, which must still hold afterwards.
@@ -142,6 +145,7 @@ export class Compaction {
     if (text.trim() === '') return false;
     const files = [...(this.#first.files ?? []), ...results.flatMap((result) => result.files ?? [])];
     conversation.beginAnew({ ...this.#first, files, text: this.#beginning(text.trim()) }, restrictions);
+    this.#options.onNewBeginning();
     const costAfter = spending().costUsd;
     const cost_usd = costBefore === undefined || costAfter === undefined ? undefined : costAfter - costBefore;
     const facts = {

@@ -37,6 +37,10 @@ export class CustomTools {
     return this.#hasCalledDependency;
   }
 
+  restore(hasCalledDependency: boolean): void {
+    this.#hasCalledDependency = hasCalledDependency;
+  }
+
   async call(tool: CustomTool, parameters: Readonly<Record<string, Json>>): Promise<ToolOutcome> {
     const filled = await this.#fill(tool.command, parameters);
     if ('problem' in filled) return errorOutcome(filled.problem);

@@ -46,6 +46,20 @@ export class LoopFiles {
       : { text: `${text}\n[It is not shown: ${problem}]` };
   }
 
+  /** Returns a stored message or result with its files as they can be shown again. */
+  restored<T extends LlmMessage | { readonly files?: readonly LlmFile[] }>(part: T): T {
+    if ('results' in part) return { ...part, results: part.results.map((result) => this.restored(result)) };
+    if (!('files' in part) || part.files === undefined) return part;
+    return { ...part, files: part.files.map((file) => this.#restoredFile(file)) };
+  }
+
+  #restoredFile({ name, bytes }: LlmFile): LlmFile {
+    const known = [...this.#shown.values()].find(
+      (file) => file.name === name && Buffer.compare(file.bytes, bytes) === 0,
+    );
+    return known ?? this.#add(modelFileOf(bytes, fileTypeOf(bytes), { title: name, path: name })!);
+  }
+
   /** Returns the conversation for one model, without the files that it does not accept. */
   messagesFor(choice: ModelChoice, messages: readonly LlmMessage[]): readonly LlmMessage[] {
     if ([...this.#shown.values()].every((file) => this.#takes(choice, file))) return messages;

@@ -104,6 +104,12 @@ export class McpTools {
     return [...this.#tools.values()].map(({ definition }) => definition);
   }
 
+  /** Whether a call that may have had its effect can be made again. */
+  mayRepeat(name: string): boolean {
+    const server = this.#tools.get(name)?.server;
+    return server !== undefined && (server.interruption ?? (server.read_only ? 'retry' : 'unknown')) === 'retry';
+  }
+
   /**
    * Opens all servers concurrently and reads their tools, which stay the same until the run ends. Throws SANDBOX_ERROR
    * if a

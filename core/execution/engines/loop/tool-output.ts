@@ -70,6 +70,12 @@ export class ToolOutput {
     return Promise.all(outcomes.map((outcome, index) => this.bound(outcome, { turn, number: index + 1 }, fair)));
   }
 
+  /** Restores the file of a result that another process stored. */
+  restore({ turn, number }: CallPlace, text: string): void {
+    const file = `${FOLDER}/${turn}-${number}.txt`;
+    this.#places.set(`${turn}-${number}`, text.includes(file) ? file : undefined);
+  }
+
   /** Returns a replacement for a result that does not fit into a full conversation at all. */
   async leaveOut(text: string, at: CallPlace): Promise<string> {
     const file = await this.#keep(text, at);

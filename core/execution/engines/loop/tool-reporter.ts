@@ -2,6 +2,7 @@ import type { Json } from '#core/base/json.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
+import type { PastTurn } from './record.ts';
 import { SUBMIT } from './submit.ts';
 import type { ToolOutcome } from './tool-outcome.ts';
 
@@ -36,7 +37,19 @@ export class ToolReporter {
     this.#isClosed = true;
   }
 
-  async report(turn: number, call: LlmToolCall, work: () => Promise<ToolOutcome>): Promise<ToolOutcome> {
+  /** Restores the lines of a turn that another process reported. */
+  restore({ turn, answer, results }: PastTurn): void {
+    for (const [call, { outcome, durationMs }] of results) {
+      const tool = answer.toolCalls[call]!.name.slice(0, 64);
+      this.log.push(lineOf({ turn, tool, durationMs }, outcome.isError ? 'error' : 'ok'));
+    }
+  }
+
+  async report<Outcome extends ToolOutcome>(
+    turn: number,
+    call: LlmToolCall,
+    work: () => Promise<Outcome>,
+  ): Promise<Outcome> {
     const { emit, trace, mask } = this.#run;
     // The model may make up a name of any length.
     const tool = call.name.slice(0, 64);
@@ -45,7 +58,7 @@ export class ToolReporter {
     const span = trace.begin({ event_type: 'tool_call_started', payload: { tool_name: tool, turn } }, (contents) =>
       contents.call(call),
     );
-    let outcome: ToolOutcome | undefined;
+    let outcome: Outcome | undefined;
     try {
       outcome = await work();
       return outcome;
@@ -72,10 +85,13 @@ export class ToolReporter {
     if (violation_type && detail) {
       trace.add({ event_type: 'policy_violation', payload: { ...payload, violation_type, detail } });
     }
-    this.log.push(`turn ${turn}: ${tool} ${status}, ${Math.round(durationMs)} ms\n`);
+    this.log.push(lineOf({ turn, tool, durationMs }, status));
     if (this.#signal.aborted && outcome) this.log.push(`${outcome.text.slice(-STOPPED_OUTPUT_CHARACTERS)}\n`);
   }
 }
+
+const lineOf = ({ turn, tool, durationMs }: Omit<EndedCall, 'span'>, status: 'ok' | 'error'): string =>
+  `turn ${turn}: ${tool} ${status}, ${Math.round(durationMs)} ms\n`;
 
 /**
  * Summarizes a call's parameters for progress events (`docs/interface/calls.md#streams`). They are masked before they

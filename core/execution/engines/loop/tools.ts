@@ -9,6 +9,7 @@ import { CustomTools } from './custom-tools.ts';
 import { listFiles, type ReadPlace, readFile, writeFile } from './file-tools.ts';
 import type { LoopFiles } from './loop-files.ts';
 import { type McpDeps, McpTools } from './mcp-tools.ts';
+import type { LoopPast, PastTurn } from './record.ts';
 import { SUBMIT } from './submit.ts';
 import { BUILT_IN_TOOLS, customToolDefinition, parameterProblem } from './tool-definitions.ts';
 import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
@@ -106,6 +107,38 @@ export class LoopTools {
    */
   async call(call: LlmToolCall, at: CallPlace): Promise<BoundOutcome> {
     return this.output.bound(await this.#call(call), at);
+  }
+
+  /** Whether a tool that calls another agent has succeeded. */
+  get hasCalledDependency(): boolean {
+    return this.#custom.hasCalledDependency;
+  }
+
+  /**
+   * Whether a call that may have had its effect can be made again: it only reads, it writes the same again, or the called
+   * agent recognizes it (`docs/interface/durable-runs.md#interruptions`).
+   */
+  mayRepeat({ name }: LlmToolCall): boolean {
+    const custom = this.#customByName.get(name);
+    if (custom !== undefined)
+      return (custom.interruption ?? (callsDependency(custom.command) ? 'retry' : 'unknown')) === 'retry';
+    if (this.#inSandbox.some((tool) => tool.name === name)) return name !== 'bash';
+    return this.#ofServers.mayRepeat(name);
+  }
+
+  /** Restores what is known from a turn of another process. */
+  restore({ turn, answer, results }: PastTurn): void {
+    for (const [call, { outcome }] of results) {
+      const { name, input } = answer.toolCalls[call]!;
+      const { path } = (input ?? {}) as { [name: string]: Json };
+      if (name === 'write_file' && !outcome.isError) this.writtenFiles.add(path as string);
+      if (outcome.cut !== undefined) this.output.restore({ turn, number: call + 1 }, outcome.text);
+    }
+  }
+
+  /** Prepares a new sandbox for a loop that another process began. */
+  resume({ hasCalledDependency }: LoopPast): void {
+    this.#custom.restore(hasCalledDependency);
   }
 
   async #call(call: LlmToolCall): Promise<ToolOutcome> {

@@ -1,0 +1,93 @@
+import type { Deps } from '#core/ports/deps.ts';
+import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease } from '#core/runs/leases.ts';
+import { RunContinuesError } from '#core/runs/run-continues.ts';
+import type { PreparedCall } from '../calls/prepare.ts';
+import { Journal } from './journal.ts';
+import { endOrder, putOrder } from './order.ts';
+
+type DurableDeps = Pick<Deps, 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver'>;
+
+/** Time after a run's deadline for which its journal is kept if nothing removes it. */
+const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
+
+/** A durable run in this process, which holds its lease. */
+export class DurableRun {
+  readonly journal: Journal;
+  readonly lease: Lease;
+  /** Aborted with {@link RunContinuesError} when the run has to leave this process at once. */
+  readonly leaving: AbortSignal;
+  readonly #deps: DurableDeps;
+  readonly #startedAt: number;
+  readonly #stop: () => void;
+
+  private constructor(deps: DurableDeps, lease: Lease, journal: Journal) {
+    this.#deps = deps;
+    this.lease = lease;
+    this.journal = journal;
+    this.#startedAt = deps.clock.now();
+    const { lost, stop } = keepLease(deps, lease);
+    const leaving = new AbortController();
+    const onLost = (): void => leaving.abort(lost.reason);
+    const onStop = (): void => leaving.abort(new RunContinuesError(lease.runId, 'handover'));
+    const stopped = deps.handOver?.stopped;
+    lost.addEventListener('abort', onLost);
+    if (stopped?.aborted) onStop();
+    else stopped?.addEventListener('abort', onStop);
+    this.leaving = leaving.signal;
+    this.#stop = () => {
+      stop();
+      stopped?.removeEventListener('abort', onStop);
+    };
+  }
+
+  /** Stores the order of a run and takes its lease, before its record is written. */
+  static async begin(deps: DurableDeps, call: PreparedCall): Promise<DurableRun> {
+    const { runId, workspace, deadline } = call;
+    const lease = firstLease(deps, { workspaceId: workspace.id, runId });
+    const [seal] = await Promise.all([putOrder(deps, call, deadline), putLease(deps, lease)]);
+    const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
+    return new DurableRun(deps, lease, Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil }));
+  }
+
+  /** Continues a run whose lease this process has taken. */
+  static continue(deps: DurableDeps, lease: Lease, journal: Journal): DurableRun {
+    return new DurableRun(deps, lease, journal);
+  }
+
+  /** Whether the run should leave this process before its next turn. */
+  get mustLeave(): boolean {
+    const { stopping, afterMs } = this.#deps.handOver ?? {};
+    if (stopping?.aborted) return true;
+    return afterMs !== undefined && this.#deps.clock.now() - this.#startedAt >= afterMs;
+  }
+
+  /** Stops renewing the lease. If nothing else follows, another process takes the run up. */
+  rest(): void {
+    this.#stop();
+  }
+
+  /** The run has ended: removes what only its continuation needs. */
+  async end(): Promise<void> {
+    this.#stop();
+    const { runId, workspaceId } = this.lease;
+    await Promise.all([dropLease(this.#deps, runId), endOrder(this.#deps, workspaceId, runId)]);
+  }
+
+  /** Gives the run to another process, unless one has it already. */
+  async leave(): Promise<void> {
+    this.#stop();
+    const { runId, workspaceId } = this.lease;
+    if (!(await giveBackLease(this.#deps, this.lease, { reason: 'handover' }))) return;
+    await askForStart(this.#deps, { workspaceId, runId });
+  }
+}
+
+/** Asks another process to take up a run. A lost request is made up for by the next sweep. */
+export async function askForStart(
+  { handOver, log }: Pick<Deps, 'handOver' | 'log'>,
+  job: { readonly workspaceId: string; readonly runId: string },
+): Promise<void> {
+  await handOver?.startRun?.(job).catch((error: unknown) => {
+    log.warn('handed-over run not started until the next minute', { run_id: job.runId, error: String(error) });
+  });
+}

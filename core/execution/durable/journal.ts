@@ -1,0 +1,244 @@
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import { sizeText } from '#core/base/size-text.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
+import type { LlmAnswer, LlmFile, LlmMessage, LlmTool } from '#core/ports/llm.ts';
+import { absent, type Item, queryAll } from '#core/ports/table.ts';
+import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
+import { RunContinuesError } from '#core/runs/run-continues.ts';
+import type { Spending } from '#core/runs/usage/spending.ts';
+import { DamagedError, type RunSeal } from './sealing.ts';
+
+/**
+ * What a loop did, in the order in which it happened. Runs table:
+ *
+ * - `WS#<workspace id>#JOURNAL#<run id without dashes> / STEP#<number, 6 digits>`: one step, sealed (`sealing.ts`), here or
+ *   in a blob.
+ *
+ * Numbers have no gaps, and each step is written only if its number is free. That is the fence: a process that takes a run
+ * over writes a step first, so the next write of the process before it fails, and it stops before its next effect.
+ */
+export type Step =
+  /** A process took the run over. */
+  | { readonly type: 'attempt'; readonly attempt: number }
+  /** The beginning of the conversation, or its new beginning after a compaction. */
+  | {
+      readonly type: 'base';
+      readonly turn: number;
+      readonly system: string;
+      readonly tools: readonly LlmTool[];
+      readonly messages: readonly LlmMessage[];
+      readonly compactionsLeft: number;
+    }
+  /** An answer of the model, and what the conversation got since the answer before. Written before its tools run. */
+  | {
+      readonly type: 'turn';
+      readonly turn: number;
+      readonly before: TurnEnd;
+      readonly answer: LlmAnswer;
+      readonly provider: string;
+      readonly model: string;
+      /** Spending of the run so far. */
+      readonly spending: Spending;
+    }
+  /** A tool begins that did not begin with its turn. */
+  | { readonly type: 'begin'; readonly turn: number; readonly call: number }
+  | {
+      readonly type: 'result';
+      readonly turn: number;
+      readonly call: number;
+      readonly outcome: StoredOutcome;
+      readonly durationMs: number;
+    }
+  | { readonly type: 'files'; readonly turn: number; readonly blob: string };
+
+/** What was added to the conversation after the results of a turn. */
+export interface TurnEnd {
+  /** Texts of results that the model got in another form than the tool gave them, by number of the call. */
+  readonly texts: { readonly [number: string]: string };
+  readonly messages: readonly LlmMessage[];
+  /** What the platform asked of the model because it called no tool. */
+  readonly asked?: 'again' | 'correction';
+}
+
+export interface StoredOutcome {
+  readonly text: string;
+  readonly isError: boolean;
+  readonly files?: readonly LlmFile[];
+  /** Parts of a shortened text in bytes: its beginning, its end, and the whole. */
+  readonly cut?: { readonly head: number; readonly tail: number; readonly total: number };
+  /** Whether a call of another agent has succeeded in this run. */
+  readonly hasCalledDependency?: true;
+}
+
+const VERSION = 1;
+const PREFIX = 'STEP#';
+/** Maximum size of a run's journal as it is stored. */
+export const MAX_JOURNAL_BYTES = 64 * 1024 * 1024;
+const WRITE_TRIES = 5;
+const RETRY_MS = 500;
+
+type JournalDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'log'>;
+
+interface JournalPlace {
+  readonly workspaceId: string;
+  readonly runId: string;
+  readonly seal: RunSeal;
+  /** Epoch milliseconds until which the steps are kept at most. */
+  readonly keptUntil: number;
+}
+
+/** The journal of one run. Nothing is written for a run that ends before its first tool. */
+export class Journal {
+  readonly #deps: JournalDeps;
+  readonly #place: JournalPlace;
+  /** Steps that were written before this process took the run. */
+  readonly past: readonly Step[];
+  #count: number;
+  #bytes: number;
+  #waiting: Step[] = [];
+  #writing: Promise<void> = Promise.resolve();
+
+  private constructor(
+    deps: JournalDeps,
+    place: JournalPlace,
+    past: { steps: readonly Step[]; count: number; bytes: number },
+  ) {
+    this.#deps = deps;
+    this.#place = place;
+    this.past = past.steps;
+    this.#count = past.count;
+    this.#bytes = past.bytes;
+  }
+
+  /** Returns the empty journal of a run that begins. */
+  static begin(deps: JournalDeps, place: JournalPlace): Journal {
+    return new Journal(deps, place, { steps: [], count: 0, bytes: 0 });
+  }
+
+  /** Reads the journal of a run. Throws {@link DamagedError} if a step is damaged or missing. */
+  static async read(deps: JournalDeps, place: JournalPlace): Promise<Journal> {
+    const { workspaceId, runId } = place;
+    const steps: Step[] = [];
+    let bytes = 0;
+    const query = { pk: journalPartition(workspaceId, runId), sk: { beginsWith: PREFIX }, limit: 200 };
+    for await (const item of queryAll(deps.runs, query)) {
+      if (item.sk !== nameOf(steps.length + 1)) {
+        throw new DamagedError(`Step ${steps.length + 1} of the journal of the run ${runId} is missing.`);
+      }
+      const sealed = await sealedOf(deps, place, item);
+      bytes += sealed.byteLength;
+      steps.push(decoded(place.seal.open(item.sk, sealed)));
+    }
+    return new Journal(deps, place, { steps, count: steps.length, bytes });
+  }
+
+  /** The last turn that was finished before this process took the run. */
+  get turn(): number {
+    const last = this.past.findLast((step) => step.type === 'turn');
+    return last === undefined ? 0 : last.turn - 1;
+  }
+
+  /** Whether the journal has, or will have, at least one step. */
+  get isEmpty(): boolean {
+    return this.#count === 0 && this.#waiting.length === 0;
+  }
+
+  /** Adds steps that are written before the next {@link write}: nothing that they tell has had an effect yet. */
+  note(...steps: readonly Step[]): void {
+    this.#waiting.push(...steps);
+  }
+
+  /**
+   * Writes all steps so far, and these. Resolves once they are stored: do nothing that they tell before. Throws
+   * {@link RunContinuesError} if another process has taken the run over, and UNPROCESSABLE if the journal is full.
+   */
+  write(...steps: readonly Step[]): Promise<void> {
+    this.#waiting.push(...steps);
+    const written = this.#writing.then(() => this.#writeWaiting());
+    this.#writing = written.catch(() => {});
+    return written;
+  }
+
+  async #writeWaiting(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      await this.#put(this.#waiting[0]!);
+      this.#waiting.shift();
+    }
+  }
+
+  async #put(step: Step): Promise<void> {
+    const { workspaceId, runId, seal, keptUntil } = this.#place;
+    const sk = nameOf(this.#count + 1);
+    const sealed = seal.seal(sk, encoded(step));
+    if (this.#bytes + sealed.byteLength > MAX_JOURNAL_BYTES) throw journalFull();
+    const isLarge = sealed.byteLength > MAX_INLINE_BYTES;
+    const blob = `${sk.replace('#', '-')}-${this.#deps.clock.now()}`;
+    const ttl = epochSeconds(keptUntil);
+    const where = isLarge ? { blob } : { data: sealed.toString('base64') };
+    const item = { pk: journalPartition(workspaceId, runId), sk, version: VERSION, ...where, ttl };
+    const { ok } = await this.#try(async () => {
+      if (isLarge) await this.#deps.blobs.put(journalBlobKey(workspaceId, runId, blob), sealed);
+      return this.#deps.runs.put(item, absent());
+    });
+    if (!ok) throw new RunContinuesError(runId, 'lost');
+    this.#count += 1;
+    this.#bytes += sealed.byteLength;
+  }
+
+  /** Waits out a short fault of the tables: the turn waits, and nothing runs without its step. */
+  async #try<T>(work: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await work();
+      } catch (error) {
+        this.#deps.log.warn('step of a run not written', { run_id: this.#place.runId, tries, error: String(error) });
+        if (tries === WRITE_TRIES) {
+          throw new PlatformError('INTERNAL_ERROR', 'The platform could not write what the run does, and stopped it.');
+        }
+        await this.#deps.clock.sleep(RETRY_MS * 2 ** tries);
+      }
+    }
+  }
+}
+
+const journalFull = (): PlatformError =>
+  new PlatformError(
+    'UNPROCESSABLE',
+    `What the run has to remember is larger than ${sizeText(MAX_JOURNAL_BYTES)}, so that it cannot continue.`,
+    { hint: 'Let the tools of the agent return less, or write it to files.' },
+  );
+
+const nameOf = (number: number): string => `${PREFIX}${String(number).padStart(6, '0')}`;
+
+async function sealedOf({ blobs }: Pick<Deps, 'blobs'>, place: JournalPlace, item: Item): Promise<Uint8Array> {
+  const { workspaceId, runId } = place;
+  if (item.version !== VERSION) {
+    throw new DamagedError(`The journal of the run ${runId} was written by another version of the platform.`);
+  }
+  if (item.data !== undefined) return Buffer.from(item.data as string, 'base64');
+  const content = await blobs.get(journalBlobKey(workspaceId, runId, item.blob as string));
+  if (content === undefined) throw new DamagedError(`${item.sk} of the journal of the run ${runId} is missing.`);
+  return content;
+}
+
+/** Encodes bytes in a value, such as images, as text. */
+const encoded = (step: Step): Buffer =>
+  Buffer.from(
+    JSON.stringify(step, (_, value: unknown) => {
+      if (value instanceof Uint8Array) return { [BYTES]: Buffer.from(value).toString('base64') };
+      // A Buffer is converted to an object before it gets here.
+      const { type, data } = (value ?? {}) as { readonly type?: unknown; readonly data?: unknown };
+      return type === 'Buffer' && Array.isArray(data) ? { [BYTES]: Buffer.from(data).toString('base64') } : value;
+    }),
+  );
+
+const decoded = (content: Buffer): Step =>
+  JSON.parse(content.toString(), (_, value: Json) => {
+    const text = typeof value === 'object' && value !== null && !Array.isArray(value) ? value[BYTES] : undefined;
+    return typeof text === 'string' ? Buffer.from(text, 'base64') : value;
+  });
+
+const BYTES = '\u0000bytes';

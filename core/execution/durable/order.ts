@@ -1,0 +1,99 @@
+import type { Json } from '#core/base/json.ts';
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
+import { exists, type Key } from '#core/ports/table.ts';
+import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
+import type { Call } from '../calls/prepare.ts';
+import type { Upload } from '../input/call-input.ts';
+import { DamagedError, RunSeal } from './sealing.ts';
+
+const ORDER = 'ORDER';
+const VERSION = 1;
+const KEPT_AFTER_END_MS = 24 * 3600 * 1000;
+
+type OrderDeps = Pick<Deps, 'runs' | 'blobs' | 'vault' | 'clock'>;
+export type OrderedCall = Omit<Call, 'workspace' | 'service'>;
+
+/**
+ * The stored call of a run, so that a process that never saw the request can begin or continue it. Runs table:
+ *
+ * - `WS#<workspace id>#JOURNAL#<run id without dashes> / ORDER`: the sealed data key of the run, and the order sealed with
+ *   it, here or in a blob. Steps of the journal (`journal.ts`) share the partition and the key: once the order is gone,
+ *   nobody can read them.
+ *
+ * An order holds the input and the caller's provider key as they were sent. It is removed a day after the run's end.
+ */
+export interface Order {
+  readonly call: OrderedCall;
+  readonly seal: RunSeal;
+}
+
+const keyOf = (workspaceId: string, runId: string): Key => ({ pk: journalPartition(workspaceId, runId), sk: ORDER });
+
+/**
+ * Stores the call of a run that is about to begin or to wait.
+ *
+ * @param expiresAt Epoch milliseconds by which the run has certainly ended.
+ */
+export async function putOrder(deps: OrderDeps, call: Call, expiresAt: number): Promise<RunSeal> {
+  const { workspace, runId } = call;
+  const { key, sealed: sealed_key } = await deps.vault.newDataKey(workspace.id);
+  const seal = new RunSeal(key, runId);
+  const sealed = seal.seal(ORDER, packed(call));
+  const ttl = epochSeconds(expiresAt + KEPT_AFTER_END_MS);
+  const isLarge = sealed.byteLength > MAX_INLINE_BYTES;
+  if (isLarge) await deps.blobs.put(journalBlobKey(workspace.id, runId, ORDER), sealed);
+  const data = isLarge ? {} : { data: sealed.toString('base64') };
+  await deps.runs.put({ ...keyOf(workspace.id, runId), version: VERSION, sealed_key, ...data, ttl });
+  return seal;
+}
+
+/** Returns `undefined` if the run has no order. Throws {@link DamagedError}. */
+export async function findOrder(deps: OrderDeps, workspaceId: string, runId: string): Promise<Order | undefined> {
+  const item = await deps.runs.get(keyOf(workspaceId, runId));
+  if (item === undefined) return undefined;
+  if (item.version !== VERSION) {
+    throw new DamagedError(`The order of the run ${runId} was written by another version of the platform.`);
+  }
+  const sealed =
+    item.data === undefined
+      ? await deps.blobs.get(journalBlobKey(workspaceId, runId, ORDER))
+      : Buffer.from(item.data as string, 'base64');
+  if (sealed === undefined) throw new DamagedError(`The order of the run ${runId} is missing.`);
+  const seal = new RunSeal(await deps.vault.openDataKey(workspaceId, item.sealed_key as string), runId);
+  return { call: unpacked(seal.open(ORDER, sealed)), seal };
+}
+
+/** Removes what is stored of a run that has ended: the order a day later, and with it everybody's way to read the rest. */
+export async function endOrder(
+  { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
+  workspaceId: string,
+  runId: string,
+): Promise<void> {
+  const set = { ttl: epochSeconds(clock.now() + KEPT_AFTER_END_MS) };
+  await runs.update(keyOf(workspaceId, runId), { set }, exists());
+}
+
+/** Packs a call as the length of its JSON in four bytes, the JSON, and the contents of its files. */
+function packed({ workspace: _, service: __, input, ...call }: Call): Buffer {
+  const uploads = input.uploads.map(({ content, ...upload }) => ({ ...upload, bytes: content.byteLength }));
+  const json = Buffer.from(JSON.stringify({ ...call, input: { ...input, uploads } }));
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(json.byteLength);
+  return Buffer.concat([length, json, ...input.uploads.map(({ content }) => content)]);
+}
+
+function unpacked(content: Buffer): OrderedCall {
+  const end = 4 + content.readUInt32BE(0);
+  const { input, ...call } = JSON.parse(content.toString('utf8', 4, end));
+  let at = end;
+  const uploads = (input.uploads as readonly (Omit<Upload, 'content'> & { readonly bytes: number })[]).map(
+    ({ bytes, ...upload }) => {
+      const from = at;
+      at += bytes;
+      return { ...upload, content: content.subarray(from, at) };
+    },
+  );
+  return { ...call, input: { ...(input as { readonly [member: string]: Json }), uploads } } as OrderedCall;
+}

@@ -1,0 +1,156 @@
+import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { releaseRun } from '#core/billing/budgets/under-way.ts';
+import { refund } from '#core/billing/credits/ledger.ts';
+import { paymentOf } from '#core/billing/credits/payment.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { headKey, newRunFrom } from '#core/runs/items.ts';
+import { dropLease, dueLeases, type Lease, takeLease } from '#core/runs/leases.ts';
+import { knownOf, toldOf } from '#core/runs/lost-run.ts';
+import { CANCELLED, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
+import { isRunContinues } from '#core/runs/run-continues.ts';
+import { RunStore } from '#core/runs/store.ts';
+import type { Admitted } from '../calls/admit.ts';
+import { finishStarted, liveEventsOf } from '../calls/call.ts';
+import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
+import { DurableRun } from './durable-run.ts';
+import { Journal } from './journal.ts';
+import { endOrder, findOrder, type OrderedCall } from './order.ts';
+
+/** Number of times that a run is taken up without finishing a turn in between. */
+const MAX_TAKEN_IN_TURN = 5;
+const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
+
+/**
+ * Takes up all runs that no process works on: their process died or left them. With `all`, takes every run: use it only
+ * while no other process can be working on any. Resolves once all have begun.
+ */
+export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: boolean } = {}): Promise<void> {
+  for await (const lease of dueLeases(deps, { all })) {
+    const work = takeUp(deps, lease, { isFree: all }).catch((error: unknown) => {
+      deps.log.error('run not continued', { run_id: lease.runId, error: String(error) });
+    });
+    void deps.background(work);
+  }
+}
+
+async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }): Promise<void> {
+  const { workspaceId, runId } = free;
+  const head = await deps.runs.get(headKey(workspaceId, runId));
+  // Its process died before it wrote the record, or after it wrote the end.
+  if (head === undefined || head.status !== 'running') {
+    if (isFree || free.until <= deps.clock.now()) await removeAll(deps, free);
+    return;
+  }
+  const runs = new RunStore(deps, workspaceId);
+  const record: NewRun = { ...newRunFrom(head), input: (await runs.body(runId))?.input ?? null };
+  let lease: Lease | undefined;
+  let hasBegun = false;
+  try {
+    const order = await findOrder(deps, workspaceId, runId);
+    const keptUntil = record.deadline + KEPT_AFTER_DEADLINE_MS;
+    const journal = order && (await Journal.read(deps, { workspaceId, runId, seal: order.seal, keptUntil }));
+    lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
+    if (lease === undefined) return;
+    deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
+    if (head.cancel_requested_at !== undefined) return await endWithout(deps, record, lease, CANCELLED);
+    if (order === undefined || journal === undefined) {
+      throw new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was in progress.');
+    }
+    if (lease.takenInTurn > MAX_TAKEN_IN_TURN) throw unlucky();
+    await journal.write({ type: 'attempt', attempt: lease.attempt });
+    const { prepared, admitted } = await continued(deps, { call: order.call, record, lease, journal });
+    hasBegun = true;
+    await goOn(deps, prepared, admitted);
+  } catch (error) {
+    if (isRunContinues(error)) return;
+    if (lease !== undefined && hasBegun) throw error;
+    lease ??= await takeLease(deps, free, { turn: free.turn, isFree });
+    if (lease === undefined) return;
+    const isDamaged = hasCode(error, 'DAMAGED');
+    if (!isPlatformError(error)) deps.log.error('run not continued', { run_id: runId, error: String(error) });
+    const message = isDamaged ? (error as Error).message : 'The platform failed to continue the run.';
+    await endWithout(deps, record, lease, endedWith(shownError(error, message)));
+  }
+}
+
+const unlucky = (): PlatformError =>
+  new PlatformError(
+    'INTERNAL_ERROR',
+    `The run was interrupted ${MAX_TAKEN_IN_TURN} times without finishing a turn, and was given up.`,
+    { hint: 'A tool may use more memory than the machine has. The trace of the run shows its last call.' },
+  );
+
+/** Prepares a run that another process began, as its call was prepared. */
+async function continued(
+  deps: Deps,
+  {
+    call,
+    record,
+    lease,
+    journal,
+  }: { readonly call: OrderedCall; readonly record: NewRun; readonly lease: Lease; readonly journal: Journal },
+): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
+  const workspace = await findWorkspace(deps, lease.workspaceId);
+  if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
+  const prepared = await prepareCall(deps, { ...call, workspace, idleMs: lease.idleMs });
+  const { deadline } = prepared;
+  const context = prepared.issued?.context as unknown as Json | undefined;
+  // From here on, the key of the sandbox before is worth nothing.
+  await new RunStore(deps, workspace.id).continue(record.id, { deadline, context });
+  const durable = DurableRun.continue(deps, lease, journal);
+  const admitted: Admitted = {
+    record: { ...record, deadline },
+    payment: paymentOf(deps, prepared),
+    durable,
+    async releaseLease() {
+      await Promise.all([releasePlaces(deps, prepared), durable.end()]);
+    },
+  };
+  return { prepared, admitted };
+}
+
+async function goOn(deps: Deps, prepared: PreparedCall, admitted: Admitted): Promise<void> {
+  const { count, events } = await toldOf(deps, { workspaceId: prepared.workspace.id, runId: prepared.runId });
+  try {
+    await finishStarted(deps, prepared, admitted, { live: liveEventsOf(deps, prepared, count), past: events });
+  } catch (error) {
+    // The error of a failed run is in its record.
+    if (!isPlatformError(error)) throw error;
+  }
+}
+
+/** Records the end of a run that cannot continue. */
+async function endWithout(
+  deps: Deps,
+  record: NewRun,
+  lease: Lease,
+  end: Parameters<typeof emptyResult>[0],
+): Promise<void> {
+  const { workspaceId } = lease;
+  const runs = new RunStore(deps, workspaceId);
+  const known = await knownOf(deps, { workspaceId, runId: record.id });
+  await runs.finish(record, { ...emptyResult(end, record.input), ...known });
+  if (record.isAnnounced) {
+    const { announceEnd } = await import('#core/runs/destinations/announce.ts');
+    void deps.background(announceEnd(deps, { workspaceId, runId: record.id }));
+  }
+  const workspace = await findWorkspace(deps, workspaceId);
+  if (workspace !== undefined) await releasePlaces(deps, { workspace, runId: record.id });
+  await refund(deps, workspaceId, record.id);
+  await removeAll(deps, lease);
+}
+
+async function removeAll(deps: Deps, { workspaceId, runId }: Lease): Promise<void> {
+  await Promise.all([dropLease(deps, runId), endOrder(deps, workspaceId, runId)]);
+}
+
+async function releasePlaces(
+  deps: Deps,
+  { workspace, runId }: { readonly workspace: Workspace; readonly runId: string },
+): Promise<void> {
+  await Promise.all([releaseLeaseOf(deps, workspace, runId), releaseRun(deps, workspace.id, runId)]);
+}

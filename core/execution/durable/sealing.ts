@@ -1,0 +1,51 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** Stored data of a run that is damaged, or that was written with another key. */
+export class DamagedError extends Error {
+  readonly code = 'DAMAGED';
+}
+
+/**
+ * Compresses and encrypts the stored data of one run with AES-256-GCM: nonce, tag, then the data. The run and the name of
+ * each part are authenticated, so no part can stand in for another.
+ */
+export class RunSeal {
+  readonly #key: Uint8Array;
+  readonly #runId: string;
+
+  /** @param key Data key of the run, 32 bytes. */
+  constructor(key: Uint8Array, runId: string) {
+    this.#key = key;
+    this.#runId = runId;
+  }
+
+  seal(name: string, content: Uint8Array): Buffer {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(this.#authenticated(name));
+    const sealed = [cipher.update(deflateRawSync(content, { level: 1 })), cipher.final()];
+    return Buffer.concat([nonce, cipher.getAuthTag(), ...sealed]);
+  }
+
+  /** Throws {@link DamagedError}. */
+  open(name: string, sealed: Uint8Array): Buffer {
+    try {
+      const nonce = sealed.subarray(0, NONCE_BYTES);
+      const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
+      const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce)
+        .setAAD(this.#authenticated(name))
+        .setAuthTag(tag);
+      const packed = [decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()];
+      return inflateRawSync(Buffer.concat(packed));
+    } catch (cause) {
+      throw new DamagedError(`${name} of the run ${this.#runId} is damaged.`, { cause });
+    }
+  }
+
+  #authenticated(name: string): Buffer {
+    return Buffer.from(`${this.#runId}/${name}`);
+  }
+}

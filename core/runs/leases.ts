@@ -1,0 +1,198 @@
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { absent, allOf, equals, type Item, type Key, queryAll } from '#core/ports/table.ts';
+import { RunContinuesError } from './run-continues.ts';
+
+/**
+ * Which process works on a run until when. Runs table, one item for each run that has not ended and that any process may
+ * take up:
+ *
+ * - `LEASE#<first digit of the run id> / <run id>`: workspace, holder, `until`, and how often it was taken over. gsi1 lists
+ *   the leases of a digit by the time from which they are worth a look.
+ *
+ * A process renews its lease every {@link RENEW_MS}. A lease that has ended belongs to whoever takes it first. It only keeps
+ * others away: what keeps a process from writing after it lost its lease is the journal, whose steps are written once.
+ */
+export const LEASE_MS = 30_000;
+export const RENEW_MS = 10_000;
+/** Leases are removed with their runs. The expiry only cleans up after a lost write. */
+const KEPT_MS = 40 * 24 * 3600 * 1000;
+const DIGITS = '0123456789abcdef';
+
+const keyOf = (runId: string): Key => ({ pk: `LEASE#${runId[0]}`, sk: runId });
+const duePartition = (digit: string): string => `DUE#${digit}`;
+
+/** Why a run waits for a process. */
+export type LeaseReason = 'begun' | 'host_lost' | 'handover' | 'later' | 'retry';
+
+export interface Lease {
+  readonly runId: string;
+  readonly workspaceId: string;
+  /** Unique for each time that a process takes the run. */
+  readonly holder: string;
+  /** Number of times that a process has taken the run, from 1. */
+  readonly attempt: number;
+  /** Epoch milliseconds. */
+  readonly until: number;
+  readonly reason: LeaseReason;
+  /** Epoch milliseconds at which the last process stopped working on it, as far as is known. */
+  readonly leftAt: number;
+  /** Total time in which no process worked on the run. */
+  readonly idleMs: number;
+  /** The last turn that was finished before the run was taken, and how often it was taken since. */
+  readonly turn: number;
+  readonly takenInTurn: number;
+}
+
+type LeaseDeps = Pick<Deps, 'runs' | 'clock' | 'ids'>;
+
+/** Builds the first lease of a run that begins now, in this process. */
+export function firstLease(
+  { clock, ids }: Pick<Deps, 'clock' | 'ids'>,
+  { workspaceId, runId }: Pick<Lease, 'workspaceId' | 'runId'>,
+): Lease {
+  const now = clock.now();
+  return {
+    ...{ runId, workspaceId, holder: ids.uuid(), attempt: 1, until: now + LEASE_MS, reason: 'begun', leftAt: now },
+    ...{ idleMs: 0, turn: 0, takenInTurn: 1 },
+  };
+}
+
+/** Writes the lease of a run that begins, or that waits for its time (`dueAt`, in epoch milliseconds). */
+export async function putLease({ runs, clock }: LeaseDeps, lease: Lease, dueAt = clock.now()): Promise<void> {
+  await runs.put(itemOf(lease, dueAt), absent());
+}
+
+export async function findLease({ runs }: Pick<Deps, 'runs'>, runId: string): Promise<Lease | undefined> {
+  const item = await runs.get(keyOf(runId));
+  return item && leaseFrom(item);
+}
+
+/** Extends the lease. Returns false if another process has it, or if the run has ended. */
+export async function renewLease({ runs, clock }: LeaseDeps, lease: Lease): Promise<boolean> {
+  const now = clock.now();
+  const set = { until: now + LEASE_MS, left_at: now };
+  return (await runs.update(keyOf(lease.runId), { set }, equals('holder', lease.holder))).ok;
+}
+
+/**
+ * Takes a run whose lease has ended; `isFree` also takes one that has not, if its process is known to be dead. Returns
+ * `undefined` if another process was faster.
+ */
+export async function takeLease(
+  { runs, clock, ids }: LeaseDeps,
+  lease: Lease,
+  { turn, isFree = false }: { readonly turn: number; readonly isFree?: boolean },
+): Promise<Lease | undefined> {
+  const now = clock.now();
+  if (!isFree && lease.until > now) return undefined;
+  const taken: Lease = {
+    ...lease,
+    holder: ids.uuid(),
+    attempt: lease.attempt + 1,
+    until: now + LEASE_MS,
+    leftAt: now,
+    idleMs: lease.idleMs + Math.max(0, now - lease.leftAt),
+    turn,
+    takenInTurn: turn > lease.turn ? 1 : lease.takenInTurn + 1,
+  };
+  const condition = allOf(equals('holder', lease.holder), equals('until', lease.until));
+  return (await runs.put(itemOf(taken, now), condition)).ok ? taken : undefined;
+}
+
+/** Gives a run back, for any process to take from `dueAt` (epoch milliseconds) on. Returns false if it was lost before. */
+export async function giveBackLease(
+  { runs, clock }: LeaseDeps,
+  lease: Lease,
+  { reason, dueAt = clock.now() }: { readonly reason: LeaseReason; readonly dueAt?: number },
+): Promise<boolean> {
+  const given: Lease = { ...lease, reason, until: dueAt, leftAt: clock.now() };
+  return (await runs.put(itemOf(given, dueAt), equals('holder', lease.holder))).ok;
+}
+
+/** Removes the lease of a run that has ended. Safe to repeat. */
+export async function dropLease({ runs }: Pick<Deps, 'runs'>, runId: string): Promise<void> {
+  await runs.delete(keyOf(runId));
+}
+
+/** Yields the runs that no process works on and whose time has come; with `all`, also those with a running lease. */
+export async function* dueLeases(
+  { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
+  { all = false }: { readonly all?: boolean } = {},
+): AsyncGenerator<Lease> {
+  const now = clock.now();
+  for (const digit of DIGITS) {
+    const query = { index: 'gsi1', pk: duePartition(digit), sk: { lessThan: isoTime(now + 1) }, limit: 1000 } as const;
+    for await (const item of queryAll(runs, query)) {
+      const lease = leaseFrom(item);
+      if (all || lease.until <= now) yield lease;
+    }
+  }
+}
+
+/**
+ * Renews a lease in the background until it is stopped. `lost` is aborted once another process has the run, or once no
+ * renewal has succeeded for as long as the lease lasts.
+ */
+export function keepLease(
+  deps: LeaseDeps & Pick<Deps, 'log'>,
+  lease: Lease,
+): { readonly lost: AbortSignal; stop(): void } {
+  const { clock, log } = deps;
+  const lost = new AbortController();
+  let renewedAt = clock.now();
+  let cancel = (): void => {};
+  let isStopped = false;
+  const renew = async (): Promise<void> => {
+    const at = clock.now();
+    const isRenewed = await renewLease(deps, lease).catch((error: unknown) => {
+      log.warn('lease of a run not renewed', { run_id: lease.runId, error: String(error) });
+      return undefined;
+    });
+    if (isRenewed) renewedAt = at;
+    if (isStopped) return;
+    if (isRenewed === false || clock.now() - renewedAt >= LEASE_MS)
+      return lost.abort(new RunContinuesError(lease.runId, 'lost'));
+    wait();
+  };
+  const wait = (): void => {
+    cancel = clock.after(RENEW_MS, () => void renew());
+  };
+  wait();
+  return {
+    lost: lost.signal,
+    stop() {
+      isStopped = true;
+      cancel();
+    },
+  };
+}
+
+const itemOf = (lease: Lease, dueAt: number): Item => ({
+  ...keyOf(lease.runId),
+  workspace_id: lease.workspaceId,
+  holder: lease.holder,
+  attempt: lease.attempt,
+  until: lease.until,
+  reason: lease.reason,
+  left_at: lease.leftAt,
+  idle_ms: lease.idleMs,
+  turn: lease.turn,
+  taken_in_turn: lease.takenInTurn,
+  ttl: epochSeconds(dueAt + KEPT_MS),
+  gsi1pk: duePartition(lease.runId[0]!),
+  gsi1sk: isoTime(dueAt),
+});
+
+const leaseFrom = (item: Item): Lease => ({
+  runId: item.sk,
+  workspaceId: item.workspace_id as string,
+  holder: item.holder as string,
+  attempt: item.attempt as number,
+  until: item.until as number,
+  reason: item.reason as LeaseReason,
+  leftAt: item.left_at as number,
+  idleMs: item.idle_ms as number,
+  turn: item.turn as number,
+  takenInTurn: item.taken_in_turn as number,
+});

@@ -1,0 +1,22 @@
+/** Why a process stops working on a run that has not ended. */
+export type Departure =
+  /** Another process has the run. */
+  | 'lost'
+  /** The process gives the run to another one. */
+  | 'handover';
+
+/**
+ * The run has not ended, but it does not continue in this process: nothing may be recorded about its end. Test the code.
+ */
+export class RunContinuesError extends Error {
+  readonly code = 'RUN_CONTINUES';
+  readonly departure: Departure;
+
+  constructor(runId: string, departure: Departure) {
+    super(`the run ${runId} continues in another process`);
+    this.departure = departure;
+  }
+}
+
+export const isRunContinues = (error: unknown): error is RunContinuesError =>
+  typeof error === 'object' && error !== null && 'code' in error && error.code === 'RUN_CONTINUES';

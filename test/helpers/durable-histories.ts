@@ -1,0 +1,256 @@
+import { expect } from 'vitest';
+import { callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import { resumeRuns } from '#core/execution/durable/resume.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import type { LlmAnswer, LlmMessage, LlmRequest, LlmToolCall } from '#core/ports/llm.ts';
+import type { ExecEvent, ExecRequest, Sandbox, SandboxSession } from '#core/ports/sandbox.ts';
+import { queryAll } from '#core/ports/table.ts';
+import { dueLeases } from '#core/runs/leases.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { usagePartition } from '#core/runs/usage/rollup.ts';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
+
+/**
+ * A durable run whose process dies at a call of a port, before or after its effect: before and after the model answers,
+ * before and in a tool, in three of ten tools, and at each write. Other processes, which may die as well, go on.
+ */
+
+export const SENDS = ['d0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9'];
+const send = (what: string): Pick<LlmToolCall, 'name' | 'input'> => ({ name: 'send', input: { what } });
+/** What the model does, by turn. */
+const TURNS: readonly (readonly Pick<LlmToolCall, 'name' | 'input'>[])[] = [
+  [send('a'), send('b'), { name: 'look', input: {} }],
+  [{ name: 'look', input: {} }, send('c')],
+  SENDS.map(send),
+  [{ name: 'submit_result', input: { result: 'done' } }],
+];
+const UNKNOWN = 'Whether it took effect is unknown';
+
+/** The outside world: what was sent, and every conversation that a model was asked with. */
+interface World {
+  readonly deps: MemoryDeps;
+  readonly sent: string[];
+  readonly asked: (readonly LlmMessage[])[];
+}
+
+/** A process that dies at call number `lifetime` of a port. */
+export interface Life {
+  readonly lifetime: number;
+  readonly lastOneHappens: boolean;
+}
+
+class Death {
+  readonly #death = Promise.withResolvers<void>();
+  readonly died = this.#death.promise;
+  asked = 0;
+  readonly #life: Life;
+
+  constructor(life: Life) {
+    this.#life = life;
+  }
+
+  /** Makes a call of a port, unless the process is dead. */
+  async call<T>(work: () => Promise<T>): Promise<T> {
+    this.asked += 1;
+    const { lifetime, lastOneHappens } = this.#life;
+    if (this.asked < lifetime) return work();
+    if (this.asked === lifetime && lastOneHappens) await work();
+    this.#death.resolve();
+    return new Promise<never>(() => {});
+  }
+
+  port<Port extends object>(port: Port): Port {
+    return new Proxy(port, {
+      get: (target, name) => {
+        const method = Reflect.get(target, name);
+        if (typeof method !== 'function') return method;
+        return (...values: unknown[]) => this.call(async () => method.apply(target, values));
+      },
+    });
+  }
+}
+
+function answer({ messages }: LlmRequest): LlmAnswer {
+  const turn = messages.filter(({ role }) => role === 'assistant').length;
+  const toolCalls = TURNS[turn]!.map((call, index) => ({ id: `call-${turn}-${index}`, ...call }));
+  const message = { role: 'assistant', text: '', toolCalls, raw: { signature: `signed-${turn}` } } as const;
+  return { text: '', toolCalls, finishReason: 'tool_calls', usage: { inputTokens: 10, outputTokens: 5 }, message };
+}
+
+function sandboxOf(world: World, death: Death): Sandbox {
+  async function* exec({ command }: ExecRequest): AsyncGenerator<ExecEvent> {
+    await death.call(async () => {
+      const what = /PLATFORM_ARGUMENT_what=(\w+)/.exec(command)?.[1];
+      if (what !== undefined) world.sent.push(what);
+    });
+    yield { type: 'stdout', data: Buffer.from('ok') };
+    yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
+  }
+  const session: SandboxSession = {
+    exec,
+    writeFile: async () => {},
+    readFile: () => Promise.reject(new Error('there are no files')),
+    listFiles: async () => [],
+    close: async () => {},
+  };
+  return {
+    open: async () => death.call(async () => session),
+    status: async () => ({ kind: 'bubblewrap', interpreters: {} }),
+    close: async () => {},
+  };
+}
+
+/** Begins a process on the world's tables. */
+function processOf(world: World, life: Life) {
+  const death = new Death(life);
+  const background = new Set<Promise<unknown>>();
+  const { deps } = world;
+  const process: AllDeps = {
+    ...deps,
+    main: death.port(deps.main),
+    runs: death.port(deps.runs),
+    counters: death.port(deps.counters),
+    blobs: death.port(deps.blobs),
+    vault: death.port(deps.vault),
+    sandbox: sandboxOf(world, death),
+    llm: {
+      generate: (request) =>
+        death.call(async () => {
+          world.asked.push(structuredClone(request.messages));
+          return answer(request);
+        }),
+    },
+    background(work) {
+      background.add(work);
+      return work.finally(() => background.delete(work));
+    },
+  };
+  const idle = async () => {
+    while (background.size > 0) await Promise.all(background);
+  };
+  return { process, death, idle };
+}
+
+const IMMORTAL: Life = { lifetime: Number.POSITIVE_INFINITY, lastOneHappens: false };
+const tool = (name: string, command: string, more: object) => ({ name, description: 'x', command, ...more });
+
+async function setUp() {
+  const world: World = { deps: memoryDeps(), sent: [], asked: [] };
+  const { deps } = world;
+  const { key, slug, workspaceId } = await addUser(deps, 'durable');
+  const { process } = processOf(world, IMMORTAL);
+  const request = (method: string, path: string, body: object, headers: Record<string, string> = {}) =>
+    new Request(`http://127.0.0.1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    });
+  const app = createWebApp(process, routes, allHandlers(process));
+  const made = async (method: string, path: string, body: object): Promise<void> => {
+    const response = await app(request(method, path, body));
+    if (!response.ok) throw new Error(await response.text());
+  };
+  await made('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
+  const input_schema = { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] };
+  await made('POST', '/agents', {
+    name: 'lasting',
+    type: 'agent',
+    description: 'x',
+    prompt: 'Send.',
+    required_secrets: [],
+    durable: true,
+    custom_tools: [
+      tool('send', './send.sh {{what}}', { input_schema }),
+      tool('look', 'look', { interruption: 'retry' }),
+    ],
+  });
+  return {
+    world,
+    workspaceId,
+    call: () => request('POST', `/${slug}/lasting/latest/run`, {}, { prefer: 'respond-async' }),
+  };
+}
+
+/** Advances the time until the promise is settled. */
+async function settled<T>({ clock }: MemoryDeps, promise: Promise<T>): Promise<T> {
+  let isSettled = false;
+  promise.catch(() => {}).finally(() => (isSettled = true));
+  for (let count = 0; !isSettled; count++) {
+    await new Promise(setImmediate);
+    if (count % 5 === 4) await clock.advance(500);
+  }
+  return promise;
+}
+
+/** Lets processes live until one of them ends the run. Returns the calls of ports that the first one made. */
+export async function history(lives: readonly Life[]) {
+  const { world, workspaceId, call } = await setUp();
+  const { deps } = world;
+  const [first = IMMORTAL, ...others] = lives;
+  const begun = processOf(world, first);
+  const app = createWebApp(begun.process, routes, allHandlers(begun.process));
+  const called = app(call()).then(async (response) => {
+    expect(response.status).toBe(202);
+    await begun.idle();
+  });
+  await settled(deps, Promise.race([called, begun.death.died]));
+  for (const life of [...others, IMMORTAL]) {
+    const { process, death, idle } = processOf(world, life);
+    const recover = async () => {
+      await sweepLostRuns(process, { all: true });
+      await resumeRuns(process, { all: true });
+      await idle();
+    };
+    await settled(deps, Promise.race([recover(), death.died]));
+  }
+  return { world, workspaceId, asked: begun.death.asked };
+}
+
+export async function checkHistory(
+  { world: { deps, sent, asked }, workspaceId }: Awaited<ReturnType<typeof history>>,
+  where: string,
+) {
+  const runs = new RunStore(deps, workspaceId);
+  const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  // The process died before it recorded the run, so nothing was answered either.
+  if (heads.length === 0) {
+    expect(sent, where).toEqual([]);
+    expect(await Array.fromAsync(dueLeases(deps, { all: true })), where).toEqual([]);
+    return;
+  }
+  expect(heads.length, where).toBe(1);
+  const [run] = await runs.findAll([String(heads[0]!.sk).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')]);
+  expect(run, where).toMatchObject({ status: 'completed', errorMessage: null });
+  expect((await runs.body(run!.id))?.output, where).toEqual({ result: 'done' });
+  expect(new Set(sent).size, `${where}: sent twice: ${sent}`).toBe(sent.length);
+  const last = asked.at(-1)!;
+  const results = last.flatMap((message) => (message.role === 'tool' ? message.results : []));
+  const unknown = results.filter(({ text }) => text.includes(UNKNOWN));
+  // What was not sent is named.
+  const all = ['a', 'b', 'c', ...SENDS];
+  const missing = all.filter((what) => !sent.includes(what));
+  expect(unknown.length, `${where}: missing ${missing}`).toBeGreaterThanOrEqual(missing.length);
+  expect(
+    unknown.every(({ name }) => name === 'send'),
+    where,
+  ).toBe(true);
+  // Everything that a provider has in its cache is sent again as it was.
+  for (const messages of asked) {
+    const length = messages.findLastIndex(({ role }) => role === 'assistant') + 1;
+    expect(last.slice(0, length), where).toEqual(messages.slice(0, length));
+  }
+  expect(await Array.fromAsync(dueLeases(deps, { all: true })), where).toEqual([]);
+  expect(await Array.fromAsync(leasesOf(deps, { all: true })), where).toEqual([]);
+  expect((await callsInUse(deps, (await findWorkspace(deps, workspaceId))!)).concurrent_calls, where).toBe(0);
+  const rollups = await Array.fromAsync(queryAll(deps.runs, { pk: usagePartition(workspaceId) }));
+  expect(
+    rollups.reduce((sum, { runs }) => sum + Number(runs ?? 0), 0),
+    where,
+  ).toBe(1);
+}
