@@ -1,7 +1,8 @@
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
-import { followRun } from '../shared/follow.ts';
+import { type FollowedEvent, followRun } from '../shared/follow.ts';
 import { duration, printable, textOf } from '../shared/output.ts';
+import { RunBar } from '../shared/run-bar.ts';
 import { runParams } from '../shared/run-params.ts';
 
 const logs: Configure = (command, cli) => {
@@ -31,18 +32,37 @@ const logs: Configure = (command, cli) => {
 
 /** Streams the output of a run, or its events as JSON lines. Throws UsageError with status 1 if the run fails. */
 async function showLive(cli: Cli, params: Awaited<ReturnType<typeof runParams>>): Promise<void> {
-  for await (const event of followRun(cli, params)) {
-    const { type, data } = event;
-    if (cli.output.isJson) cli.output.item(event, () => '');
-    else if (type === 'progress' && typeof data.text === 'string') cli.output.part(printable(data.text));
-    if (type !== 'end') continue;
-    const status = String(data.status);
-    cli.output.note(`${cli.output.status(status)} after ${duration(data.duration_ms as number | null)}`);
-    if (status !== 'completed') {
-      throw new UsageError(textOf(data.error_message ?? `The run ended with status ${status}.`), {
-        exitCode: EXIT.failed,
-      });
+  const bar = new RunBar(cli);
+  const stop = cli.output.isLive
+    ? cli.host.onInterrupt(() => {
+        bar.end();
+        cli.host.exit(EXIT.interrupted);
+      })
+    : () => {};
+  try {
+    await bar.read(await cli.client(), params);
+    for await (const event of followRun(cli, params)) {
+      bar.tell(event);
+      show(cli, event);
     }
+  } finally {
+    bar.end();
+    stop();
+  }
+}
+
+/** Shows one event. Throws UsageError if it is the end of a run that failed. */
+function show(cli: Cli, event: FollowedEvent): void {
+  const { type, data } = event;
+  if (cli.output.isJson) cli.output.item(event, () => '');
+  else if (type === 'progress' && typeof data.text === 'string') cli.output.part(printable(data.text));
+  if (type !== 'end') return;
+  const status = String(data.status);
+  cli.output.note(`${cli.output.status(status)} after ${duration(data.duration_ms as number | null)}`);
+  if (status !== 'completed') {
+    throw new UsageError(textOf(data.error_message ?? `The run ended with status ${status}.`), {
+      exitCode: EXIT.failed,
+    });
   }
 }
 

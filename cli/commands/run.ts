@@ -2,12 +2,13 @@ import { writeFile } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { type Command, Option } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
+import type { Client } from '#core/api/client.ts';
 import { readFolder } from '../publishing/read-folder.ts';
 import { readReference } from '../shared/agent-reference.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
-import { messagesOf, streamError } from '../shared/follow.ts';
+import { type Answer, FollowedRun } from '../shared/followed-run.ts';
 import { readBytes, readJson } from '../shared/input.ts';
-import { duration, printable, textOf } from '../shared/output.ts';
+import { duration, printable } from '../shared/output.ts';
 import { isResponse } from '../signing-in/connection.ts';
 
 const DETACH_MS = 3_000;
@@ -29,11 +30,12 @@ const declare = (command: Command) =>
     .option('--max-hops <number>', 'Maximum depth of sub-calls')
     .option('--deadline <seconds>', 'Time limit for the answer')
     .option('--idempotency-key <key>', 'Repeated calls with the same key return the first answer')
-    .option('--async', 'Print the run ID without waiting for the answer')
-    .option('--webhook <url>', 'With --async: address to which the end of the run is posted')
+    .option('--detach', 'Print the run ID without waiting for the answer')
+    .addOption(new Option('--async', 'The same as --detach').implies({ detach: true }).hideHelp())
+    .option('--webhook <url>', 'With --detach: address to which the end of the run is posted')
     .option('--no-stream', 'Do not stream progress')
     .option('-o, --output <file>', 'Write the answer to a file')
-    .addOption(new Option('--local', 'Run the agent of a folder on a temporary local platform').conflicts(['async']));
+    .addOption(new Option('--local', 'Run the agent of a folder on a temporary local platform').conflicts(['detach']));
 
 type RunOptions = ReturnType<ReturnType<typeof declare>['opts']>;
 
@@ -47,15 +49,15 @@ const run: Configure = (command, cli) => {
       if (options.local) return runHere(cli, agent, await bodyOf(cli, input, options), options);
       const { org, agent: name, version } = await readReference(cli, agent);
       const body = await bodyOf(cli, input, options);
-      const streams = options.stream && !options.async;
-      const answer = await (await cli.client()).callAgent({
+      const client = await cli.client();
+      const answer = await client.callAgent({
         params: { org, agent: name, version, endpoint: options.endpoint },
         body,
-        headers: headersOf(options, streams),
+        headers: headersOf(options, options.stream && !options.detach),
       });
-      const ended = isResponse(answer)
-        ? await follow(cli, answer, interruption(cli, answer))
-        : (answer as unknown as Answer);
+      const ended = options.detach
+        ? (answer as unknown as Answer)
+        : await answerOf(cli, client, { answer, workspaceId: () => cli.workspaceId(), onInterrupt: interruption });
       await show(cli, ended, options);
       if (!cli.output.isJson) noteWhat(cli, `${org}/${name}`, ended);
     });
@@ -91,18 +93,13 @@ async function runHere(cli: Cli, given: string, body: unknown, options: RunOptio
       body,
       headers: headersOf(options, options.stream),
     });
-    await show(cli, isResponse(answer) ? await follow(cli, answer, leave) : (answer as unknown as Answer), options);
+    const { client, workspaceId } = platform;
+    const source = { answer, workspaceId: async () => workspaceId, onInterrupt: () => leave };
+    await show(cli, await answerOf(cli, client, source), options);
   } finally {
     stop();
     await platform.close();
   }
-}
-
-interface Answer {
-  readonly run_id?: string;
-  readonly data?: unknown;
-  readonly warnings?: readonly { readonly code: string; readonly message: string }[];
-  readonly metadata?: { readonly version: string; readonly processing_time_ms?: number };
 }
 
 /** Notes the version that `latest` resolved to, and the duration. */
@@ -130,13 +127,13 @@ async function bodyOf(cli: Cli, input: string | undefined, options: RunOptions):
 
 function headersOf(options: RunOptions, streams: boolean): Record<string, string> {
   const { tenant, skills, maxHops, deadline, idempotencyKey, webhook } = options;
-  if (webhook !== undefined && !options.async) throw new UsageError('--webhook needs --async.');
+  if (webhook !== undefined && !options.detach) throw new UsageError('--webhook needs --detach.');
   if (deadline !== undefined && !(Number(deadline) > 0)) {
     throw new UsageError(`Invalid --deadline "${deadline}": must be a number of seconds.`);
   }
   return {
     ...(streams && { accept: 'text/event-stream' }),
-    ...(options.async && { prefer: 'respond-async' }),
+    ...(options.detach && { prefer: 'respond-async' }),
     ...(webhook !== undefined && { 'x-platform-webhook': webhook }),
     ...(tenant !== undefined && { 'x-platform-tenant': tenant }),
     ...(skills !== undefined && { 'x-platform-skills': skills }),
@@ -146,35 +143,41 @@ function headersOf(options: RunOptions, streams: boolean): Record<string, string
   };
 }
 
-const runIdOf = (response: Response): string => response.headers.get('x-run-id') ?? '';
-
-/** Shows the steps of a run on stderr until it ends. Throws the run's error. */
-async function follow(cli: Cli, response: Response, onInterrupt: () => void): Promise<Answer> {
-  const stop = cli.host.onInterrupt(onInterrupt);
-  try {
-    for await (const { event, data } of messagesOf(response)) {
-      const value = JSON.parse(data);
-      if (event === 'result') return value;
-      if (event === 'error') throw streamError(value);
-      showProgress(cli, value);
-    }
-  } catch (error) {
-    if ((error as Error).name === 'ApiError') throw error;
-  } finally {
-    stop();
-  }
-  throw new UsageError('The connection was lost before the run ended.', {
-    hint: `Run \`platform logs ${runIdOf(response).slice(0, 8)}\` to see the result.`,
-    exitCode: EXIT.network,
-  });
+interface Source {
+  /** What the call was answered. */
+  readonly answer: unknown;
+  readonly workspaceId: () => Promise<string>;
+  /** Returns what Ctrl-C does while the run is followed. */
+  readonly onInterrupt: (cli: Cli, run: FollowedRun) => () => void;
 }
 
+/**
+ * Returns the answer of a call that waits for it. Shows the steps of the run on stderr until it ends, wherever its events
+ * go on. Throws the run's error.
+ */
+async function answerOf(cli: Cli, client: Client, { answer, workspaceId, onInterrupt }: Source): Promise<Answer> {
+  if (!isResponse(answer) && !isAccepted(answer)) return answer as Answer;
+  const run = isResponse(answer)
+    ? new FollowedRun(cli, client, answer.headers.get('x-run-id') ?? '', workspaceId)
+    : new FollowedRun(cli, client, answer.run_id, async () => answer.url.split('/')[2]!);
+  const stop = cli.host.onInterrupt(onInterrupt(cli, run));
+  try {
+    return await (isResponse(answer) ? run.readStream(answer) : run.follow());
+  } finally {
+    stop();
+    run.bar.end();
+  }
+}
+
+const isAccepted = (answer: unknown): answer is { readonly run_id: string; readonly url: string } =>
+  typeof answer === 'object' && answer !== null && 'run_id' in answer && 'url' in answer;
+
 /** The first Ctrl-C detaches from the run, a second one soon after cancels it. */
-function interruption(cli: Cli, response: Response): () => void {
-  const runId = runIdOf(response);
+function interruption(cli: Cli, { runId, bar }: FollowedRun): () => void {
   let isSecond = false;
   const short = runId.slice(0, 8);
   return () => {
+    bar.end();
     if (isSecond) {
       const leave = () => cli.host.exit(EXIT.interrupted);
       void cli
@@ -192,32 +195,12 @@ function interruption(cli: Cli, response: Response): () => void {
   };
 }
 
-function showProgress(cli: Cli, event: Record<string, unknown>): void {
-  const { output } = cli;
-  const dim = (text: string) => output.note(output.style('dim', text));
-  switch (event.type) {
-    // `stdout` is skipped: programs write their answer there, and the result follows.
-    case 'stderr':
-      dim(printable(String(event.text)).trimEnd());
-      break;
-    case 'turn_start':
-      dim(`turn ${event.turn} of ${event.max_turns}`);
-      break;
-    case 'tool_call':
-      dim(`${event.tool} ${textOf(event.args_brief)}`);
-      break;
-    case 'tool_result':
-      if (event.status !== 'ok') dim(`${event.tool} failed`);
-      break;
-    default:
-  }
-}
-
 async function show(cli: Cli, answer: Answer, { output: file }: RunOptions): Promise<void> {
   for (const { code, message } of answer.warnings ?? []) cli.output.warn(`${code}: ${message}`);
   if (answer.run_id !== undefined && answer.data === undefined) {
     cli.output.result(answer, ({ run_id }) => run_id!);
-    cli.output.note(`To see its output, run \`platform logs ${answer.run_id.slice(0, 8)}\`.`);
+    const short = answer.run_id.slice(0, 8);
+    cli.output.note(`To follow it, run \`platform logs ${short} -f\`; to cancel it, \`platform cancel ${short}\`.`);
     return;
   }
   if (file !== undefined) {

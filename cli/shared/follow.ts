@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { EXIT, UsageError } from '#client/usage-error.ts';
-import { ApiError } from '#core/api/client.ts';
+import { UsageError } from '#client/usage-error.ts';
+import { ApiError, type Client } from '#core/api/client.ts';
 import { ERROR_CODES, httpStatusOf } from '#core/base/errors.ts';
 import { isResponse } from '../signing-in/connection.ts';
 import type { Cli } from './cli.ts';
@@ -15,52 +15,69 @@ export interface FollowedEvent {
 }
 
 const WAIT_MS = 1_000;
+const MAX_WAIT_MS = 15_000;
 /** Three heartbeats. */
 const SILENCE_MS = 45_000;
-/** Maximum number of consecutive connections without data. */
-const MAX_FAILURES = 30;
 /** Workspace streams repeat some seconds of events after a reconnection. */
 const KNOWN_IDS = 5_000;
 
+export interface FollowOptions {
+  /** Event to resume after. @default - from the beginning */
+  readonly after?: string;
+  readonly signal?: AbortSignal;
+  /** Whether lost connections are not told. @default false */
+  readonly isQuiet?: boolean;
+}
+
 /**
- * Yields the events of a stream and reconnects after the last event when the connection is lost. Ends after the event
- * `end`, or when `signal` aborts. Throws the API's error, and UsageError if the platform stays unreachable.
+ * Yields the events of a stream and reconnects after the last event when the connection is lost, or the platform starts
+ * again, for as long as it takes. Ends after the event `end`, or when `signal` aborts. Throws the API's error if the
+ * request is refused: what was followed is gone, or the key has lost its access.
  *
  * @param open sends the request with these headers
- * @param after the event to resume after; repeated events of workspace streams are skipped
+ * @param identityOf tells events that a stream repeats after a reconnection from new ones
  */
 async function* follow(
   cli: Cli,
   open: (headers: Record<string, string>) => Promise<unknown>,
-  { after, signal }: { readonly after?: string; readonly signal?: AbortSignal } = {},
+  identityOf: (event: FollowedEvent) => string,
+  { after, signal, isQuiet = false }: FollowOptions = {},
 ): AsyncGenerator<FollowedEvent> {
   let last = after;
   let failures = 0;
   const known = new Set<string>();
-  while (failures < MAX_FAILURES) {
+  while (true) {
     if (signal?.aborted) return;
+    let waitMs = WAIT_MS;
     try {
       const answer = await open({ accept: 'text/event-stream', ...(last !== undefined && { 'last-event-id': last }) });
       if (!isResponse(answer)) throw new UsageError('This version of the platform cannot stream events.');
       failures = 0;
       for await (const event of eventsOf(answer, signal)) {
         last = event.id;
-        if (after !== undefined && known.has(event.id)) continue;
-        known.add(event.id);
+        const identity = identityOf(event);
+        if (known.has(identity)) continue;
+        known.add(identity);
         if (known.size > KNOWN_IDS) known.delete(known.values().next().value!);
         yield event;
         if (event.type === 'end') return;
       }
     } catch (error) {
-      const isRefused = (error as Error).name === 'ApiError' && (error as ApiError).status < 500;
-      if (error instanceof UsageError || isRefused) throw error;
-      if (failures === 0) cli.output.note('Connection lost. Reconnecting.');
+      if (error instanceof UsageError || isRefused(error)) throw error;
+      if (failures === 0 && !isQuiet) cli.output.note('Connection lost. Reconnecting.');
+      failures++;
+      waitMs = Math.max(Math.min(WAIT_MS * 1.5 ** (failures - 1), MAX_WAIT_MS), askedWaitMs(error));
     }
-    failures++;
-    await sleep(WAIT_MS, undefined, { signal }).catch(() => {});
+    await sleep(waitMs, undefined, { signal }).catch(() => {});
   }
-  throw new UsageError('The platform stopped responding.', { exitCode: EXIT.network });
 }
+
+/** Whether the same request would be refused again. A place among the streams of the workspace may become free. */
+const isRefused = (error: unknown): boolean =>
+  (error as Error).name === 'ApiError' && (error as ApiError).status < 500 && (error as ApiError).status !== 429;
+
+const askedWaitMs = (error: unknown): number =>
+  Math.min(Number((error as Partial<ApiError>).detail?.suggested_wait_time ?? 0) * 1000, 60_000);
 
 async function* eventsOf(response: Response, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
   for await (const { event, data } of messagesOf(response, signal)) {
@@ -100,17 +117,27 @@ export async function* messagesOf(response: Response, signal?: AbortSignal): Asy
  * Returns the error of a stream with the HTTP status that it would have in a response, because exit statuses depend on
  * it.
  */
-export function streamError(envelope: { readonly error?: { readonly code?: string } }): ApiError {
+export function streamError(envelope: {
+  readonly error?: { readonly code?: string; readonly message?: string };
+  readonly metadata?: object;
+}): ApiError {
   const code = ERROR_CODES.find((each) => each === envelope.error?.code);
   return new ApiError(httpStatusOf(code ?? 'INTERNAL_ERROR'), envelope);
 }
 
-/** Yields the events of a run from its start to its end. */
+/** Yields the events of a run from its start, or after the event `after`, to its end. `client`: default the CLI's. */
 export const followRun = (
   cli: Cli,
   params: { readonly workspace_id: string; readonly run_id: string },
+  { client, ...options }: FollowOptions & { readonly client?: Client } = {},
 ): AsyncGenerator<FollowedEvent> =>
-  follow(cli, async (headers) => (await cli.client()).listRunEvents({ params, headers }));
+  follow(
+    cli,
+    async (headers) => (client ?? (await cli.client())).listRunEvents({ params, headers }),
+    // Sub-calls and the end have the number of the event before them.
+    ({ id, type, data }) => JSON.stringify([id, type, data]),
+    options,
+  );
 
 /** Yields new events of the workspace until `signal` aborts. `types`: comma-separated kinds of events. */
 export async function* followWorkspace(cli: Cli, types: string, signal?: AbortSignal): AsyncGenerator<FollowedEvent> {
@@ -118,5 +145,6 @@ export async function* followWorkspace(cli: Cli, types: string, signal?: AbortSi
   const client = await cli.client();
   // Cursor to resume from if the first connection is lost before any event.
   const { next } = await client.listWorkspaceEvents(request);
-  yield* follow(cli, (headers) => client.listWorkspaceEvents({ ...request, headers }), { after: next, signal });
+  const open = (headers: Record<string, string>) => client.listWorkspaceEvents({ ...request, headers });
+  yield* follow(cli, open, ({ id }) => id, { after: next, signal });
 }

@@ -31,6 +31,11 @@ export class Output {
   readonly isJson: boolean;
   /** Whether the cursor is in the line of a progress bar. */
   #isInBar = false;
+  #footer = '';
+  /** Columns of the footer that are on the screen. */
+  #drawn = 0;
+  /** Whether the last text ended its line: below another the footer has no place. */
+  #isAtLineStart = true;
 
   constructor(settings: OutputSettings) {
     this.#settings = settings;
@@ -48,6 +53,33 @@ export class Output {
     if (text !== '') this.#print(`${text}\n`);
   }
 
+  /** Whether a footer is shown: only people at a terminal see it. */
+  get isLive(): boolean {
+    const { isLive, quiet } = this.#settings;
+    return isLive && !quiet && !this.isJson;
+  }
+
+  /** Shows a line below all other output, in the place of the one before; an empty text removes it. */
+  footer(text: string): void {
+    if (!this.isLive || text === this.#footer) return;
+    this.#eraseFooter();
+    this.#footer = text;
+    this.#drawFooter();
+  }
+
+  #drawFooter(): void {
+    if (this.#footer === '' || !this.#isAtLineStart || this.#isInBar) return;
+    const shown = cut(this.#safe(this.#footer), this.width - 1);
+    this.#drawn = widthOf(shown);
+    this.#settings.stderr.write(this.style('dim', shown));
+  }
+
+  #eraseFooter(): void {
+    if (this.#drawn === 0) return;
+    this.#settings.stderr.write(`\r${' '.repeat(this.#drawn)}\r`);
+    this.#drawn = 0;
+  }
+
   /** Prints one of several consecutive results. */
   item<T>(value: T, show: (value: T) => string): void {
     this.#print(`${this.isJson ? JSON.stringify(value) : show(value)}\n`);
@@ -60,11 +92,18 @@ export class Output {
 
   /** Prints text that is not JSON, such as a stream; unchanged, unless stdout is a terminal. */
   raw(text: string): void {
-    this.#settings.stdout.write(this.#settings.stdout.isTTY ? this.#safe(text) : text);
+    this.#write(this.#settings.stdout.isTTY ? this.#safe(text) : text);
   }
 
   #print(text: string): void {
-    this.#settings.stdout.write(this.#safe(text));
+    this.#write(this.#safe(text));
+  }
+
+  #write(text: string): void {
+    this.#eraseFooter();
+    this.#settings.stdout.write(text);
+    if (text !== '') this.#isAtLineStart = text.endsWith('\n');
+    this.#drawFooter();
   }
 
   #safe(text: string): string {
@@ -89,6 +128,7 @@ export class Output {
       if (quiet || json || step <= shown) return;
       shown = step;
       const whole = sizeText(total);
+      this.#eraseFooter();
       if (!isLive) return this.#say(step === 0 ? `${what} ${whole}` : `${what} ${sizeText(done)} of ${whole}`);
       this.#isInBar = step < steps;
       const bar = `[${'='.repeat(step).padEnd(steps)}]`;
@@ -107,8 +147,11 @@ export class Output {
   }
 
   #say(line: string): void {
+    this.#eraseFooter();
     this.#settings.stderr.write(`${this.#isInBar ? '\n' : ''}${this.#safe(line)}\n`);
     this.#isInBar = false;
+    this.#isAtLineStart = true;
+    this.#drawFooter();
   }
 
   style(style: Style, text: string): string {

@@ -26,8 +26,11 @@ async function begin(json: unknown): Promise<string> {
   return (await request(target, 'POST', '/main/talk/v1/run', { key: target.key, json, headers })).body.run_id;
 }
 
-/** Cuts each event stream after its first event; after `refuseAfter` streams, the key is refused. */
-function cutting({ refuseAfter = Number.POSITIVE_INFINITY } = {}) {
+/**
+ * Cuts each event stream after its first event, with `isEach` also streams of calls; after `refuseAfter` streams, the key
+ * is refused.
+ */
+function cutting({ refuseAfter = Number.POSITIVE_INFINITY, isEach = false } = {}) {
   let streams = 0;
   const cut: typeof fetch = async (input, init) => {
     const isStream = new Headers(init?.headers).get('accept') === 'text/event-stream';
@@ -44,7 +47,8 @@ function cutting({ refuseAfter = Number.POSITIVE_INFINITY } = {}) {
         if (done) return controller.close();
         text += new TextDecoder().decode(value);
         controller.enqueue(value);
-        if (!/^id: .*\n.*\n.*\n\n/m.test(text)) return;
+        const isEvent = isEach ? /^event: .*\n.*line 2/m : /^id: .*\n.*\n.*\n\n/m;
+        if (!isEvent.test(text) || /^event: end$/m.test(text)) return;
         await source.cancel();
         controller.error(new TypeError('terminated'));
       },
@@ -98,3 +102,96 @@ test('runs --watch tells each run once, though its connection is cut', async (co
     .filter(({ data }) => data.run_id === runId);
   expect(events.map(({ type }) => type)).toEqual(['run.started', 'run.ended']);
 });
+
+test('run shows each line once and the answer, though its streams are cut again and again', async (context) => {
+  context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
+  const cuts = cutting({ isEach: true });
+  const ended = await platform('run talk', { fetch: cuts.fetch });
+  expect(ended).toMatchObject({ status: 0, json: { data: { ok: true }, metadata: { version: 'v1' } } });
+  expect(linesOf(ended.stderr)).toEqual(LINES.trim().split('\n'));
+  expect(ended.stderr).toContain('Connection lost. Reconnecting.');
+  expect(cuts.streams()).toBeGreaterThan(2);
+});
+
+test('run follows a call that is answered before its end, and a stream that goes on elsewhere', async (context) => {
+  context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
+  for (const kind of ['accepted', 'continues'] as const) {
+    const ended = await platform('run talk', { fetch: goingOn(kind) });
+    expect(ended).toMatchObject({ status: 0, json: { data: { ok: true }, metadata: { version: 'v1' } } });
+    expect(linesOf(ended.stderr)).toEqual(LINES.trim().split('\n'));
+    const failed = await commandLine(
+      ['run', 'talk', '--data', '{"fail": 1}'],
+      signedInAt(target, { fetch: goingOn(kind) }),
+    );
+    const direct = await commandLine(['run', 'talk', '--data', '{"fail": 1}'], signedInAt(target));
+    expect(failed.status).toBe(direct.status);
+    expect(JSON.parse(failed.stderr.trim().split('\n').at(-1)!).error).toMatchObject({ code: 'SANDBOX_ERROR' });
+  }
+});
+
+test('run --detach prints the run and how to follow it, and logs -f survives a restart of the platform', async (context) => {
+  context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
+  const detached = await platform('run talk --detach');
+  expect(detached).toMatchObject({ status: 0, json: { run_id: expect.any(String), status: 'running' } });
+  const asked = await platform('run talk --async', { columns: 100 });
+  expect(asked.stdout).toMatch(/^[0-9a-f-]{36}\n$/);
+  const short = asked.stdout.slice(0, 8);
+  expect(asked.stderr).toContain(`platform logs ${short} -f`);
+  expect(asked.stderr).toContain(`platform cancel ${short}`);
+
+  let refusals = 0;
+  const away: typeof fetch = async (input, init) => {
+    const isStream = new Headers(init?.headers).get('accept') === 'text/event-stream';
+    if (isStream && ++refusals <= 4) throw new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } });
+    return fetch(input, init);
+  };
+  const ended = await platform(`logs ${short} -f`, { columns: 100, fetch: away });
+  expect(ended).toMatchObject({ status: 0, stdout: `${LINES}{"ok": true}\n` });
+  expect(ended.stderr.match(/Connection lost/g)).toHaveLength(1);
+  expect(refusals).toBe(5);
+});
+
+test.for([
+  [404, 'NOT_FOUND', 4],
+  [401, 'UNAUTHORIZED', 2],
+] as const)('logs -f ends once its stream is answered %i', async ([status, code, exitStatus], context) => {
+  context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
+  const error = { code, message: 'No more.' };
+  let streams = 0;
+  const cuts = cutting();
+  const refusing: typeof fetch = async (input, init) => {
+    const isStream = new Headers(init?.headers).get('accept') === 'text/event-stream';
+    return isStream && ++streams > 1 ? Response.json({ error }, { status }) : cuts.fetch(input, init);
+  };
+  const ended = await platform(`logs ${await begin({})} -f`, { fetch: refusing });
+  expect(ended.status).toBe(exitStatus);
+  expect(ended.stderr).toContain('No more.');
+});
+
+test('a terminal shows what a run does in a line of its own, which is gone at the end', async (context) => {
+  context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
+  for (const line of ['run talk', `logs ${await begin({})} -f`]) {
+    const { stderr } = await platform(line, { columns: 100 });
+    expect(stderr).toMatch(/program, \d s, (\d min )?\d+ s left/);
+    expect(stderr).not.toContain('\u001b');
+    expect(stderr.slice(stderr.lastIndexOf(' left'))).toMatch(/^ left\r +\r/);
+    expect((await platform(line)).stderr).not.toContain(' left');
+  }
+});
+
+const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => line.startsWith('line '));
+
+/** Answers each streamed call as if its run outlasted the connection. */
+function goingOn(kind: 'accepted' | 'continues'): typeof fetch {
+  return async (input, init) => {
+    const headers = new Headers(init?.headers);
+    if (init?.method !== 'POST' || headers.get('accept') !== 'text/event-stream') return fetch(input, init);
+    headers.set('prefer', 'respond-async');
+    const accepted = await fetch(input, { ...init, headers });
+    if (kind === 'accepted') return accepted;
+    const { run_id, url } = (await accepted.json()) as Record<string, string>;
+    const data = JSON.stringify({ run_id, url: `${url}/events`, after: 0 });
+    const stream = `event: progress\ndata: {"type":"sandbox_start"}\n\nevent: continues\ndata: ${data}\n\n`;
+    return new Response(stream, { headers: { 'content-type': 'text/event-stream', 'x-run-id': run_id! } });
+  };
+}
