@@ -179,6 +179,29 @@ test('a terminal shows what a run does in a line of its own, which is gone at th
   }
 });
 
+test('a durable loop is followed after its call, and the terminal shows its turns, tools and money', async (context) => {
+  context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
+  const client = clientOf(target);
+  const { id: workspace_id } = await client.getOrg({});
+  const value = 'sk-ant-follow-0123456789';
+  await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value } });
+  const call = (name: string, input: object) => ({ toolCalls: [{ name, input }], usage: { input: 5000, output: 100 } });
+  const turns = [
+    call('bash', { command: 'sleep 1' }),
+    call('bash', { command: 'sleep 4' }),
+    call('submit_result', { result: 'done' }),
+  ];
+  const prompt = `Do it. [[llm ${JSON.stringify(turns)}]]`;
+  const lasting = { durable: true, timeout_seconds: 2, required_secrets: [] };
+  await client.createAgent({ body: { name: 'lasts', type: 'agent', description: 'x', prompt, ...lasting } });
+  const ended = await platform('run lasts', { columns: 100 });
+  expect(ended.status).toBe(0);
+  expect(ended.stdout).toContain('"result": "done"');
+  const started = ended.stderr.split(/[\r\n]+/).filter((line) => /^turn \d of \d+$/.test(line));
+  expect(started.map((line) => line.slice(0, 6))).toEqual(['turn 1', 'turn 2', 'turn 3']);
+  expect(ended.stderr).toMatch(/turn 2 of \d+, bash, \$0\.0\d+, \d s, .* left/);
+});
+
 const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => line.startsWith('line '));
 
 /** Answers each streamed call as if its run outlasted the connection. */

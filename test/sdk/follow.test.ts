@@ -52,6 +52,29 @@ print(json.dumps([data, type(failed).__name__, failed.code, str(failed), failed.
   },
 };
 
+/** A durable loop whose calls are answered after two seconds, and which takes longer. */
+const call = (name: string, input: object) => ({ toolCalls: [{ name, input }] });
+const turns = [
+  call('bash', { command: 'sleep 1' }),
+  call('bash', { command: 'sleep 2' }),
+  call('submit_result', { result: 'done' }),
+];
+await client.putSecret({
+  params: { workspace_id: (await client.getOrg({})).id },
+  body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-follow-0123456789' },
+});
+await client.createAgent({
+  body: {
+    name: 'lasts',
+    type: 'agent',
+    description: 'x',
+    prompt: `Do it. [[llm ${JSON.stringify(turns)}]]`,
+    required_secrets: [],
+    durable: true,
+    timeout_seconds: 2,
+  },
+});
+
 describe.each(clients())('the client for $name follows a run', { concurrent: true }, ({ name, run }) => {
   const at =
     (url: string) =>
@@ -90,6 +113,19 @@ describe.each(clients())('the client for $name follows a run', { concurrent: tru
     const { error } = await platform('call', ['acme/talk', { lines: 9 }], { headers, timeout: 1.5 });
     expect(error).toMatchObject({ type: 'TimeoutExceededError', code: 'TIMEOUT', runId: expect.any(String) });
     expect((await platform('cancel', [error!.runId])).error).toBeUndefined();
+  });
+
+  test('of a durable agent, whose call and stream end before it', async () => {
+    const { value, error } = await platform('call', ['acme/lasts', {}]);
+    expect(error).toBeUndefined();
+    expect(value).toMatchObject({ data: { result: 'done' }, metadata: { version: 'v1', usage: expect.any(Object) } });
+    expect(value.metadata.processing_time_ms).toBeGreaterThan(2_900);
+    const early = (await platform('request', ['POST', '/acme/lasts/v1/run'])).value;
+    expect(early).toMatchObject({ status: 'running', url: expect.any(String) });
+    const streamed = (await platform('stream', ['acme/lasts', {}])).value;
+    expect(streamed.at(-1)).toMatchObject({ type: 'result', data: { result: 'done' } });
+    const began = streamed.filter(({ type }: { type: string }) => type === 'turn_start');
+    expect(began.map(({ turn }: { turn: number }) => turn)).toEqual([1, 2, 3]);
   });
 
   test('of a stream that goes on elsewhere, over lost and refused connections, without a gap', async ({
