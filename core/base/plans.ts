@@ -23,6 +23,9 @@ export const MAX_LAYER_BYTES = 4 * GB;
 /** Each installation has a lease, too (`core/accounts/limits/installations.ts`). */
 const MAX_CONCURRENT_INSTALLS = 100;
 
+/** A process holds a snapshot in memory while it encrypts it (`core/execution/durable/files.ts`). */
+const MAX_SNAPSHOT_BYTES = 256 * MB;
+
 const plan = () => {
   const perDay = z.int().min(0).max(1_000_000_000);
   const seconds = z.int().min(1).max(MAX_TIMEOUT_SECONDS);
@@ -56,7 +59,7 @@ const plan = () => {
     /** Maximum time that a durable run is worked on (`docs/interface/durable-runs.md`). */
     durable_seconds: z.int().min(1).max(MAX_ACTIVE_SECONDS),
     /** Maximum size of the files that a durable run keeps when it moves to another sandbox. */
-    snapshot_bytes: quota,
+    snapshot_bytes: z.int().min(MB).max(MAX_SNAPSHOT_BYTES),
     /** Namespaces of stored documents (`docs/interface/limits.md#plans`); null: no limit. */
     storage_namespaces: quota.nullable(),
     /** Documents per namespace; null: no limit. */
@@ -119,7 +122,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     durable_seconds: 3600,
-    snapshot_bytes: GB,
+    snapshot_bytes: 256 * MB,
     storage_namespaces: 25,
     storage_documents: 1_000,
     storage_document_bytes: MB,
@@ -143,7 +146,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     durable_seconds: 4 * 3600,
-    snapshot_bytes: 2 * GB,
+    snapshot_bytes: 256 * MB,
     storage_namespaces: 100,
     storage_documents: 10_000,
     storage_document_bytes: 5 * MB,
@@ -167,7 +170,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     durable_seconds: 8 * 3600,
-    snapshot_bytes: 4 * GB,
+    snapshot_bytes: 256 * MB,
     storage_namespaces: null,
     storage_documents: null,
     storage_document_bytes: 10 * MB,

@@ -8,6 +8,28 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 const REFERENCE = /^([a-z0-9][a-z0-9-]*)\/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.\d+){0,2})$/;
 
 /**
+ * Number of equal calls that a tool has made.
+ *
+ * @type {Map<string, number>}
+ */
+const made = new Map();
+
+/**
+ * The key by which the platform recognizes the call of a tool that is run again after an interruption.
+ *
+ * @param {readonly unknown[]} call
+ */
+async function keyOfCall(call) {
+  const toolCall = process.env.PLATFORM_TOOL_CALL_ID;
+  if (!toolCall) return undefined;
+  const { createHash } = await import('node:crypto');
+  const mark = createHash('sha256').update(JSON.stringify(call)).digest('hex').slice(0, 16);
+  const count = (made.get(mark) ?? 0) + 1;
+  made.set(mark, count);
+  return `${toolCall}:${mark}:${count}`;
+}
+
+/**
  * The agent's position in a chain of calls. The platform signs it and refuses a changed one. Each member is also a
  * variable of a run (`callChain`: `PLATFORM_CALL_CHAIN`) and a header of a call (`X-Platform-Call-Chain`).
  */
@@ -122,6 +144,7 @@ export class AgentClient {
     const access = { limits: limit(ms, signal), retries: maxRetries };
     /** @type {import('./http.js').Request['makeError']} */
     const makeError = (...failure) => new DependencyCallError(...failure);
+    const key = (await keyOfCall([agent, endpoint, input ?? {}])) ?? (maxRetries > 0 ? crypto.randomUUID() : undefined);
     const sent = await jsonBody({ ...access, url: this.#gatewayUrl, headers: authorization, makeError }, input ?? {});
     const { body, status } = await send({
       method: 'POST',
@@ -131,7 +154,7 @@ export class AgentClient {
         ...(hops !== undefined && { [headerOf('maxHops')]: String(hops) }),
         ...authorization,
         ...sent.headers,
-        ...(maxRetries > 0 && { 'Idempotency-Key': crypto.randomUUID() }),
+        ...(key !== undefined && { 'Idempotency-Key': key }),
       },
       ...access,
       body: sent.body,

@@ -89,6 +89,7 @@ export async function runAgent(
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
     const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
     if (isRetried) env.PLATFORM_ATTEMPT = String(attempt);
+    if (durable !== undefined) env.PLATFORM_ATTEMPT = String(durable.lease.attempt);
     const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
     return runEngine(deps, { ...run, isInterruptible, deadline, env });
   };

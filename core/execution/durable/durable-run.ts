@@ -1,3 +1,5 @@
+import { planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease } from '#core/runs/leases.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
@@ -5,7 +7,7 @@ import type { PreparedCall } from '../calls/prepare.ts';
 import { Journal } from './journal.ts';
 import { endOrder, putOrder } from './order.ts';
 
-type DurableDeps = Pick<Deps, 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver'>;
+type DurableDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver'>;
 
 /** Time after a run's deadline for which its journal is kept if nothing removes it. */
 const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
@@ -14,14 +16,17 @@ const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
 export class DurableRun {
   readonly journal: Journal;
   readonly lease: Lease;
+  /** Maximum size of the files that move with the run to another sandbox. */
+  readonly snapshotBytes: number;
   /** Aborted with {@link RunContinuesError} when the run has to leave this process at once. */
   readonly leaving: AbortSignal;
   readonly #deps: DurableDeps;
   readonly #startedAt: number;
   readonly #stop: () => void;
 
-  private constructor(deps: DurableDeps, lease: Lease, journal: Journal) {
+  private constructor(deps: DurableDeps, workspace: Workspace, lease: Lease, journal: Journal) {
     this.#deps = deps;
+    this.snapshotBytes = planOf(deps, workspace).snapshot_bytes;
     this.lease = lease;
     this.journal = journal;
     this.#startedAt = deps.clock.now();
@@ -46,12 +51,17 @@ export class DurableRun {
     const lease = firstLease(deps, { workspaceId: workspace.id, runId });
     const [seal] = await Promise.all([putOrder(deps, call, deadline), putLease(deps, lease)]);
     const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
-    return new DurableRun(deps, lease, Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil }));
+    return new DurableRun(
+      deps,
+      workspace,
+      lease,
+      Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil }),
+    );
   }
 
   /** Continues a run whose lease this process has taken. */
-  static continue(deps: DurableDeps, lease: Lease, journal: Journal): DurableRun {
-    return new DurableRun(deps, lease, journal);
+  static continue(deps: DurableDeps, workspace: Workspace, lease: Lease, journal: Journal): DurableRun {
+    return new DurableRun(deps, workspace, lease, journal);
   }
 
   /** Whether the run should leave this process before its next turn. */

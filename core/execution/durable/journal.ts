@@ -1,4 +1,4 @@
-import { PlatformError } from '#core/base/errors.ts';
+import { hasCode, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { sizeText } from '#core/base/size-text.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
@@ -99,6 +99,8 @@ export class Journal {
   #count: number;
   #bytes: number;
   #waiting: Step[] = [];
+  /** Blob with the files of the sandbox. */
+  #files: string | undefined;
   #writing: Promise<void> = Promise.resolve();
 
   private constructor(
@@ -162,6 +164,32 @@ export class Journal {
     return written;
   }
 
+  /** Stores the files of the run's sandbox after a turn, in place of those before. */
+  async writeFiles(turn: number, content: Uint8Array): Promise<void> {
+    const before = this.#files;
+    const blob = `FILES-${turn}-${this.#deps.clock.now()}`;
+    await this.#deps.blobs.put(this.#blobKey(blob), this.#place.seal.seal(blob, content));
+    await this.write({ type: 'files', turn, blob });
+    this.#files = blob;
+    if (before !== undefined) await this.#deps.blobs.delete(this.#blobKey(before));
+  }
+
+  /** Reads what {@link writeFiles} stored; `undefined` if it is missing or damaged. */
+  async readFiles(blob: string): Promise<Uint8Array | undefined> {
+    this.#files = blob;
+    const sealed = await this.#deps.blobs.get(this.#blobKey(blob));
+    try {
+      return sealed && this.#place.seal.open(blob, sealed);
+    } catch (error) {
+      if (hasCode(error, 'DAMAGED')) return undefined;
+      throw error;
+    }
+  }
+
+  #blobKey(name: string): string {
+    return journalBlobKey(this.#place.workspaceId, this.#place.runId, name);
+  }
+
   async #writeWaiting(): Promise<void> {
     while (this.#waiting.length > 0) {
       await this.#put(this.#waiting[0]!);
@@ -180,7 +208,7 @@ export class Journal {
     const where = isLarge ? { blob } : { data: sealed.toString('base64') };
     const item = { pk: journalPartition(workspaceId, runId), sk, version: VERSION, ...where, ttl };
     const { ok } = await this.#try(async () => {
-      if (isLarge) await this.#deps.blobs.put(journalBlobKey(workspaceId, runId, blob), sealed);
+      if (isLarge) await this.#deps.blobs.put(this.#blobKey(blob), sealed);
       return this.#deps.runs.put(item, absent());
     });
     if (!ok) throw new RunContinuesError(runId, 'lost');

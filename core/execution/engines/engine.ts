@@ -63,6 +63,8 @@ export interface DurableWork {
   readonly journal: Journal;
   /** Whether the run should leave this process before its next turn. */
   readonly mustLeave: boolean;
+  /** Maximum size of the files that move with the run to another sandbox. */
+  readonly snapshotBytes: number;
 }
 
 /** Result of a run, with either `error` or `data`. Secrets are masked. Programs have no spending. */

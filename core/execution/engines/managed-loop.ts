@@ -8,6 +8,7 @@ import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import { AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
+import { isInterruption } from './interruption.ts';
 import { Compaction } from './loop/compaction.ts';
 import { Conversation } from './loop/conversation.ts';
 import { dependencyRequired, LAST_TURN, LoopEnding } from './loop/ending.ts';
@@ -20,7 +21,7 @@ import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
 import { errorOutcome, outcomeOf } from './loop/tool-outcome.ts';
-import type { BoundOutcome } from './loop/tool-output.ts';
+import type { BoundOutcome, CallPlace } from './loop/tool-output.ts';
 import { ToolReporter } from './loop/tool-reporter.ts';
 import { LoopTools } from './loop/tools.ts';
 import { ModelCalls } from './model-calls.ts';
@@ -113,6 +114,9 @@ class Loop {
   readonly #past: LoopPast | undefined;
   #record: LoopRecord | undefined;
   #isForResult = false;
+  /** What the model has to know about a new sandbox. */
+  #newSandbox: string | undefined;
+  #replacing: Promise<void> | undefined;
 
   constructor(deps: LoopDeps, run: EngineRun, stop: StopSignal) {
     this.#startedAt = deps.clock.now();
@@ -174,10 +178,14 @@ class Loop {
     if (past === undefined) notify(0);
     else await this.#restore(past, conversation, compaction);
     let unfinished = past?.turns.at(-1);
+    if (unfinished === undefined) this.#tellNewSandbox(conversation);
     for (let turn = unfinished?.turn ?? past?.nextTurn ?? 1; ; turn++) {
       let answer = unfinished?.answer;
       if (answer === undefined) {
-        if (durable?.mustLeave) throw new RunContinuesError(this.#run.runId, 'handover');
+        if (durable?.mustLeave) {
+          await this.#tools.keepFiles(turn - 1, true);
+          throw new RunContinuesError(this.#run.runId, 'handover');
+        }
         emit({ type: 'turn_start', turn, max_turns });
         await compaction.compactIfLong(turn);
         if (!this.#isForResult && ending.takesOnlyResult(turn, this.#tools.required)) {
@@ -211,6 +219,8 @@ class Loop {
       ending.countCost(turn, this.spending.costUsd);
       if (ending.isOver(turn, this.#tools.required)) throw ending.error;
       notify(turn);
+      this.#tellNewSandbox(conversation);
+      if (durable !== undefined) await this.#tools.keepFiles(turn, false);
       unfinished = undefined;
     }
   }
@@ -245,11 +255,16 @@ class Loop {
       if (turn.end.asked === 'correction') this.#faulty = await readReply(this.#run, turn.answer);
       this.#ending.countCost(turn.turn, turn.spending.costUsd);
     }
-    this.#tools.resume(past);
+    this.#newSandbox = await this.#tools.resume(past);
     this.#isForResult = conversation.messages.some(({ role }) => role === 'only');
     const last = all.at(-1);
     const used = this.#models.findIndex(({ provider, model }) => provider === last?.provider && model === last.model);
     this.#models = this.#models.slice(Math.max(0, used));
+  }
+
+  #tellNewSandbox(conversation: Conversation): void {
+    if (this.#newSandbox !== undefined) conversation.add({ role: 'user', text: this.#newSandbox });
+    this.#newSandbox = undefined;
   }
 
   /** Whether an answer is empty, the one before was not, and a turn remains. */
@@ -333,6 +348,7 @@ class Loop {
     { maxBytes, past }: { readonly maxBytes: number; readonly past: PastTurn | undefined },
   ) {
     const outcomes = new Map<LlmToolCall, BoundOutcome>();
+    this.#replacing = undefined;
     const { signal } = this.#stop;
     const isForResult = this.#isForResult;
     const others = calls.filter(({ name }) => name !== SUBMIT);
@@ -387,7 +403,7 @@ class Loop {
     const isUnknown = past?.begun.has(number) === true && !this.#tools.mayRepeat(call);
     await record?.begin(turn, number);
     const outcome = await this.#reporter.report<BoundOutcome>(turn, call, async () =>
-      isUnknown ? errorOutcome(UNKNOWN_EFFECT) : this.#tools.call(call, { turn, number: number + 1 }),
+      isUnknown ? errorOutcome(UNKNOWN_EFFECT) : this.#callSurely(call, { turn, number: number + 1 }),
     );
     // The process is about to stop, or another one has the run: it decides about this call.
     if (record !== undefined) this.#stop.signal.throwIfAborted();
@@ -397,6 +413,22 @@ class Loop {
       hasCalledDependency: this.#tools.hasCalledDependency,
     });
     return outcome;
+  }
+
+  /** Calls a tool. If a durable run loses its sandbox meanwhile, goes on in a new one. */
+  async #callSurely(call: LlmToolCall, at: CallPlace): Promise<BoundOutcome> {
+    try {
+      return await this.#tools.call(call, at);
+    } catch (error) {
+      const isLost = isPlatformError(error) && isInterruption(error);
+      if (this.#run.durable === undefined || !isLost || this.#stop.signal.aborted) throw error;
+      // Calls that ran together lost the same sandbox.
+      this.#replacing ??= this.#tools.replaceSandbox(at.turn - 1, error).then((text) => {
+        this.#newSandbox = text;
+      });
+      await this.#replacing;
+      return this.#tools.mayRepeat(call) ? this.#tools.call(call, at) : errorOutcome(UNKNOWN_EFFECT);
+    }
   }
 
   /** Returns why a submitted result is rejected. */

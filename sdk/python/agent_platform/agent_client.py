@@ -21,6 +21,24 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 _REFERENCE = re.compile(r"([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9._-]*)@(v\d+(?:\.\d+){0,2})")
 
 
+# Number of equal calls that a tool has made.
+_made: dict[str, int] = {}
+
+
+def _key_of_call(agent: str, endpoint: str | None, input: Mapping[str, Any]) -> str | None:
+    """The key by which the platform recognizes the call of a tool that is run again after an interruption."""
+    tool_call = os.environ.get("PLATFORM_TOOL_CALL_ID")
+    if not tool_call:
+        return None
+    import hashlib
+    import json
+
+    text = json.dumps([agent, endpoint, input], sort_keys=True, default=str)
+    mark = hashlib.sha256(text.encode()).hexdigest()[:16]
+    _made[mark] = _made.get(mark, 0) + 1
+    return f"{tool_call}:{mark}:{_made[mark]}"
+
+
 class AgentClient:
     """Calls other agents from within an agent.
 
@@ -127,10 +145,13 @@ class AgentClient:
         headers = {**_context.to_headers(self._context), **authorization, "Content-Type": content_type}
         if hops is not None:
             headers["X-Platform-Max-Hops"] = str(hops)
-        if max_retries > 0:
+        key = _key_of_call(agent, endpoint, input or {})
+        if key is None and max_retries > 0:
             import uuid
 
-            headers["Idempotency-Key"] = str(uuid.uuid4())
+            key = str(uuid.uuid4())
+        if key is not None:
+            headers["Idempotency-Key"] = key
         url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{_quoted(endpoint or 'run')}"
         body, _, status = send("POST", url, headers, content, access.left(), DependencyCallError, max_retries)
         if status == 202:

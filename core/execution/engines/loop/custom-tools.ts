@@ -41,15 +41,21 @@ export class CustomTools {
     this.#hasCalledDependency = hasCalledDependency;
   }
 
-  async call(tool: CustomTool, parameters: Readonly<Record<string, Json>>): Promise<ToolOutcome> {
+  /** @param about Variables that only this call has. */
+  async call(
+    tool: CustomTool,
+    parameters: Readonly<Record<string, Json>>,
+    about: Readonly<Record<string, string>>,
+  ): Promise<ToolOutcome> {
     const filled = await this.#fill(tool.command, parameters);
     if ('problem' in filled) return errorOutcome(filled.problem);
     const session = await this.#session();
     const json = JSON.stringify(parameters);
+    const command = withVariables(about, filled.command);
     // Commands that name the shared file run one at a time, so that each finds its own parameters in it.
     const outcome = tool.command.includes('__tool_input')
-      ? await this.#runInTurn(session, filled.command, json)
-      : await this.#run(session, filled.command, json, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
+      ? await this.#runInTurn(session, command, json)
+      : await this.#run(session, command, json, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
     const { reason, exitCode } = outcome.exit;
     if (reason === 'exited' && exitCode === 0 && callsDependency(tool.command)) this.#hasCalledDependency = true;
     return commandOutcome(outcome);
@@ -71,6 +77,12 @@ export class CustomTools {
     const stdin = isShort ? undefined : Buffer.from(json);
     return runToolCommand(session, { command: `${save}\n${command}`, stdin, signal: this.#signal });
   }
+}
+
+/** Puts variables before a command. Their values have no characters that a shell takes as its own. */
+export function withVariables(variables: Readonly<Record<string, string>>, command: string): string {
+  const set = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+  return set.length === 0 ? command : `export ${set.join(' ')}\n${command}`;
 }
 
 /** Quotes a text as one word of a shell line. JSON has no NUL character. */

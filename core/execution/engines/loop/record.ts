@@ -144,10 +144,6 @@ export class LoopRecord {
     await this.#journal.write({ type: 'result', turn, call, outcome: stored, durationMs });
   }
 
-  async writeFiles(turn: number, blob: string): Promise<void> {
-    await this.#journal.write({ type: 'files', turn, blob });
-  }
-
   /** Notes a result of the past as the tool gave it. */
   knows(call: number, outcome: BoundOutcome): void {
     this.#texts.set(call, outcome.text);

@@ -3,10 +3,12 @@ import type { Json } from '#core/base/json.ts';
 import type { CustomTool } from '#core/manifest/definition.ts';
 import { callsDependency } from '#core/manifest/parsing/orchestration.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
-import type { SandboxSession } from '#core/ports/sandbox.ts';
+import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
 import type { EngineRun } from '../engine.ts';
-import { CustomTools } from './custom-tools.ts';
+import { interruptedError } from '../interruption.ts';
+import { CustomTools, withVariables } from './custom-tools.ts';
 import { listFiles, type ReadPlace, readFile, writeFile } from './file-tools.ts';
+import { KeptFiles } from './kept-files.ts';
 import type { LoopFiles } from './loop-files.ts';
 import { type McpDeps, McpTools } from './mcp-tools.ts';
 import type { LoopPast, PastTurn } from './record.ts';
@@ -18,6 +20,9 @@ import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sa
 
 /** Results stored in files may use an eighth of the sandbox's disk, and so of its memory. */
 const KEPT_PART = 8;
+
+/** Maximum number of sandboxes that one process replaces in a run. */
+const MAX_LOSSES = 5;
 
 type Parameters = { readonly [name: string]: Json };
 
@@ -36,6 +41,9 @@ export class LoopTools {
   readonly #run: EngineRun;
   readonly #signal: AbortSignal;
   readonly #openSandbox: () => Promise<SandboxSession>;
+  /** For durable runs. */
+  readonly #kept: KeptFiles | undefined;
+  #losses = 0;
   #session: Promise<SandboxSession> | undefined;
   #isClosed = false;
   readonly #customByName: ReadonlyMap<string, CustomTool>;
@@ -53,7 +61,12 @@ export class LoopTools {
     this.#run = run;
     this.#signal = signal;
     this.#files = files;
-    this.#openSandbox = () => openToolSandbox(deps, run);
+    this.#kept = run.durable && new KeptFiles(run.durable, signal);
+    this.#openSandbox = async () => {
+      const session = await openToolSandbox(deps, run);
+      await this.#kept?.open(session);
+      return session;
+    };
     this.#customByName = new Map(custom.map((tool) => [tool.name, tool]));
     this.#custom = new CustomTools(sandbox, signal, run);
     this.output = new ToolOutput({
@@ -106,7 +119,7 @@ export class LoopTools {
    * @param at Turn of the call, and its number in the turn.
    */
   async call(call: LlmToolCall, at: CallPlace): Promise<BoundOutcome> {
-    return this.output.bound(await this.#call(call), at);
+    return this.output.bound(await this.#call(call, at), at);
   }
 
   /** Whether a tool that calls another agent has succeeded. */
@@ -136,12 +149,42 @@ export class LoopTools {
     }
   }
 
-  /** Prepares a new sandbox for a loop that another process began. */
-  resume({ hasCalledDependency }: LoopPast): void {
+  /**
+   * Prepares a loop that another process began. Returns what the model has to know about its new sandbox; `undefined` if it
+   * had none.
+   */
+  async resume({ hasCalledDependency, files, turns, earlier }: LoopPast): Promise<string | undefined> {
     this.#custom.restore(hasCalledDependency);
+    this.#kept?.resume(files);
+    const calls = [...earlier, ...turns].flatMap(({ turn, answer }) =>
+      answer.toolCalls.map(({ name }) => ({ turn, name })),
+    );
+    const last = calls.findLast(({ name }) => this.#inSandbox.some((tool) => tool.name === name));
+    if (last === undefined) return undefined;
+    await this.#sandbox();
+    return this.#kept?.notice(last.turn);
   }
 
-  async #call(call: LlmToolCall): Promise<ToolOutcome> {
+  /** Keeps the files of the sandbox after a turn, if it has one. */
+  async keepFiles(turn: number, mustKeep: boolean): Promise<void> {
+    const session = await this.#session?.catch(() => undefined);
+    if (session !== undefined) await this.#kept?.keep(session, turn, mustKeep);
+  }
+
+  /**
+   * Replaces a lost sandbox of a durable run. Returns what the model has to know. Throws the error if the run has lost too
+   * many.
+   */
+  async replaceSandbox(turn: number, error: unknown): Promise<string | undefined> {
+    this.#losses += 1;
+    if (this.#losses > MAX_LOSSES) throw error;
+    await (await this.#session?.catch(() => undefined))?.close().catch(() => {});
+    this.#session = undefined;
+    await this.#sandbox();
+    return this.#kept?.notice(turn);
+  }
+
+  async #call(call: LlmToolCall, at: CallPlace): Promise<ToolOutcome> {
     const ofServer = await this.#ofServers.call(call);
     if (ofServer !== undefined) return ofServer;
     const { name, input } = call;
@@ -151,10 +194,12 @@ export class LoopTools {
     if (problem !== undefined) return errorOutcome(problem);
     const parameters = input as Parameters;
     const custom = this.#customByName.get(name);
-    if (custom !== undefined) return this.#custom.call(custom, parameters);
+    if (custom !== undefined) return this.#custom.call(custom, parameters, this.#variablesOf(at));
     try {
-      return await this.#callBuiltIn(name, parameters);
+      return await this.#callBuiltIn(name, parameters, at);
     } catch (error) {
+      const isLost = hasCode(error, 'SANDBOX_FILE') && (error as SandboxFileError).isLost;
+      if (isLost && this.#run.durable !== undefined) throw interruptedError();
       if (hasCode(error, 'SANDBOX_FILE')) return errorOutcome((error as Error).message);
       throw error;
     }
@@ -176,12 +221,23 @@ export class LoopTools {
     return this.#session;
   }
 
-  async #callBuiltIn(name: string, parameters: Parameters): Promise<ToolOutcome> {
+  /** A durable run tells a command which call it is: the same whenever the call is made again. */
+  #variablesOf({ turn, number }: CallPlace): Record<string, string> {
+    const { durable, runId } = this.#run;
+    return durable === undefined ? {} : { PLATFORM_TOOL_CALL_ID: `${runId}:${turn}.${number}` };
+  }
+
+  async #callBuiltIn(name: string, parameters: Parameters, at: CallPlace): Promise<ToolOutcome> {
     const session = await this.#sandbox();
     const { command, path, content, recursive } = parameters;
     switch (name) {
       case 'bash':
-        return commandOutcome(await runToolCommand(session, { command: command as string, signal: this.#signal }));
+        return commandOutcome(
+          await runToolCommand(session, {
+            command: withVariables(this.#variablesOf(at), command as string),
+            signal: this.#signal,
+          }),
+        );
       case 'read_file':
         return this.#readFile(session, path as string, parameters as ReadPlace);
       case 'write_file':
