@@ -22,8 +22,11 @@ const DIGITS = '0123456789abcdef';
 const keyOf = (runId: string): Key => ({ pk: `LEASE#${runId[0]}`, sk: runId });
 const duePartition = (digit: string): string => `DUE#${digit}`;
 
-/** Why a run waits for a process. */
-export type LeaseReason = 'begun' | 'host_lost' | 'handover' | 'later' | 'retry';
+/**
+ * Why a run waits for a process. While a process has it, the reason is stored for the case that the process dies:
+ * `host_lost`.
+ */
+export type LeaseReason = 'host_lost' | 'handover' | 'later' | 'retry';
 
 export interface Lease {
   readonly runId: string;
@@ -53,7 +56,7 @@ export function firstLease(
 ): Lease {
   const now = clock.now();
   return {
-    ...{ runId, workspaceId, holder: ids.uuid(), attempt: 1, until: now + LEASE_MS, reason: 'begun', leftAt: now },
+    ...{ runId, workspaceId, holder: ids.uuid(), attempt: 1, until: now + LEASE_MS, reason: 'host_lost', leftAt: now },
     ...{ idleMs: 0, turn: 0, takenInTurn: 1 },
   };
 }
@@ -77,7 +80,7 @@ export async function renewLease({ runs, clock }: LeaseDeps, lease: Lease): Prom
 
 /**
  * Takes a run whose lease has ended; `isFree` also takes one that has not, if its process is known to be dead. Returns
- * `undefined` if another process was faster.
+ * the lease with the reason why the run waited; `undefined` if another process was faster.
  */
 export async function takeLease(
   { runs, clock, ids }: LeaseDeps,
@@ -97,7 +100,7 @@ export async function takeLease(
     takenInTurn: turn > lease.turn ? 1 : lease.takenInTurn + 1,
   };
   const condition = allOf(equals('holder', lease.holder), equals('until', lease.until));
-  return (await runs.put(itemOf(taken, now), condition)).ok ? taken : undefined;
+  return (await runs.put(itemOf({ ...taken, reason: 'host_lost' }, now), condition)).ok ? taken : undefined;
 }
 
 /** Gives a run back, for any process to take from `dueAt` (epoch milliseconds) on. Returns false if it was lost before. */
@@ -115,17 +118,21 @@ export async function dropLease({ runs }: Pick<Deps, 'runs'>, runId: string): Pr
   await runs.delete(keyOf(runId));
 }
 
-/** Yields the runs that no process works on and whose time has come; with `all`, also those with a running lease. */
+/**
+ * Yields the runs that no process works on and whose time has come; with `all`, also those of processes whose leases have
+ * not ended, whatever the clock says.
+ */
 export async function* dueLeases(
   { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
   { all = false }: { readonly all?: boolean } = {},
 ): AsyncGenerator<Lease> {
   const now = clock.now();
   for (const digit of DIGITS) {
-    const query = { index: 'gsi1', pk: duePartition(digit), sk: { lessThan: isoTime(now + 1) }, limit: 1000 } as const;
+    const due = { index: 'gsi1', pk: duePartition(digit), limit: 1000 } as const;
+    const query = all ? due : { ...due, sk: { lessThan: isoTime(now + 1) } };
     for await (const item of queryAll(runs, query)) {
       const lease = leaseFrom(item);
-      if (all || lease.until <= now) yield lease;
+      if ((all && lease.reason === 'host_lost') || lease.until <= now) yield lease;
     }
   }
 }

@@ -51,13 +51,20 @@ class Death {
   asked = 0;
   readonly #life: Life;
 
-  constructor(life: Life) {
+  readonly #isDead: () => boolean;
+
+  constructor(life: Life, isDead = (): boolean => false) {
     this.#life = life;
+    this.#isDead = isDead;
   }
 
   /** Makes a call of a port, unless the process is dead. */
   async call<T>(work: () => Promise<T>): Promise<T> {
     this.asked += 1;
+    if (this.#isDead()) {
+      this.#death.resolve();
+      return new Promise<never>(() => {});
+    }
     const { lifetime, lastOneHappens } = this.#life;
     if (this.asked < lifetime) return work();
     if (this.asked === lifetime && lastOneHappens) await work();
@@ -107,8 +114,8 @@ function sandboxOf(world: World, death: Death): Sandbox {
 }
 
 /** Begins a process on the world's tables. */
-function processOf(world: World, life: Life) {
-  const death = new Death(life);
+function processOf(world: World, life: Life, isDead?: () => boolean) {
+  const death = new Death(life, isDead);
   const background = new Set<Promise<unknown>>();
   const { deps } = world;
   const process: AllDeps = {
@@ -170,9 +177,16 @@ async function setUp() {
       tool('look', 'look', { interruption: 'retry' }),
     ],
   });
+  const send = async (method: string, path: string): Promise<void> => {
+    const response = await app(
+      new Request(`http://127.0.0.1${path}`, { method, headers: { authorization: `Bearer ${key}` } }),
+    );
+    if (!response.ok) throw new Error(await response.text());
+  };
   return {
     world,
     workspaceId,
+    send,
     call: () => request('POST', `/${slug}/lasting/latest/run`, {}, { prefer: 'respond-async' }),
   };
 }
@@ -186,6 +200,47 @@ async function settled<T>({ clock }: MemoryDeps, promise: Promise<T>): Promise<T
     if (count % 5 === 4) await clock.advance(500);
   }
   return promise;
+}
+
+/** Returns a run whose process died once `count` messages were sent. */
+export async function interruptedRun(count: number) {
+  const { world, workspaceId, call, send } = await setUp();
+  const { deps } = world;
+  const begin = (isDead: () => boolean) => {
+    const { process, death, idle } = processOf(world, IMMORTAL, isDead);
+    return { process, died: death.died, idle };
+  };
+  const first = begin(() => world.sent.length >= count);
+  const app = createWebApp(first.process, routes, allHandlers(first.process));
+  const called = app(call()).then(() => first.idle());
+  await settled(deps, Promise.race([called, first.died]));
+  const [head] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  const runId = String(head!.sk).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  const runs = new RunStore(deps, workspaceId);
+  return {
+    ...{ world, workspaceId, runId },
+    send: (method: string, path: string) => settled(deps, send(method, path)),
+    /** Lets another process take the run up. It may die at once when it has taken it. */
+    async resume({ all = true, dies = false } = {}) {
+      const taken = () => deps.lines.filter(({ message }) => message === 'run taken up').length;
+      const before = taken();
+      const { process, died, idle } = begin(() => dies && taken() > before);
+      const recover = async () => {
+        await sweepLostRuns(process, { all });
+        await resumeRuns(process, { all });
+        await idle();
+      };
+      await settled(deps, Promise.race([recover(), died]));
+      return runs.find(runId);
+    },
+    /** Checks that nothing is left of a run that has ended. */
+    async isOver() {
+      expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
+      expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
+      expect((await callsInUse(deps, (await findWorkspace(deps, workspaceId))!)).concurrent_calls).toBe(0);
+      expect(new Set(world.sent).size).toBe(world.sent.length);
+    },
+  };
 }
 
 /** Lets processes live until one of them ends the run. Returns the calls of ports that the first one made. */

@@ -7,7 +7,7 @@ const START = Date.parse('2035-06-01T12:00:00Z');
 /** A clock that stands still until a test moves it. */
 export class ManualClock implements Clock {
   #now: number;
-  readonly #sleepers = new Set<{ readonly wakeAt: number; readonly wake: () => void }>();
+  readonly #sleepers = new Set<{ wakeAt: number; readonly wake: () => void }>();
 
   constructor(startMs = START) {
     this.#now = startMs;
@@ -47,6 +47,12 @@ export class ManualClock implements Clock {
     };
     this.#sleepers.add(sleeper);
     return () => void this.#sleepers.delete(sleeper);
+  }
+
+  /** Sets the clock forward or back. Sleepers still wake after their time. */
+  jump(ms: number): void {
+    this.#now += ms;
+    for (const sleeper of this.#sleepers) sleeper.wakeAt += ms;
   }
 
   /**

@@ -260,6 +260,8 @@ class Loop {
     const last = all.at(-1);
     const used = this.#models.findIndex(({ provider, model }) => provider === last?.provider && model === last.model);
     this.#models = this.#models.slice(Math.max(0, used));
+    const { unanswered } = this.#run.trace;
+    if (unanswered !== undefined) this.#calls.countUnanswered(this.#models[0]!, unanswered, conversation.tokens);
   }
 
   #tellNewSandbox(conversation: Conversation): void {

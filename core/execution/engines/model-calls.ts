@@ -6,6 +6,7 @@ import { pricedId } from '#core/models/transports.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isLlmFailure, isOverflow, type LlmAnswer, type LlmRequest, type LlmUsage } from '#core/ports/llm.ts';
 import { LiveMask } from '#core/runs/masking/masking.ts';
+import type { TraceEvent } from '#core/runs/trace/trace.ts';
 import { addSpending, noSpending, type Spending, spendingOf } from '#core/runs/usage/spending.ts';
 import type { EngineRun } from './engine.ts';
 
@@ -47,6 +48,21 @@ export class ModelCalls {
   /** Restores the spending of a run that another process began. */
   restore(spending: Spending): void {
     this.#spending = spending;
+  }
+
+  /** Counts a request whose process died before its answer: the provider charges at least for what it was sent. */
+  countUnanswered(choice: ModelChoice, { span, provider, model }: TraceEvent, inputTokens: number): void {
+    const usage = { inputTokens, outputTokens: 0 };
+    this.#spending = addSpending(this.#spending, spendingOf(this.#deps, choice, usage));
+    const payload = { estimated: true };
+    this.#run.trace.add({
+      event_type: 'llm_call_failed',
+      span,
+      provider,
+      model,
+      payload,
+      ...this.#traced(choice, usage),
+    });
   }
 
   /** Adds warnings to the trace of the next answer, each once in a run. */

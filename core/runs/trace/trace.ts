@@ -136,6 +136,12 @@ export class Trace {
     }
   }
 
+  /** The last request to a model that another process made and did not see answered. */
+  get unanswered(): TraceEvent | undefined {
+    const last = this.#events.findLast(({ event_type }) => event_type.startsWith('llm_call_'));
+    return last?.event_type === 'llm_call_started' ? last : undefined;
+  }
+
   get events(): readonly TraceEvent[] {
     return this.#events;
   }

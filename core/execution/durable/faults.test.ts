@@ -1,0 +1,120 @@
+import { describe, expect, test } from 'vitest';
+import { queryAll } from '#core/ports/table.ts';
+import { journalPartition } from '#core/runs/items.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { interruptedRun } from '#test/helpers/durable-histories.ts';
+
+/** What may have happened to a run, or to what is stored of it, while no process worked on it. */
+
+/** The process dies in the second turn. */
+const IN_SECOND_TURN = 3;
+
+const HOUR_MS = 3_600_000;
+
+/** Changes one stored item of the journal: the order, or a step. */
+async function damage(
+  { world: { deps }, workspaceId, runId }: Awaited<ReturnType<typeof interruptedRun>>,
+  name: string,
+  set: { readonly [attribute: string]: string | number },
+): Promise<void> {
+  const items = await Array.fromAsync(queryAll(deps.runs, { pk: journalPartition(workspaceId, runId) }));
+  const item = items.find(({ sk }) => sk === name)!;
+  await deps.runs.put({ ...item, ...set });
+}
+
+describe('a run that cannot continue fails with the reason', () => {
+  test.each([
+    ['a damaged step', 'STEP#000002', { data: 'bm90IHRoZSBzdGVw' }, /^STEP#000002 of the run .* is damaged\.$/],
+    [
+      'a step of another version',
+      'STEP#000003',
+      { version: 2 },
+      /journal of the run .* was written by another version/,
+    ],
+    ['a damaged order', 'ORDER', { data: 'bm90IHRoZSBvcmRlcg==' }, /^ORDER of the run .* is damaged\.$/],
+    ['an order of another version', 'ORDER', { version: 2 }, /order of the run .* was written by another version/],
+  ])('%s', async (_, name, set, message) => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    await damage(run, name, set);
+    const ended = await run.resume();
+    expect(ended).toMatchObject({
+      status: 'failed',
+      errorCode: 'INTERNAL_ERROR',
+      errorMessage: expect.stringMatching(message),
+    });
+    await run.isOver();
+  });
+
+  test('a missing step', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    const { deps } = run.world;
+    await deps.runs.delete({ pk: journalPartition(run.workspaceId, run.runId), sk: 'STEP#000002' });
+    const message = expect.stringMatching(/^Step 2 of the journal of the run .* is missing\.$/);
+    expect(await run.resume()).toMatchObject({ status: 'failed', errorMessage: message });
+    await run.isOver();
+  });
+
+  test('a missing order', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    await run.world.deps.runs.delete({ pk: journalPartition(run.workspaceId, run.runId), sk: 'ORDER' });
+    expect(await run.resume()).toMatchObject({ status: 'failed', errorCode: 'INTERNAL_ERROR' });
+    await run.isOver();
+  });
+
+  test('the key of the model provider was removed', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    await run.send('DELETE', `/workspaces/${run.workspaceId}/secrets/ANTHROPIC_API_KEY`);
+    expect(await run.resume()).toMatchObject({ status: 'failed', errorCode: 'LLM_KEY_REQUIRED' });
+    await run.isOver();
+  });
+
+  test('a process dies five times in the same turn', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    for (let count = 0; count < 5; count++) {
+      expect(await run.resume({ dies: true })).toMatchObject({ status: 'running' });
+    }
+    const ended = await run.resume();
+    const message = 'The run was interrupted 5 times without finishing a turn, and was given up.';
+    expect(ended).toMatchObject({ status: 'failed', errorMessage: message });
+    await run.isOver();
+  });
+});
+
+describe('a run continues', () => {
+  test('after its agent was deleted', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    const recorded = await new RunStore(run.world.deps, run.workspaceId).find(run.runId);
+    await run.send('DELETE', `/agents/${recorded!.agentId}`);
+    expect(await run.resume()).toMatchObject({ status: 'completed' });
+    await run.isOver();
+  });
+
+  test('after an outage that was longer than its time limit: only the time of its work counts', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    run.world.deps.clock.jump(24 * HOUR_MS);
+    expect(await run.resume()).toMatchObject({ status: 'completed' });
+    await run.isOver();
+  });
+
+  test('after the clock was set back by an hour', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    run.world.deps.clock.jump(-HOUR_MS);
+    expect(await run.resume()).toMatchObject({ status: 'completed' });
+    await run.isOver();
+  });
+});
+
+test('a run that was cancelled while no process worked on it ends as cancelled', async () => {
+  const run = await interruptedRun(IN_SECOND_TURN);
+  await run.send('POST', `/workspaces/${run.workspaceId}/runs/${run.runId}/cancel`);
+  expect(await run.resume()).toMatchObject({ status: 'cancelled', errorCode: 'RUN_CANCELLED' });
+  await run.isOver();
+});
+
+test('a run is not taken from a process whose lease has not ended', async () => {
+  const run = await interruptedRun(IN_SECOND_TURN);
+  expect(await run.resume({ all: false })).toMatchObject({ status: 'running' });
+  run.world.deps.clock.jump(60_000);
+  expect(await run.resume({ all: false })).toMatchObject({ status: 'completed' });
+  await run.isOver();
+});
