@@ -67,6 +67,8 @@ export async function startLocalServer(config: LocalConfig): Promise<LocalServer
       shouldUpgradeCallback: (request: IncomingMessage) => services?.mayUpgrade(request) ?? false,
     },
     (request, response) => {
+      // A client that asks again and again on its connection would keep a stopping platform from its end.
+      if (!server.listening) response.shouldKeepAlive = false;
       if (!services?.request(request, response)) inTurn(() => api(request, response));
     },
   );
