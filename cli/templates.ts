@@ -15,6 +15,7 @@ export const TEMPLATES = {
   'hello-typescript': { summary: 'a TypeScript program without a build step' },
   prompt: { summary: 'a single model call with schemas' },
   loop: { summary: 'a model that uses two tools' },
+  'long-loop': { summary: 'a loop that may take hours and survives restarts' },
   orchestrator: { summary: 'a Python program that calls another agent', needs: ['hello-python'] },
   'web-app': { summary: 'a service with a web page' },
   worker: { summary: 'a program that always runs' },

@@ -23,9 +23,11 @@ afterAll(() => target?.close());
 
 const tool = (name: string, input: object) => ({ toolCalls: [{ name, input: input as Record<string, unknown> }] });
 const NOTES = '/tmp/uploads/0_notes.txt';
+const SHIFTS = '/tmp/uploads/0_shifts.txt';
 const ANSWERS = {
   prompt: { summary: 'The bakery opens at seven from Monday.', language: 'en' },
   loop: { answer: 'The oven failed on Wednesday.', lines: [3] },
+  'long-loop': { summary: 'The second oven is cold.', sent: ['Call a technician'] },
   orchestrator: { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
 } as const;
 const HELLO = { greeting: 'Hello, Ada!' };
@@ -40,6 +42,14 @@ const MODEL = [
       tool('count_lines', { path: NOTES }),
       tool('find_lines', { path: NOTES, word: 'failed' }),
       tool('submit_result', ANSWERS.loop),
+    ],
+  },
+  {
+    marker: 'shifts.txt',
+    turns: [
+      tool('read_lines', { path: SHIFTS, from: 1 }),
+      tool('send_message', { title: 'Call a technician', body: 'The second oven is cold.' }),
+      tool('submit_result', ANSWERS['long-loop']),
     ],
   },
 ];
