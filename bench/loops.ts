@@ -12,13 +12,14 @@ const CALLS = 20;
 
 /** Measures the platform's overhead in a tool loop whose tool does nothing. */
 export async function benchLoops({ platform, client, llmUrl, folder }: Bench): Promise<Row[]> {
-  const publish = async (name: string, model: string): Promise<Side> => {
-    await publishLoop(client, name, model);
+  const publish = async (name: string, model: string, isDurable = false): Promise<Side> => {
+    await publishLoop(client, name, model, isDurable);
     const url = `${platform.url}/main/${name}/v1/run`;
     return { name: 'ours', url, headers: [`Authorization: Bearer ${platform.key}`] };
   };
   const few = await publish('bench-few-turns', `claude-bench-turns-${FEW_TURNS}`);
   const many = await publish('bench-many-turns', `claude-bench-turns-${MANY_TURNS}`);
+  const durable = await publish('bench-durable', `claude-bench-turns-${MANY_TURNS}`, true);
   const none = await publish('bench-no-tool', 'claude-bench-turns-0');
   const call = async ({ url }: Side): Promise<void> => {
     const headers = { authorization: `Bearer ${platform.key}`, 'content-type': 'application/json' };
@@ -31,10 +32,15 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
     llmUrl,
   );
 
+  const journal = await benchJournal(
+    () => call(many),
+    () => call(durable),
+  );
+
   const peers = await startPeers(llmUrl, folder);
   try {
     const plain = peers.sides.find(({ name }) => name === 'Mastra');
-    if (peers.mastraTools === undefined || plain === undefined) return [overhead];
+    if (peers.mastraTools === undefined || plain === undefined) return [overhead, journal];
     const withTools = await benchBeside(few, peers.mastraTools, {
       what: 'three LLM turns with two tool calls (a sandbox for each call, its tools processes in it), 4 connections',
       beside: 'Mastra, its tool a function',
@@ -45,13 +51,13 @@ export async function benchLoops({ platform, client, llmUrl, folder }: Bench): P
       beside: 'Mastra, an agent without tools',
       reach: 3,
     });
-    return [overhead, withTools, withoutTools];
+    return [overhead, journal, withTools, withoutTools];
   } finally {
     peers.stop();
   }
 }
 
-const publishLoop = (client: Client, name: string, model: string) =>
+const publishLoop = (client: Client, name: string, model: string, durable: boolean) =>
   client.createAgent({
     body: {
       name,
@@ -62,6 +68,7 @@ const publishLoop = (client: Client, name: string, model: string) =>
       default_models: { anthropic: model },
       required_secrets: [],
       loop: { max_turns: 20 },
+      ...(durable && { durable }),
       custom_tools: [
         {
           name: 'echo',
@@ -96,6 +103,27 @@ async function benchTurn(few: () => Promise<void>, many: () => Promise<void>, ll
     result: `${ms(over)} over`,
     bound: 'at most 30 ms over',
     isMet: over <= 30,
+  };
+}
+
+/** Returns what the journal of a durable loop adds to a turn. */
+async function benchJournal(plain: () => Promise<void>, durable: () => Promise<void>): Promise<Row> {
+  const times: { plain: number[]; durable: number[] } = { plain: [], durable: [] };
+  for (const warmUp of [true, ...Array<boolean>(2 * CALLS).fill(false)]) {
+    const took = { plain: await timed(plain), durable: await timed(durable) };
+    if (warmUp) continue;
+    times.plain.push(took.plain);
+    times.durable.push(took.durable);
+  }
+  const turn = median(times.plain) / MANY_TURNS;
+  const over = median(times.durable) / MANY_TURNS - turn;
+  return {
+    what: 'a turn of a durable tool loop, its tool a no-op',
+    ours: ms(turn + over),
+    beside: `the same loop without a journal: ${ms(turn)}`,
+    result: `${ms(over)} over`,
+    bound: 'at most 1 ms over',
+    isMet: over <= 1,
   };
 }
 

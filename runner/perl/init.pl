@@ -699,6 +699,8 @@ my $SAVE_INPUT = qr{\Aexport (\w+)="(\$TMPDIR|/tmp)(/\w[\w.]*)"; printf %s '([^'
 # Returns if in doubt.
 sub run_without_shell {
     my ($command, @variables) = @_;
+    # Durable runs say which call of a tool it is.
+    push @variables, "$1=$2" if $command =~ s/\Aexport (PLATFORM_TOOL_CALL_ID)=([\w:.-]+)\n//;
     my ($variable, $folder, $file, $input) = $command =~ s/$SAVE_INPUT// ? ($1, $2, $3, $4) : ();
     return if $command !~ m{\A[\w./+:,\@-]+(?: [\w./+:,\@-]+)*\z} || grep { /^(?:BASH|SHELLOPTS=|ENV=)/ } @variables;
     my ($name, @arguments) = split / /, $command;

@@ -214,6 +214,10 @@ export function sandboxConformance(setUp: () => Promise<SandboxHarness>, { isCon
         ...['cat absent', './plain a b', './named', './absent', '/tmp'],
         ...files.map((file) => `${save(file)}cat ${file.replace('$TMPDIR', '/tmp')}`),
         ...files.map((file) => `${save(file)}python3 show.py`),
+        // Tools of durable loops say which call they are.
+        ...['env', `${save(files[1]!)}env`, 'exit 3'].map(
+          (command) => `export PLATFORM_TOOL_CALL_ID=r-1:2.3\n${command}`,
+        ),
       ];
       const comparable = ({ out, err, exit }: Ran) => ({ out: out.split('\n').sort(), err, status: exit.exitCode });
       for (const command of commands) {

@@ -12,6 +12,13 @@ const INPUT_VARIABLE = 'PLATFORM_TOOL_INPUT';
 /** Longer parameters are passed by stdin: Linux limits one argument of a program to 128 KB (MAX_ARG_STRLEN). */
 const MAX_WRITTEN_BYTES = 32 * 1024;
 
+interface AskedCommand {
+  readonly command: string;
+  /** The parameters. */
+  readonly json: string;
+  readonly callId: string | undefined;
+}
+
 /** Runs the author's tools: commands with placeholders, whose parameters are also in a file. */
 export class CustomTools {
   readonly #session: () => Promise<SandboxSession>;
@@ -41,33 +48,32 @@ export class CustomTools {
     this.#hasCalledDependency = hasCalledDependency;
   }
 
-  /** @param about Variables that only this call has. */
+  /** @param callId See {@link withCallId}. */
   async call(
     tool: CustomTool,
     parameters: Readonly<Record<string, Json>>,
-    about: Readonly<Record<string, string>>,
+    callId: string | undefined,
   ): Promise<ToolOutcome> {
     const filled = await this.#fill(tool.command, parameters);
     if ('problem' in filled) return errorOutcome(filled.problem);
     const session = await this.#session();
-    const json = JSON.stringify(parameters);
-    const command = withVariables(about, filled.command);
+    const asked = { command: filled.command, json: JSON.stringify(parameters), callId };
     // Commands that name the shared file run one at a time, so that each finds its own parameters in it.
     const outcome = tool.command.includes('__tool_input')
-      ? await this.#runInTurn(session, command, json)
-      : await this.#run(session, command, json, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
+      ? await this.#runInTurn(session, asked)
+      : await this.#run(session, asked, `$TMPDIR/__tool_input.${++this.#inputs}.json`);
     const { reason, exitCode } = outcome.exit;
     if (reason === 'exited' && exitCode === 0 && callsDependency(tool.command)) this.#hasCalledDependency = true;
     return commandOutcome(outcome);
   }
 
-  #runInTurn(session: SandboxSession, command: string, json: string): Promise<ExecOutcome> {
-    const running = this.#lastShared.then(() => this.#run(session, command, json, SHARED_INPUT));
+  #runInTurn(session: SandboxSession, asked: AskedCommand): Promise<ExecOutcome> {
+    const running = this.#lastShared.then(() => this.#run(session, asked, SHARED_INPUT));
     this.#lastShared = running.catch(() => {});
     return running;
   }
 
-  #run(session: SandboxSession, command: string, json: string, file: string): Promise<ExecOutcome> {
+  #run(session: SandboxSession, { command, json, callId }: AskedCommand, file: string): Promise<ExecOutcome> {
     const isShort = Buffer.byteLength(json) <= MAX_WRITTEN_BYTES;
     // Bash writes the file itself: starting a program would take as long as many tools do. The sandbox recognizes this
     // line and
@@ -75,15 +81,16 @@ export class CustomTools {
     const input = isShort ? quoted(json) : '"$(< /dev/stdin)"';
     const save = `export ${INPUT_VARIABLE}="${file}"; printf %s ${input} > "${file}" || exit; exec < /dev/null`;
     const stdin = isShort ? undefined : Buffer.from(json);
-    return runToolCommand(session, { command: `${save}\n${command}`, stdin, signal: this.#signal });
+    return runToolCommand(session, { command: withCallId(callId, `${save}\n${command}`), stdin, signal: this.#signal });
   }
 }
 
-/** Puts variables before a command. Their values have no characters that a shell takes as its own. */
-export function withVariables(variables: Readonly<Record<string, string>>, command: string): string {
-  const set = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
-  return set.length === 0 ? command : `export ${set.join(' ')}\n${command}`;
-}
+/**
+ * Tells a command which call of a durable run it is, by the variable PLATFORM_TOOL_CALL_ID. The sandbox recognizes this
+ * line, too.
+ */
+export const withCallId = (callId: string | undefined, command: string): string =>
+  callId === undefined ? command : `export PLATFORM_TOOL_CALL_ID=${callId}\n${command}`;
 
 /** Quotes a text as one word of a shell line. JSON has no NUL character. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,23 +1,31 @@
 import { markFiles, restoreSnapshot, type SnapshotMark, takeSnapshot } from '#core/execution/durable/files.ts';
+import type { Clock } from '#core/ports/clock.ts';
 import type { SandboxSession } from '#core/ports/sandbox.ts';
-import type { DurableWork } from '../engine.ts';
+import type { DurableWork, EngineRun } from '../engine.ts';
 
-/** A snapshot is taken at least every so many turns. */
+/** A snapshot is taken after so many turns, unless they were very short. */
 const TURNS = 5;
+const MIN_PAUSE_MS = 2000;
 
 /** The files of a durable loop's sandbox, which follow it into its next sandbox. */
 export class KeptFiles {
+  readonly #clock: Clock;
   readonly #durable: DurableWork;
+  readonly #hasBundle: boolean;
   readonly #signal: AbortSignal;
   #mark: SnapshotMark | undefined;
   /** The turn after which files were kept, and where. */
   #kept: { readonly turn: number; readonly blob?: string; readonly content?: Uint8Array } | undefined;
   /** The last turn after which the files were looked at. */
   #lookedAt = 0;
+  #lookedAtTime: number;
   #problem: string | undefined;
 
-  constructor(durable: DurableWork, signal: AbortSignal) {
-    this.#durable = durable;
+  constructor(clock: Clock, { durable, agent }: EngineRun, signal: AbortSignal) {
+    this.#clock = clock;
+    this.#durable = durable!;
+    this.#hasBundle = agent.bundle !== undefined;
+    this.#lookedAtTime = clock.now();
     this.#signal = signal;
   }
 
@@ -34,6 +42,7 @@ export class KeptFiles {
     this.#problem = undefined;
     const kept = this.#kept;
     if (kept === undefined) {
+      if (!this.#hasBundle) return;
       const marked = await markFiles(session, { signal: this.#signal });
       if ('mark' in marked) this.#mark = marked.mark;
       return;
@@ -50,15 +59,20 @@ export class KeptFiles {
 
   /** Keeps the files after a turn if it is time to, or if the run is about to leave its sandbox. */
   async keep(session: SandboxSession, turn: number, mustKeep: boolean): Promise<void> {
-    if (turn <= this.#lookedAt || (!mustKeep && turn - this.#lookedAt < TURNS)) return;
+    if (turn <= this.#lookedAt || (!mustKeep && !this.#isTime(turn))) return;
     const { snapshotBytes: maxBytes, journal } = this.#durable;
     this.#lookedAt = turn;
+    this.#lookedAtTime = this.#clock.now();
     const taken = await takeSnapshot(session, { maxBytes, signal: this.#signal, since: this.#mark });
     // Files that cannot be kept do not stop the run. It says so when it needs them.
     if (!('content' in taken)) return;
     await journal.writeFiles(turn, taken.content);
     this.#mark = taken.mark;
     this.#kept = { turn, content: taken.content };
+  }
+
+  #isTime(turn: number): boolean {
+    return turn - this.#lookedAt >= TURNS && this.#clock.now() - this.#lookedAtTime >= MIN_PAUSE_MS;
   }
 
   /** Tells the model about its new sandbox, after `turn`. */

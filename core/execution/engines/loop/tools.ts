@@ -6,7 +6,7 @@ import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
 import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
 import type { EngineRun } from '../engine.ts';
 import { interruptedError } from '../interruption.ts';
-import { CustomTools, withVariables } from './custom-tools.ts';
+import { CustomTools, withCallId } from './custom-tools.ts';
 import { listFiles, type ReadPlace, readFile, writeFile } from './file-tools.ts';
 import { KeptFiles } from './kept-files.ts';
 import type { LoopFiles } from './loop-files.ts';
@@ -61,7 +61,7 @@ export class LoopTools {
     this.#run = run;
     this.#signal = signal;
     this.#files = files;
-    this.#kept = run.durable && new KeptFiles(run.durable, signal);
+    this.#kept = run.durable && new KeptFiles(deps.clock, run, signal);
     this.#openSandbox = async () => {
       const session = await openToolSandbox(deps, run);
       await this.#kept?.open(session);
@@ -194,7 +194,7 @@ export class LoopTools {
     if (problem !== undefined) return errorOutcome(problem);
     const parameters = input as Parameters;
     const custom = this.#customByName.get(name);
-    if (custom !== undefined) return this.#custom.call(custom, parameters, this.#variablesOf(at));
+    if (custom !== undefined) return this.#custom.call(custom, parameters, this.#callIdOf(at));
     try {
       return await this.#callBuiltIn(name, parameters, at);
     } catch (error) {
@@ -221,10 +221,10 @@ export class LoopTools {
     return this.#session;
   }
 
-  /** A durable run tells a command which call it is: the same whenever the call is made again. */
-  #variablesOf({ turn, number }: CallPlace): Record<string, string> {
+  /** The same whenever the call is made again; only durable runs make one again. */
+  #callIdOf({ turn, number }: CallPlace): string | undefined {
     const { durable, runId } = this.#run;
-    return durable === undefined ? {} : { PLATFORM_TOOL_CALL_ID: `${runId}:${turn}.${number}` };
+    return durable && `${runId}:${turn}.${number}`;
   }
 
   async #callBuiltIn(name: string, parameters: Parameters, at: CallPlace): Promise<ToolOutcome> {
@@ -234,7 +234,7 @@ export class LoopTools {
       case 'bash':
         return commandOutcome(
           await runToolCommand(session, {
-            command: withVariables(this.#variablesOf(at), command as string),
+            command: withCallId(this.#callIdOf(at), command as string),
             signal: this.#signal,
           }),
         );
