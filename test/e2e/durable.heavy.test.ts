@@ -5,6 +5,7 @@ import { dataFolder, kill, startProcess, startWithGreeter } from '#test/helpers/
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import { expectOk } from './expect.ts';
+import { sandboxOf } from './interruptions.ts';
 
 /** Durable loops on a real platform, whose process is stopped or killed while they work. */
 
@@ -17,24 +18,22 @@ const bash = (command: string): ScriptedTurn => ({
   toolCalls: [{ name: 'bash', input: { command } }],
 });
 
-/** Starts a platform with a durable loop that appends a line to a file in each of `turns` turns, and calls it. */
-async function startLongLoop(turns: number, seconds: number) {
+const submit: ScriptedTurn = { toolCalls: [{ name: 'submit_result', input: { result: 'written' } }] };
+
+/** Appends a line to a file in each of `count` turns, and reads the file. */
+const writing = (count: number, seconds: number): ScriptedTurn[] => [
+  ...Array.from({ length: count }, () => bash(`echo "line $TURN" >> log.txt; sleep ${seconds}`)),
+  bash('cat log.txt'),
+  submit,
+];
+
+/** Starts a platform with a durable loop, and calls it. */
+async function startLongLoop(turns: readonly ScriptedTurn[]) {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
   const settings = { ...llm.settings, PLATFORM_DEFAULT_PLAN: 'enterprise' };
-  llm.script({
-    rules: [
-      {
-        marker: MARKER,
-        turns: [
-          ...Array.from({ length: turns }, () => bash(`echo "line $TURN" >> log.txt; sleep ${seconds}`)),
-          bash('cat log.txt'),
-          { toolCalls: [{ name: 'submit_result', input: { result: 'written' } }] },
-        ],
-      },
-    ],
-  });
+  llm.script({ rules: [{ marker: MARKER, turns }] });
   const { platform, key, workspaceId } = await startWithGreeter(folder, settings);
   const agent = {
     name: 'long',
@@ -43,7 +42,7 @@ async function startLongLoop(turns: number, seconds: number) {
     prompt: `You ${MARKER}.`,
     required_secrets: [],
     durable: { max_active_seconds: 3600 },
-    loop: { max_turns: turns + 10 },
+    loop: { max_turns: turns.length + 10 },
   };
   expectOk(await request(platform, 'POST', '/agents', { key, json: agent }), 201);
   const headers = { prefer: 'respond-async' };
@@ -67,7 +66,7 @@ const linesOf = (text: string): string[] => text.match(/(?<=^|\n|")line \d+(?=$|
 
 test('60 turns over three restarts lose nothing: each stop lets the turn end and takes the files along', async () => {
   const turns = 60;
-  const { llm, platform: first, restart, show, asked } = await startLongLoop(turns, 0.05);
+  const { llm, platform: first, restart, show, asked } = await startLongLoop(writing(turns, 0.05));
   let platform = first;
   for (const turn of [10, 25, 45]) {
     await asked(turn);
@@ -93,7 +92,7 @@ test('60 turns over three restarts lose nothing: each stop lets the turn end and
 
 test('kill -9 in the middle of tools: the run goes on by itself, and says what is not known', async () => {
   const turns = 24;
-  const { llm, platform: first, restart, show, asked, trace } = await startLongLoop(turns, 0.4);
+  const { llm, platform: first, restart, show, asked, trace } = await startLongLoop(writing(turns, 0.4));
   let platform = first;
   for (const turn of [4, 9, 17]) {
     await asked(turn);
@@ -117,4 +116,80 @@ test('kill -9 in the middle of tools: the run goes on by itself, and says what i
   const events: { event_type: string; payload?: { reason?: string } }[] = (await trace(platform)).events;
   expect(events.filter(({ event_type }) => event_type === 'interrupted').length).toBe(3);
   await kill(platform.child);
+}, 180_000);
+
+test('a sandbox that is lost while its platform lives is replaced, with the files that were kept', async () => {
+  const slow = Array.from({ length: 5 }, () => bash('echo "line $TURN" >> log.txt; sleep 0.5'));
+  const marker = String(Math.random()).slice(1, 12);
+  const turns = [...slow, bash(`sleep 60${marker}`), bash('cat log.txt'), submit];
+  const { llm, platform, show } = await startLongLoop(turns);
+  await expect.poll(() => sandboxOf(marker), { timeout: 60_000 }).toBeDefined();
+  process.kill(sandboxOf(marker)!, 'SIGKILL');
+  await expect.poll(async () => (await show(platform)).status, { timeout: 60_000, interval: 200 }).toBe('completed');
+  const last = llm.requests.at(-1)!;
+  expect(last.text).toContain(UNKNOWN);
+  expect(last.text).toContain(NEW_SANDBOX);
+  const shown = linesOf(JSON.stringify(last.body.messages.at(-1)).replaceAll('\\n', '\n'));
+  expect(shown).toEqual(slow.map((_, index) => `line ${index + 1}`));
+  expect(llm.requests.length).toBe(turns.length);
+  await kill(platform.child);
+}, 120_000);
+
+test('a chain of durable agents survives as a chain: the caller finds the run that it started', async () => {
+  const folder = dataFolder();
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const settings = { ...llm.settings, PLATFORM_DEFAULT_PLAN: 'enterprise' };
+  const [asks, works] = ['ask another agent', 'work for another agent'];
+  llm.script({
+    rules: [
+      { marker: asks, turns: [{ toolCalls: [{ name: 'child', input: { text: 'go' } }] }, submit] },
+      { marker: works, turns: writing(8, 0.4) },
+    ],
+  });
+  const { platform, key, workspaceId } = await startWithGreeter(folder, settings);
+  const loop = { type: 'agent', description: 'x', required_secrets: [], durable: true };
+  const publish = async (agent: object) =>
+    expectOk(await request(platform, 'POST', '/agents', { key, json: { ...loop, ...agent } }), 201);
+  await publish({ name: 'child', prompt: `You ${works}.` });
+  await publish({
+    name: 'parent',
+    prompt: `You ${asks}.`,
+    manifest: {
+      manifest_version: 1,
+      max_hops: 1,
+      timeout_ms: 600_000,
+      dependencies: [{ id: 'main/child', version: 'v1' }],
+    },
+    custom_tools: [
+      {
+        name: 'child',
+        description: 'x',
+        command: 'python3 "$HOME/helpers/platform_call.py" main/child@v1',
+        input_schema: { type: 'object', properties: { text: { type: 'string' } } },
+      },
+    ],
+  });
+  const called = await request(platform, 'POST', '/main/parent/v1/run', {
+    key,
+    json: {},
+    headers: { prefer: 'respond-async' },
+  });
+  const { run_id } = expectOk(called, 202);
+  // The child works in its third turn.
+  await expect.poll(() => llm.requests.length, { timeout: 60_000, interval: 20 }).toBeGreaterThanOrEqual(4);
+  await kill(platform.child);
+  const next = await startProcess(folder, settings);
+  const list = async () => expectOk(await request(next, 'GET', `/workspaces/${workspaceId}/runs`, { key })).runs;
+  const show = async () => expectOk(await request(next, 'GET', `/workspaces/${workspaceId}/runs/${run_id}`, { key }));
+  await expect.poll(async () => (await show()).status, { timeout: 90_000, interval: 200 }).toBe('completed');
+  const runs: { agent_name: string; status: string }[] = await list();
+  expect(runs.map(({ agent_name, status }) => [agent_name, status]).sort()).toEqual([
+    ['child', 'completed'],
+    ['parent', 'completed'],
+  ]);
+  const asked = llm.requests.filter(({ text }) => text.includes(asks)).at(-1)!;
+  expect(asked.text).toContain('written');
+  expect(asked.text).not.toContain(UNKNOWN);
+  await kill(next.child);
 }, 180_000);

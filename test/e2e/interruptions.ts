@@ -20,7 +20,7 @@ const statusOf = (pid: string): string => {
 };
 
 /** Finds process 1 of the sandbox in which a hanging command with this marker runs. */
-function sandboxOf(marker: string): number | undefined {
+export function sandboxOf(marker: string): number | undefined {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
     try {
       if (readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== `sleep\x0060${marker}\x00`) continue;
