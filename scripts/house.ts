@@ -73,6 +73,7 @@ const BROWSER_SAFE: readonly string[] = [
   'core/manifest/folder/ignore-rules.ts',
   'core/manifest/publish-body.ts',
   'core/api/operation-path.ts',
+  'core/base/attempt-text.ts',
   'core/base/run-kinds.ts',
 ];
 

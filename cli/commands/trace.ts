@@ -1,4 +1,5 @@
 import { ApiError } from '#core/api/client.ts';
+import { interruptedText } from '#core/base/attempt-text.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { followRun } from '../shared/follow.ts';
 import { duration, printable, table, textOf } from '../shared/output.ts';
@@ -63,13 +64,15 @@ async function watch(cli: Cli, params: { readonly workspace_id: string; readonly
       cli.output.item(event, () => '');
       continue;
     }
-    const what =
-      type === 'trace' ? textOf(data.event_type) : type === 'sub_call' ? `sub_call ${data.status}` : undefined;
+    const what = type === 'trace' ? eventText(data) : type === 'sub_call' ? `sub_call ${data.status}` : undefined;
     if (what === undefined) continue;
     const took = typeof data.duration_ms === 'number' ? ` ${duration(data.duration_ms)}` : '';
     cli.output.note(`${cli.output.style('dim', created_at.slice(11, 19))} ${what}${took}`);
   }
 }
+
+const eventText = ({ event_type, payload }: Readonly<Record<string, unknown>>): string =>
+  event_type === 'interrupted' ? interruptedText(payload as object) : textOf(event_type);
 
 async function allEvents(
   client: Client,
@@ -161,6 +164,16 @@ function rowsOf(run: Traced, depth: number): Row[] {
   return [own, ...below.flat()];
 }
 
+/** Returns a line for each time that the run, or a run below it, began again or went on elsewhere. */
+const interruptionsOf = (run: Traced): string[] => [
+  ...run.events.flatMap(({ event_type, payload, created_at }) =>
+    event_type === 'interrupted'
+      ? [`${duration(Date.parse(created_at) - run.from)}  ${run.name}: ${interruptedText(payload)}`]
+      : [],
+  ),
+  ...run.children.flatMap(interruptionsOf),
+];
+
 function waterfall(cli: Cli, run: Traced): string {
   const rows = rowsOf(run, 0);
   if (rows.length === 1) cli.output.note('The run made no model or tool calls.');
@@ -180,7 +193,9 @@ function waterfall(cli: Cli, run: Traced): string {
       row.cost,
     ];
   });
-  return table(['step', '', 'at', 'about', 'tokens', 'cost'], lines, Math.max(cli.output.width, 100));
+  const steps = table(['step', '', 'at', 'about', 'tokens', 'cost'], lines, Math.max(cli.output.width, 100));
+  const interruptions = interruptionsOf(run);
+  return interruptions.length === 0 ? steps : `${steps}\n\n${interruptions.join('\n')}`;
 }
 
 function withContent(cli: Cli, run: Traced): string {

@@ -72,6 +72,18 @@ async function* follow(
   }
 }
 
+/** Repeats a request until the platform answers it: it may be starting again. Throws the API's error. */
+export async function untilAnswered<Result>(ask: () => Promise<Result>): Promise<Result> {
+  for (let failures = 0; ; failures++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof UsageError || isRefused(error)) throw error;
+      await sleep(Math.max(Math.min(WAIT_MS * 1.5 ** failures, MAX_WAIT_MS), askedWaitMs(error)));
+    }
+  }
+}
+
 /** Whether the same request would be refused again. A place among the streams of the workspace may become free. */
 const isRefused = (error: unknown): boolean =>
   (error as Error).name === 'ApiError' && (error as ApiError).status < 500 && (error as ApiError).status !== 429;

@@ -2,7 +2,7 @@ import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Cli } from './cli.ts';
-import { followRun, messagesOf, streamError } from './follow.ts';
+import { followRun, messagesOf, streamError, untilAnswered } from './follow.ts';
 import { RunBar } from './run-bar.ts';
 import { RunProgress } from './run-progress.ts';
 
@@ -55,12 +55,12 @@ export class FollowedRun {
 
   /** Reads the events of the run to its end, and its answer from its record. Throws the error of a run that failed. */
   async follow(after?: string): Promise<Answer> {
-    const params = await this.#params();
+    const params = await untilAnswered(() => this.#params());
     void this.#watch();
     for await (const { type, data } of followRun(this.#cli, params, { client: this.#client, after })) {
       if (type === 'progress') this.#progress.show(data);
     }
-    const run = await this.#client.getRun({ params });
+    const run = await untilAnswered(() => this.#client.getRun({ params }));
     const metadata = { request_id: requestIdOf(run.id), version: run.agent_version };
     if (run.status !== 'completed') {
       const code = run.error_code ?? 'INTERNAL_ERROR';

@@ -1,3 +1,4 @@
+import { resumedText } from '#core/base/attempt-text.ts';
 import type { Cli } from './cli.ts';
 import { printable, textOf } from './output.ts';
 
@@ -50,6 +51,9 @@ export class RunProgress {
         break;
       case 'tool_result':
         if (event.status !== 'ok') dim(`${event.tool} failed`);
+        break;
+      case 'resumed':
+        dim(resumedText(event));
         break;
       default:
     }

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { resumeRuns } from '#core/execution/durable/resume.ts';
 import { clientOf, type LocalTarget, publishCode, request, startLocalTarget } from '../helpers/platform.ts';
 import { commandLine, type Settings, signedInAt } from './command-line.ts';
 
@@ -200,6 +201,37 @@ test('a durable loop is followed after its call, and the terminal shows its turn
   const started = ended.stderr.split(/[\r\n]+/).filter((line) => /^turn \d of \d+$/.test(line));
   expect(started.map((line) => line.slice(0, 6))).toEqual(['turn 1', 'turn 2', 'turn 3']);
   expect(ended.stderr).toMatch(/turn 2 of \d+, bash, \$0\.0\d+, \d s, .* left/);
+});
+
+test('a durable loop whose process is lost is followed, and trace and logs say that another one went on', async () => {
+  const client = clientOf(target);
+  const { id: workspace_id } = await client.getOrg({});
+  await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-lost' } });
+  const submit = { name: 'submit_result', input: { result: 'done' } };
+  // The first process waits for its second answer, for as long as it lives. There is no tool `look`: no sandbox is needed.
+  const turns = [{ toolCalls: [{ name: 'look', input: {} }] }, { hang: true, times: 1 }, { toolCalls: [submit] }];
+  target.llm.script({ rules: [{ marker: 'Go on elsewhere.', turns }] });
+  const lasting = { durable: true, timeout_seconds: 2, required_secrets: [], loop: { tools: [] } };
+  await client.createAgent({
+    body: { name: 'moves', type: 'agent', description: 'x', prompt: 'Go on elsewhere.', ...lasting },
+  });
+  const running = platform('run moves');
+  const query = { agent_name: 'moves' };
+  const runs = async () => (await client.listRuns({ params: { workspace_id }, query })).runs;
+  await expect.poll(runs, { timeout: 10_000 }).toHaveLength(1);
+  const params = { workspace_id, run_id: (await runs())[0]!.id };
+  const seen = async () => JSON.stringify(await client.listRunEvents({ params }));
+  await expect.poll(seen, { timeout: 10_000 }).toContain('"turn":2');
+  await resumeRuns(target.deps, { all: true });
+
+  const text = 'Continued by another process (attempt 2): host lost';
+  const ended = await running;
+  expect(ended.status, ended.stderr).toBe(0);
+  expect(ended.stderr).toContain(text);
+  expect((await platform('logs moves -f', { columns: 100 })).stderr).toContain(text);
+  const traced = await platform('trace moves --watch', { columns: 100 });
+  expect(traced.stderr).toContain(text);
+  expect(traced.stdout).toMatch(/^[\d.]+ m?s {2}.*: Continued by another process \(attempt 2\): host lost$/m);
 });
 
 const linesOf = (stderr: string): string[] => stderr.split('\n').filter((line) => line.startsWith('line '));

@@ -15,6 +15,7 @@ import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Playground } from './playground.tsx';
+import { timeLimitOf } from './time-limit.ts';
 import { numberOf, type TabProps } from './version.ts';
 
 const VersionsTab = lazy(() => import('./versions-tab.tsx'));
@@ -97,6 +98,7 @@ function AgentFrame({ agent, versions }: TabProps) {
       heading={
         <span className="flex flex-wrap items-center gap-2">
           <span className="min-w-0 break-words">{name}</span> <Badge>{agent.type}</Badge>
+          {agent.durable && <Badge tone="info">{`Durable, ${timeLimitOf(agent)}`}</Badge>}
           {agent.is_public && <Badge tone="info">Public</Badge>}
           {agent.sunset_at && <Badge tone="warn">Superseded by {agent.current_version}</Badge>}
         </span>

@@ -18,6 +18,7 @@ import { Facts, Section } from '../../ui/page.tsx';
 import { ShownOnce } from '../../ui/shown-once.tsx';
 import { Code, CodeBlock } from '../../ui/text/code.tsx';
 import { SchemaTable } from './schema-table.tsx';
+import { timeLimitOf } from './time-limit.ts';
 import type { Version } from './version.ts';
 
 /** Shows how programs and other agents call an agent, its input and output schemas, and its metadata. */
@@ -34,7 +35,7 @@ export default function ApiTab({ agent }: { readonly agent: Version }) {
             <Facts
               facts={[
                 ['Latest version', <Code key="latest">{address('latest')}</Code>],
-                ['Time limit', `${agent.timeout_seconds} s`],
+                ['Time limit', timeLimitOf(agent)],
                 [
                   'OpenAPI description',
                   <OutsideLink key="openapi" href={addressOf('getOpenApi')}>

@@ -1,7 +1,9 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useRef, useState } from 'react';
+import { resumedText } from '#core/base/attempt-text.ts';
 import { type ArgumentsOf, call, type SendOptions, sendOperation } from '../../api/client.ts';
 import { ApiError } from '../../api-error.ts';
+import { type LiveEvent, watch } from '../../live/watch.ts';
 import { MAX_DIRECT_BYTES, sendAhead } from '../../publishing/send-file.ts';
 
 /** Progress of a call. */
@@ -35,6 +37,8 @@ interface Record_ {
   readonly status?: string;
   readonly name?: string;
   readonly discard_text?: boolean;
+  readonly attempt?: number;
+  readonly reason?: string;
 }
 
 function after(progress: Progress, record: Record_): Progress {
@@ -54,6 +58,8 @@ function after(progress: Progress, record: Record_): Progress {
       return step(`${tool}: ${args_brief}`);
     case 'tool_result':
       return status === 'ok' ? progress : step(`${tool} failed`);
+    case 'resumed':
+      return { ...step(resumedText(record)), text: '' };
     case 'retry':
       return { ...step('Retrying the model call'), ...(record.discard_text && { text: '' }) };
     default:
@@ -100,6 +106,28 @@ async function requestOf(
   return { params, headers: accept, body } as never;
 }
 
+interface LastRecord {
+  readonly event: string;
+  readonly value: Readonly<Record<string, unknown>>;
+}
+
+/** Reads the stream of a call. Returns its last record; `undefined` if the connection was lost before it. */
+async function readRecords(response: Response, onProgress: (record: Record_) => void): Promise<LastRecord | undefined> {
+  const records = response
+    .body!.pipeThrough(new TextDecoderStream() as never)
+    .pipeThrough(new EventSourceParserStream());
+  try {
+    for await (const { event = '', data } of records as unknown as AsyncIterable<{ event?: string; data: string }>) {
+      const value = JSON.parse(data);
+      if (event !== 'progress') return { event, value };
+      onProgress(value);
+    }
+  } catch {
+    // The browser tells no reason.
+  }
+  return undefined;
+}
+
 /**
  * Calls an agent as a stream and reports progress. The run continues when the page is closed; only {@link cancel} ends
  * it.
@@ -116,6 +144,23 @@ export function useCall(workspaceId: string) {
       if (!own.signal.aborted) setProgress(next);
     };
     setProgress({ ...NOTHING, isRunning: true, startedAt: Date.now() });
+    /** Shows a durable run that is not over when its call is, from after an event or from its beginning. */
+    async function follow(run_id: string, last?: string | number): Promise<void> {
+      const params = { workspace_id: workspaceId, run_id };
+      const args = { params, query: last === undefined ? {} : { after: String(last) } };
+      const ignore = () => {};
+      const onEvent = ({ type, data }: LiveEvent) => {
+        if (type === 'progress') change((before) => after(before, data as unknown as Record_));
+      };
+      await watch({ name: 'listRunEvents', args: args as never, onEvent, onState: ignore, onGap: ignore }, own.signal);
+      if (own.signal.aborted) return;
+      const ended = await call('getRun', { params }, { signal: own.signal });
+      const { status, error_code, error_message, output_data, agent_version, duration_ms } = ended;
+      const metadata = { version: agent_version, processing_time_ms: duration_ms };
+      if (status === 'completed') return change((before) => ({ ...before, result: { data: output_data, metadata } }));
+      const message = error_message ?? `The run ended with the status ${status}.`;
+      throw new ApiError(422, { error: { code: error_code ?? 'INTERNAL_ERROR', message } });
+    }
     try {
       const options = { workspaceId, signal: own.signal };
       const response = await sendOperation('callAgent', await requestOf(asked, options), options);
@@ -124,21 +169,20 @@ export function useCall(workspaceId: string) {
       if (!response.headers.get('content-type')?.includes('event-stream')) {
         const body = await response.json().catch(() => undefined);
         if (!response.ok) throw new ApiError(response.status, body, response.headers);
+        if (response.status === 202) return await follow(body.run_id);
         change((before) => ({ ...before, result: body }));
         return;
       }
-      const records = response
-        .body!.pipeThrough(new TextDecoderStream() as never)
-        .pipeThrough(new EventSourceParserStream());
-      let hasEnded = false;
-      for await (const { event, data } of records as unknown as AsyncIterable<{ event?: string; data: string }>) {
-        const value = JSON.parse(data);
-        if (event === 'progress') change((before) => after(before, value));
-        if (event === 'result') change((before) => ({ ...before, result: value }));
-        if (event === 'error') change((before) => ({ ...before, error: new ApiError(422, value) }));
-        hasEnded ||= event === 'result' || event === 'error';
-      }
-      if (!hasEnded) throw new ApiError(0);
+      const last = await readRecords(response, (record) => change((before) => after(before, record)));
+      if (own.signal.aborted) return;
+      if (last?.event === 'result')
+        return change((before) => ({ ...before, result: last.value as Progress['result'] }));
+      if (last?.event === 'error') throw new ApiError(422, last.value);
+      if (last?.event === 'continues') return await follow(String(last.value.run_id), last.value.after as number);
+      // The connection was lost: the run has not ended with it.
+      if (runId === undefined) throw new ApiError(0);
+      change((before) => ({ ...before, text: '', output: '', steps: [] }));
+      await follow(runId);
     } catch (error) {
       change((before) => ({ ...before, error }));
     } finally {

@@ -14,6 +14,7 @@ import { TextView } from '../../ui/text/viewer.tsx';
 import { Fork } from '../agents/fork.tsx';
 import { Playground } from '../agents/playground.tsx';
 import { SchemaTable } from '../agents/schema-table.tsx';
+import { timeLimitOf } from '../agents/time-limit.ts';
 
 const route = getRouteApi('/signed-in/$workspace/catalog/$org/$agent');
 
@@ -71,7 +72,7 @@ export function CatalogAgentPage() {
               facts={[
                 ['Workspace', agent.org_name],
                 ['Published', <Time key="at" at={agent.created_at} />],
-                ['Time limit', `${agent.timeout_seconds} s`],
+                ['Time limit', timeLimitOf(agent)],
                 ['Tags', agent.tags.map(escapeText).join(', ') || 'none'],
                 ['Required secrets', agent.required_secrets.join(', ') || 'none'],
                 [

@@ -1,3 +1,4 @@
+import { interruptedText } from '#core/base/attempt-text.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { isFailure } from '../../api/run-status.ts';
 
@@ -30,8 +31,9 @@ const NAMES: Readonly<Record<string, string>> = {
   'queue undefined': 'wait in queue',
 };
 
-/** Names a step by its kind and what it is about: a tool, a model, or a called agent. */
+/** Names a step by its kind and what it is about: a tool, a model, a called agent, or why a new attempt began. */
 export function stepName({ kind, payload, model }: Pick<Step, 'kind' | 'payload' | 'model'>): string {
+  if (kind === 'interrupted') return interruptedText(payload);
   const about = payload.tool_name ?? payload.name ?? payload.agent_name ?? model;
   return (
     NAMES[`${kind} ${String(about)}`] ?? `${kind.replaceAll('_', ' ')}${about === undefined ? '' : ` ${String(about)}`}`

@@ -187,6 +187,7 @@ const Row = memo(function Row({
         'absolute inset-x-0 flex cursor-default items-center gap-2 border-b border-line px-2 text-xs',
         isSelected ? 'bg-selected' : 'hover:bg-hover',
         isBad(line) && 'border-l-2 border-l-bad',
+        step?.kind === 'interrupted' && 'border-l-2 border-l-warn',
       )}
       style={{ height: LINE_HEIGHT, transform: `translateY(${top}px)` }}
     >
@@ -198,7 +199,7 @@ const Row = memo(function Row({
         <span data-fold={isParent ? '' : undefined} aria-hidden className="mr-0.5 w-3.5 shrink-0">
           {isParent && <Fold size={13} />}
         </span>
-        <span className="truncate">
+        <span className="truncate" title={step?.kind === 'interrupted' ? line.name : undefined}>
           {escapeText(line.name)}
           {(isBad(line) || isOpen(line)) && ` (${line.status})`}
         </span>
@@ -269,11 +270,18 @@ function Bar({
   const left = Math.max(-1, (from / whole) * 100);
   const right = Math.min(101, ((from + took) / whole) * 100);
   if (right < 0 || left > 100) return null;
-  const colour = isBad(line) ? 'bg-bad' : line.step?.kind === 'queue' ? 'bg-warn' : line.step ? 'bg-accent' : 'bg-edge';
+  const { kind } = line.step ?? {};
+  const isMark = kind === 'interrupted';
+  const colour = isBad(line) ? 'bg-bad' : kind === 'queue' || isMark ? 'bg-warn' : line.step ? 'bg-accent' : 'bg-edge';
   return (
     <span
       aria-hidden
-      className={classes('absolute h-3 min-w-0.5 rounded-sm', colour, isMarked && 'border-y-2 border-text')}
+      className={classes(
+        'absolute h-3 rounded-sm',
+        isMark ? 'min-w-1' : 'min-w-0.5',
+        colour,
+        isMarked && 'border-y-2 border-text',
+      )}
       style={{ left: `${Math.min(left, 99.5)}%`, width: `${right - left}%` }}
     />
   );

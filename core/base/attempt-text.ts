@@ -1,0 +1,24 @@
+/** Says why and how a run began again, or went on, in the words of the command line and the dashboard. */
+
+interface Interruption {
+  /** The attempt that ended. */
+  readonly attempt?: unknown;
+  readonly begins_again?: unknown;
+  /** Only for durable runs. */
+  readonly reason?: unknown;
+}
+
+const REASONS: { readonly [reason: string]: string } = { host_lost: 'host lost', handover: 'handed over' };
+
+/** Describes the progress record `resumed` of a durable run. */
+export function resumedText({ attempt, reason }: { readonly attempt?: unknown; readonly reason?: unknown }): string {
+  const why = REASONS[String(reason)] ?? String(reason).replaceAll('_', ' ');
+  return `Continued by another process (attempt ${Number(attempt)}): ${why}`;
+}
+
+/** Describes the event `interrupted` of a trace: of a durable run, or of a program whose sandbox was lost. */
+export function interruptedText({ attempt, begins_again, reason }: Interruption): string {
+  const next = Number(attempt) + 1;
+  if (reason !== undefined) return resumedText({ attempt: next, reason });
+  return begins_again === true ? `Sandbox lost: begun again (attempt ${next})` : 'Sandbox lost';
+}
