@@ -5,6 +5,7 @@ import type { AwsConfig } from './config.ts';
 import {
   blobParts,
   type HostDeps,
+  handOverParts,
   hostParts,
   installParts,
   mailParts,
@@ -17,10 +18,16 @@ import { LazyLlm } from './lazy-ports.ts';
 import { awsModels } from './model-source.ts';
 
 /**
+ * Time after which a durable run leaves a function that holds a call, at the end of a turn: a tool takes two minutes at
+ * most, and the function ends soon after the longest call.
+ */
+const LEAVE_CALL_MS = 150_000;
+
+/**
  * Returns all {@link Deps}. Smaller functions use single parts of `deps.ts`, so that their bundles contain no model
  * providers.
  */
-export function awsDeps(config: AwsConfig): Deps & HostDeps {
+export function awsDeps(config: AwsConfig, leaveAfterMs = LEAVE_CALL_MS): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);
   const blobs = blobParts(host);
@@ -31,6 +38,7 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
     ...uploadFormParts(host),
     ...vaultParts({ ...host, ...tables }),
     ...installParts(host),
+    ...handOverParts(host, leaveAfterMs),
     ...mailParts(host),
     ...sandboxParts({ ...host, ...tables, ...blobs }),
     llm: new LazyLlm(async () => (await import('#adapters/llm/create-llm.ts')).createLlm(config, host.log)),

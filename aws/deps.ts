@@ -100,6 +100,11 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
   startInstall: (job) => invokeLater(config, 'install', job),
 });
 
+/** Durable runs continue in a separate function, which has more time than a call. */
+export const handOverParts = ({ config }: HostDeps, afterMs?: number): Required<Pick<Deps, 'handOver'>> => ({
+  handOver: { afterMs, startRun: (job) => invokeLater(config, 'loop-worker', job) },
+});
+
 /** Only one function may order services. This invokes it; on failure it runs with its next minute. */
 export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
   async wakeServices(serviceIds) {
@@ -238,7 +243,11 @@ export const mailParts = ({ config }: HostDeps): Pick<Deps, 'mail'> => ({
 });
 
 /** Resolves once Lambda has accepted the event. */
-async function invokeLater(config: AwsConfig, fn: 'install' | 'service-keeper', event: object): Promise<void> {
+async function invokeLater(
+  config: AwsConfig,
+  fn: 'install' | 'loop-worker' | 'service-keeper',
+  event: object,
+): Promise<void> {
   // Loaded on demand: few requests need it, and no call.
   const { InvokeCommand, LambdaClient } = await import('@aws-sdk/client-lambda');
   await mapThrottlingErrors(new LambdaClient()).send(

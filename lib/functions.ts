@@ -16,7 +16,16 @@ export interface TableAccess {
 }
 
 /** First segments of blob keys. */
-export const BLOB_FOLDERS = ['bundles', 'definitions', 'layers', 'runs', 'storage', 'transfers', 'uploads'] as const;
+export const BLOB_FOLDERS = [
+  'bundles',
+  'definitions',
+  'journals',
+  'layers',
+  'runs',
+  'storage',
+  'transfers',
+  'uploads',
+] as const;
 export type BlobFolder = (typeof BLOB_FOLDERS)[number];
 
 export interface BlobAccess {
@@ -51,6 +60,8 @@ export interface FunctionSpec {
   readonly mail?: boolean;
   /** Functions that it invokes. @default - none */
   readonly calls?: readonly BackgroundFunctionName[];
+  /** Whether it sends work on to itself, which Lambda otherwise takes for a loop by mistake. @default false */
+  readonly callsItself?: boolean;
   /** Whether it reads the logs of services. @default false */
   readonly serviceLogs?: boolean;
   /** Whether it opens sandboxes, or only reports their type. @default - neither */
@@ -73,6 +84,9 @@ const BUFFERED_SECONDS = 29;
 /** Lambda's maximum: the time limits of an installation and its packing (`aws/config.ts`), and 20 s for the record. */
 const INSTALL_SECONDS = 900;
 
+/** Lambda's maximum: a durable run leaves it earlier, at the end of a turn (`functions/loop-worker`). */
+const WORK_SECONDS = 900;
+
 /** A scheduled run may be queued for five minutes, and then takes as long as a call. */
 const SCHEDULE_SECONDS = 660;
 
@@ -87,6 +101,13 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  */
 export const MAX_BODY_MB = 4;
 
+/** Bodies of runs, and the orders and journals of durable ones. */
+const KEEP_RUNS = {
+  read: ['definitions', 'journals', 'runs'],
+  write: ['journals', 'runs'],
+  remove: ['journals'],
+} as const satisfies BlobAccess;
+
 /** Permissions of functions that run schedules: those of a call without a caller, plus the schedule's own records. */
 const RUN_SCHEDULES = {
   memoryMb: WAITING_MEMORY_MB,
@@ -95,11 +116,13 @@ const RUN_SCHEDULES = {
     // A run whose end does not change its schedule uses a condition check on it.
     main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
     // Budgets read usage.
-    runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
+    runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
     counters: { items: LIMIT },
   },
-  blobs: { read: ['definitions', 'runs'], write: ['runs'] },
+  blobs: KEEP_RUNS,
   secrets: 'read',
+  // Durable runs leave it.
+  calls: ['loop-worker'],
   dataKeys: true,
   models: true,
   sandbox: 'open',
@@ -146,12 +169,14 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Paid agents write the ledger. A triggered schedule writes its open run, at whose end the schedule is checked.
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem', 'ConditionCheckItem'], query: ['table', 'gsi1'] },
       // A service key is looked up in its run's record; a replayed run is found by the prefix of its id.
-      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table'] },
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
       // Admission, budgets of sub-calls, and stored responses of calls with an Idempotency-Key.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
-    blobs: { read: ['definitions', 'runs', 'uploads'], write: ['runs'] },
+    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'uploads'] },
     secrets: 'read',
+    // Durable runs leave it.
+    calls: ['loop-worker'],
     dataKeys: true,
     models: true,
     sandbox: 'open',
@@ -220,6 +245,28 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
     oidc: true,
+  },
+  // A run works as in `calls`, which began it.
+  'loop-worker': {
+    memoryMb: WAITING_MEMORY_MB,
+    timeoutSeconds: WORK_SECONDS,
+    tables: {
+      // Paid agents write the ledger.
+      main: {
+        items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem', 'ConditionCheckItem'],
+        query: ['table', 'gsi1'],
+      },
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
+      counters: { items: LIMIT },
+    },
+    blobs: KEEP_RUNS,
+    secrets: 'read',
+    // It sends runs of hours on.
+    calls: ['loop-worker'],
+    callsItself: true,
+    dataKeys: true,
+    models: true,
+    sandbox: 'open',
   },
   reconciler: {
     memoryMb: 512,
@@ -332,8 +379,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     blobs: { read: ['runs'], write: ['runs'] },
     // Alerts are signed.
     secrets: 'read',
-    // Budgets pause services.
-    calls: ['service-keeper'],
+    // Budgets pause services. Durable runs whose function died are taken up.
+    calls: ['loop-worker', 'service-keeper'],
   },
   storage: {
     memoryMb: MEMORY_MB,

@@ -4,7 +4,7 @@ import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedu
 import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
 import { continueBulks } from '#core/execution/bulk/continue.ts';
-import { resumeRuns } from '#core/execution/durable/resume.ts';
+import { resumeRun, resumeRuns } from '#core/execution/durable/resume.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
@@ -27,6 +27,7 @@ export const allWork = {
   runDueSchedule: fireDue,
   runOverdueSchedules: fireOverdue,
   resumeScheduleRuns: sweepScheduleRuns,
+  resumeRun,
   resumeRuns: (deps: Parameters<typeof resumeRuns>[0]) => resumeRuns(deps),
   // A stopping server waits for the runs of the slice.
   continueBulks: (deps: Parameters<typeof continueBulks>[0]) => continueBulks(deps, 5_000),

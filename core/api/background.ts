@@ -76,6 +76,11 @@ export const BACKGROUND = {
     local: { everySeconds: 5 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
+  resumeRun: {
+    about: 'Works on a durable run that left its process.',
+    local: { notNeeded: 'runs stay in their process until it ends' },
+    aws: { by: '`startRun`', fn: 'loop-worker' },
+  },
   continueBulks: {
     about: 'Cancels and replays the runs of bulk actions.',
     local: { everySeconds: 2 },

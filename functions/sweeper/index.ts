@@ -1,4 +1,4 @@
-import { blobParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
+import { blobParts, handOverParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
 import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
 import { askForDueRuns } from '#core/execution/durable/ask-for-due-runs.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
@@ -6,7 +6,14 @@ import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 
 const tables = tableParts(host);
-const deps = { ...host, ...tables, ...blobParts(host), ...vaultParts({ ...host, ...tables }), ...wakeParts(host) };
+const deps = {
+  ...host,
+  ...tables,
+  ...blobParts(host),
+  ...vaultParts({ ...host, ...tables }),
+  ...wakeParts(host),
+  ...handOverParts(host),
+};
 export const handler = createClockHandler('sweeper', deps, {
   finishLostRuns,
   retryDeliveries,

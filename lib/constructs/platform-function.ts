@@ -5,6 +5,7 @@ import {
   Code,
   type FunctionProps,
   Function as LambdaFunction,
+  RecursiveLoop,
   Runtime,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
@@ -44,6 +45,13 @@ export interface PlatformFunctionProps {
   readonly environment: Readonly<Record<string, string>>;
   /** Reserved concurrency, which is also its maximum. @default - none, limited only by the account */
   readonly reserved?: number | undefined;
+  /**
+   * Whether it invokes itself on purpose: otherwise Lambda stops such a chain after about 16 invocations (Lambda
+   * Developer Guide, "recursive loop detection").
+   *
+   * @default false
+   */
+  readonly callsItself?: boolean | undefined;
   /**
    * Network that the function runs in. It can then reach only this network.
    *
@@ -89,6 +97,7 @@ export class PlatformFunction extends Construct {
       memorySize: props.memoryMb,
       timeout: Duration.seconds(props.timeoutSeconds),
       reservedConcurrentExecutions: props.reserved,
+      recursiveLoop: props.callsItself ? RecursiveLoop.ALLOW : undefined,
       role,
       logGroup,
       tracing: Tracing.ACTIVE,

@@ -25,6 +25,7 @@ export function addSpecifiedFunction(
     memoryMb: spec.memoryMb,
     timeoutSeconds: spec.timeoutSeconds,
     reserved: stage.concurrency.reserved[fn],
+    callsItself: spec.callsItself,
     environment: {
       PLATFORM_MAX_DIRECT_BODY_MB: String(MAX_BODY_MB),
       PLATFORM_RUN_RETENTION_DAYS: String(stage.runRetentionDays),

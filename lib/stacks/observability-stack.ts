@@ -54,6 +54,9 @@ const POOL_LINES = {
   TasksNotStarted: { pattern: FilterPattern.stringValue('$.message', '=', 'task not started'), value: '1' },
 } as const;
 
+/** Age of the oldest request for `loop-worker`. Lambda starts functions within seconds unless it is throttled. */
+const LATE_RUN_MS = 5 * 60_000;
+
 /** A metric with its alarm. Each has a section in `docs/operate.md`. */
 interface Watch {
   /** Name of the alarm, after `platform-<stage>-`. */
@@ -81,6 +84,7 @@ export class ObservabilityStack extends Stack {
     this.#stage = props.stage;
     this.#countFailures();
     this.#countProviderFailures();
+    this.#countLeftRuns();
     if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
     if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
@@ -238,6 +242,12 @@ export class ObservabilityStack extends Stack {
     }
   }
 
+  /** Counts durable runs that nobody takes up: `core/execution/durable/ask-for-due-runs.ts`. */
+  #countLeftRuns(): void {
+    const filterPattern = FilterPattern.stringValue('$.message', '=', 'run not taken up');
+    this.#countLines('left-runs', 'sweeper', { filterPattern, metricName: 'RunsLeft', metricValue: '1' });
+  }
+
   #countPoolLines(): void {
     for (const [metricName, { pattern: filterPattern, value: metricValue }] of Object.entries(POOL_LINES)) {
       this.#countLines(metricName, 'pool-keeper', { filterPattern, metricName, metricValue });
@@ -323,6 +333,19 @@ export class ObservabilityStack extends Stack {
         name: 'timers-throttled',
         what: "EventBridge Scheduler throttled schedules: the account's quota of invocations per second is reached.",
         metric: this.#scheduler('InvocationThrottleCount'),
+        above: 0,
+        periods: 2,
+      },
+      {
+        name: 'runs-late',
+        what: 'Durable runs wait for the function that continues them.',
+        metric: this.#lambda('AsyncEventAge', Stats.MAXIMUM, 'loop-worker'),
+        above: LATE_RUN_MS,
+      },
+      {
+        name: 'runs-left',
+        what: 'Durable runs lost their function, and no other one has taken them up.',
+        metric: this.#ours('RunsLeft', Stats.MAXIMUM),
         above: 0,
         periods: 2,
       },

@@ -233,6 +233,15 @@ export async function interruptedRun(count: number) {
       await settled(deps, Promise.race([recover(), died]));
       return runs.find(runId);
     },
+    /** Lets processes take the run up that each leave it after a turn. Returns their number. */
+    async pass() {
+      for (let count = 1; count < 20; count++) {
+        const { process, idle } = begin(() => false);
+        await settled(deps, resumeRuns({ ...process, handOver: { afterMs: 0 } }).then(idle));
+        if ((await runs.find(runId))?.status !== 'running') return count;
+      }
+      throw new Error('the run does not end');
+    },
     /** Checks that nothing is left of a run that has ended. */
     async isOver() {
       expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);

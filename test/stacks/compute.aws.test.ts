@@ -316,7 +316,7 @@ describe('the functions', () => {
     expect(parseAwsConfig(environmentOf(compute, 'sandbox-dispatch')).poolMax).toBe(30);
   });
 
-  test.each(['calls', 'install', 'schedule-fired', 'schedule-sweeper'])(
+  test.each(['calls', 'install', 'loop-worker', 'schedule-fired', 'schedule-sweeper'])(
     '%s may call them, and read what it gives to tasks',
     (fn) => {
       const { allowed } = policyOf(api, fn);
@@ -335,7 +335,7 @@ describe('the functions', () => {
       ([, { Properties }]) => Properties.FunctionName?.slice('platform-dev-'.length) ?? [],
     );
     for (const fn of others.filter(
-      (name) => !['calls', 'install', 'schedule-fired', 'schedule-sweeper'].includes(name),
+      (name) => !['calls', 'install', 'loop-worker', 'schedule-fired', 'schedule-sweeper'].includes(name),
     )) {
       expect(Object.keys(policyOf(api, fn).allowed).filter((arn) => /sandbox-dispatch|pool-keeper/.test(arn))).toEqual(
         [],

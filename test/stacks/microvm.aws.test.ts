@@ -65,7 +65,7 @@ describe('a stage with MicroVMs', () => {
     expect(actions.sort()).toEqual(['logs:CreateLogStream', 'logs:PutLogEvents', 's3:GetObject']);
   });
 
-  test.each(['calls', 'install', 'schedule-fired', 'schedule-sweeper'] as const)(
+  test.each(['calls', 'install', 'loop-worker', 'schedule-fired', 'schedule-sweeper'] as const)(
     '%s may start, reach and end VMs of this image, and nothing more',
     (fn) => {
       const { allowed } = policyOf(api, fn);
@@ -78,8 +78,11 @@ describe('a stage with MicroVMs', () => {
       const ofLambda = Object.entries(allowed).flatMap(([arn, actions]) =>
         actions.filter((action) => action.startsWith('lambda:')).map((action) => `${action} ${arn}`),
       );
+      // Durable runs go on in another function.
+      const worker = 'lambda:InvokeFunction arn:aws:lambda:eu-west-1:111122223333:function:platform-vms-loop-worker';
       expect(ofLambda.sort()).toEqual(
         [
+          ...(fn === 'install' ? [] : [worker]),
           ...onImage.flatMap((action) => [`${action} ${IMAGE}`, `${action} ${IMAGE}:*`]),
           `lambda:PassNetworkConnector ${CONNECTORS}:HTTP_INGRESS`,
           `lambda:PassNetworkConnector ${CONNECTORS}:INTERNET_EGRESS`,

@@ -413,6 +413,7 @@ describe('alarms', () => {
       .filter(({ FilterPattern }) => FilterPattern === '{ $.message = "model provider failed" }');
     expect(filters.map(({ LogGroupName }) => LogGroupName.replace('/aws/lambda/platform-prod-', '')).sort()).toEqual([
       'calls',
+      'loop-worker',
       'schedule-fired',
       'schedule-sweeper',
     ]);
@@ -546,7 +547,13 @@ describe('functions', () => {
   const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
   /** Rights of functions that run agents, on conditions that the test of data keys has. */
   const DATA_KEYS = { 'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'] };
+  const WORKER = {
+    'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-loop-worker': ['lambda:InvokeFunction'],
+  };
+  const JOURNALS = { [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'] };
   const RUN_SCHEDULES = {
+    ...WORKER,
+    ...JOURNALS,
     ...LIMIT,
     [`${TABLES}main`]: [
       ...AUTHENTICATE,
@@ -556,7 +563,13 @@ describe('functions', () => {
       'dynamodb:Query',
     ],
     [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
-    [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
+    [`${TABLES}runs`]: [
+      'dynamodb:GetItem',
+      'dynamodb:PutItem',
+      'dynamodb:UpdateItem',
+      'dynamodb:DeleteItem',
+      'dynamodb:Query',
+    ],
     [BLOBS]: ['s3:ListBucket'],
     [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
@@ -606,7 +619,15 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
-      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
+      [`${TABLES}runs`]: [
+        'dynamodb:GetItem',
+        'dynamodb:PutItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      ...WORKER,
+      ...JOURNALS,
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
@@ -686,6 +707,34 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
     },
+    'loop-worker': {
+      [`${TABLES}main`]: [
+        ...AUTHENTICATE,
+        'dynamodb:PutItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:ConditionCheckItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
+      [`${TABLES}runs`]: [
+        'dynamodb:GetItem',
+        'dynamodb:PutItem',
+        'dynamodb:UpdateItem',
+        'dynamodb:DeleteItem',
+        'dynamodb:Query',
+      ],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+      ...WORKER,
+      ...JOURNALS,
+      [BLOBS]: ['s3:ListBucket'],
+      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
+      [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
+      [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...DATA_KEYS,
+      ...SANDBOXES,
+      [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
+      [`${BLOBS}/layers/*`]: ['s3:GetObject'],
+    },
     reconciler: {
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [`${TABLES}main/index/gsi2`]: ['dynamodb:Query'],
@@ -717,6 +766,7 @@ describe('functions', () => {
         'dynamodb:BatchGetItem',
         'dynamodb:PutItem',
         'dynamodb:UpdateItem',
+        'dynamodb:DeleteItem',
         'dynamodb:Query',
       ],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
@@ -764,6 +814,7 @@ describe('functions', () => {
     },
     sweeper: {
       ...KEEPER,
+      ...WORKER,
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:Query'],
       [`${TABLES}main`]: [
         'dynamodb:GetItem',
@@ -920,6 +971,7 @@ test('an own table of models may be read by the functions that ask models, and n
   const read = ['s3:GetObject'];
   expect(readers('s3://tables-of-acme/platform/models.json').toSorted()).toEqual([
     ['calls', read],
+    ['loop-worker', read],
     ['schedule-fired', read],
     ['schedule-sweeper', read],
   ]);
@@ -945,7 +997,7 @@ describe('models on Amazon Bedrock', () => {
     const rights = (fn: (typeof FUNCTION_NAMES)[number] | BackgroundFunctionName) =>
       Object.entries(policyOf(api, fn).allowed).filter(([arn, actions]) => /bedrock:/.test(`${arn} ${actions}`));
     const having = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS].filter((fn) => rights(fn).length > 0);
-    expect(having.toSorted()).toEqual(['calls', 'schedule-fired', 'schedule-sweeper']);
+    expect(having.toSorted()).toEqual(['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper']);
     for (const fn of having) {
       expect(Object.fromEntries(rights(fn))).toEqual({
         'arn:aws:bedrock:eu-central-1:111122223333:inference-profile/eu.anthropic.claude-sonnet-5-5': asked,

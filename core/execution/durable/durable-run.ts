@@ -64,11 +64,15 @@ export class DurableRun {
     return new DurableRun(deps, workspace, lease, journal);
   }
 
-  /** Whether the run should leave this process before its next turn. */
-  get mustLeave(): boolean {
+  /**
+   * Whether the run should leave this process before its next turn.
+   *
+   * @param hasProgressed Whether it has asked its model here: a run must not pass from process to process in vain.
+   */
+  mustLeave(hasProgressed: boolean): boolean {
     const { stopping, afterMs } = this.#deps.handOver ?? {};
     if (stopping?.aborted) return true;
-    return afterMs !== undefined && this.#deps.clock.now() - this.#startedAt >= afterMs;
+    return hasProgressed && afterMs !== undefined && this.#deps.clock.now() - this.#startedAt >= afterMs;
   }
 
   /** Stops renewing the lease. If nothing else follows, another process takes the run up. */

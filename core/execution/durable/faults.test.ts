@@ -118,3 +118,13 @@ test('a run is not taken from a process whose lease has not ended', async () => 
   expect(await run.resume({ all: false })).toMatchObject({ status: 'completed' });
   await run.isOver();
 });
+
+test('a run that leaves its process after each turn loses nothing', async () => {
+  const run = await interruptedRun(IN_SECOND_TURN);
+  run.world.deps.clock.jump(60_000);
+  // The rest of the second turn with the third one, and the last one.
+  expect(await run.pass()).toBe(2);
+  expect(await new RunStore(run.world.deps, run.workspaceId).find(run.runId)).toMatchObject({ status: 'completed' });
+  expect(run.world.sent.length).toBe(13);
+  await run.isOver();
+});

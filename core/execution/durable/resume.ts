@@ -6,9 +6,9 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
-import type { Deps } from '#core/ports/deps.ts';
+import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
-import { dropLease, dueLeases, type Lease, takeLease } from '#core/runs/leases.ts';
+import { dropLease, dueLeases, findLease, type Lease, takeLease } from '#core/runs/leases.ts';
 import { knownOf, toldOf } from '#core/runs/lost-run.ts';
 import { CANCELLED, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
@@ -35,6 +35,12 @@ export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: b
     });
     void deps.background(work);
   }
+}
+
+/** Takes up one run, and resolves when it has ended or left this process. Safe to repeat. */
+export async function resumeRun(deps: Deps, { runId }: RunJob): Promise<void> {
+  const lease = await findLease(deps, runId);
+  if (lease !== undefined) await takeUp(deps, lease, { isFree: false });
 }
 
 async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }): Promise<void> {

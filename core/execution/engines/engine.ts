@@ -62,7 +62,7 @@ export interface EngineRun {
 export interface DurableWork {
   readonly journal: Journal;
   /** Whether the run should leave this process before its next turn. */
-  readonly mustLeave: boolean;
+  mustLeave(hasProgressed: boolean): boolean;
   /** Maximum size of the files that move with the run to another sandbox. */
   readonly snapshotBytes: number;
 }

@@ -178,14 +178,16 @@ class Loop {
     if (past === undefined) notify(0);
     else await this.#restore(past, conversation, compaction);
     let unfinished = past?.turns.at(-1);
+    let hasProgressed = false;
     if (unfinished === undefined) this.#tellNewSandbox(conversation);
     for (let turn = unfinished?.turn ?? past?.nextTurn ?? 1; ; turn++) {
       let answer = unfinished?.answer;
       if (answer === undefined) {
-        if (durable?.mustLeave) {
+        if (durable?.mustLeave(hasProgressed)) {
           await this.#tools.keepFiles(turn - 1, true);
           throw new RunContinuesError(this.#run.runId, 'handover');
         }
+        hasProgressed = true;
         emit({ type: 'turn_start', turn, max_turns });
         await compaction.compactIfLong(turn);
         if (!this.#isForResult && ending.takesOnlyResult(turn, this.#tools.required)) {
