@@ -1,24 +1,20 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { rateLimitHeaders } from '#core/accounts/limits/rate-limit.ts';
+import { lazy } from '#core/base/lazy.ts';
 import type { Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { fingerprintOf } from '../idempotency/fingerprint.ts';
 import { idempotent, type Keep } from '../idempotency/idempotent.ts';
-import {
-  type AnswerableRequest,
-  acceptance,
-  answerWhileHeld,
-  continuation,
-  rawAnswer,
-  resultBody,
-  shownAgain,
-} from './answers.ts';
+import { type AnswerableRequest, acceptance, continuation, rawAnswer, resultBody, shownAgain } from './answers.ts';
 import { finishInBackground, type StartedCall, startCall } from './call.ts';
-import { answerWithEvents } from './event-answer.ts';
+import { answerWhileHeld } from './held-answer.ts';
 import { type Call, deadlineOf } from './prepare.ts';
 import { type CallRoute, wantsNoWait } from './read-call.ts';
 
 type Answer = Outgoing<CallRoute>;
+
+/** Loaded lazily: most calls are answered at their end, and smaller functions start faster. */
+const eventAnswer = lazy(() => import('./event-answer.ts'));
 
 /**
  * Makes a call and answers as the client requested: at the end, with events, or at once with the run's address. With an
@@ -53,7 +49,7 @@ async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, kee
   responseHeaders['x-platform-run-id'] = call.runId;
   if (started.rateLimit) Object.assign(responseHeaders, rateLimitHeaders(started.rateLimit));
   if (wantsNoWait(incoming.headers)) return answerAtOnce(deps, call, started, keep);
-  if (wantsEvents(incoming)) return answerWithEvents(deps, incoming, call, { started, keep });
+  if (wantsEvents(incoming)) return (await eventAnswer()).answerWithEvents(deps, incoming, call, { started, keep });
   return answerAtEnd(deps, incoming, call, { started, keep });
 }
 

@@ -3,9 +3,7 @@ import { requestIdOf } from '#core/http/request-id.ts';
 import type { RawAnswer } from '#core/http/route.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { isRunContinues } from '#core/runs/run-continues.ts';
 import type { KeptAnswer } from '../idempotency/stored-answer.ts';
-import type { StartedCall } from './call.ts';
 import type { CallAnswer } from './finish.ts';
 import type { Call } from './prepare.ts';
 import type { CallRequest } from './read-call.ts';
@@ -58,31 +56,6 @@ export function acceptance({ agent, workspace, runId }: Call) {
 export function continuation(call: Call) {
   const { status, body, headers } = acceptance(call);
   return { status, body, headers: { location: headers.location } };
-}
-
-/**
- * Waits for the answer of a call; `undefined` if its durable run goes on for longer than a call is held, or in another
- * process. Throws the run's error.
- */
-export async function answerWhileHeld(
-  { clock }: Pick<Deps, 'clock'>,
-  { heldUntil }: Pick<StartedCall, 'heldUntil'>,
-  work: Promise<CallAnswer>,
-): Promise<CallAnswer | undefined> {
-  if (heldUntil === undefined) return work;
-  const answered = new AbortController();
-  const tooLong = clock.sleep(Math.max(0, heldUntil - clock.now()), answered.signal).then(
-    () => undefined,
-    () => undefined,
-  );
-  try {
-    return await Promise.race([work, tooLong]);
-  } catch (error) {
-    if (isRunContinues(error)) return undefined;
-    throw error;
-  } finally {
-    answered.abort();
-  }
 }
 
 /** Adds to a stored error what is added to each error that is sent. */

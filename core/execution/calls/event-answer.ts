@@ -4,8 +4,9 @@ import { EventStream } from '#core/http/event-stream.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import type { Keep } from '../idempotency/idempotent.ts';
-import { type AnswerableRequest, answerWhileHeld, continuation, resultBody } from './answers.ts';
+import { type AnswerableRequest, continuation, resultBody } from './answers.ts';
 import type { StartedCall } from './call.ts';
+import { answerWhileHeld } from './held-answer.ts';
 import type { Call } from './prepare.ts';
 
 /** Shorter than the idle timeouts of common proxies. */

@@ -2,7 +2,6 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
 import { computeMicro } from '#core/billing/budgets/spend.ts';
-import { afterRun } from '#core/billing/budgets/watch.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
@@ -77,11 +76,14 @@ export async function finishCall(
     await payment.end(isRecorded ? isCharged : isShown && (await runs.isCancelled(record.id)));
   }
   if (record.isAnnounced) {
-    // Loaded lazily: few workspaces have destinations, and smaller functions start faster.
+    // Loaded lazily, as below: few workspaces have destinations or budgets, and smaller functions start faster.
     const { announceEnd } = await import('#core/runs/destinations/announce.ts');
     void deps.background(announceEnd(deps, { workspaceId: workspace.id, runId: record.id }));
   }
-  if (workspace.budgets) void deps.background(afterRun(deps, workspace.id));
+  if (workspace.budgets) {
+    const { afterRun } = await import('#core/billing/budgets/watch.ts');
+    void deps.background(afterRun(deps, workspace.id));
+  }
   if (result.error?.code === 'LLM_ERROR') deps.log.warn('model provider failed', { run_id: record.id });
   if (!isRecorded) throw await recordedError(runs, record.id);
   if (result.error) throw result.error;
