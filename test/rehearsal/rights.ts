@@ -47,7 +47,7 @@ export const UNUSED: readonly RegExp[] = [
   // A call that finds no idle task.
   /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
   // Data keys; test/rehearsal/data-keys.aws.test.ts has tests.
-  /^(calls|schedule-fired|schedule-sweeper) kms:(Decrypt|GenerateDataKey) /,
+  /^(schedule-fired|schedule-sweeper) kms:(Decrypt|GenerateDataKey) /,
   // Looks up the result of RunTask when its answer was lost.
   /^pool-keeper ecs:ListTasks /,
   // Used by the event source mapping, and by the function after a failed message.

@@ -22,6 +22,8 @@ import { endOrder, findOrder, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
 const MAX_TAKEN_IN_TURN = 5;
+/** Numbers for events that the process before still writes although it has lost the run. */
+const LATE_EVENTS = 1000;
 const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
 
 /**
@@ -122,7 +124,10 @@ async function continued(
 async function goOn(deps: Deps, prepared: PreparedCall, admitted: Admitted): Promise<void> {
   const { count, events } = await toldOf(deps, { workspaceId: prepared.workspace.id, runId: prepared.runId });
   try {
-    await finishStarted(deps, prepared, admitted, { live: liveEventsOf(deps, prepared, count), past: events });
+    await finishStarted(deps, prepared, admitted, {
+      live: liveEventsOf(deps, prepared, count + LATE_EVENTS),
+      past: events,
+    });
   } catch (error) {
     // The error of a failed run is in its record.
     if (!isPlatformError(error)) throw error;
