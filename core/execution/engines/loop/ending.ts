@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { MAX_DURABLE_TURNS, MAX_TURNS } from '#core/manifest/definition.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { EngineRun } from '../engine.ts';
 import { SUBMIT } from './submit.ts';
@@ -94,7 +95,8 @@ export class LoopEnding {
   get error(): PlatformError {
     const isTurns = this.#last.limit === 'max_turns';
     const limit = isTurns ? `maximum turns (${this.#maxTurns})` : `its cost limit ($${this.#maxCostUsd})`;
-    const raise = isTurns ? 'loop.max_turns, up to 50,' : 'loop.max_cost_usd';
+    const most = this.#run.agent.definition.durable === undefined ? MAX_TURNS : MAX_DURABLE_TURNS;
+    const raise = isTurns ? `loop.max_turns, up to ${most},` : 'loop.max_cost_usd';
     return new PlatformError('UNPROCESSABLE', `The agent reached ${limit} without submitting a result.`, {
       cause: this.#last.limit,
       hint: `Its author can raise ${raise} or give it less to do in one call.`,
