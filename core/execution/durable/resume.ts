@@ -79,7 +79,11 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     lease ??= await takeLease(deps, free, { turn: free.turn, isFree });
     if (lease === undefined) return;
     const isDamaged = hasCode(error, 'DAMAGED');
-    if (!isPlatformError(error)) deps.log.error('run not continued', { run_id: runId, error: String(error) });
+    if (!isPlatformError(error) && !isDamaged) {
+      deps.log.error('run not continued', { run_id: runId, error: String(error) });
+      // A fault of the host may pass: the next process tries again once this lease has ended.
+      if (lease.takenInTurn <= MAX_TAKEN_IN_TURN) return;
+    }
     const message = isDamaged ? (error as Error).message : 'The platform failed to continue the run.';
     await endWithout(deps, record, lease, endedWith(shownError(error, message)));
   }
