@@ -46,8 +46,13 @@ export interface FunctionSpec {
   readonly blobs?: BlobAccess;
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
-  /** Whether it makes and opens data keys of workspaces, as functions that run agents do. @default false */
-  readonly dataKeys?: boolean;
+  /**
+   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or opens them, as the one that
+   * continues the runs does.
+   *
+   * @default - neither
+   */
+  readonly dataKeys?: 'make' | 'open';
   /** Whether it calls models: on Bedrock, and with the operator's own table, if the stage has these. @default false */
   readonly models?: boolean;
   /** Whether it calls the payment provider, if the stage has one. @default false */
@@ -101,9 +106,9 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  */
 export const MAX_BODY_MB = 4;
 
-/** Bodies of runs, and the orders and journals of durable ones. */
+/** Bodies of runs, and the orders and journals of durable ones, which only `loop-worker` reads. */
 const KEEP_RUNS = {
-  read: ['definitions', 'journals', 'runs'],
+  read: ['definitions', 'runs'],
   write: ['journals', 'runs'],
   remove: ['journals'],
 } as const satisfies BlobAccess;
@@ -123,7 +128,7 @@ const RUN_SCHEDULES = {
   secrets: 'read',
   // Durable runs leave it.
   calls: ['loop-worker'],
-  dataKeys: true,
+  dataKeys: 'make',
   models: true,
   sandbox: 'open',
 } as const satisfies FunctionSpec;
@@ -177,7 +182,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     secrets: 'read',
     // Durable runs leave it.
     calls: ['loop-worker'],
-    dataKeys: true,
+    dataKeys: 'make',
     models: true,
     sandbox: 'open',
   },
@@ -259,12 +264,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table'] },
       counters: { items: LIMIT },
     },
-    blobs: KEEP_RUNS,
+    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'journals'] },
     secrets: 'read',
     // It sends runs of hours on.
     calls: ['loop-worker'],
     callsItself: true,
-    dataKeys: true,
+    dataKeys: 'open',
     models: true,
     sandbox: 'open',
   },

@@ -171,14 +171,14 @@ export class PlatformFunction extends Construct {
    * Grants making and opening data keys of this stage's workspaces: of what the KMS key encrypted, only those have this
    * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
    */
-  useDataKeys(): void {
+  useDataKeys(access: 'make' | 'open'): void {
     const { keyArn } = this.#stage;
     const alias = dataKeyAliasOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
     const anyKey = `arn:\${AWS::Partition}:kms:\${AWS::Region}:\${AWS::AccountId}:key/*`;
     this.lambda.addToRolePolicy(
       new PolicyStatement({
-        actions: ['kms:GenerateDataKey', 'kms:Decrypt'],
+        actions: [access === 'make' ? 'kms:GenerateDataKey' : 'kms:Decrypt'],
         resources: [keyArn ?? substituted(anyKey)],
         conditions: {
           StringEquals: {

@@ -38,7 +38,7 @@ export function addSpecifiedFunction(
   }
   if (spec.blobs) platformFunction.useBlobs(spec.blobs);
   if (spec.secrets) platformFunction.useSecrets(spec.secrets);
-  if (spec.dataKeys) platformFunction.useDataKeys();
+  if (spec.dataKeys) platformFunction.useDataKeys(spec.dataKeys);
   if (spec.models) {
     const { PLATFORM_MODELS: table, PLATFORM_TRANSPORTS: transports } = stage.settings;
     if (table) platformFunction.useModels(table);

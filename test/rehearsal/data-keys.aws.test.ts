@@ -29,33 +29,52 @@ async function deployed(stage: Parameters<typeof defineStage>[0], fn: string) {
 
 const denied = expect.objectContaining({ name: 'AccessDeniedException' });
 
+/** Creates the key of a stage, and another one. */
+async function keysFor(alias: string): Promise<{ readonly other: string }> {
+  await createKmsKey(kmsClient(), alias).catch((error) => {
+    if (error.name !== 'AlreadyExistsException') throw error;
+  });
+  return { other: await createKmsKey(kmsClient()) };
+}
+
 describe.each(['calls', 'schedule-fired', 'schedule-sweeper'])('the function %s', (fn) => {
-  test('makes and opens data keys under the key of its stage, and nothing else', async () => {
+  test('makes data keys under the key of its stage, and opens none', async () => {
     const { assembly, gate, key, of } = await deployed(dev, fn);
     expect(assembly.of('AWS::KMS::Alias').map(({ properties }) => properties.AliasName)).toEqual([key]);
-    await createKmsKey(kmsClient(), key).catch((error) => {
-      if (error.name !== 'AlreadyExistsException') throw error;
-    });
-    const other = await createKmsKey(kmsClient());
+    const { other } = await keysFor(key);
     const made = await of({}).newDataKey('ws');
-    expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
     expect([...gate.refused]).toEqual([]);
+    await expect(of({}).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
     for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
       await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
-      await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
     }
   });
+});
+
+test('loop-worker opens data keys of its stage, and makes none', async () => {
+  const maker = await deployed(dev, 'calls');
+  const { gate, key, of } = await deployed(dev, 'loop-worker');
+  const { other } = await keysFor(key);
+  const made = await maker.of({}).newDataKey('ws');
+  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+  expect([...gate.refused]).toEqual([]);
+  await expect(of({}).newDataKey('ws')).rejects.toEqual(denied);
+  for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
+    await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+  }
 });
 
 test('a stage with a key of its own uses that, and only for its data keys', async () => {
   const { KeyMetadata } = await kmsClient().send(new CreateKeyCommand({}));
   const keyArn = KeyMetadata!.Arn!;
-  const { assembly, key, of } = await deployed({ ...dev, name: 'own', keyArn }, 'calls');
+  const stage = { ...dev, name: 'own', keyArn };
+  const { assembly, key, of } = await deployed(stage, 'calls');
   expect(assembly.of('AWS::KMS::Key')).toEqual([]);
   expect(key).toBe(keyArn);
   const made = await of({}).newDataKey('ws');
-  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
-  await expect(of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+  const worker = await deployed(stage, 'loop-worker');
+  expect(await worker.of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+  await expect(worker.of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
 });
 
 test('a function that runs no agents has no such rights', async () => {

@@ -46,8 +46,15 @@ export const UNUSED: readonly RegExp[] = [
   /^install lambda:InvokeFunction .*-service-keeper$/,
   // A call that finds no idle task.
   /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
-  // Data keys; test/rehearsal/data-keys.aws.test.ts has tests.
-  /^(schedule-fired|schedule-sweeper) kms:(Decrypt|GenerateDataKey) /,
+  // Durable runs of schedules; the suite has durable calls, and test/rehearsal/data-keys.aws.test.ts tests the keys.
+  /^schedule-(fired|sweeper) (kms:GenerateDataKey |dynamodb:DeleteItem .*-runs$|lambda:InvokeFunction .*-loop-worker$)/,
+  // Journals with large steps, and the files of sandboxes that were replaced or left.
+  /^(calls|schedule-fired|schedule-sweeper|loop-worker) s3:(Get|Put|Delete)Object .*\/journals\/\*$/,
+  // A durable run is a call, whose rights are all covered by the function `calls`.
+  /^loop-worker dynamodb:(ConditionCheckItem|DeleteItem|PutItem|UpdateItem|Query) .*-main(\/index\/gsi1)?$/,
+  /^loop-worker s3:(Get|Put)Object .*\/(bundles|definitions|layers|runs|transfers)\/\*$/,
+  // Runs of more than twelve minutes, and runs whose function died; core/execution/durable has tests.
+  /^(loop-worker|sweeper) lambda:InvokeFunction .*-loop-worker$/,
   // Looks up the result of RunTask when its answer was lost.
   /^pool-keeper ecs:ListTasks /,
   // Used by the event source mapping, and by the function after a failed message.

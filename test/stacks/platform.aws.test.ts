@@ -546,11 +546,11 @@ describe('functions', () => {
   /** Rights of functions that change services through the keeper, which calls ECS. */
   const KEEPER = { [`${FUNCTION}service-keeper`]: ['lambda:InvokeFunction'] };
   /** Rights of functions that run agents, on conditions that the test of data keys has. */
-  const DATA_KEYS = { 'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'] };
+  const DATA_KEYS = { 'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey'] };
   const WORKER = {
     'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-loop-worker': ['lambda:InvokeFunction'],
   };
-  const JOURNALS = { [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'] };
+  const JOURNALS = { [`${BLOBS}/journals/*`]: ['s3:PutObject', 's3:DeleteObject'] };
   const RUN_SCHEDULES = {
     ...WORKER,
     ...JOURNALS,
@@ -725,12 +725,12 @@ describe('functions', () => {
       ],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
       ...WORKER,
-      ...JOURNALS,
+      [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
-      ...DATA_KEYS,
+      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:Decrypt'],
       ...SANDBOXES,
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/layers/*`]: ['s3:GetObject'],
