@@ -14,7 +14,18 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   {
     label: 'Build',
     pages: [
-      ...['agents', 'dependencies', 'develop', 'testing', 'manifest', 'prompts', 'models', 'loops', 'skills'],
+      ...[
+        'agents',
+        'dependencies',
+        'develop',
+        'testing',
+        'manifest',
+        'prompts',
+        'models',
+        'loops',
+        'durable',
+        'skills',
+      ],
       ...['orchestration', 'sdk', 'storage'],
     ],
   },

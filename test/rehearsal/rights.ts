@@ -45,7 +45,7 @@ export const UNUSED: readonly RegExp[] = [
   // Services that switch to a version after its installation.
   /^install lambda:InvokeFunction .*-service-keeper$/,
   // A call that finds no idle task.
-  /^(install|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
+  /^(install|loop-worker|schedule-fired|schedule-sweeper) lambda:InvokeFunction .*-pool-keeper$/,
   // Durable runs of schedules; the suite has durable calls, and test/rehearsal/data-keys.aws.test.ts tests the keys.
   /^schedule-(fired|sweeper) (kms:GenerateDataKey |dynamodb:DeleteItem .*-runs$|lambda:InvokeFunction .*-loop-worker$)/,
   // Journals with large steps, and the files of sandboxes that were replaced or left.

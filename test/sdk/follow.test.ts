@@ -148,7 +148,10 @@ describe.each(clients())('the client for $name follows a run', { concurrent: tru
     expect(failed.error).toMatchObject({ type: 'RunFailedError', code: 'SANDBOX_ERROR', message: 'no luck' });
   });
 
-  test.skipIf(name === 'Python with asyncio')('that a run started, from within a sandbox', async () => {
+  // Asyncio makes no difference there.
+  if (name === 'Python with asyncio') return;
+
+  test('that a run started, from within a sandbox', async () => {
     const agent = `follows-${name.toLowerCase()}`;
     const files = SUB_CALLS[name as keyof typeof SUB_CALLS];
     const dependencies = [{ id: 'acme/talk', version: 'v1' }];
