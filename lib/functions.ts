@@ -285,8 +285,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: {
       // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
-      // Bulk actions and links are written by updates, too.
-      runs: { items: ['GetItem', 'BatchGetItem', 'UpdateItem'], query: ['table', 'gsi2'] },
+      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is logged.
+      runs: { items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi2'] },
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },

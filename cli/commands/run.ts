@@ -32,6 +32,16 @@ const declare = (command: Command) =>
     .option('--idempotency-key <key>', 'Repeated calls with the same key return the first answer')
     .option('--detach', 'Print the run ID without waiting for the answer')
     .addOption(new Option('--async', 'The same as --detach').implies({ detach: true }).hideHelp())
+    .addOption(
+      new Option('--at <time>', 'Begin then, such as 2026-12-01T09:00+01:00; implies --detach').implies({
+        detach: true,
+      }),
+    )
+    .addOption(
+      new Option('--delay <time>', 'Begin after this time, such as 90s, 10m, 12h or 3d; implies --detach')
+        .implies({ detach: true })
+        .conflicts(['at']),
+    )
     .option('--webhook <url>', 'With --detach: address to which the end of the run is posted')
     .option('--no-stream', 'Do not stream progress')
     .option('-o, --output <file>', 'Write the answer to a file')
@@ -126,7 +136,7 @@ async function bodyOf(cli: Cli, input: string | undefined, options: RunOptions):
 }
 
 function headersOf(options: RunOptions, streams: boolean): Record<string, string> {
-  const { tenant, skills, maxHops, deadline, idempotencyKey, webhook } = options;
+  const { tenant, skills, maxHops, deadline, idempotencyKey, webhook, at, delay } = options;
   if (webhook !== undefined && !options.detach) throw new UsageError('--webhook needs --detach.');
   if (deadline !== undefined && !(Number(deadline) > 0)) {
     throw new UsageError(`Invalid --deadline "${deadline}": must be a number of seconds.`);
@@ -135,12 +145,29 @@ function headersOf(options: RunOptions, streams: boolean): Record<string, string
     ...(streams && { accept: 'text/event-stream' }),
     ...(options.detach && { prefer: 'respond-async' }),
     ...(webhook !== undefined && { 'x-platform-webhook': webhook }),
+    ...(at !== undefined && { 'x-platform-run-at': timeOf(at) }),
+    ...(delay !== undefined && { 'x-platform-delay-seconds': String(secondsOf(delay)) }),
     ...(tenant !== undefined && { 'x-platform-tenant': tenant }),
     ...(skills !== undefined && { 'x-platform-skills': skills }),
     ...(maxHops !== undefined && { 'x-platform-max-hops': maxHops }),
     ...(deadline !== undefined && { 'x-platform-deadline-ms': String(Date.now() + Number(deadline) * 1000) }),
     ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
   };
+}
+
+/** Reads a time; one without an offset is in the zone of this machine. */
+function timeOf(at: string): string {
+  const time = new Date(at);
+  if (!Number.isNaN(time.getTime())) return time.toISOString();
+  throw new UsageError(`Invalid --at "${at}": must be a time such as 2026-12-01T09:00+01:00.`);
+}
+
+const UNITS = { s: 1, m: 60, h: 3600, d: 24 * 3600 } as const;
+
+function secondsOf(delay: string): number {
+  const [, count, unit = 's'] = /^(\d{1,7})([smhd])?$/.exec(delay) ?? [];
+  if (count !== undefined) return Number(count) * UNITS[unit as keyof typeof UNITS];
+  throw new UsageError(`Invalid --delay "${delay}": must be a time such as 90s, 10m, 12h or 3d.`);
 }
 
 interface Source {
@@ -200,6 +227,7 @@ async function show(cli: Cli, answer: Answer, { output: file }: RunOptions): Pro
   if (answer.run_id !== undefined && answer.data === undefined) {
     cli.output.result(answer, ({ run_id }) => run_id!);
     const short = answer.run_id.slice(0, 8);
+    if (answer.run_at !== undefined) cli.output.note(`It begins at ${answer.run_at}.`);
     cli.output.note(`To follow it, run \`platform logs ${short} -f\`; to cancel it, \`platform cancel ${short}\`.`);
     return;
   }

@@ -9,6 +9,8 @@ import { RunProgress } from './run-progress.ts';
 /** What a call is answered. Without `data`, the run goes on. */
 export interface Answer {
   readonly run_id?: string;
+  /** When a run that waits for its time begins. */
+  readonly run_at?: string;
   readonly data?: unknown;
   readonly warnings?: readonly { readonly code: string; readonly message: string }[];
   readonly metadata?: { readonly version: string; readonly processing_time_ms?: number };

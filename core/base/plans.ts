@@ -42,6 +42,8 @@ const plan = () => {
     daily_paid_calls: perDay,
     /** Concurrent calls of all kinds. */
     concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
+    /** Calls that wait for the time at which they begin (`docs/interface/calls.md#later`). */
+    waiting_runs: z.int().min(0).max(1_000_000),
     /** Concurrent installations of dependencies after uploads. */
     concurrent_installs: z.int().min(1).max(MAX_CONCURRENT_INSTALLS),
     /** Schedules per workspace (not part of the free plan). */
@@ -90,6 +92,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 50,
     daily_paid_calls: 100_000,
     concurrent_calls: 10,
+    waiting_runs: 10,
     concurrent_installs: 2,
     schedules: 0,
     services: 0,
@@ -114,6 +117,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 500,
     daily_paid_calls: 100_000,
     concurrent_calls: 50,
+    waiting_runs: 1_000,
     concurrent_installs: 4,
     schedules: 20,
     services: 5,
@@ -138,6 +142,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 2_000,
     daily_paid_calls: 100_000,
     concurrent_calls: 100,
+    waiting_runs: 10_000,
     concurrent_installs: 8,
     schedules: 100,
     services: 20,
@@ -162,6 +167,7 @@ const DEFAULT_PLANS: Plans = {
     daily_sandbox_calls: 10_000_000,
     daily_paid_calls: 100_000,
     concurrent_calls: 200,
+    waiting_runs: 100_000,
     concurrent_installs: 20,
     schedules: 1_000_000,
     services: 1_000,

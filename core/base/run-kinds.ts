@@ -14,6 +14,9 @@ const STATUSES = {
 } as const satisfies Record<string, StatusRow>;
 
 export type RunStatus = keyof typeof STATUSES;
+/** Whether a run with this status has ended. */
+export const hasEnded = (status: RunStatus): status is EndStatus => STATUSES[status].isEnd;
+
 export type EndStatus = {
   [Status in RunStatus]: (typeof STATUSES)[Status]['isEnd'] extends true ? Status : never;
 }[RunStatus];

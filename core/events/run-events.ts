@@ -1,3 +1,4 @@
+import { hasEnded } from '#core/base/run-kinds.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -35,7 +36,7 @@ export class RunEvents implements Watched {
   async look(): Promise<{ events: RunEvent[]; isOver: boolean }> {
     // Read before the events, because a run writes all events before its end.
     const run = await this.#runs.find(this.#runId);
-    const isOver = run === undefined || run.status !== 'running';
+    const isOver = run === undefined || hasEnded(run.status);
     const events = await this.#written();
     if (run === undefined) return { events, isOver };
     if (isOver && !(await this.#hasWritten(events))) {
@@ -82,9 +83,9 @@ export class RunEvents implements Watched {
   async #changedSubCalls(run: Run): Promise<RunEvent[]> {
     // Prompts have no sandbox that could make sub-calls.
     if (!traitsOf(run.engine).hasSandbox) return [];
-    const hasEnded = (id: string) => (this.#subCalls.get(id) ?? 'running') !== 'running';
+    const isKnown = (id: string) => (this.#subCalls.get(id) ?? 'running') !== 'running';
     const changed: RunEvent[] = [];
-    for (const call of await this.#runs.subCallsOf(run, hasEnded)) {
+    for (const call of await this.#runs.subCallsOf(run, isKnown)) {
       if (this.#subCalls.get(call.id) === call.status) continue;
       this.#subCalls.set(call.id, call.status);
       changed.push({

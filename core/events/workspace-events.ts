@@ -102,6 +102,8 @@ export class WorkspaceEvents implements Watched {
   };
 
   #ofRun(run: Run): WatchedEvent[] {
+    // It is found again when it begins.
+    if (run.status === 'queued') return [];
     const data = {
       run_id: run.id,
       agent_name: run.agentName,

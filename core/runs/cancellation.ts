@@ -1,5 +1,5 @@
 import type { Deps } from '#core/ports/deps.ts';
-import { cancelledError, type NewRun } from './run.ts';
+import { CANCELLED, cancelledError, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
 
 /**
@@ -37,10 +37,17 @@ export function watchForCancel(
   };
 }
 
-/** Cancels a run and all sub-calls below it. Returns false if the run has already ended. */
+/** Cancels a run and all sub-calls below it; one that waits for its time ends at once. Returns false if the run has already ended. */
 export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
   const runs = new RunStore(deps, workspaceId);
-  const run = await runs.find(runId);
+  let run = await runs.find(runId);
+  if (run?.status === 'queued') {
+    // Loaded lazily: few runs wait, and smaller functions start faster.
+    const { WaitingRuns } = await import('./waiting-runs.ts');
+    if (await new WaitingRuns(deps, workspaceId).end(runId, CANCELLED)) return true;
+    // Its time has come meanwhile.
+    run = await runs.find(runId);
+  }
   if (run?.status !== 'running' || !(await cancelOne(deps, runs, runId))) return false;
   const done = new Set([runId]);
   // Both sides write before they read, so a concurrent sub-call either sees its caller's mark or is found here.

@@ -4,7 +4,7 @@ import type { Json } from '#core/base/json.ts';
 import { isInstallation, type RunStatus } from '#core/base/run-kinds.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
-import { LOST, lostBefore, type NewRun, type Run, type RunResult, type ScheduledMoment } from './run.ts';
+import { LOST, lostBefore, type NewRun, type Run, type RunEnd, type RunResult, type ScheduledMoment } from './run.ts';
 
 /**
  * Runs as items of the runs table:
@@ -17,6 +17,7 @@ import { LOST, lostBefore, type NewRun, type Run, type RunResult, type Scheduled
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
  * - `WS#<workspace id>#RUN_END / <run id without dashes>`: a note that its end is to be announced
  *   (`destinations/announce.ts`);
+ * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait for their time;
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
@@ -34,6 +35,7 @@ export const headKey = (workspaceId: string, runId: string): Key => ({
   pk: runPartition(workspaceId),
   sk: hexOf(runId),
 });
+export const waitingKey = (workspaceId: string): Key => ({ pk: `WS#${workspaceId}#WAITING`, sk: 'COUNT' });
 export const bodyKey = (workspaceId: string, runId: string): Key => ({
   pk: `WS#${workspaceId}#RUNBODY`,
   sk: hexOf(runId),
@@ -46,6 +48,11 @@ export const contentBlobKey = (workspaceId: string, runId: string): string =>
 /** Partition of the order and the journal of a durable run (`core/execution/durable`). */
 export const journalPartition = (workspaceId: string, runId: string): string =>
   `WS#${workspaceId}#JOURNAL#${hexOf(runId)}`;
+/** The order of a run (`core/execution/durable/order.ts`). */
+export const orderKey = (workspaceId: string, runId: string): Key => ({
+  pk: journalPartition(workspaceId, runId),
+  sk: 'ORDER',
+});
 /** Blobs of them. */
 export const journalBlobKey = (workspaceId: string, runId: string, name: string): string =>
   `journals/${workspaceId}/${runId}/${name}`;
@@ -100,7 +107,9 @@ export function newRunItems(
     agent_version: run.agentVersion,
     engine: run.engine,
     endpoint: run.endpoint,
-    status: 'running',
+    status: run.runAt === undefined ? 'running' : 'queued',
+    run_at: run.runAt,
+    queued_at: run.runAt === undefined ? undefined : startedAt,
     trigger_source: run.triggerSource,
     deadline: run.deadline,
     parent_run_id: run.parentRunId,
@@ -136,6 +145,33 @@ export function newRunItems(
 export const bodyChanges = (body: StoredBody): Changes => ({
   set: { ...body },
   remove: body.body === undefined ? ['body'] : [],
+});
+
+/** Builds the changes to the head of a run that waited and begins now. `ttl` in epoch seconds. */
+export const beginChanges = (run: NewRun, ttl: number): Changes => ({
+  set: {
+    status: 'running',
+    deadline: run.deadline,
+    context: run.context,
+    durable: run.isDurable,
+    announced: run.isAnnounced,
+    ttl,
+    gsi2sk: isoTime(run.startedAt),
+  },
+});
+
+/** Builds the changes to the head of a run that ends at `run.startedAt` without having begun. `ttl` in epoch seconds. */
+export const endWithoutBeginning = (run: NewRun, end: RunEnd, ttl: number): Changes => ({
+  set: {
+    status: end.status,
+    duration_ms: 0,
+    error_code: end.errorCode ?? undefined,
+    error_message: end.errorMessage ?? undefined,
+    credits_cents: 0,
+    ttl,
+    ...agentIndex(run),
+    gsi2sk: isoTime(run.startedAt),
+  },
 });
 
 /** Builds the changes to a head that end its run at `endedAt` (epoch milliseconds). */
@@ -187,6 +223,8 @@ export function runFrom(head: Item, now: number): Run {
     status: head.status as RunStatus,
     triggerSource: head.trigger_source as string,
     startedAt,
+    createdAt: (head.queued_at as string | undefined) ?? startedAt,
+    runAt: head.run_at === undefined ? null : isoTime(head.run_at as number),
     deadline,
     parentRunId: (head.parent_run_id as string | undefined) ?? null,
     rootRunId: (head.root_run_id as string | undefined) ?? id,
@@ -226,6 +264,7 @@ export function newRunFrom(head: Item): NewRun {
     triggerSource: head.trigger_source as string,
     startedAt: Date.parse(startOf(head)),
     deadline: head.deadline as number,
+    runAt: head.run_at as number | undefined,
     parentRunId: head.parent_run_id as string | undefined,
     rootRunId: head.root_run_id as string | undefined,
     replayOf: head.replay_of as string | undefined,

@@ -1,6 +1,16 @@
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { absent, allOf, equals, type Item, type Key, queryAll } from '#core/ports/table.ts';
+import {
+  absent,
+  allOf,
+  type Changes,
+  equals,
+  exists,
+  type Item,
+  type Key,
+  queryAll,
+  type TransactOperation,
+} from '#core/ports/table.ts';
 import { RunContinuesError } from './run-continues.ts';
 
 /**
@@ -45,6 +55,8 @@ export interface Lease {
   /** The last turn that was finished before the run was taken, and how often it was taken since. */
   readonly turn: number;
   readonly takenInTurn: number;
+  /** When a run that waited for its time was first tried to begin, in epoch milliseconds. */
+  readonly triedSince?: number;
 }
 
 type LeaseDeps = Pick<Deps, 'runs' | 'clock' | 'ids'>;
@@ -59,6 +71,61 @@ export function firstLease(
     ...{ runId, workspaceId, holder: ids.uuid(), attempt: 1, until: now + LEASE_MS, reason: 'host_lost', leftAt: now },
     ...{ idleMs: 0, turn: 0, takenInTurn: 1 },
   };
+}
+
+/** Builds the lease of a run that waits for its time (`dueAt`, in epoch milliseconds). */
+export const laterLease = (
+  deps: Pick<Deps, 'clock' | 'ids'>,
+  run: Pick<Lease, 'workspaceId' | 'runId'>,
+  dueAt: number,
+): Lease => ({ ...firstLease(deps, run), until: dueAt, reason: 'later', leftAt: dueAt, takenInTurn: 0 });
+
+/** Returns the write of the lease of a run that waits, for the transaction that records the run. */
+export const putLeaseOperation = (lease: Lease): TransactOperation => ({
+  op: 'put',
+  item: itemOf(lease, lease.until),
+  condition: absent(),
+});
+
+/** Not deleted: functions that begin or cancel runs may not delete items of this table. */
+const endedAt = (now: number): Changes => ({ set: { ttl: epochSeconds(now) }, remove: ['gsi1pk', 'gsi1sk'] });
+
+/** Returns the write that ends the lease of a run that begins, for its transaction. It fails if the run was taken. */
+export const endLeaseOperation = (
+  { clock }: Pick<Deps, 'clock'>,
+  { runId, holder }: Pick<Lease, 'runId' | 'holder'>,
+): TransactOperation => ({
+  op: 'update',
+  key: keyOf(runId),
+  changes: endedAt(clock.now()),
+  condition: equals('holder', holder),
+});
+
+/** Ends the lease of a run that never begins. Safe to repeat. */
+export async function endLease({ runs, clock }: Pick<Deps, 'runs' | 'clock'>, runId: string): Promise<void> {
+  await runs.update(keyOf(runId), endedAt(clock.now()), exists());
+}
+
+/** Returns the write that keeps the lease of a run that begins, for its transaction. It fails if the run was taken. */
+export const keepLeaseOperation = ({ clock }: Pick<Deps, 'clock'>, { runId, holder }: Lease): TransactOperation => ({
+  op: 'update',
+  key: keyOf(runId),
+  changes: { set: { until: clock.now() + LEASE_MS, left_at: clock.now() }, remove: ['tried_since'] },
+  condition: equals('holder', holder),
+});
+
+/** Takes a run that has waited for its time. Returns `undefined` if another process was faster, or if it is too early. */
+export async function takeWaiting(
+  deps: LeaseDeps,
+  lease: Lease,
+  { isFree = false }: { readonly isFree?: boolean } = {},
+): Promise<Lease | undefined> {
+  const now = deps.clock.now();
+  if (!isFree && lease.until > now) return undefined;
+  const { triedSince = now, takenInTurn } = lease;
+  const taken: Lease = { ...firstLease(deps, lease), triedSince, takenInTurn: takenInTurn + 1 };
+  const condition = allOf(equals('holder', lease.holder), equals('until', lease.until));
+  return (await deps.runs.put(itemOf(taken, now), condition)).ok ? taken : undefined;
 }
 
 /** Writes the lease of a run that begins, or that waits for its time (`dueAt`, in epoch milliseconds). */
@@ -186,6 +253,7 @@ const itemOf = (lease: Lease, dueAt: number): Item => ({
   idle_ms: lease.idleMs,
   turn: lease.turn,
   taken_in_turn: lease.takenInTurn,
+  tried_since: lease.triedSince,
   ttl: epochSeconds(dueAt + KEPT_MS),
   gsi1pk: duePartition(lease.runId[0]!),
   gsi1sk: isoTime(dueAt),
@@ -202,4 +270,5 @@ const leaseFrom = (item: Item): Lease => ({
   idleMs: item.idle_ms as number,
   turn: item.turn as number,
   takenInTurn: item.taken_in_turn as number,
+  triedSince: item.tried_since as number | undefined,
 });

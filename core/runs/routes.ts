@@ -34,8 +34,9 @@ export const runSummary = z.object({
   error_message: z.string().nullable(),
   duration_ms: z.int().nullable(),
   trigger_source: z.string().nullable(),
-  started_at: time.nullable(),
+  started_at: time.nullable().describe('Null while the run waits for its time.'),
   created_at: time,
+  run_at: time.nullable().describe('When the run begins, if the call named a time.'),
 });
 
 const run = runSummary.extend({

@@ -24,7 +24,12 @@ export interface Run {
   readonly endpoint: string;
   readonly status: RunStatus;
   readonly triggerSource: string;
+  /** When it began; while it waits for its time, when it was asked for. */
   readonly startedAt: string;
+  /** When it was asked for. */
+  readonly createdAt: string;
+  /** When it was to begin, for a call that named a time. */
+  readonly runAt: string | null;
   /** Epoch milliseconds. A run that is still running some time later is lost, see {@link lostBefore}. */
   readonly deadline: number;
   /** The calling run of a sub-call, and the root of the chain. A run without a parent is its own root. */
@@ -120,6 +125,8 @@ export interface NewRun {
   /** Epoch milliseconds, as is the deadline. */
   readonly startedAt: number;
   readonly deadline: number;
+  /** When a run that waits is to begin, in epoch milliseconds. */
+  readonly runAt?: number;
   readonly parentRunId?: string;
   readonly rootRunId?: string;
   readonly replayOf?: string;
@@ -160,7 +167,7 @@ export function newRunOf(agent: RunAgent, run: Omit<NewRun, `agent${string}` | '
 }
 
 /** Part of a run's record that describes its end. */
-type RunEnd = Pick<RunResult, 'status' | 'errorCode' | 'errorMessage'>;
+export type RunEnd = Pick<RunResult, 'status' | 'errorCode' | 'errorMessage'>;
 
 /** Returns the end of a run that failed with `error`, or that completed if it is undefined. */
 export function endedWith(error: PlatformError | undefined): RunEnd {

@@ -70,7 +70,7 @@ export class RunStore {
   async start(run: NewRun, { hasLease = false }: { readonly hasLease?: boolean } = {}): Promise<void> {
     const { runs } = this.#deps;
     const ttl = runExpiry(this.#deps.config, run.startedAt);
-    const body = await this.#putBody(run.id, emptyBody(run.input), ttl);
+    const body = await this.putBody(run.id, emptyBody(run.input), ttl);
     const items = newRunItems(this.#workspaceId, run, { body, ttl, hasLease });
     // Two processes may start the same run of a schedule or of a bulk action if the first is slow and the second takes
     // it for
@@ -100,7 +100,7 @@ export class RunStore {
 
   /** Replaces the body of an unfinished run, to show its output so far. */
   async saveProgress(runId: string, startedAt: number, body: RunBody): Promise<void> {
-    const stored = await this.#putBody(runId, body, runExpiry(this.#deps.config, startedAt));
+    const stored = await this.putBody(runId, body, runExpiry(this.#deps.config, startedAt));
     await this.#deps.runs.update(this.#headKey(runId), bodyChanges(stored), exists());
   }
 
@@ -112,7 +112,7 @@ export class RunStore {
   async finish(run: NewRun, result: RunResult): Promise<boolean> {
     const { input, output, stdout, stderr, trace, hasContent } = result;
     const ttl = runExpiry(this.#deps.config, run.startedAt);
-    const body = await this.#putBody(
+    const body = await this.putBody(
       run.id,
       { input, output, stdout, stderr, trace, ...(hasContent && { hasContent }) },
       ttl,
@@ -274,7 +274,7 @@ export class RunStore {
   }
 
   /** Writes a body to an item or blob unless it is small enough for the head. Returns the attributes of the head. */
-  async #putBody(runId: string, body: RunBody, ttl: number): Promise<StoredBody> {
+  async putBody(runId: string, body: RunBody, ttl: number): Promise<StoredBody> {
     const inHead = { body: body as unknown as Json, body_in: 'head' } as const;
     if (isSurelyWithin(MAX_BYTES_IN_HEAD, inHead.body)) return inHead;
     const text = JSON.stringify(body);

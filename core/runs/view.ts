@@ -9,6 +9,7 @@ export const runSummaryOf = (run: Run) => ({
   error_message: run.errorMessage,
   duration_ms: run.durationMs,
   trigger_source: run.triggerSource,
-  started_at: run.startedAt,
-  created_at: run.startedAt,
+  started_at: run.status === 'queued' ? null : run.startedAt,
+  created_at: run.createdAt,
+  run_at: run.runAt,
 });

@@ -48,7 +48,13 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
  */
 
 /** @typedef {RequestOptions & OwnCallOptions} CallOptions */
-/** @typedef {CallOptions & { webhook?: string }} StartOptions `webhook` is the address to which the run's end is posted. */
+/**
+ * @typedef {object} OwnStartOptions
+ * @property {string} [webhook] Address to which the run's end is posted.
+ * @property {Date | string} [runAt] When the run begins: at most 30 days ahead, a text with an offset.
+ * @property {number} [delaySeconds] The same as seconds from now.
+ */
+/** @typedef {CallOptions & OwnStartOptions} StartOptions */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
 /**
  * @template [Data=any]
@@ -148,8 +154,13 @@ export class Platform {
    * @param {StartOptions} [options]
    * @returns {Promise<Run>}
    */
-  async start(agent, input, { webhook, ...options } = {}) {
-    const own = { Prefer: 'respond-async', ...(webhook !== undefined && { 'X-Platform-Webhook': webhook }) };
+  async start(agent, input, { webhook, runAt, delaySeconds, ...options } = {}) {
+    const own = {
+      Prefer: 'respond-async',
+      ...(webhook !== undefined && { 'X-Platform-Webhook': webhook }),
+      ...(runAt !== undefined && { 'X-Platform-Run-At': runAt instanceof Date ? runAt.toISOString() : runAt }),
+      ...(delaySeconds !== undefined && { 'X-Platform-Delay-Seconds': String(delaySeconds) }),
+    };
     const { body } = await send(await this.#prepare(agent, input, options, own));
     return { id: body.run_id, url: body.url };
   }

@@ -134,6 +134,9 @@ test('run --detach prints the run and how to follow it, and logs -f survives a r
   context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
   const detached = await platform('run talk --detach');
   expect(detached).toMatchObject({ status: 0, json: { run_id: expect.any(String), status: 'running' } });
+  const later = await platform('run talk --delay 10m');
+  expect(later).toMatchObject({ status: 0, json: { status: 'queued', run_at: expect.any(String) } });
+  expect(later.stderr).toContain('It begins at 20');
   const asked = await platform('run talk --async', { columns: 100 });
   expect(asked.stdout).toMatch(/^[0-9a-f-]{36}\n$/);
   const short = asked.stdout.slice(0, 8);

@@ -143,6 +143,7 @@ export function runSharesSuite(makeTables: (clock: Deps['clock']) => Promise<Tab
       duration_ms: 0,
       started_at: '2035-06-01T12:00:00.000Z',
       created_at: '2035-06-01T12:00:00.000Z',
+      run_at: null,
       completed_at: '2035-06-01T12:00:00.000Z',
       input_tokens: 20,
       output_tokens: 5,

@@ -90,6 +90,33 @@ test('60 turns over three restarts lose nothing: each stop lets the turn end and
   await kill(platform.child);
 }, 180_000);
 
+test('a call that begins later waits through kill -9, and runs once', async () => {
+  const folder = dataFolder();
+  const llm = await startScriptedLlm();
+  onTestFinished(() => llm.close());
+  const { platform: first, key, workspaceId } = await startWithGreeter(folder, llm.settings);
+  const call = async (headers: Record<string, string>): Promise<{ run_id: string; run_at: string }> => {
+    const sent = { prefer: 'respond-async', ...headers };
+    return expectOk(await request(first, 'POST', '/main/greet/latest/run', { key, json: {}, headers: sent }), 202);
+  };
+  const soon = await call({ 'x-platform-delay-seconds': '2' });
+  const later = await call({ 'x-platform-run-at': new Date(Date.now() + 20_000).toISOString() });
+  await kill(first.child);
+  const platform = await startProcess(folder, llm.settings);
+  const show = async (id: string) =>
+    expectOk(await request(platform, 'GET', `/workspaces/${workspaceId}/runs/${id}`, { key }));
+  await expect.poll(async () => (await show(soon.run_id)).status, { timeout: 20_000 }).toBe('completed');
+  expect((await show(later.run_id)).status).toBe('queued');
+  await expect.poll(async () => (await show(later.run_id)).status, { timeout: 40_000 }).toBe('completed');
+  const { started_at, duration_ms } = await show(later.run_id);
+  const late = Date.parse(started_at) - Date.parse(later.run_at);
+  expect(late).toBeGreaterThanOrEqual(0);
+  expect(late).toBeLessThan(7_000);
+  expect(duration_ms).toBeLessThan(10_000);
+  expect(llm.requests.length).toBe(2);
+  await kill(platform.child);
+}, 120_000);
+
 test('kill -9 in the middle of tools: the run goes on by itself, and says what is not known', async () => {
   const turns = 24;
   const { llm, platform: first, restart, show, asked, trace } = await startLongLoop(writing(turns, 0.4));

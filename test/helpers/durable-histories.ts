@@ -45,7 +45,7 @@ export interface Life {
   readonly lastOneHappens: boolean;
 }
 
-class Death {
+export class Death {
   readonly #death = Promise.withResolvers<void>();
   readonly died = this.#death.promise;
   asked = 0;
@@ -144,7 +144,7 @@ function processOf(world: World, life: Life, isDead?: () => boolean) {
   return { process, death, idle };
 }
 
-const IMMORTAL: Life = { lifetime: Number.POSITIVE_INFINITY, lastOneHappens: false };
+export const IMMORTAL: Life = { lifetime: Number.POSITIVE_INFINITY, lastOneHappens: false };
 const tool = (name: string, command: string, more: object) => ({ name, description: 'x', command, ...more });
 
 async function setUp() {

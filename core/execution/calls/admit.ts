@@ -25,12 +25,37 @@ export interface Admitted {
 }
 
 /**
- * Counts the call against the plan, takes a lease, charges the price in credits, and records the run as running. If a
- * later
- * step fails, the earlier ones are undone, except the count, and the lease if the record may have been written.
- * Throws BUDGET_EXCEEDED, RATE_LIMITED, INSUFFICIENT_CREDITS.
+ * Takes the places of a call (see {@link takePlaces}) and records its run as running. If a later step fails, the earlier
+ * ones are undone, except the count, and the lease if the record may have been written.
  */
 export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
+  const places = await takePlaces(deps, call);
+  const { record, payment, releaseLease } = places;
+  const durable = isDurable(call)
+    ? await beginDurable(deps, call).catch(async (error) => {
+        await Promise.all([payment.end(false), releaseLease()]);
+        throw error;
+      })
+    : undefined;
+  try {
+    await new RunStore(deps, call.workspace.id).start(record, { hasLease: call.lineage.parentRunId === undefined });
+  } catch (error) {
+    // The record may have been written despite the error. The lease then leads the sweep to it.
+    await payment.end(false);
+    throw error;
+  }
+  const releaseAll = async (): Promise<void> => {
+    await Promise.all([releaseLease(), durable?.end()]);
+  };
+  return { ...places, durable, releaseLease: releaseAll };
+}
+
+/**
+ * Counts the call against the plan, takes a lease, and charges the price in credits. If a later step fails, the earlier
+ * ones are undone, except the count. A call may take its places again if its process died. Throws BUDGET_EXCEEDED,
+ * RATE_LIMITED, INSUFFICIENT_CREDITS.
+ */
+export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<Admitted, 'durable'>> {
   // Checked here because not every call comes from a request.
   await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
@@ -58,23 +83,7 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   const releaseLease = async (): Promise<void> => {
     await Promise.all([admission.release(), budget?.release()]);
   };
-  const durable = isDurable(call)
-    ? await beginDurable(deps, call).catch(async (error) => {
-        await Promise.all([payment.end(false), releaseLease()]);
-        throw error;
-      })
-    : undefined;
-  try {
-    await new RunStore(deps, workspace.id).start(record, { hasLease: isTop });
-  } catch (error) {
-    // The record may have been written despite the error. The lease then leads the sweep to it.
-    await payment.end(false);
-    throw error;
-  }
-  const releaseAll = async (): Promise<void> => {
-    await Promise.all([releaseLease(), durable?.end()]);
-  };
-  return { record, rateLimit: admission.rateLimit, payment, durable, releaseLease: releaseAll };
+  return { record, rateLimit: admission.rateLimit, payment, releaseLease };
 }
 
 /** Loaded lazily: few agents are durable, and smaller functions start faster. */
@@ -83,7 +92,8 @@ async function beginDurable(deps: Deps, call: PreparedCall): Promise<DurableRun>
   return DurableRun.begin(deps, call);
 }
 
-const recordOf = (call: PreparedCall): NewRun =>
+/** Builds the record of a run that begins. */
+export const recordOf = (call: PreparedCall): NewRun =>
   newRunOf(call.agent, {
     id: call.runId,
     endpoint: call.endpoint,

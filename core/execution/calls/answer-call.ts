@@ -4,14 +4,24 @@ import { lazy } from '#core/base/lazy.ts';
 import type { Outgoing } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { fingerprintOf } from '../idempotency/fingerprint.ts';
-import { idempotent, type Keep } from '../idempotency/idempotent.ts';
-import { type AnswerableRequest, acceptance, continuation, rawAnswer, resultBody, shownAgain } from './answers.ts';
+import { idempotent, type Keep, type KeyedCall } from '../idempotency/idempotent.ts';
+import type { KeptAnswer } from '../idempotency/stored-answer.ts';
+import {
+  type AnswerableRequest,
+  acceptance,
+  continuation,
+  queued,
+  rawAnswer,
+  resultBody,
+  shownAgain,
+} from './answers.ts';
 import { finishInBackground, type StartedCall, startCall } from './call.ts';
 import { answerWhileHeld } from './held-answer.ts';
 import { type Call, deadlineOf } from './prepare.ts';
 import { type CallRoute, wantsNoWait } from './read-call.ts';
 
 type Answer = Outgoing<CallRoute>;
+type LaterCall = Call & { readonly runAt: number };
 
 /** Loaded lazily: most calls are answered at their end, and smaller functions start faster. */
 const eventAnswer = lazy(() => import('./event-answer.ts'));
@@ -33,6 +43,7 @@ async function answerOnce(deps: Deps, incoming: AnswerableRequest, call: Call, k
     fingerprint: fingerprintOf(incoming.request.url, call.input),
     runId: call.runId,
     deadline: deadlineOf(deps, call),
+    ...(isLater(call) && onceLater(deps, call)),
   };
   const work = idempotent(deps, keyed, (keep) => makeCall(deps, incoming, call, keep));
   deps.background(work.then(ignore, ignore));
@@ -41,12 +52,30 @@ async function answerOnce(deps: Deps, incoming: AnswerableRequest, call: Call, k
   return rawAnswer(shownAgain(outcome.replayed, deps.config), { isReplayed: true, asStream: wantsEvents(incoming) });
 }
 
+const isLater = (call: Call): call is LaterCall => call.runAt !== undefined;
+
+/** A call that begins later is answered before it runs: retries get that answer, as long as its run may last. */
+const onceLater = (deps: Deps, call: LaterCall): Pick<KeyedCall, 'answerAtOnce' | 'keptUntil'> => ({
+  keptUntil: deadlineOf(deps, { ...call, receivedAt: call.runAt }),
+  answerAtOnce: ({ id: runId }) => keptOf(queued({ ...call, runId })),
+});
+
 /** Makes the call. `keep` stores the answer for retries. */
 async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, keep?: Keep): Promise<Answer> {
-  const started = await startAndCount(deps, incoming, call);
   const { responseHeaders } = incoming;
-  responseHeaders['x-run-id'] = call.runId;
-  responseHeaders['x-platform-run-id'] = call.runId;
+  const name = (): void => {
+    responseHeaders['x-run-id'] = call.runId;
+    responseHeaders['x-platform-run-id'] = call.runId;
+  };
+  if (isLater(call)) {
+    // Loaded lazily: few calls begin later, and smaller functions start faster.
+    const { queueCall } = await import('../durable/later.ts');
+    await charged(deps, incoming, call, () => queueCall(deps, call));
+    name();
+    return answerWithAddress(queued(call), keep);
+  }
+  const started = await charged(deps, incoming, call, () => startCall(deps, call));
+  name();
   if (started.rateLimit) Object.assign(responseHeaders, rateLimitHeaders(started.rateLimit));
   if (wantsNoWait(incoming.headers)) return answerAtOnce(deps, call, started, keep);
   if (wantsEvents(incoming)) return (await eventAnswer()).answerWithEvents(deps, incoming, call, { started, keep });
@@ -57,10 +86,10 @@ async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, kee
  * Charges a rejected call to the caller's workspace as well, if it acts in another one whose time budget may be used
  * up.
  */
-const startAndCount = (deps: Deps, { caller }: AnswerableRequest, call: Call): Promise<StartedCall> =>
+const charged = <T>(deps: Deps, { caller }: AnswerableRequest, call: Call, work: () => Promise<T>): Promise<T> =>
   caller === undefined || caller.workspace.id === call.workspace.id
-    ? startCall(deps, call)
-    : chargeIfRejected(deps, caller.workspace, () => startCall(deps, call));
+    ? work()
+    : chargeIfRejected(deps, caller.workspace, work);
 
 const wantsEvents = ({ headers }: AnswerableRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
 
@@ -70,13 +99,18 @@ async function answerAtOnce(deps: Deps, call: Call, started: StartedCall, keep?:
 }
 
 async function answerWithAddress(
-  answer: ReturnType<typeof acceptance> | ReturnType<typeof continuation>,
+  answer: ReturnType<typeof acceptance | typeof continuation | typeof queued>,
   keep?: Keep,
 ): Promise<Answer> {
   if (keep === undefined) return answer;
-  const { status, headers, body } = answer;
-  return rawAnswer(await keep({ status, headers, body: JSON.stringify(body) }), AS_JSON);
+  return rawAnswer(await keep(keptOf(answer)), AS_JSON);
 }
+
+const keptOf = ({ status, headers, body }: Parameters<typeof answerWithAddress>[0]): KeptAnswer => ({
+  status,
+  headers,
+  body: JSON.stringify(body),
+});
 
 async function answerAtEnd(
   deps: Deps,

@@ -2,6 +2,7 @@ import { withDocsUrl } from '#core/http/envelope.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { RawAnswer } from '#core/http/route.ts';
 import { versionName } from '#core/manifest/references.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { KeptAnswer } from '../idempotency/stored-answer.ts';
 import type { CallAnswer } from './finish.ts';
@@ -50,6 +51,12 @@ export function acceptance({ agent, workspace, runId }: Call) {
     },
     headers: { location: url, 'preference-applied': 'respond-async' },
   };
+}
+
+/** Builds the answer to a call that begins later. */
+export function queued(call: Call & { readonly runAt: number }) {
+  const { status, body, headers } = acceptance(call);
+  return { status, body: { ...body, status: 'queued' as const, run_at: isoTime(call.runAt) }, headers };
 }
 
 /** Builds the answer to a call whose run is not over: its record will show its end. */

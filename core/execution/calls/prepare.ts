@@ -45,6 +45,8 @@ export interface Call {
    * timeout.
    */
   readonly mayBeginUntil?: number;
+  /** When the call is to begin, in epoch milliseconds, if it names a time. */
+  readonly runAt?: number;
   /** Whether no client waits for its end: the run may then use a cheaper sandbox that opens later. */
   readonly isUnattended?: boolean;
   readonly lineage: Lineage;

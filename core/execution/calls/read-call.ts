@@ -1,12 +1,13 @@
 import { PlatformError } from '#core/base/errors.ts';
 import type { Incoming } from '#core/http/route.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
+import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
 import { type Call, givesFilesToModel } from './prepare.ts';
-import type { callRoutes } from './routes.ts';
+import { type callRoutes, MAX_DELAY_SECONDS } from './routes.ts';
 import { checkDeprecation, findTarget } from './target.ts';
 
 export type CallRoute = Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }>;
@@ -39,6 +40,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     lineage,
     tenantId: headers['x-platform-tenant'],
     ...webhookOf(deps, incoming),
+    ...runAtOf(incoming),
     skillHeaders: {
       skills: headers['x-platform-skills'],
       skillsOnly: headers['x-platform-skills-only'],
@@ -61,6 +63,36 @@ function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRe
   }
   checkOutboundUrl(url, config.outboundHosts, 'headers.x-platform-webhook', 'https://hooks.example.com/runs');
   return { webhookUrl: url };
+}
+
+/** Returns when the call begins, if it names a time. Throws INVALID_INPUT. */
+function runAtOf({ headers, caller, receivedAt }: CallRequest): Pick<Call, 'runAt'> {
+  const { 'x-platform-run-at': time, 'x-platform-delay-seconds': delay } = headers;
+  if (time === undefined && delay === undefined) return {};
+  const name = time === undefined ? 'x-platform-delay-seconds' : 'x-platform-run-at';
+  const refuse = (why: string, hint: string): never => {
+    throw new PlatformError('INVALID_INPUT', `headers.${name}: ${why}.`, { hint });
+  };
+  if (time !== undefined && delay !== undefined) {
+    refuse('cannot be combined with x-platform-delay-seconds', 'Send only one of the two.');
+  }
+  if (caller.agent) refuse('a call of an agent cannot begin later', 'The calling run waits for its sub-calls.');
+  if (!wantsNoWait(headers)) {
+    refuse('only a call that does not wait can begin later', 'Send Prefer: respond-async with it.');
+  }
+  const runAt = time === undefined ? receivedAt + delay! * 1000 : Date.parse(time);
+  if (runAt <= receivedAt) {
+    refuse(`must be in the future, but it was ${isoTime(receivedAt)} when the call came`, 'Send a later time.');
+  }
+  if (runAt > receivedAt + MAX_DELAY_SECONDS * 1000) {
+    refuse('must be at most 30 days from now', 'A schedule with run_once runs an agent at a later date.');
+  }
+  const deadline = headers['x-platform-deadline-ms'];
+  if (deadline !== undefined && deadline <= runAt) {
+    const hint = 'Send a later deadline, or none: the limits of the agent and the plan count from when it begins.';
+    refuse(`the call begins at ${isoTime(runAt)}, which is not before its x-platform-deadline-ms`, hint);
+  }
+  return { runAt };
 }
 
 /** RFC 7240. */

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { flag } from '#core/http/flag.ts';
+import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 
 const warning = z.object({
@@ -14,6 +15,12 @@ const usage = z.object({
   cache_read_tokens: z.int().optional(),
   cache_write_tokens: z.int().optional(),
 });
+
+/** A time with an offset, as readers of the OpenAPI document see it. */
+const TIME = String.raw`^(19[7-9]\d|2\d{3})-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$`;
+
+/** How long before it begins a run may be asked for: 30 days. */
+export const MAX_DELAY_SECONDS = 30 * 24 * 3600;
 
 /** Media type of a body that names an upload with the input. */
 export const UPLOADED_JSON = 'application/vnd.platform.upload+json';
@@ -97,6 +104,20 @@ export const callRoutes = defineRoutes([
           .describe(
             'Public https:// URL to which the end of this run is posted, signed as alerts are. Only with `Prefer: respond-async`.',
           ),
+        // Without the format, which generators of clients do not take in a header.
+        'x-platform-run-at': requestTime
+          .meta({ format: undefined, pattern: TIME })
+          .optional()
+          .describe(
+            'When the run begins: a time with an offset, at most 30 days ahead. Only with `Prefer: respond-async`.',
+          ),
+        'x-platform-delay-seconds': z.coerce
+          .number()
+          .int()
+          .min(1)
+          .max(MAX_DELAY_SECONDS)
+          .optional()
+          .describe('The same as seconds from now. Only one of the two.'),
         'x-platform-skills': z.string().optional().describe('Skills to add, as `org/skill@v1`, separated by commas.'),
         'x-platform-skills-only': z.string().optional().describe('Skills instead of those of the agent.'),
         'x-platform-no-skills': z.string().optional().describe('`true` for no skills at all.'),
@@ -138,8 +159,9 @@ export const callRoutes = defineRoutes([
       }),
       202: z.object({
         run_id: z.uuid(),
-        status: z.literal('running'),
-        url: z.string().describe('Address of the run: GET it until its status changes; DELETE it to cancel the run.'),
+        status: z.enum(['running', 'queued']),
+        run_at: z.iso.datetime().optional().describe('When the run begins, if the call named a time.'),
+        url: z.string().describe('Address of the run: GET it until it has ended; DELETE it to cancel the run.'),
         metadata: z.object({ request_id: z.string(), version: z.string() }),
       }),
     },

@@ -10,7 +10,7 @@ import { endOrder, putOrder } from './order.ts';
 type DurableDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver'>;
 
 /** Time after a run's deadline for which its journal is kept if nothing removes it. */
-const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
+export const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
 
 /** A durable run in this process, which holds its lease. */
 export class DurableRun {

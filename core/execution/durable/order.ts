@@ -2,8 +2,8 @@ import type { Json } from '#core/base/json.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
-import { exists, type Key } from '#core/ports/table.ts';
-import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
+import { exists } from '#core/ports/table.ts';
+import { journalBlobKey, orderKey } from '#core/runs/items.ts';
 import type { Call } from '../calls/prepare.ts';
 import type { Upload } from '../input/call-input.ts';
 import { DamagedError, RunSeal } from './sealing.ts';
@@ -29,8 +29,6 @@ export interface Order {
   readonly seal: RunSeal;
 }
 
-const keyOf = (workspaceId: string, runId: string): Key => ({ pk: journalPartition(workspaceId, runId), sk: ORDER });
-
 /**
  * Stores the call of a run that is about to begin or to wait.
  *
@@ -45,13 +43,13 @@ export async function putOrder(deps: OrderDeps, call: Call, expiresAt: number): 
   const isLarge = sealed.byteLength > MAX_INLINE_BYTES;
   if (isLarge) await deps.blobs.put(journalBlobKey(workspace.id, runId, ORDER), sealed);
   const data = isLarge ? {} : { data: sealed.toString('base64') };
-  await deps.runs.put({ ...keyOf(workspace.id, runId), version: VERSION, sealed_key, ...data, ttl });
+  await deps.runs.put({ ...orderKey(workspace.id, runId), version: VERSION, sealed_key, ...data, ttl });
   return seal;
 }
 
 /** Returns `undefined` if the run has no order. Throws {@link DamagedError}. */
 export async function findOrder(deps: OrderDeps, workspaceId: string, runId: string): Promise<Order | undefined> {
-  const item = await deps.runs.get(keyOf(workspaceId, runId));
+  const item = await deps.runs.get(orderKey(workspaceId, runId));
   if (item === undefined) return undefined;
   if (item.version !== VERSION) {
     throw new DamagedError(`The order of the run ${runId} was written by another version of the platform.`);
@@ -72,7 +70,7 @@ export async function endOrder(
   runId: string,
 ): Promise<void> {
   const set = { ttl: epochSeconds(clock.now() + KEPT_AFTER_END_MS) };
-  await runs.update(keyOf(workspaceId, runId), { set }, exists());
+  await runs.update(orderKey(workspaceId, runId), { set }, exists());
 }
 
 /** Packs a call as the length of its JSON in four bytes, the JSON, and the contents of its files. */

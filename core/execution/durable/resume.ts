@@ -8,7 +8,7 @@ import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
-import { dropLease, dueLeases, findLease, type Lease, takeLease } from '#core/runs/leases.ts';
+import { dropLease, dueLeases, endLease, findLease, type Lease, takeLease } from '#core/runs/leases.ts';
 import { knownOf, toldOf } from '#core/runs/lost-run.ts';
 import { CANCELLED, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
@@ -16,26 +16,31 @@ import { RunStore } from '#core/runs/store.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { DurableRun } from './durable-run.ts';
+import { DurableRun, KEPT_AFTER_DEADLINE_MS } from './durable-run.ts';
 import { Journal } from './journal.ts';
+import { beginWaiting } from './later.ts';
 import { endOrder, findOrder, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
 const MAX_TAKEN_IN_TURN = 5;
 /** Numbers for events that the process before still writes although it has lost the run. */
 const LATE_EVENTS = 1000;
-const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
 
 /**
- * Takes up all runs that no process works on: their process died or left them. With `all`, takes every run: use it only
- * while no other process can be working on any. Resolves once all have begun.
+ * Takes up all runs that no process works on: their process died or left them, or their time has come. With `all`, takes
+ * every run: use it only while no other process can be working on any. Resolves once all have begun.
  */
 export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: boolean } = {}): Promise<void> {
   for await (const lease of dueLeases(deps, { all })) {
-    const work = takeUp(deps, lease, { isFree: all }).catch((error: unknown) => {
+    const failed = (error: unknown): undefined => {
       deps.log.error('run not continued', { run_id: lease.runId, error: String(error) });
-    });
-    void deps.background(work);
+    };
+    if (lease.reason !== 'later') void deps.background(takeUp(deps, lease, { isFree: all }).catch(failed));
+    else {
+      // One after another: thousands may begin at the same time.
+      const rest = await takeUpWaiting(deps, lease, { isFree: all }).catch(failed);
+      if (rest !== undefined) void deps.background(rest.end().catch(failed));
+    }
   }
 }
 
@@ -45,9 +50,18 @@ export async function resumeRun(deps: Deps, { runId }: RunJob): Promise<void> {
   if (lease !== undefined) await takeUp(deps, lease, { isFree: false });
 }
 
+/** Begins a run whose time has come. Returns its rest. */
+async function takeUpWaiting(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }) {
+  const head = await deps.runs.get(headKey(free.workspaceId, free.runId));
+  if (head?.status === 'queued') return beginWaiting(deps, free, { isFree });
+  await endLease(deps, free.runId);
+  return undefined;
+}
+
 async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }): Promise<void> {
   const { workspaceId, runId } = free;
   const head = await deps.runs.get(headKey(workspaceId, runId));
+  if (head?.status === 'queued') return (await beginWaiting(deps, free, { isFree }))?.end();
   // Its process died before it wrote the record, or after it wrote the end.
   if (head === undefined || head.status !== 'running') {
     if (isFree || free.until <= deps.clock.now()) await removeAll(deps, free);
@@ -108,7 +122,7 @@ async function continued(
 ): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
-  const prepared = await prepareCall(deps, { ...call, workspace, idleMs: lease.idleMs });
+  const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs: lease.idleMs });
   const { deadline } = prepared;
   const context = prepared.issued?.context as unknown as Json | undefined;
   // From here on, the key of the sandbox before is worth nothing.

@@ -14,6 +14,8 @@ export interface Recovery {
    * never repeated. @default - the call's usual answer; a lost run is repeated
    */
   readonly answerFrom?: (run: Run, output: Json | null) => KeptAnswer;
+  /** Builds the answer to a call that is answered as soon as its run is recorded. @default - when the run has ended */
+  readonly answerAtOnce?: (run: Run) => KeptAnswer;
   /**
    * Ensures that the run of a call never begins; returns false if it has begun. If defined, a host that has not begun
    * its run
@@ -44,6 +46,7 @@ export async function outcomeOfAbandonedCall(
   const run = await runs.find(claimed.runId);
   const now = deps.clock.now();
   if (run === undefined) return fateWithoutRun(claimed, recovery, now);
+  if (recovery.answerAtOnce !== undefined) return recovery.answerAtOnce(run);
   if (run.status === 'running' || run.status === 'queued') return 'pending';
   const { answerFrom } = recovery;
   // Lost but not recorded as ended: the run's host may still record another end.

@@ -16,6 +16,8 @@ export interface KeyedCall extends Recovery {
   readonly runId: string;
   /** Epoch milliseconds by which this call must be answered. */
   readonly deadline: number;
+  /** Epoch milliseconds at which its run has ended at the latest, if that is later than the deadline. */
+  readonly keptUntil?: number;
 }
 
 /** Stores the answer before it is sent. Returns the answer to send, which is the one stored under the key. */

@@ -24,6 +24,8 @@ interface Claim {
   readonly fingerprint: string;
   readonly runId: string;
   readonly deadline: number;
+  /** Epoch milliseconds from which on the key is kept for 24 hours. @default - the time at which it is claimed */
+  readonly keptUntil?: number;
 }
 
 const KEPT_SECONDS = 24 * 3600;
@@ -115,7 +117,7 @@ export class KeyStore {
 
   async #put(condition: Condition): Promise<boolean> {
     const { counters, clock } = this.#deps;
-    const { fingerprint, runId, deadline } = this.#call;
+    const { fingerprint, runId, deadline, keptUntil = clock.now() } = this.#call;
     const { ok } = await counters.put(
       {
         ...this.#key,
@@ -124,7 +126,7 @@ export class KeyStore {
         run_id: runId,
         deadline,
         claimed_at: clock.now(),
-        ttl: epochSeconds(clock.now()) + KEPT_SECONDS,
+        ttl: epochSeconds(keptUntil) + KEPT_SECONDS,
       },
       condition,
     );

@@ -1,4 +1,4 @@
-import { isInstallation } from '#core/base/run-kinds.ts';
+import { hasEnded, isInstallation } from '#core/base/run-kinds.ts';
 import type { Run } from '../run.ts';
 
 /** Background action that replays or cancels many runs. Times are ISO texts. `docs/interface/runs.md#bulk-actions`. */
@@ -55,4 +55,4 @@ export const MAX_FAILURES_SHOWN = 20;
 
 /** Whether an action applies to a run that a filter found: installations are neither replayed nor cancelled. */
 export const appliesTo = (action: BulkAction, run: Run): boolean =>
-  !isInstallation(run) && (run.status === 'running') === (action === 'cancel');
+  !isInstallation(run) && hasEnded(run.status) === (action === 'replay');

@@ -102,7 +102,9 @@ function bulkFilter(
   const isOpen = sent.status === 'running' || sent.status === 'queued';
   if (sent.status !== undefined && isOpen !== (action === 'cancel')) {
     const why =
-      action === 'cancel' ? 'only runs that are running can be cancelled' : 'only runs that have ended can be repeated';
+      action === 'cancel'
+        ? 'only runs that wait or are running can be cancelled'
+        : 'only runs that have ended can be repeated';
     throw new PlatformError('INVALID_INPUT', `body.filter.status: ${why}, not those with status "${sent.status}".`);
   }
   const now = clock.now();
@@ -110,7 +112,12 @@ function bulkFilter(
   const window = { from: sent.from ?? isoTime(end - BULK_WINDOW_MS), to: isoTime(end) };
   const topLevel = action === 'replay' ? { top_level: sent.top_level ?? true } : {};
   // Runs created by this action start after `to`, so the action never processes its own runs.
-  return filterOf({ ...sent, ...window, ...topLevel, ...(action === 'cancel' && { status: 'running' }) });
+  return filterOf({
+    ...sent,
+    ...window,
+    ...topLevel,
+    ...(action === 'cancel' && { status: sent.status ?? 'running' }),
+  });
 }
 
 /**

@@ -17,6 +17,8 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   status: 'completed',
   triggerSource: 'api',
   startedAt: new Date(second * 1000).toISOString(),
+  createdAt: new Date(second * 1000).toISOString(),
+  runAt: null,
   deadline: 0,
   parentRunId,
   rootRunId: 'top',

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, BinaryIO, Callable, Generic, TypeVar, Union
@@ -210,19 +211,29 @@ class Platform:
         files: Iterable[File] = (),
         idempotency_key: str | None = None,
         webhook: str | None = None,
+        run_at: datetime | str | None = None,
+        delay_seconds: int | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         max_retries: int | None = None,
     ) -> Run:
         """Starts a call without waiting for its answer; see :meth:`wait`, :meth:`watch` and :meth:`cancel`.
 
-        ``webhook`` is an address to which the end of the run is posted.
+        ``webhook`` is an address to which the end of the run is posted. With ``run_at`` (a time with an offset, at most 30
+        days ahead) or ``delay_seconds``, the run begins later.
         """
         access = self._access(timeout, max_retries)
         url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
         sent["Prefer"] = "respond-async"
         if webhook is not None:
             sent["X-Platform-Webhook"] = webhook
+        if run_at is not None:
+            # A time without an offset means another moment on each machine.
+            if isinstance(run_at, datetime) and run_at.tzinfo is None:
+                raise ValueError("run_at must have an offset, such as datetime.now(timezone.utc)")
+            sent["X-Platform-Run-At"] = run_at.isoformat() if isinstance(run_at, datetime) else run_at
+        if delay_seconds is not None:
+            sent["X-Platform-Delay-Seconds"] = str(delay_seconds)
         answer, _, _ = self._send("POST", url, sent, body, access)
         return Run(answer["run_id"], answer["url"])
 

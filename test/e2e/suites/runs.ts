@@ -142,6 +142,23 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
         await expect.poll(() => runOf(again)).toMatchObject({ status: 'completed', input_data: input });
       });
 
+      test('wait for their time, and are cancelled at once', async () => {
+        const later = { prefer: 'respond-async', 'x-platform-delay-seconds': '3600' };
+        const accepted = await ask({ text: 'later' }, later);
+        const { run_id: id, run_at } = expectOk(accepted, 202);
+        expect(run_at).toMatch(ISO_TIME);
+        expect(await runOf(id)).toMatchObject({ status: 'queued', started_at: null, run_at });
+        const queued = async () => expectOk(await send('GET', ofAuthor('/runs?status=queued'))).runs;
+        await expect.poll(queued).toMatchObject([{ id, run_at }]);
+        expectError(await api('DELETE', `/runs/${id}`), 404, 'NOT_FOUND');
+        expect(expectOk(await send('DELETE', ofAuthor(`/runs/${id}`)))).toMatchObject({
+          status: 'cancelled',
+          duration_ms: 0,
+          input_data: { text: 'later' },
+        });
+        expectError(await ask({ text: 'late' }, { ...later, prefer: 'wait=5' }), 400, 'INVALID_INPUT', 'delay-seconds');
+      });
+
       test('end when they are cancelled, and so does the request to the model', async () => {
         const text = `hold on ${crypto.randomUUID()}`;
         const input = { text: `${text} [[llm {"hang":true}]]` };
@@ -278,6 +295,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           trigger_source: 'api',
           started_at: expect.stringMatching(ISO_TIME),
           created_at: expect.stringMatching(ISO_TIME),
+          run_at: null,
           completed_at: expect.stringMatching(ISO_TIME),
           parent_run_id: null,
           root_run_id: id,

@@ -68,7 +68,7 @@ const FIGURES: readonly (readonly [title: string, cell: (run: Run) => ReactNode]
   ['Agent', (run) => escapeText(`${run.agent_name}@${run.agent_version}`)],
   ['Status', ({ status }) => <Status value={status} />],
   ['Error', ({ error_message }) => escapeText((error_message ?? '–').slice(0, 300))],
-  ['Started', ({ created_at }) => <Time at={created_at} />],
+  ['Started', ({ started_at, created_at }) => <Time at={started_at ?? created_at} />],
   ['Duration', ({ duration_ms }) => <Duration ms={duration_ms} />],
   ['Model', ({ llm_model }) => escapeText(llm_model ?? '–')],
   ['Tokens', (run) => count((run.input_tokens ?? 0) + (run.output_tokens ?? 0))],

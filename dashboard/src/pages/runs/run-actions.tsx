@@ -36,7 +36,7 @@ export function RunActions({ run }: { readonly run: Run }) {
     setEdited(undefined);
     await navigate({ to: '/$workspace/runs/$run', params: { workspace: slug, run: run_id } });
   };
-  const isRunning = run.status === 'running';
+  const isRunning = run.status === 'running' || run.status === 'queued';
   const cancelRun = () => cancel.mutate({ params });
   const replayRun = () => void start().catch(() => {});
   const edit = async () => {

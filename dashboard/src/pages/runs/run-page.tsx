@@ -66,7 +66,7 @@ function RunView({ name }: { readonly name: string }) {
       }
     }, REFRESH_MS);
   };
-  const isRunning = run?.status === 'running';
+  const isRunning = run?.status === 'running' || run?.status === 'queued';
   const state = useLive({
     name: 'listRunEvents',
     args: { params: { workspace_id, run_id: name } },
@@ -178,6 +178,9 @@ function About({ run }: { readonly run: Run }) {
   const cached = run.cache_read_tokens ?? 0;
   const facts: (readonly [name: string, value: ReactNode])[] = [
     ['Status', <Status key="status" value={run.status} />],
+    ...(run.status === 'queued' && run.run_at !== null
+      ? [['Begins', <TimeLeft key="begins" until={run.run_at} />] as const]
+      : []),
     run.status === 'running'
       ? (['Deadline', <TimeLeft key="left" until={run.deadline} />] as const)
       : (['Duration', <Duration key="took" ms={run.duration_ms} />] as const),

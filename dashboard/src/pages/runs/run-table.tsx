@@ -29,7 +29,11 @@ const COLUMNS: readonly {
     cell: ({ error_message }) => <span className="text-soft">{escapeText((error_message ?? '').slice(0, 300))}</span>,
   },
   { title: 'Source', className: 'w-24 max-md:hidden', cell: ({ trigger_source }) => trigger_source },
-  { title: 'Started', className: 'w-32 max-sm:hidden', cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    title: 'Started',
+    className: 'w-32 max-sm:hidden',
+    cell: ({ started_at, created_at }) => <Time at={started_at ?? created_at} />,
+  },
   {
     title: 'Duration',
     className: 'w-28 text-right max-sm:hidden',

@@ -1,0 +1,309 @@
+import { expect, test } from 'vitest';
+import { callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import { parseConfig } from '#core/base/config.ts';
+import type { AllDeps } from '#core/ports/deps.ts';
+import type { LlmAnswer } from '#core/ports/llm.ts';
+import type { ExecEvent, SandboxSession } from '#core/ports/sandbox.ts';
+import { queryAll } from '#core/ports/table.ts';
+import { dueLeases } from '#core/runs/leases.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { WaitingRuns } from '#core/runs/waiting-runs.ts';
+import { Death, IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { addUser, type TestUser } from '#test/helpers/users.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
+import { resumeRuns } from './resume.ts';
+
+const HOUR = 3600_000;
+const CALLS = [{ id: 'c', name: 'submit_result', input: { result: 'hello' } }];
+const ANSWER: LlmAnswer = {
+  text: 'hello',
+  toolCalls: CALLS,
+  finishReason: 'tool_calls',
+  usage: { inputTokens: 1, outputTokens: 1 },
+  message: { role: 'assistant', text: 'hello', toolCalls: CALLS, raw: {} },
+};
+
+async function* exec(): AsyncGenerator<ExecEvent> {
+  yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
+}
+const SESSION: SandboxSession = {
+  exec,
+  writeFile: async () => {},
+  readFile: () => Promise.reject(new Error('there are no files')),
+  listFiles: async () => [],
+  close: async () => {},
+};
+
+/** Lets time pass until the promise is settled, so slowly that no run is late. */
+async function settled<T>({ clock }: MemoryDeps, promise: Promise<T>): Promise<T> {
+  let isSettled = false;
+  promise.catch(() => {}).finally(() => (isSettled = true));
+  for (let count = 0; !isSettled; count++) {
+    await new Promise(setImmediate);
+    if (count % 10 === 9) await clock.advance(10);
+  }
+  return promise;
+}
+
+type Sent = Record<string, string>;
+/** The members that these tests read of answers. */
+interface Body {
+  readonly run_id: string;
+  readonly run_at: string;
+  readonly status: string;
+  readonly started_at: string;
+  readonly duration_ms: number;
+  readonly error: { readonly code: string; readonly message: string };
+  readonly runs: readonly { readonly id: string; readonly run_at: string }[];
+}
+
+async function world(plan: Record<string, number> = {}) {
+  const config = parseConfig({ PLATFORM_PLANS: JSON.stringify({ pro: plan }), PLATFORM_DEFAULT_PLAN: 'pro' });
+  const deps = memoryDeps({ plans: config.plans, defaultPlan: 'pro' });
+  const user = await addUser(deps, 'later');
+  const asked: number[] = [];
+  /** Begins a process on the world's tables. */
+  const processOf = (life: Life = IMMORTAL) => {
+    const death = new Death(life);
+    const background = new Set<Promise<unknown>>();
+    const process: AllDeps = {
+      ...deps,
+      main: death.port(deps.main),
+      runs: death.port(deps.runs),
+      counters: death.port(deps.counters),
+      blobs: death.port(deps.blobs),
+      vault: death.port(deps.vault),
+      sandbox: {
+        open: () => death.call(async () => SESSION),
+        status: async () => ({ kind: 'bubblewrap', interpreters: {} }),
+        close: async () => {},
+      },
+      llm: {
+        generate: () =>
+          death.call(async () => {
+            asked.push(deps.clock.now());
+            return ANSWER;
+          }),
+      },
+      background(work) {
+        background.add(work);
+        return work.finally(() => background.delete(work));
+      },
+    };
+    const idle = async () => {
+      while (background.size > 0) await Promise.all(background);
+    };
+    return { process, death, idle };
+  };
+  const { process, idle } = processOf();
+  const app = createWebApp(process, routes, allHandlers(process));
+  const requestOf = (by: TestUser, method: string, path: string, body?: object, headers: Sent = {}) =>
+    new Request(`http://127.0.0.1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${by.key}`, 'content-type': 'application/json', ...headers },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+  const send = async (method: string, path: string, body?: object, headers?: Sent, by = user) => {
+    const response = await settled(deps, app(requestOf(by, method, path, body, headers)));
+    return { status: response.status, body: (await response.json()) as Body, headers: response.headers };
+  };
+  const made = async (method: string, path: string, body: object) => {
+    const answer = await send(method, path, body);
+    if (answer.status >= 300) throw new Error(JSON.stringify(answer.body));
+  };
+  await made('PUT', `/workspaces/${user.workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
+  const agent = { description: 'x', prompt: 'Greet.', required_secrets: [] };
+  await made('POST', '/agents', { ...agent, name: 'plain', type: 'prompt' });
+  await made('POST', '/agents', { ...agent, name: 'lasting', type: 'agent', durable: true });
+  const call = (headers: Sent, name = 'plain', by = user) =>
+    send('POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async', ...headers }, by);
+  const tick = async () => {
+    await settled(deps, resumeRuns(process).then(idle));
+  };
+  const run = async (id: string) => (await send('GET', `/workspaces/${user.workspaceId}/runs/${id}`)).body;
+  const runs = new RunStore(deps, user.workspaceId);
+  const waiting = new WaitingRuns(deps, user.workspaceId);
+  return { deps, user, asked, processOf, requestOf, send, call, tick, run, runs, waiting };
+}
+
+const at = (ms: number): string => new Date(ms).toISOString();
+
+test('a call waits for its time, holds nothing, and runs then as any other', async () => {
+  for (const name of ['plain', 'lasting']) {
+    const { deps, user, asked, call, tick, run, waiting, send } = await world();
+    const now = deps.clock.now();
+    const { status, body, headers } = await call({ 'x-platform-run-at': at(now + HOUR) }, name);
+    expect(status).toBe(202);
+    expect(body).toMatchObject({ status: 'queued', run_at: at(now + HOUR) });
+    expect(headers.get('location')).toBe(`/workspaces/${user.workspaceId}/runs/${body.run_id}`);
+    expect(await run(body.run_id)).toMatchObject({ status: 'queued', started_at: null, run_at: at(now + HOUR) });
+    const workspace = (await findWorkspace(deps, user.workspaceId))!;
+    expect(await callsInUse(deps, workspace)).toMatchObject({ concurrent_calls: 0, daily_calls: 0 });
+    expect(await waiting.count()).toBe(1);
+    await deps.clock.advance(HOUR / 2);
+    await tick();
+    await settled(deps, sweepLostRuns(deps, { all: true }));
+    expect((await run(body.run_id)).status).toBe('queued');
+    const listed = await send('GET', `/workspaces/${user.workspaceId}/runs?status=queued`);
+    expect(listed.body.runs.map((each) => [each.id, each.run_at])).toEqual([[body.run_id, at(now + HOUR)]]);
+    // The clock jumps.
+    await deps.clock.advance(2 * HOUR);
+    const begun = deps.clock.now();
+    await tick();
+    const ended = await run(body.run_id);
+    expect(ended).toMatchObject({ status: 'completed', created_at: at(now), output_data: expect.anything() });
+    expect(Date.parse(ended.started_at)).toBeGreaterThanOrEqual(begun);
+    expect(ended.duration_ms).toBeLessThan(HOUR / 2);
+    expect(asked.length).toBe(1);
+    expect(await waiting.count()).toBe(0);
+    await tick();
+    expect(asked.length).toBe(1);
+    expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
+    expect((await callsInUse(deps, workspace)).concurrent_calls).toBe(0);
+  }
+});
+
+test('the time is checked, and belongs to a call that nobody waits for', async () => {
+  const { deps, call, waiting } = await world();
+  const now = deps.clock.now();
+  const refused: [Sent, RegExp][] = [
+    [{ 'x-platform-run-at': at(now - 1000) }, /x-platform-run-at: must be in the future/],
+    [{ 'x-platform-run-at': '2035-06-01T13:00:00' }, /x-platform-run-at: must be a time with an offset/],
+    [{ 'x-platform-run-at': at(now + 31 * 24 * HOUR) }, /at most 30 days/],
+    [{ 'x-platform-run-at': `${at(now + HOUR)}, ${at(now + HOUR)}` }, /x-platform-run-at/],
+    [{ 'x-platform-delay-seconds': '0' }, /x-platform-delay-seconds/],
+    [{ 'x-platform-delay-seconds': '2592001' }, /x-platform-delay-seconds/],
+    [{ 'x-platform-delay-seconds': '1e3x' }, /x-platform-delay-seconds/],
+    [{ 'x-platform-delay-seconds': '60', 'x-platform-run-at': at(now + HOUR) }, /cannot be combined/],
+    [{ 'x-platform-delay-seconds': '60', prefer: 'wait=10' }, /does not wait can begin later/],
+    [{ 'x-platform-delay-seconds': '60', 'x-platform-deadline-ms': String(now + 30_000) }, /deadline-ms/],
+  ];
+  for (const [headers, message] of refused) {
+    const { status, body } = await call(headers);
+    expect([status, body.error.code], JSON.stringify(headers)).toEqual([400, 'INVALID_INPUT']);
+    expect(body.error.message).toMatch(message);
+  }
+  expect(await waiting.count()).toBe(0);
+  // The same moment in another zone.
+  const zoned = await call({ 'x-platform-run-at': '2035-06-01T22:30:00+09:00' });
+  expect(zoned.body.run_at).toBe('2035-06-01T13:30:00.000Z');
+});
+
+test('a run that waits is cancelled at once, by its own workspace alone', async () => {
+  const { deps, user, asked, call, tick, run, waiting, send } = await world();
+  const stranger = await addUser(deps, 'stranger');
+  const { body } = await call({ 'x-platform-delay-seconds': '600' });
+  const path = `/workspaces/${user.workspaceId}/runs/${body.run_id}`;
+  const other = `/workspaces/${stranger.workspaceId}/runs/${body.run_id}`;
+  for (const each of [path, other]) {
+    expect([403, 404]).toContain((await send('GET', each, undefined, {}, stranger)).status);
+    expect([403, 404]).toContain((await send('DELETE', each, undefined, {}, stranger)).status);
+  }
+  expect((await run(body.run_id)).status).toBe('queued');
+  const cancelled = await send('DELETE', path);
+  expect(cancelled.body).toMatchObject({ status: 'cancelled', error_code: 'RUN_CANCELLED', duration_ms: 0 });
+  expect(await waiting.count()).toBe(0);
+  expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
+  const order = { pk: `WS#${user.workspaceId}#JOURNAL#${body.run_id.replaceAll('-', '')}`, sk: 'ORDER' };
+  expect(await deps.runs.get(order)).toBeUndefined();
+  await deps.clock.advance(HOUR);
+  await tick();
+  expect(asked).toEqual([]);
+});
+
+test('a plan limits the runs that wait', async () => {
+  const { user, call, send } = await world({ waiting_runs: 2 });
+  const first = await call({ 'x-platform-delay-seconds': '600' });
+  expect((await call({ 'x-platform-delay-seconds': '600' })).status).toBe(202);
+  const third = await call({ 'x-platform-delay-seconds': '600' });
+  expect([third.status, third.body.error.code]).toEqual([429, 'RATE_LIMITED']);
+  await send('DELETE', `/workspaces/${user.workspaceId}/runs/${first.body.run_id}`);
+  expect((await call({ 'x-platform-delay-seconds': '600' })).status).toBe(202);
+});
+
+test('a retry with the same key gets the same answer, and runs nothing more', async () => {
+  const { deps, asked, call, tick } = await world();
+  const headers = { 'x-platform-delay-seconds': '2000000', 'idempotency-key': 'once' };
+  const first = await call(headers);
+  expect((await call(headers)).body).toEqual(first.body);
+  await deps.clock.advance(2_000_000_000);
+  await tick();
+  expect(asked.length).toBe(1);
+  const late = await call(headers);
+  expect([late.body, late.headers.get('idempotent-replayed')]).toEqual([first.body, 'true']);
+});
+
+test('a run without room waits on for 15 minutes, another refusal ends it', async () => {
+  const { deps, user, call, tick, run, waiting, send } = await world({ concurrent_calls: 1 });
+  const workspace = (await findWorkspace(deps, user.workspaceId))!;
+  const { body } = await call({ 'x-platform-delay-seconds': '60' });
+  const { admit } = await import('#core/accounts/limits/admission.ts');
+  const deadline = deps.clock.now() + 24 * HOUR;
+  const other = { workspace, kind: 'llm', isPaid: false, isCounted: true, runId: deps.ids.uuid(), deadline } as const;
+  const place = await admit(deps, other);
+  await deps.clock.advance(61_000);
+  await tick();
+  expect((await run(body.run_id)).status).toBe('queued');
+  await place.release();
+  await deps.clock.advance(11_000);
+  await tick();
+  expect((await run(body.run_id)).status).toBe('completed');
+
+  await admit(deps, other);
+  const late = await call({ 'x-platform-delay-seconds': '60' });
+  await deps.clock.advance(61_000);
+  for (let minute = 0; minute < 16; minute++) {
+    await tick();
+    await deps.clock.advance(60_000);
+  }
+  expect(await run(late.body.run_id)).toMatchObject({ status: 'failed', error_code: 'RATE_LIMITED', duration_ms: 0 });
+
+  const gone = await call({ 'x-platform-delay-seconds': '60' });
+  await send('DELETE', `/workspaces/${user.workspaceId}/secrets/ANTHROPIC_API_KEY`);
+  await deps.clock.advance(61_000);
+  await tick();
+  expect(await run(gone.body.run_id)).toMatchObject({ status: 'failed', error_code: 'LLM_KEY_REQUIRED' });
+  expect(await waiting.count()).toBe(0);
+});
+
+test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherever its process dies', async (name) => {
+  const history = async (life: Life) => {
+    const { deps, user, asked, processOf, call, runs, waiting } = await world();
+    const { body } = await call({ 'x-platform-delay-seconds': '60' }, name);
+    await deps.clock.advance(61_000);
+    const first = processOf(life);
+    await settled(deps, Promise.race([resumeRuns(first.process).then(first.idle), first.death.died]));
+    const askedBefore = asked.length;
+    const next = processOf();
+    const recover = async () => {
+      await sweepLostRuns(next.process, { all: true });
+      await resumeRuns(next.process, { all: true });
+      await next.idle();
+    };
+    await settled(deps, recover());
+    const run = (await runs.find(body.run_id))!;
+    const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
+    expect(run.completedAt, where).not.toBeNull();
+    // A run that had begun is lost as any other is.
+    if (run.status !== 'completed') {
+      expect([name, run.status, run.errorCode], where).toEqual(['plain', 'failed', 'INTERNAL_ERROR']);
+      expect(asked.length, where).toBe(askedBefore);
+    }
+    if (name === 'plain') expect(asked.length, where).toBeLessThanOrEqual(1);
+    expect(await waiting.count(), where).toBe(0);
+    expect(await Array.fromAsync(dueLeases(deps, { all: true })), where).toEqual([]);
+    expect(await Array.fromAsync(leasesOf(deps, { all: true })), where).toEqual([]);
+    expect((await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }))).length).toBe(1);
+    return { asked: first.death.asked, status: run.status };
+  };
+  const whole = await history(IMMORTAL);
+  expect(whole.status).toBe('completed');
+  for (let lifetime = 1; lifetime <= whole.asked; lifetime += 2) {
+    await history({ lifetime, lastOneHappens: lifetime % 4 === 1 });
+  }
+});

@@ -1,0 +1,183 @@
+import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
+import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
+import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { releaseRun } from '#core/billing/budgets/under-way.ts';
+import { refund } from '#core/billing/credits/ledger.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { checkSpace } from '#core/ports/space.ts';
+import { giveBackLease, keepLease, type Lease, laterLease, takeWaiting } from '#core/runs/leases.ts';
+import { endedWith } from '#core/runs/run.ts';
+import { isRunContinues } from '#core/runs/run-continues.ts';
+import { RunStore } from '#core/runs/store.ts';
+import { WaitingRuns } from '#core/runs/waiting-runs.ts';
+import { type Admitted, recordOf, takePlaces } from '../calls/admit.ts';
+import { finishStarted, liveEventsOf } from '../calls/call.ts';
+import { type Call, isDurable, type PreparedCall, prepareCall } from '../calls/prepare.ts';
+import { DurableRun, KEPT_AFTER_DEADLINE_MS } from './durable-run.ts';
+import { Journal } from './journal.ts';
+import { endOrder, findOrder, type Order, putOrder } from './order.ts';
+
+/** How long after its time a run is tried to begin, if the workspace has no room for it. */
+const TRIED_FOR_MS = 15 * 60_000;
+/** Time until the next try, plus up to as much again at random: runs of the same time do not all come at once. */
+const PAUSE_MS = 5_000;
+/** Number of processes that may die while they begin the run. */
+const MAX_TAKEN = 5;
+
+/**
+ * Checks a call that begins later, as far as that is possible now, and stores it. Its run waits as `queued`; it holds no
+ * place and counts when it begins. Throws what `prepareCall` throws, and RATE_LIMITED if too many runs wait.
+ */
+export async function queueCall(deps: Deps, call: Call & { readonly runAt: number }): Promise<void> {
+  const { workspace, runId, runAt } = call;
+  await checkSpace(deps);
+  const prepared = await chargeIfRejected(deps, workspace, () => prepareCall(deps, { ...call, receivedAt: runAt }));
+  const { name, waiting_runs: most } = planOf(deps, workspace);
+  const waiting = new WaitingRuns(deps, workspace.id);
+  const tooMany = () =>
+    new PlatformError(
+      'RATE_LIMITED',
+      `The workspace "${workspace.slug}" has ${most} runs that wait for their time, the maximum of its plan "${name}".`,
+      { hint: 'Cancel one of them, or call again when one has begun.' },
+    );
+  // Checked again when the run is recorded: before, nothing is stored for a call that is refused.
+  if ((await waiting.count()) >= most) throw tooMany();
+  await putOrder(deps, call, prepared.deadline + TRIED_FOR_MS);
+  const { context: _, ...record } = { ...recordOf(prepared), startedAt: call.receivedAt, runAt };
+  const lease = laterLease(deps, { workspaceId: workspace.id, runId }, runAt);
+  if (await waiting.queue(record, lease, most)) return;
+  await endOrder(deps, workspace.id, runId);
+  throw tooMany();
+}
+
+/** A run that waited and has begun in this process. */
+interface Begun {
+  readonly prepared: PreparedCall;
+  readonly admitted: Admitted;
+}
+
+/**
+ * Begins a run whose time has come: prepares and admits its call as if it came now. If the workspace has no room, the run
+ * waits on; any other refusal ends it. Returns the rest of the run, until its end; `undefined` if it has not begun.
+ *
+ * The record turns from `queued` to `running` once, in one write with the end of the lease. So no run begins twice, and
+ * none is lost before it has begun.
+ */
+export async function beginWaiting(
+  deps: Deps,
+  free: Lease,
+  { isFree = false }: { readonly isFree?: boolean } = {},
+): Promise<{ readonly end: () => Promise<void> } | undefined> {
+  if (deps.handOver?.stopping?.aborted) return undefined;
+  const lease = await takeWaiting(deps, free, { isFree });
+  if (lease === undefined) return undefined;
+  const { stop } = keepLease(deps, lease);
+  try {
+    const begun = await begin(deps, lease);
+    return begun && { end: () => finish(deps, begun) };
+  } catch (error) {
+    await refuse(deps, lease, error);
+    return undefined;
+  } finally {
+    stop();
+  }
+}
+
+async function begin(deps: Deps, lease: Lease): Promise<Begun | undefined> {
+  const { workspaceId, runId } = lease;
+  if (lease.takenInTurn > MAX_TAKEN) {
+    throw new PlatformError('INTERNAL_ERROR', `The platform stopped ${MAX_TAKEN} times while it began the run.`);
+  }
+  const [order, workspace] = await Promise.all([findOrder(deps, workspaceId, runId), findWorkspace(deps, workspaceId)]);
+  if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
+  if (order === undefined) throw new PlatformError('INTERNAL_ERROR', 'The call of the run is no longer stored.');
+  const agent = await calledVersion(deps, order, workspace);
+  const receivedAt = deps.clock.now();
+  const prepared = await prepareCall(deps, { ...order.call, agent, workspace, receivedAt });
+  const places = await takePlaces(deps, prepared);
+  const { record, payment, releaseLease } = places;
+  // If it throws, the record may have been written. The lease on a place then leads the sweep to it.
+  if (!(await new WaitingRuns(deps, workspaceId).begin(record, lease))) {
+    // If another process has it, the places are that one's, too.
+    const status = (await new RunStore(deps, workspaceId).find(runId))?.status;
+    if (status !== 'running' && status !== 'queued') await Promise.all([payment.end(false), releaseLease()]);
+    return undefined;
+  }
+  deps.log.info('run begun at its time', { run_id: runId, late_ms: receivedAt - (order.call.runAt ?? receivedAt) });
+  const durable = isDurable(prepared) ? continuing(deps, prepared, { lease, order }) : undefined;
+  const releaseAll = async (): Promise<void> => {
+    await Promise.all([releaseLease(), durable === undefined ? endOrder(deps, workspaceId, runId) : durable.end()]);
+  };
+  return { prepared, admitted: { ...places, durable, releaseLease: releaseAll } };
+}
+
+/** Finds the version that was called, as it is now. Throws NOT_FOUND, FORBIDDEN. */
+async function calledVersion(deps: Deps, { call }: Order, workspace: Workspace): Promise<Call['agent']> {
+  const { agent: asked } = call;
+  const agent = await findAnyVersion(deps, asked.id, ANYONE);
+  if (agent === undefined) throw new PlatformError('NOT_FOUND', `${refOf(asked)} was deleted before the run began.`);
+  const isOpen = agent.workspaceId === workspace.id || agent.definition.is_public || !asked.definition.is_public;
+  if (!isOpen) throw new PlatformError('FORBIDDEN', `${refOf(agent)} became private before the run began.`);
+  return agent;
+}
+
+function continuing(
+  deps: Deps,
+  { workspace, runId, deadline }: PreparedCall,
+  { lease, order }: { readonly lease: Lease; readonly order: Order },
+): DurableRun {
+  const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
+  const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal: order.seal, keptUntil });
+  return DurableRun.continue(deps, workspace, lease, journal);
+}
+
+async function finish(deps: Deps, { prepared, admitted }: Begun): Promise<void> {
+  try {
+    await finishStarted(deps, prepared, admitted, { live: liveEventsOf(deps, prepared) });
+  } catch (error) {
+    // The error of a failed run is in its record.
+    if (!isPlatformError(error) && !isRunContinues(error)) throw error;
+  }
+}
+
+/** Lets a run wait on, or ends it with the error that keeps it from beginning. */
+async function refuse(deps: Deps, lease: Lease, error: unknown): Promise<void> {
+  const { workspaceId, runId } = lease;
+  const isDamaged = hasCode(error, 'DAMAGED');
+  if (!isPlatformError(error) && !isDamaged) {
+    // What failed may work once the lease has ended, up to five times.
+    deps.log.error('run not begun', { run_id: runId, error: String(error) });
+    return;
+  }
+  const nextAt = nextTry(deps, lease, error);
+  if (nextAt !== undefined) {
+    await giveBackLease(deps, { ...lease, takenInTurn: 0 }, { reason: 'later', dueAt: nextAt });
+    return;
+  }
+  const message = isDamaged ? (error as Error).message : 'The platform failed to begin the run.';
+  if (!(await new WaitingRuns(deps, workspaceId).end(runId, endedWith(shownError(error, message))))) return;
+  const workspace = await findWorkspace(deps, workspaceId);
+  // An earlier process may have taken places before it died.
+  await Promise.all([
+    workspace && releaseLeaseOf(deps, workspace, runId),
+    releaseRun(deps, workspaceId, runId),
+    refund(deps, workspaceId, runId),
+  ]);
+  const { announceEnd } = await import('#core/runs/destinations/announce.ts');
+  void deps.background(announceEnd(deps, { workspaceId, runId }));
+}
+
+/** Returns when a run is tried again that found no room; `undefined` if it is not. */
+function nextTry({ clock }: Pick<Deps, 'clock'>, { triedSince }: Lease, error: unknown): number | undefined {
+  if (!isPlatformError(error) || error.code !== 'RATE_LIMITED') return undefined;
+  const now = clock.now();
+  const soon = now + PAUSE_MS * (1 + Math.random());
+  const nextAt = isUsedUp(error) ? Math.max(soon, (error as LimitError).rateLimit.resetAt) : soon;
+  return nextAt <= (triedSince ?? now) + TRIED_FOR_MS ? Math.round(nextAt) : undefined;
+}

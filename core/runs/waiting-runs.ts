@@ -1,0 +1,122 @@
+import { epochSeconds } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
+import { absent, anyOf, equals, exists, lessThan, type TransactOperation } from '#core/ports/table.ts';
+import { noteEndOperations } from './destinations/end-notes.ts';
+import {
+  beginChanges,
+  endWithoutBeginning,
+  headKey,
+  newRunFrom,
+  newRunItems,
+  orderKey,
+  runExpiry,
+  waitingKey,
+} from './items.ts';
+import { endLease, endLeaseOperation, keepLeaseOperation, type Lease, putLeaseOperation } from './leases.ts';
+import { emptyBody, emptyResult, type NewRun, type RunEnd } from './run.ts';
+import { RunStore } from './store.ts';
+import { usageOperations } from './usage/rollup.ts';
+
+type WaitingDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd'>;
+
+/** The runs of one workspace that wait for their time. `items.ts` documents their storage. */
+export class WaitingRuns {
+  readonly #deps: WaitingDeps;
+  readonly #workspaceId: string;
+  readonly #records: RunStore;
+
+  constructor(deps: WaitingDeps, workspaceId: string) {
+    this.#deps = deps;
+    this.#workspaceId = workspaceId;
+    this.#records = new RunStore(deps, workspaceId);
+  }
+
+  /**
+   * Records a run that waits for its time with its lease, and counts it. Returns false if the workspace has `max` of them.
+   */
+  async queue(run: NewRun, lease: Lease, max: number): Promise<boolean> {
+    const { runs, config, clock } = this.#deps;
+    if (max < 1) return false;
+    const ttl = runExpiry(config, run.runAt!);
+    const body = await this.#records.putBody(run.id, emptyBody(run.input), ttl);
+    const [head] = newRunItems(this.#workspaceId, run, { body, ttl, hasLease: true });
+    return retryOnConflict(clock, `the number of waiting runs of the workspace ${this.#workspaceId}`, async () => {
+      const written = await runs.transact([
+        { op: 'put', item: head, condition: absent() },
+        { ...this.#count(1), condition: anyOf(absent('count'), lessThan('count', max)) },
+        putLeaseOperation(lease),
+      ]);
+      if (written.ok) return true;
+      if (written.failed.includes(1)) return false;
+      if (written.failed.length > 0) throw new Error(`the run ${run.id} was started by another process`);
+      return undefined;
+    });
+  }
+
+  /** Returns the number of runs of the workspace that wait for their time. */
+  async count(): Promise<number> {
+    return ((await this.#deps.runs.get(waitingKey(this.#workspaceId)))?.count as number | undefined) ?? 0;
+  }
+
+  /**
+   * Records that a run that waited begins now, with the lease that this process has of it. A run that is not durable ends
+   * its lease, so that no process begins it again. Returns false if the run was cancelled, or if another process has it.
+   */
+  async begin(run: NewRun, lease: Lease): Promise<boolean> {
+    const { runs, clock, config } = this.#deps;
+    const begins: TransactOperation[] = [
+      {
+        op: 'update',
+        key: headKey(this.#workspaceId, run.id),
+        changes: beginChanges(run, runExpiry(config, run.startedAt)),
+        condition: equals('status', 'queued'),
+      },
+      this.#count(-1),
+      run.isDurable ? keepLeaseOperation(this.#deps, lease) : endLeaseOperation(this.#deps, lease),
+    ];
+    return retryOnConflict(clock, `the beginning of the run ${run.id}`, async () => {
+      const written = await runs.transact(begins);
+      if (written.ok) return true;
+      return written.failed.length > 0 ? false : undefined;
+    });
+  }
+
+  /** Ends a run that waits for its time, without its having begun. Returns false if it has begun or ended. */
+  async end(runId: string, end: RunEnd): Promise<boolean> {
+    const { runs, clock, config } = this.#deps;
+    const head = await runs.get(headKey(this.#workspaceId, runId));
+    if (head === undefined) return false;
+    const now = clock.now();
+    const run: NewRun = { ...newRunFrom(head), startedAt: now };
+    const ttl = runExpiry(config, now);
+    const operations: TransactOperation[] = [
+      {
+        op: 'update',
+        key: headKey(this.#workspaceId, runId),
+        changes: endWithoutBeginning(run, end, ttl),
+        condition: equals('status', 'queued'),
+      },
+      this.#count(-1),
+      ...usageOperations(this.#workspaceId, run, emptyResult(end, null), now, ttl),
+      ...noteEndOperations(this.#workspaceId, run, now, ttl),
+    ];
+    const isEnded = await retryOnConflict(clock, `the end of the run ${runId}`, async () => {
+      const written = await runs.transact(operations);
+      if (written.ok) return true;
+      return written.failed.includes(0) ? false : undefined;
+    });
+    if (!isEnded) return false;
+    this.#deps.onRunEnd?.({ status: end.status, source: run.triggerSource, durationMs: 0 });
+    // A transaction has no room for these two. If the process dies here, who takes the lease finds that the run has ended.
+    await Promise.all([
+      endLease(this.#deps, runId),
+      runs.update(orderKey(this.#workspaceId, runId), { set: { ttl: epochSeconds(now) } }, exists()),
+    ]);
+    return true;
+  }
+
+  #count(count: 1 | -1) {
+    return { op: 'update', key: waitingKey(this.#workspaceId), changes: { add: { count } } } as const;
+  }
+}
