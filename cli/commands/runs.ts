@@ -15,7 +15,6 @@ const runs: Configure = (command, cli) => {
       'status',
       'trigger_source',
       'started_at',
-      'run_at',
       'duration_ms',
       'error_message',
     ],

@@ -52,9 +52,21 @@ export type OwnCallOptions = {
     idempotencyKey?: string;
 };
 export type CallOptions = RequestOptions & OwnCallOptions;
-export type StartOptions = CallOptions & {
+export type OwnStartOptions = {
+    /**
+     * Address to which the run's end is posted.
+     */
     webhook?: string;
+    /**
+     * When the run begins: at most 30 days ahead, a text with an offset.
+     */
+    runAt?: Date | string;
+    /**
+     * The same as seconds from now.
+     */
+    delaySeconds?: number;
 };
+export type StartOptions = CallOptions & OwnStartOptions;
 export type Progress = {
     type: string;
     [member: string]: any;
@@ -121,7 +133,13 @@ export type PlatformOptions = {
  * which the retries of this call share.
  */
 /** @typedef {RequestOptions & OwnCallOptions} CallOptions */
-/** @typedef {CallOptions & { webhook?: string }} StartOptions `webhook` is the address to which the run's end is posted. */
+/**
+ * @typedef {object} OwnStartOptions
+ * @property {string} [webhook] Address to which the run's end is posted.
+ * @property {Date | string} [runAt] When the run begins: at most 30 days ahead, a text with an offset.
+ * @property {number} [delaySeconds] The same as seconds from now.
+ */
+/** @typedef {CallOptions & OwnStartOptions} StartOptions */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
 /**
  * @template [Data=any]
@@ -183,7 +201,7 @@ export declare class Platform {
      * @param {StartOptions} [options]
      * @returns {Promise<Run>}
      */
-    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { webhook, ...options }?: StartOptions): Promise<Run>;
+    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { webhook, runAt, delaySeconds, ...options }?: StartOptions): Promise<Run>;
     /**
      * Waits for the answer of a run.
      *
