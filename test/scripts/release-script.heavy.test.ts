@@ -133,6 +133,7 @@ const MODULES = [
   'agent-client',
   'errors',
   'events',
+  'follow',
   'http',
   'index',
   'listing',

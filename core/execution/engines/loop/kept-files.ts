@@ -3,9 +3,10 @@ import type { Clock } from '#core/ports/clock.ts';
 import type { SandboxSession } from '#core/ports/sandbox.ts';
 import type { DurableWork, EngineRun } from '../engine.ts';
 
-/** A snapshot is taken after so many turns, unless they were very short. */
+/** A snapshot is taken after so many turns, unless they were very short, and after so long a time. */
 const TURNS = 5;
 const MIN_PAUSE_MS = 2000;
+const MAX_PAUSE_MS = 20_000;
 
 /** The files of a durable loop's sandbox, which follow it into its next sandbox. */
 export class KeptFiles {
@@ -72,7 +73,8 @@ export class KeptFiles {
   }
 
   #isTime(turn: number): boolean {
-    return turn - this.#lookedAt >= TURNS && this.#clock.now() - this.#lookedAtTime >= MIN_PAUSE_MS;
+    const since = this.#clock.now() - this.#lookedAtTime;
+    return since >= MAX_PAUSE_MS || (turn - this.#lookedAt >= TURNS && since >= MIN_PAUSE_MS);
   }
 
   /** Tells the model about its new sandbox, after `turn`. */
