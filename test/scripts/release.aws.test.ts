@@ -15,6 +15,7 @@ const MODULES = [
   '_access',
   '_body',
   '_context',
+  '_follow',
   '_http',
   '_local',
   '_threads',
