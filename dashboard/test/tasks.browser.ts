@@ -51,7 +51,7 @@ describeSite('tasks', (site) => {
 
     await card('Open').click();
     expect(page.url()).toContain(`task=${id}`);
-    await page.getByLabel('Project').last().fill('reports');
+    await page.getByRole('dialog').getByLabel('Project').fill('reports');
     await page.getByRole('button', { name: 'Save' }).click();
     await column('Open').getByText('reports').waitFor();
 
