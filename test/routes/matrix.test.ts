@@ -89,9 +89,9 @@ async function paramsOf(row: Route, actor: Actor, of: (typeof TARGETS)[number]):
   for (const name of names) {
     if (of === 'unknown') {
       const isHome = name === 'workspace_id' && !isOnlyWorkspace;
-      params[name] = isHome
-        ? home.user.workspaceId
-        : (NOWHERE[name] ?? (row.fn === 'storage' ? `x${unique()}` : UNKNOWN_ID));
+      // A row that makes what it names must not make what another row looks for.
+      const isName = row.fn === 'storage' || UPSERTS.includes(row.operationId);
+      params[name] = isHome ? home.user.workspaceId : (NOWHERE[name] ?? (isName ? `x${unique()}` : UNKNOWN_ID));
     } else {
       // A key belongs to its user, not to a workspace.
       const owner = {
