@@ -143,11 +143,6 @@ export class Journal {
     return last === undefined ? 0 : last.turn - 1;
   }
 
-  /** Whether the journal has, or will have, at least one step. */
-  get isEmpty(): boolean {
-    return this.#count === 0 && this.#waiting.length === 0;
-  }
-
   /** Adds steps that are written before the next {@link write}: nothing that they tell has had an effect yet. */
   note(...steps: readonly Step[]): void {
     this.#waiting.push(...steps);
@@ -164,14 +159,15 @@ export class Journal {
     return written;
   }
 
-  /** Stores the files of the run's sandbox after a turn, in place of those before. */
-  async writeFiles(turn: number, content: Uint8Array): Promise<void> {
+  /** Stores the files of the run's sandbox after a turn, in place of those before. Returns the name of their blob. */
+  async writeFiles(turn: number, content: Uint8Array): Promise<string> {
     const before = this.#files;
     const blob = `FILES-${turn}-${this.#deps.clock.now()}`;
-    await this.#deps.blobs.put(this.#blobKey(blob), this.#place.seal.seal(blob, content));
+    await this.#deps.blobs.put(this.#blobKey(blob), this.#place.seal.sealPieces(blob, content));
     await this.write({ type: 'files', turn, blob });
     this.#files = blob;
     if (before !== undefined) await this.#deps.blobs.delete(this.#blobKey(before));
+    return blob;
   }
 
   /** Reads what {@link writeFiles} stored; `undefined` if it is missing or damaged. */
@@ -179,7 +175,7 @@ export class Journal {
     this.#files = blob;
     const sealed = await this.#deps.blobs.get(this.#blobKey(blob));
     try {
-      return sealed && this.#place.seal.open(blob, sealed);
+      return sealed && (await this.#place.seal.openPieces(blob, sealed));
     } catch (error) {
       if (hasCode(error, 'DAMAGED')) return undefined;
       throw error;
@@ -255,13 +251,18 @@ async function sealedOf({ blobs }: Pick<Deps, 'blobs'>, place: JournalPlace, ite
 /** Encodes bytes in a value, such as images, as text. */
 const encoded = (step: Step): Buffer =>
   Buffer.from(
-    JSON.stringify(step, (_, value: unknown) => {
-      if (value instanceof Uint8Array) return { [BYTES]: Buffer.from(value).toString('base64') };
-      // A Buffer is converted to an object before it gets here.
-      const { type, data } = (value ?? {}) as { readonly type?: unknown; readonly data?: unknown };
-      return type === 'Buffer' && Array.isArray(data) ? { [BYTES]: Buffer.from(data).toString('base64') } : value;
-    }),
+    JSON.stringify(plain(step), (_, value: unknown) =>
+      value instanceof Uint8Array ? { [BYTES]: Buffer.from(value).toString('base64') } : value,
+    ),
   );
+
+/** Makes the buffers in a value plain bytes: JSON would first make a list of numbers of each, which takes long. */
+function plain(value: unknown): unknown {
+  if (value instanceof Uint8Array) return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
+}
 
 const decoded = (content: Buffer): Step =>
   JSON.parse(content.toString(), (_, value: Json) => {

@@ -1,8 +1,10 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const PIECE_BYTES = 4 * 1024 * 1024;
 
 /** Stored data of a run that is damaged, or that was written with another key. */
 export class DamagedError extends Error {
@@ -35,7 +37,7 @@ export class RunSeal {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);
       const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
-      const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce)
+      const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, { authTagLength: TAG_BYTES })
         .setAAD(this.#authenticated(name))
         .setAuthTag(tag);
       const packed = [decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()];
@@ -45,7 +47,44 @@ export class RunSeal {
     }
   }
 
+  /**
+   * Encrypts content of any size that is compressed already, in pieces, so that nothing else has to wait: nonce, data, tag.
+   */
+  async *sealPieces(name: string, content: Uint8Array): AsyncGenerator<Buffer> {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(this.#authenticated(name));
+    yield nonce;
+    for (const piece of piecesOf(content)) {
+      await setImmediate();
+      yield cipher.update(piece);
+    }
+    yield Buffer.concat([cipher.final(), cipher.getAuthTag()]);
+  }
+
+  /** Returns what {@link sealPieces} encrypted. Throws {@link DamagedError}. */
+  async openPieces(name: string, sealed: Uint8Array): Promise<Buffer> {
+    const end = sealed.byteLength - TAG_BYTES;
+    const content: Buffer[] = [];
+    try {
+      const nonce = sealed.subarray(0, NONCE_BYTES);
+      const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, { authTagLength: TAG_BYTES })
+        .setAAD(this.#authenticated(name))
+        .setAuthTag(sealed.subarray(end));
+      for (const piece of piecesOf(sealed.subarray(NONCE_BYTES, end))) {
+        await setImmediate();
+        content.push(decipher.update(piece));
+      }
+      return Buffer.concat([...content, decipher.final()]);
+    } catch (cause) {
+      throw new DamagedError(`${name} of the run ${this.#runId} is damaged.`, { cause });
+    }
+  }
+
   #authenticated(name: string): Buffer {
     return Buffer.from(`${this.#runId}/${name}`);
   }
+}
+
+function* piecesOf(content: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < content.byteLength; at += PIECE_BYTES) yield content.subarray(at, at + PIECE_BYTES);
 }

@@ -16,7 +16,7 @@ export class KeptFiles {
   readonly #signal: AbortSignal;
   #mark: SnapshotMark | undefined;
   /** The turn after which files were kept, and where. */
-  #kept: { readonly turn: number; readonly blob?: string; readonly content?: Uint8Array } | undefined;
+  #kept: { readonly turn: number; readonly blob: string } | undefined;
   /** The last turn after which the files were looked at. */
   #lookedAt = 0;
   #lookedAtTime: number;
@@ -48,7 +48,7 @@ export class KeptFiles {
       if ('mark' in marked) this.#mark = marked.mark;
       return;
     }
-    const content = kept.content ?? (await this.#durable.journal.readFiles(kept.blob!));
+    const content = await this.#durable.journal.readFiles(kept.blob);
     if (content === undefined) {
       this.#problem = 'The kept files are damaged.';
       return;
@@ -67,9 +67,8 @@ export class KeptFiles {
     const taken = await takeSnapshot(session, { maxBytes, signal: this.#signal, since: this.#mark });
     // Files that cannot be kept do not stop the run. It says so when it needs them.
     if (!('content' in taken)) return;
-    await journal.writeFiles(turn, taken.content);
+    this.#kept = { turn, blob: await journal.writeFiles(turn, taken.content) };
     this.#mark = taken.mark;
-    this.#kept = { turn, content: taken.content };
   }
 
   #isTime(turn: number): boolean {
@@ -88,6 +87,6 @@ export class KeptFiles {
           : keptTurn < turn
             ? `Its files are those of turn ${keptTurn}: what was changed later is gone.`
             : 'Your files are in it.';
-    return `[The run was interrupted and goes on in a new sandbox. ${files} Processes that ran in the background have ended.]`;
+    return `[The run was interrupted and continues in a new sandbox. ${files} Processes that ran in the background have ended.]`;
   }
 }
