@@ -18,7 +18,7 @@ import { createWebApp } from '#test/helpers/web-app.ts';
 
 /**
  * A durable run whose process dies at a call of a port, before or after its effect: before and after the model answers,
- * before and in a tool, in three of ten tools, and at each write. Other processes, which may die as well, go on.
+ * before and in a tool, in three of ten tools, and at each write. Other processes, which may die as well, continue it.
  */
 
 export const SENDS = ['d0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9'];
@@ -44,6 +44,8 @@ export interface Life {
   readonly lifetime: number;
   readonly lastOneHappens: boolean;
 }
+
+export const IMMORTAL: Life = { lifetime: Number.POSITIVE_INFINITY, lastOneHappens: false };
 
 export class Death {
   readonly #death = Promise.withResolvers<void>();
@@ -90,34 +92,23 @@ function answer({ messages }: LlmRequest): LlmAnswer {
   return { text: '', toolCalls, finishReason: 'tool_calls', usage: { inputTokens: 10, outputTokens: 5 }, message };
 }
 
-function sandboxOf(world: World, death: Death): Sandbox {
-  async function* exec({ command }: ExecRequest): AsyncGenerator<ExecEvent> {
-    await death.call(async () => {
-      const what = /PLATFORM_ARGUMENT_what=(\w+)/.exec(command)?.[1];
-      if (what !== undefined) world.sent.push(what);
-    });
-    yield { type: 'stdout', data: Buffer.from('ok') };
-    yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
-  }
-  const session: SandboxSession = {
-    exec,
-    writeFile: async () => {},
-    readFile: () => Promise.reject(new Error('there are no files')),
-    listFiles: async () => [],
-    close: async () => {},
-  };
-  return {
-    open: async () => death.call(async () => session),
-    status: async () => ({ kind: 'bubblewrap', interpreters: {} }),
-    close: async () => {},
-  };
+async function* tools({ sent }: World, death: Death, { command }: ExecRequest): AsyncGenerator<ExecEvent> {
+  await death.call(async () => {
+    const what = /PLATFORM_ARGUMENT_what=(\w+)/.exec(command)?.[1];
+    if (what !== undefined) sent.push(what);
+  });
+  yield { type: 'stdout', data: Buffer.from('ok') };
+  yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
 }
 
-/** Begins a process on the world's tables. */
-function processOf(world: World, life: Life, isDead?: () => boolean) {
+/** Begins a process on the tables of others. What it asks of ports, it asks of them no more once it is dead. */
+export function processOn(
+  deps: MemoryDeps,
+  { life = IMMORTAL, isDead }: { readonly life?: Life; readonly isDead?: () => boolean },
+  outside: (death: Death) => Pick<AllDeps, 'sandbox' | 'llm'>,
+) {
   const death = new Death(life, isDead);
   const background = new Set<Promise<unknown>>();
-  const { deps } = world;
   const process: AllDeps = {
     ...deps,
     main: death.port(deps.main),
@@ -125,14 +116,7 @@ function processOf(world: World, life: Life, isDead?: () => boolean) {
     counters: death.port(deps.counters),
     blobs: death.port(deps.blobs),
     vault: death.port(deps.vault),
-    sandbox: sandboxOf(world, death),
-    llm: {
-      generate: (request) =>
-        death.call(async () => {
-          world.asked.push(structuredClone(request.messages));
-          return answer(request);
-        }),
-    },
+    ...outside(death),
     background(work) {
       background.add(work);
       return work.finally(() => background.delete(work));
@@ -144,10 +128,40 @@ function processOf(world: World, life: Life, isDead?: () => boolean) {
   return { process, death, idle };
 }
 
-export const IMMORTAL: Life = { lifetime: Number.POSITIVE_INFINITY, lastOneHappens: false };
+/** A sandbox in which commands do what they do until its process dies, and which has no files. */
+export function sandboxOf(death: Death, exec: SandboxSession['exec']): Sandbox {
+  const session: SandboxSession = {
+    exec,
+    writeFile: async () => {},
+    readFile: () => Promise.reject(new Error('there are no files')),
+    listFiles: async () => [],
+    close: async () => {},
+  };
+  return {
+    open: () => death.call(async () => session),
+    status: async () => ({ kind: 'bubblewrap', interpreters: {} }),
+    close: async () => {},
+  };
+}
+
+/** Begins a process on the tables of a world, which asks its model and uses its tools. */
+export function processOf(world: World, life: Life, isDead?: () => boolean) {
+  return processOn(world.deps, { life, isDead }, (death) => ({
+    sandbox: sandboxOf(death, (request) => tools(world, death, request)),
+    llm: {
+      generate: (request) =>
+        death.call(async () => {
+          world.asked.push(structuredClone(request.messages));
+          return answer(request);
+        }),
+    },
+  }));
+}
+
 const tool = (name: string, command: string, more: object) => ({ name, description: 'x', command, ...more });
 
-async function setUp() {
+/** Makes a workspace with an agent whose runs are durable. */
+export async function setUp() {
   const world: World = { deps: memoryDeps(), sent: [], asked: [] };
   const { deps } = world;
   const { key, slug, workspaceId } = await addUser(deps, 'durable');
@@ -192,15 +206,15 @@ async function setUp() {
 }
 
 /**
- * Advances the time until the promise is settled, a hundred times as fast as real time: what takes real time, such as files
+ * Advances the time until the promise is settled, by `stepMs` every few milliseconds: what takes real time, such as files
  * and threads, must not let a run reach its deadline, not even on a busy machine.
  */
-async function settled<T>({ clock }: MemoryDeps, promise: Promise<T>): Promise<T> {
+export async function settled<T>({ clock }: MemoryDeps, promise: Promise<T>, stepMs = 500): Promise<T> {
   let isSettled = false;
   promise.catch(() => {}).finally(() => (isSettled = true));
   for (let count = 0; !isSettled; count++) {
     await new Promise((tick) => setTimeout(tick, 1));
-    if (count % 5 === 4) await clock.advance(500);
+    if (count % 5 === 4) await clock.advance(stepMs);
   }
   return promise;
 }

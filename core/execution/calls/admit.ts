@@ -40,8 +40,9 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
   try {
     await new RunStore(deps, call.workspace.id).start(record, { hasLease: call.lineage.parentRunId === undefined });
   } catch (error) {
-    // The record may have been written despite the error. The lease then leads the sweep to it.
-    await payment.end(false);
+    // The record may have been written despite the error. The lease then leads the sweep to it. A durable run must not be
+    // taken up either: its caller gets the error, and its price back.
+    await Promise.all([payment.end(false), durable?.end()]);
     throw error;
   }
   const releaseAll = async (): Promise<void> => {

@@ -24,7 +24,8 @@ export class DurableRun {
   readonly #startedAt: number;
   readonly #stop: () => void;
 
-  private constructor(deps: DurableDeps, workspace: Workspace, lease: Lease, journal: Journal) {
+  /** Continues a run whose lease this process has taken. */
+  constructor(deps: DurableDeps, workspace: Workspace, lease: Lease, journal: Journal) {
     this.#deps = deps;
     this.snapshotBytes = planOf(deps, workspace).snapshot_bytes;
     this.lease = lease;
@@ -51,16 +52,7 @@ export class DurableRun {
     const lease = firstLease(deps, { workspaceId: workspace.id, runId });
     const [seal] = await Promise.all([putOrder(deps, call, deadline), putLease(deps, lease)]);
     const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
-    return new DurableRun(
-      deps,
-      workspace,
-      lease,
-      Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil }),
-    );
-  }
-
-  /** Continues a run whose lease this process has taken. */
-  static continue(deps: DurableDeps, workspace: Workspace, lease: Lease, journal: Journal): DurableRun {
+    const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil });
     return new DurableRun(deps, workspace, lease, journal);
   }
 

@@ -1,8 +1,16 @@
 import { describe, expect, test } from 'vitest';
+import { leasesOf } from '#core/accounts/limits/admission.ts';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
+import type { Sandbox } from '#core/ports/sandbox.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { journalPartition } from '#core/runs/items.ts';
+import { dueLeases } from '#core/runs/leases.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { interruptedRun } from '#test/helpers/durable-histories.ts';
+import { sweepLostRuns } from '#core/runs/sweep.ts';
+import { IMMORTAL, interruptedRun, processOf, settled, setUp } from '#test/helpers/durable-histories.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
+import { resumeRuns } from './resume.ts';
 
 /** What may have happened to a run, or to what is stored of it, while no process worked on it. */
 
@@ -127,4 +135,61 @@ test('a run that leaves its process after each turn loses nothing', async () => 
   expect(await new RunStore(run.world.deps, run.workspaceId).find(run.runId)).toMatchObject({ status: 'completed' });
   expect(run.world.sent.length).toBe(13);
   await run.isOver();
+});
+
+test.each([
+  ['was not written', false],
+  ['was written despite the error', true],
+])('a call whose record %s is answered an error, and no process takes its run up', async (_, isWritten) => {
+  const { world, workspaceId, call } = await setUp();
+  const { deps } = world;
+  const { process, idle } = processOf(world, IMMORTAL);
+  const put: typeof deps.runs.put = async (item, condition) => {
+    const isStart = item.pk === `WS#${workspaceId}#RUN`;
+    const written = isStart && !isWritten ? { ok: true } : await deps.runs.put(item, condition);
+    if (isStart) throw new Error('the connection to the table was lost');
+    return written;
+  };
+  const runs: typeof deps.runs = Object.assign(Object.create(process.runs), { put });
+  const failing = { ...process, runs };
+  const response = await settled(deps, createWebApp(failing, routes, allHandlers(failing))(call()));
+  expect(response.status).toBe(500);
+  await idle();
+  await deps.clock.advance(HOUR_MS);
+  expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
+  await settled(deps, sweepLostRuns(process, { all: true }));
+  await settled(deps, resumeRuns(process, { all: true }).then(idle));
+  const [head] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  expect(head?.status).toBe(isWritten ? 'failed' : undefined);
+  expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
+  expect(world.asked).toEqual([]);
+});
+
+test('a call of a tool that loses its sandbox twice is repeated twice, each time in a new sandbox', async () => {
+  const { world, workspaceId, call } = await setUp();
+  const { process, idle } = processOf(world, IMMORTAL);
+  let opened = 0;
+  let looks = 0;
+  const sandbox: Sandbox = {
+    ...process.sandbox,
+    async open(options) {
+      const session = await process.sandbox.open(options);
+      opened += 1;
+      return {
+        ...session,
+        async *exec(request) {
+          if (request.command.includes('look')) looks += 1;
+          if (request.command.includes('look') && looks <= 2) {
+            yield { type: 'exit', exit: { reason: 'sandbox_lost', exitCode: 137, durationMs: 1 } };
+          } else yield* session.exec(request);
+        },
+      };
+    },
+  };
+  const losing = { ...process, sandbox };
+  await settled(world.deps, createWebApp(losing, routes, allHandlers(losing))(call()).then(idle));
+  const [head] = await Array.fromAsync(queryAll(world.deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  expect(head?.status).toBe('completed');
+  // Two turns look.
+  expect([opened, looks]).toEqual([3, 4]);
 });

@@ -1,18 +1,17 @@
 import { expect, test } from 'vitest';
-import { callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
+import { admit, callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { parseConfig } from '#core/base/config.ts';
-import type { AllDeps } from '#core/ports/deps.ts';
 import type { LlmAnswer } from '#core/ports/llm.ts';
-import type { ExecEvent, SandboxSession } from '#core/ports/sandbox.ts';
+import type { ExecEvent } from '#core/ports/sandbox.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import { Death, IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { IMMORTAL, type Life, processOn, sandboxOf, settled as settledIn } from '#test/helpers/durable-histories.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser, type TestUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
@@ -31,24 +30,8 @@ const ANSWER: LlmAnswer = {
 async function* exec(): AsyncGenerator<ExecEvent> {
   yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
 }
-const SESSION: SandboxSession = {
-  exec,
-  writeFile: async () => {},
-  readFile: () => Promise.reject(new Error('there are no files')),
-  listFiles: async () => [],
-  close: async () => {},
-};
-
-/** Lets time pass until the promise is settled, so slowly that no run is late. */
-async function settled<T>({ clock }: MemoryDeps, promise: Promise<T>): Promise<T> {
-  let isSettled = false;
-  promise.catch(() => {}).finally(() => (isSettled = true));
-  for (let count = 0; !isSettled; count++) {
-    await new Promise(setImmediate);
-    if (count % 10 === 9) await clock.advance(10);
-  }
-  return promise;
-}
+/** Slow enough that no run is late. */
+const settled = <T>(deps: MemoryDeps, promise: Promise<T>): Promise<T> => settledIn(deps, promise, 10);
 
 type Sent = Record<string, string>;
 /** The members that these tests read of answers. */
@@ -67,22 +50,9 @@ async function world(plan: Record<string, number> = {}) {
   const deps = memoryDeps({ plans: config.plans, defaultPlan: 'pro' });
   const user = await addUser(deps, 'later');
   const asked: number[] = [];
-  /** Begins a process on the world's tables. */
-  const processOf = (life: Life = IMMORTAL) => {
-    const death = new Death(life);
-    const background = new Set<Promise<unknown>>();
-    const process: AllDeps = {
-      ...deps,
-      main: death.port(deps.main),
-      runs: death.port(deps.runs),
-      counters: death.port(deps.counters),
-      blobs: death.port(deps.blobs),
-      vault: death.port(deps.vault),
-      sandbox: {
-        open: () => death.call(async () => SESSION),
-        status: async () => ({ kind: 'bubblewrap', interpreters: {} }),
-        close: async () => {},
-      },
+  const processOf = (life?: Life) =>
+    processOn(deps, { life }, (death) => ({
+      sandbox: sandboxOf(death, exec),
       llm: {
         generate: () =>
           death.call(async () => {
@@ -90,16 +60,7 @@ async function world(plan: Record<string, number> = {}) {
             return ANSWER;
           }),
       },
-      background(work) {
-        background.add(work);
-        return work.finally(() => background.delete(work));
-      },
-    };
-    const idle = async () => {
-      while (background.size > 0) await Promise.all(background);
-    };
-    return { process, death, idle };
-  };
+    }));
   const { process, idle } = processOf();
   const app = createWebApp(process, routes, allHandlers(process));
   const requestOf = (by: TestUser, method: string, path: string, body?: object, headers: Sent = {}) =>
@@ -133,7 +94,7 @@ async function world(plan: Record<string, number> = {}) {
 
 const at = (ms: number): string => new Date(ms).toISOString();
 
-test('a call waits for its time, holds nothing, and runs then as any other', async () => {
+test('a call waits for its time, holds nothing, and then runs like any other', async () => {
   for (const name of ['plain', 'lasting']) {
     const { deps, user, asked, call, tick, run, waiting, send } = await world();
     const now = deps.clock.now();
@@ -168,7 +129,7 @@ test('a call waits for its time, holds nothing, and runs then as any other', asy
   }
 });
 
-test('the time is checked, and belongs to a call that nobody waits for', async () => {
+test('the time is checked, and needs a call whose caller does not wait', async () => {
   const { deps, call, waiting } = await world();
   const now = deps.clock.now();
   const refused: [Sent, RegExp][] = [
@@ -242,7 +203,6 @@ test('a run without room waits on for 15 minutes, another refusal ends it', asyn
   const { deps, user, call, tick, run, waiting, send } = await world({ concurrent_calls: 1 });
   const workspace = (await findWorkspace(deps, user.workspaceId))!;
   const { body } = await call({ 'x-platform-delay-seconds': '60' });
-  const { admit } = await import('#core/accounts/limits/admission.ts');
   const deadline = deps.clock.now() + 24 * HOUR;
   const other = { workspace, kind: 'llm', isPaid: false, isCounted: true, runId: deps.ids.uuid(), deadline } as const;
   const place = await admit(deps, other);
@@ -289,7 +249,7 @@ test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherev
     const run = (await runs.find(body.run_id))!;
     const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
     expect(run.completedAt, where).not.toBeNull();
-    // A run that had begun is lost as any other is.
+    // A run that had begun is lost like any other.
     if (run.status !== 'completed') {
       expect([name, run.status, run.errorCode], where).toEqual(['plain', 'failed', 'INTERNAL_ERROR']);
       expect(asked.length, where).toBe(askedBefore);

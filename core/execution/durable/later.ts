@@ -134,7 +134,7 @@ function continuing(
 ): DurableRun {
   const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
   const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal: order.seal, keptUntil });
-  return DurableRun.continue(deps, workspace, lease, journal);
+  return new DurableRun(deps, workspace, lease, journal);
 }
 
 async function finish(deps: Deps, { prepared, admitted }: Begun): Promise<void> {

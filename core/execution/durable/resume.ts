@@ -127,7 +127,7 @@ async function continued(
   const context = prepared.issued?.context as unknown as Json | undefined;
   // From here on, the key of the sandbox before is worth nothing.
   await new RunStore(deps, workspace.id).continue(record.id, { deadline, context });
-  const durable = DurableRun.continue(deps, workspace, lease, journal);
+  const durable = new DurableRun(deps, workspace, lease, journal);
   const admitted: Admitted = {
     record: { ...record, deadline },
     payment: paymentOf(deps, prepared),

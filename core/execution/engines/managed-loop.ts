@@ -116,6 +116,7 @@ class Loop {
   #isForResult = false;
   /** What the model has to know about a new sandbox. */
   #newSandbox: string | undefined;
+  #lostSandboxes = 0;
   #replacing: Promise<void> | undefined;
 
   constructor(deps: LoopDeps, run: EngineRun, stop: StopSignal) {
@@ -352,7 +353,6 @@ class Loop {
     { maxBytes, past }: { readonly maxBytes: number; readonly past: PastTurn | undefined },
   ) {
     const outcomes = new Map<LlmToolCall, BoundOutcome>();
-    this.#replacing = undefined;
     const { signal } = this.#stop;
     const isForResult = this.#isForResult;
     const others = calls.filter(({ name }) => name !== SUBMIT);
@@ -419,19 +419,25 @@ class Loop {
     return outcome;
   }
 
-  /** Calls a tool. If a durable run loses its sandbox meanwhile, goes on in a new one. */
+  /** Calls a tool. A durable run that loses its sandbox meanwhile continues in a new one. */
   async #callSurely(call: LlmToolCall, at: CallPlace): Promise<BoundOutcome> {
-    try {
-      return await this.#tools.call(call, at);
-    } catch (error) {
-      const isLost = isPlatformError(error) && isInterruption(error);
-      if (this.#run.durable === undefined || !isLost || this.#stop.signal.aborted) throw error;
-      // Calls that ran together lost the same sandbox.
-      this.#replacing ??= this.#tools.replaceSandbox(at.turn - 1, error).then((text) => {
-        this.#newSandbox = text;
-      });
-      await this.#replacing;
-      return this.#tools.mayRepeat(call) ? this.#tools.call(call, at) : errorOutcome(UNKNOWN_EFFECT);
+    for (;;) {
+      const lost = this.#lostSandboxes;
+      try {
+        return await this.#tools.call(call, at);
+      } catch (error) {
+        const isLost = isPlatformError(error) && isInterruption(error);
+        if (this.#run.durable === undefined || !isLost || this.#stop.signal.aborted) throw error;
+        // Calls that ran together lost the same sandbox.
+        if (lost === this.#lostSandboxes) {
+          this.#lostSandboxes += 1;
+          this.#replacing = this.#tools.replaceSandbox(at.turn - 1, error).then((text) => {
+            this.#newSandbox = text;
+          });
+        }
+        await this.#replacing;
+        if (!this.#tools.mayRepeat(call)) return errorOutcome(UNKNOWN_EFFECT);
+      }
     }
   }
 
