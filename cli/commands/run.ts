@@ -180,7 +180,7 @@ interface Source {
 
 /**
  * Returns the answer of a call that waits for it. Shows the steps of the run on stderr until it ends, wherever its events
- * go on. Throws the run's error.
+ * continue. Throws the run's error.
  */
 async function answerOf(cli: Cli, client: Client, { answer, workspaceId, onInterrupt }: Source): Promise<Answer> {
   if (!isResponse(answer) && !isAccepted(answer)) return answer as Answer;

@@ -164,7 +164,7 @@ function rowsOf(run: Traced, depth: number): Row[] {
   return [own, ...below.flat()];
 }
 
-/** Returns a line for each time that the run, or a run below it, began again or went on elsewhere. */
+/** Returns a line for each time that the run, or a run below it, began again or continued elsewhere. */
 const interruptionsOf = (run: Traced): string[] => [
   ...run.events.flatMap(({ event_type, payload, created_at }) =>
     event_type === 'interrupted'

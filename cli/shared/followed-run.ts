@@ -6,7 +6,7 @@ import { followRun, messagesOf, streamError, untilAnswered } from './follow.ts';
 import { RunBar } from './run-bar.ts';
 import { RunProgress } from './run-progress.ts';
 
-/** What a call is answered. Without `data`, the run goes on. */
+/** What a call is answered. Without `data`, the run continues. */
 export interface Answer {
   readonly run_id?: string;
   /** When a run that waits for its time begins. */
@@ -34,7 +34,7 @@ export class FollowedRun {
     this.bar = new RunBar(cli);
   }
 
-  /** Reads the stream of the call, and where the run goes on if the stream ends before it or its connection is lost. */
+  /** Reads the stream of the call. If that ends before the run, or its connection is lost, follows the run's events. */
   async readStream(response: Response): Promise<Answer> {
     void this.#watch();
     try {

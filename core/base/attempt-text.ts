@@ -1,4 +1,4 @@
-/** Says why and how a run began again, or went on, in the words of the command line and the dashboard. */
+/** Says why and how a run began again, or continued, in the words of the command line and the dashboard. */
 
 interface Interruption {
   /** The attempt that ended. */

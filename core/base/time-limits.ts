@@ -10,7 +10,7 @@ export const MAX_TIMEOUT_SECONDS = 300;
 export const MAX_CALL_MS = 295_000;
 
 /**
- * Time after which a call of a durable run is answered with the run's address. The run goes on. It ends well before
+ * Time after which a call of a durable run is answered with the run's address. The run continues. That is well before
  * {@link MAX_CALL_MS}, so that no connection is cut.
  */
 export const HELD_CALL_MS = 285_000;

@@ -104,7 +104,7 @@ export interface HandOver {
   /** Milliseconds after which a run leaves this process before its next turn. @default - it stays */
   readonly afterMs?: number;
   /**
-   * Asks another process to take up a run, soon. Runs that nobody waits for are then given to it at once.
+   * Asks another process to take up a run, soon. Runs whose caller does not wait are then given to it at once.
    * @default - the next sweep finds the run
    */
   readonly startRun?: (job: RunJob) => Promise<void>;

@@ -21,7 +21,7 @@ import { RunContinuesError } from './run-continues.ts';
  *   the leases of a digit by the time from which they are worth a look.
  *
  * A process renews its lease every {@link RENEW_MS}. A lease that has ended belongs to whoever takes it first. It only keeps
- * others away: what keeps a process from writing after it lost its lease is the journal, whose steps are written once.
+ * others away. What keeps a process from writing after it lost its lease is the journal, whose steps are written once.
  */
 export const LEASE_MS = 30_000;
 export const RENEW_MS = 10_000;

@@ -9,7 +9,7 @@ import { failedLogPartition } from './usage/rollup.ts';
 /** Reads only heads, for callers without access to blobs. */
 type LookupDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** Longer than any run or installation, including its time in a queue. */
+/** Longer than any run that is not durable, and any installation, including its time in a queue. */
 export const LONGEST_RUN_MS = 15 * 60_000;
 /** Sort key that is greater than any time. */
 export const LAST_TIME = '~';

@@ -136,7 +136,7 @@ export interface NewRun {
   readonly scheduled?: ScheduledMoment;
   /** Masked. */
   readonly input: Json;
-  /** Whether another process goes on with it if this one dies. @default - false */
+  /** Whether another process continues it if this one dies. @default - false */
   readonly isDurable?: true;
   /** Whether its end is announced (`destinations/announce.ts`). @default - false */
   readonly isAnnounced?: true;

@@ -88,7 +88,7 @@ export class RunStore {
     if (!ok) throw new Error(`the run ${run.id} was started by another process`);
   }
 
-  /** Records that another process goes on with a durable run. Throws if the run has ended. */
+  /** Records that another process continues a durable run. Throws if the run has ended. */
   async continue(runId: string, { deadline, context }: Pick<NewRun, 'deadline' | 'context'>): Promise<void> {
     const { ok } = await this.#deps.runs.update(
       this.#headKey(runId),

@@ -5,7 +5,7 @@ import { describeSite } from './browser.ts';
 const CONTINUED = 'Continued by another process (attempt 2): host lost';
 
 describeSite('durable runs', (site) => {
-  test('the playground follows one beyond its call, and its page marks where another process went on', async () => {
+  test('the playground follows one beyond its call, and its page marks where another process continued', async () => {
     const { target, client } = site;
     const lasting = { durable: { max_active_seconds: 3600 }, timeout_seconds: 2, required_secrets: [] };
     const loop = { type: 'agent', description: 'reads', prompt: 'Go on.', loop: { max_turns: 60, tools: [] } } as const;

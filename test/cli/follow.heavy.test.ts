@@ -114,7 +114,7 @@ test('run shows each line once and the answer, though its streams are cut again 
   expect(cuts.streams()).toBeGreaterThan(2);
 });
 
-test('run follows a call that is answered before its end, and a stream that goes on elsewhere', async (context) => {
+test('run follows a call that is answered before its end, and a stream that continues elsewhere', async (context) => {
   context.skip((await target.deps.sandbox.status()).kind === 'none', 'no sandbox on this host');
   for (const kind of ['accepted', 'continues'] as const) {
     const ended = await platform('run talk', { fetch: goingOn(kind) });
@@ -206,7 +206,7 @@ test('a durable loop is followed after its call, and the terminal shows its turn
   expect(ended.stderr).toMatch(/turn 2 of \d+, bash, \$0\.0\d+, \d s, .* left/);
 });
 
-test('a durable loop whose process is lost is followed, and trace and logs say that another one went on', async () => {
+test('a durable loop whose process is lost is followed, and trace and logs say that another one continued', async () => {
   const client = clientOf(target);
   const { id: workspace_id } = await client.getOrg({});
   await client.putSecret({ params: { workspace_id }, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-lost' } });

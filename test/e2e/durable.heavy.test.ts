@@ -11,7 +11,7 @@ import { sandboxOf } from './interruptions.ts';
 
 const MARKER = 'write a long log';
 const UNKNOWN = 'Whether it took effect is unknown';
-const NEW_SANDBOX = 'goes on in a new sandbox';
+const NEW_SANDBOX = 'continues in a new sandbox';
 
 const bash = (command: string): ScriptedTurn => ({
   thinking: 'What next?',
@@ -117,7 +117,7 @@ test('a call that begins later waits through kill -9, and runs once', async () =
   await kill(platform.child);
 }, 120_000);
 
-test('kill -9 in the middle of tools: the run goes on by itself, and says what is not known', async () => {
+test('kill -9 in the middle of tools: the run continues by itself, and says what is not known', async () => {
   const turns = 24;
   const { llm, platform: first, restart, show, asked, trace } = await startLongLoop(writing(turns, 0.4));
   let platform = first;

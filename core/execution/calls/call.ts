@@ -53,7 +53,7 @@ export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
     position: () => live.position(),
     async finish(emit, onSuccess) {
       const { durable } = admitted;
-      // Another process has more time for a run that nobody waits for.
+      // Another process has more time for a run whose caller does not wait.
       if (durable !== undefined && prepared.isUnattended && deps.handOver?.startRun !== undefined) {
         await durable.leave();
         throw new RunContinuesError(prepared.runId, 'handover');

@@ -4,7 +4,7 @@ import type { StartedCall } from './call.ts';
 import type { CallAnswer } from './finish.ts';
 
 /**
- * Waits for the answer of a call; `undefined` if its durable run goes on for longer than a call is held, or in another
+ * Waits for the answer of a call; `undefined` if its durable run continues for longer than a call is held, or in another
  * process. Throws the run's error.
  */
 export async function answerWhileHeld(

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { checkHistory, history, type Life } from '#test/helpers/durable-histories.ts';
 
-test('a durable run goes on, and does nothing twice, at every call of a port at which its process dies', async () => {
+test('a durable run continues, and does nothing twice, at every call of a port at which its process dies', async () => {
   const { asked } = await history([]);
   let crashes = 0;
   for (let lifetime = 1; lifetime <= asked; lifetime++) {

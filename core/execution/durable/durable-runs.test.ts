@@ -4,7 +4,7 @@ import { checkHistory, history, SENDS } from '#test/helpers/durable-histories.ts
 /** Every eighth call of a port: `durable-runs.heavy.test.ts` has all of them, and processes that die one after another. */
 const STEP = 8;
 
-test('a durable run goes on, and does nothing twice, at whichever call of a port its process dies', async () => {
+test('a durable run continues, and does nothing twice, at whichever call of a port its process dies', async () => {
   const whole = await history([]);
   await checkHistory(whole, 'nobody died');
   expect(whole.world.sent).toEqual(['a', 'b', 'c', ...SENDS]);

@@ -128,7 +128,8 @@ export async function* readArchive(
     await bytes.take(padding(entry.size).length);
   }
   const last = await bytes.take(BLOCK);
-  if (!last.every((byte) => byte === 0) || !(await bytes.isAtEnd())) throw new ArchiveError('it goes on after its end');
+  if (!last.every((byte) => byte === 0) || !(await bytes.isAtEnd()))
+    throw new ArchiveError('it has bytes after its end');
 }
 
 function readHeader(block: Buffer): Omit<Header, 'path' | 'time'> {

@@ -3,8 +3,8 @@ export const MAX_ENTRIES = 200_000;
 
 /**
  * A Perl program for the run's sandbox, which looks at, reads and writes the files that tools work on. Perl is in every
- * sandbox, starts in a few milliseconds, and takes little of the sandbox's memory. It needs no module that Debian's
- * smallest Perl lacks, and no other program.
+ * sandbox, starts in a few milliseconds, and takes little of the sandbox's memory. It needs no other
+ * program, and only modules of Debian's `perl-base`.
  *
  * - `mark` prints a mark of the files as they are.
  * - `take BASE STATE MAX_BYTES` prints that nothing has changed since the mark, or a new mark and all entries.

@@ -193,7 +193,7 @@ describe.each([
     });
 
     // Without isolation, processes end with their command.
-    testWhere(isIsolated)('processes of tools go on, also those that change the files meanwhile', async () => {
+    testWhere(isIsolated)('processes of tools keep running, also those that change the files meanwhile', async () => {
       const { session, mark } = await opened(sandbox);
       await ran(
         session,

@@ -68,7 +68,7 @@ export const markFiles = (
 
 /**
  * Takes a snapshot of what tools have written: `/home/user`, without the files of the bundle that are unchanged, and
- * `/tmp/tool_output`. Processes of tools go on meanwhile, so that a file that one of them writes may be half written.
+ * `/tmp/tool_output`. Processes of tools keep running meanwhile, so that a file that one of them writes may be half written.
  * Sockets, pipes and devices are not kept.
  *
  * @param options.since Mark of the last snapshot or restoration, or of {@link markFiles}. @default - none: the files of
@@ -382,7 +382,7 @@ class RecordReader {
 
   /** Waits for the program's end. Throws {@link Problem} if it failed. */
   async end(): Promise<void> {
-    if (!(await this.#bytes.isAtEnd())) throw new ArchiveError('it goes on after its end');
+    if (!(await this.#bytes.isAtEnd())) throw new ArchiveError('it has bytes after its end');
   }
 
   /** Ends the program if it has not ended. */

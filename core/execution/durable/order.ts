@@ -19,8 +19,8 @@ export type OrderedCall = Omit<Call, 'workspace' | 'service'>;
  * The stored call of a run, so that a process that never saw the request can begin or continue it. Runs table:
  *
  * - `WS#<workspace id>#JOURNAL#<run id without dashes> / ORDER`: the sealed data key of the run, and the order sealed with
- *   it, here or in a blob. Steps of the journal (`journal.ts`) share the partition and the key: once the order is gone,
- *   nobody can read them.
+ *   it, here or in a blob. Steps of the journal (`journal.ts`) share the partition and the key: without the order, they
+ *   cannot be read.
  *
  * An order holds the input and the caller's provider key as they were sent. It is removed a day after the run's end.
  */

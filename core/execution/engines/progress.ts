@@ -12,7 +12,7 @@ export type ProgressEvent =
   | { readonly type: 'heartbeat' }
   /** The sandbox was lost: the output so far is void, and the program starts again. */
   | { readonly type: 'interrupted'; readonly attempt: number }
-  /** Another process goes on with a durable run. */
+  /** Another process continues a durable run. */
   | { readonly type: 'resumed'; readonly attempt: number; readonly reason: string }
   | { readonly type: 'output_truncated' }
   | { readonly type: 'text_delta' | 'reasoning_delta'; readonly text: string }

@@ -56,7 +56,7 @@ export function durableRunsSuite(target: () => Target): void {
       expect(await ended(run_id)).toMatchObject({ status: 'completed', output_data: { result: 'written' } });
     });
 
-    test('a short run is answered as any other', async () => {
+    test('a short run is answered like any other', async () => {
       expectOk(await publish('short', [submit]), 201);
       expect(expectOk(await run('short')).data).toEqual({ result: 'written' });
     });
