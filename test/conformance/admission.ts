@@ -132,6 +132,11 @@ export function admissionSuite(makeCounters: (clock: ManualClock) => Promise<Tab
       const together = admitted(await askMany(50)).map(({ rateLimit }) => rateLimit!.remaining);
       expect(together).toHaveLength(50);
       if (deps.counters.isOfOneProcess) expect(Math.min(...together)).toBe(99_920);
+      // All begin in one shard, which cannot hold them.
+      const oneHome = () => ask({ runId: crypto.randomUUID().replace(/.{6}$/, '000000') });
+      const crowded = await Promise.all(Array.from({ length: 60 }, oneHome));
+      const least = Math.min(...crowded.map(({ rateLimit }) => rateLimit!.remaining));
+      if (deps.counters.isOfOneProcess) expect(least).toBe(99_860);
     });
 
     test('of zero admits no call', async () => {

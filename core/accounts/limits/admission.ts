@@ -131,6 +131,14 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     );
   }
   let used = 0;
+  // On one machine, other calls may have been counted since the shards were read.
+  const usedNow = async () =>
+    deps.counters.isOfOneProcess
+      ? places.usedIn(
+          Array.from({ length: shards }, (_, shard) => key(shard)),
+          counter,
+        )
+      : used + 1;
   for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
     const items = await readShards(deps, workspace.id, shards);
     used = sumOf(items, counter);
@@ -146,7 +154,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
     const both = open.find((shard) => hasCallLeft(items[shard]!, shard));
     if (both !== undefined) {
       const next = await admitTo(both);
-      if (next !== undefined) return admission(both, next.item, used + 1);
+      if (next !== undefined) return admission(both, next.item, await usedNow());
       continue;
     }
     const counting = order.find((shard) => hasCallLeft(items[shard]!, shard));
@@ -157,7 +165,7 @@ export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Pro
       { op: 'update', key: key(taking), ...leasingOf([place(taking)]) },
     ]);
     places.forget(key(counting));
-    if (ok) return admission(taking, items[taking]!, used + 1);
+    if (ok) return admission(taking, items[taking]!, await usedNow());
   }
   throw limitError(
     `The workspace "${workspace.slug}" has ${plan.concurrent_calls} calls in progress, the maximum of its plan "${plan.name}".`,
