@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { timelineSince } from '#core/accounts/workspaces/timeline.ts';
 import { OperationCounter } from '#test/helpers/counting-table.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import type { Schedule } from './schedule.ts';
@@ -81,4 +82,24 @@ test('an item has the attribute names of older items', async () => {
   const item = await deps.main.get({ pk: `WS#${WORKSPACE}#SCHEDULES`, sk: schedule!.id });
   expect(item).toMatchObject({ workspace_id: WORKSPACE, agent_name: 'reporter', schedule_type: 'cron', revision: 1 });
   expect(await store.find(schedule!.id)).toEqual(schedule);
+});
+
+test('changes of the same moment are listed in their order', async () => {
+  const { deps, store, made } = await filled(1);
+  const { id } = made[0]!;
+  const messages = ['a', 'b', 'c', 'd', 'e', 'f'];
+  for (const message of messages) {
+    const events = [
+      { type: 'updated', message: `${message}1` },
+      { type: 'updated', message: `${message}2` },
+    ] as const;
+    await store.change(id, () => ({ set: {}, events }));
+  }
+  await store.addEvent(id, { type: 'alert_sent', message: 'alert' });
+  await store.addEvent(id, { type: 'alert_sent', message: 'alert' });
+  const listed = (await store.listEvents(id, { limit: 20, offset: 0 })).map(({ message }) => message);
+  const expected = ['Schedule created.', ...messages.flatMap((each) => [`${each}1`, `${each}2`]), 'alert', 'alert'];
+  expect(listed.reverse()).toEqual(expected);
+  const { items } = await deps.main.query({ ...timelineSince(WORKSPACE, 0), limit: 20 });
+  expect(items.map(({ message }) => message)).toEqual(expected);
 });

@@ -26,7 +26,8 @@ import { ended, endedEvent, endOf } from './timing/ending.ts';
  * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: the entries
  *   that lists read, until the schedule is deleted;
  * - `SCHEDULE#<id> / META`: the workspace it belongs to;
- * - `SCHEDULE#<id> / EVENT#<time>#...`: an entry of its timeline, with expiry (gsi1: the workspace's timeline);
+ * - `SCHEDULE#<id> / EVENT#<time>#<number of the change>#...`: an entry of its timeline, with expiry (gsi1: the
+ *   workspace's timeline);
  * - `SCHEDULE#<id> / RUN#<run id>`: a run that is not counted yet, see `open-runs.ts`;
  * - `WS#<workspace id>#SCHEDULES / COUNT`: the number of schedules.
  *
@@ -94,7 +95,7 @@ export class ScheduleStore {
         { op: 'put', item: this.#item(schedule, 1), condition: absent() },
         { op: 'put', item: { ...metaKey(schedule.id), workspace_id: this.#workspaceId } },
         ...this.#listEntries(schedule).map((item) => ({ op: 'put', item }) as const),
-        ...this.#eventOperations(schedule.id, [{ type: 'created', message: 'Schedule created.' }]),
+        ...this.#eventOperations(schedule.id, [{ type: 'created', message: 'Schedule created.' }], { change: 1 }),
       ]);
       if (created.ok) return true;
       return created.failed.includes(0) ? false : undefined;
@@ -184,7 +185,11 @@ export class ScheduleStore {
         item: { ...this.#item(after, revision + 1), ttl },
         condition: equals('revision', revision),
       };
-      const written = await main.transact([put, ...alongside, ...this.#eventOperations(id, events)]);
+      const written = await main.transact([
+        put,
+        ...alongside,
+        ...this.#eventOperations(id, events, { change: revision + 1 }),
+      ]);
       if (written.ok) return after;
       return written.failed.some((position) => position > 0) ? null : undefined;
     });
@@ -232,14 +237,20 @@ export class ScheduleStore {
     await this.#deps.main.transact(this.#eventOperations(id, [event]));
   }
 
-  #eventOperations(id: string, events: readonly NewScheduleEvent[]): TransactOperation[] {
+  #eventOperations(
+    id: string,
+    events: readonly NewScheduleEvent[],
+    { change }: { readonly change?: number } = {},
+  ): TransactOperation[] {
     const { clock, ids } = this.#deps;
     const now = clock.now();
     const created_at = isoTime(now);
     return events.map(({ type, message, slot }, i) => {
       const eventId = ids.uuid();
-      const key = { pk: metaKey(id).pk, sk: `EVENT#${created_at}#${i}#${eventId}` };
-      const listed = timelineIndex(this.#workspaceId, now, `${i}#${eventId}`);
+      // Several entries may have the same time.
+      const order = change === undefined ? `~#${eventId}` : `${String(change).padStart(9, '0')}#${i}`;
+      const key = { pk: metaKey(id).pk, sk: `EVENT#${created_at}#${order}` };
+      const listed = timelineIndex(this.#workspaceId, now, `${order}#${eventId}`);
       const slots = slot && { slot_at: isoTime(slot.at), slot_count: slot.count };
       const about = { id: eventId, event_type: type, message, created_at, ...slots };
       return { op: 'put', item: { ...key, ...listed, ...about, ttl: this.#expiry() } };
