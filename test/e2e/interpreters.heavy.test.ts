@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { clientOf, type LocalTarget, publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
 import { fetchPythonRelease } from '../../scripts/fetch-test-tools.ts';
 import { expectOk } from './expect.ts';
@@ -16,6 +16,7 @@ const release = fetchPythonRelease();
 const address = Object.values(networkInterfaces())
   .flatMap((each) => each ?? [])
   .find(({ internal, family }) => !internal && family === 'IPv4')!.address;
+const PATIENCE = { timeout: 90_000 };
 const [major, minor, patch] = release.version.split('.').map(Number);
 
 beforeAll(async () => {
@@ -53,7 +54,7 @@ async function publish(name: string, files: Readonly<Record<string, string>>, ma
   const client = clientOf(target);
   const { agent } = await publishCode(client, name, files, manifest);
   const version = () => client.getAgent({ params: { id: agent.id } });
-  await expect.poll(async () => (await version()).environment_status, { timeout: 90_000 }).not.toBe('building');
+  await vi.waitFor(async () => expect((await version()).environment_status).not.toBe('building'), PATIENCE);
   expect((await version()).environment_error).toBeNull();
   return expectOk(await request(target, 'POST', `/acme/${name}/latest/run`, { key: target.key, json: {} })).data;
 }
@@ -95,7 +96,7 @@ test('a version that does not exist is named with what its package says', { time
   const client = clientOf(target);
   const { agent } = await publishCode(client, 'no-node', { 'main.js': '' }, { environment: { node_version: '20.99' } });
   const version = () => client.getAgent({ params: { id: agent.id } });
-  await expect.poll(async () => (await version()).environment_status, { timeout: 90_000 }).toBe('failed');
+  await vi.waitFor(async () => expect((await version()).environment_status).toBe('failed'), PATIENCE);
   expect((await version()).environment_error).toContain('No matching version found for node-linux-');
 });
 

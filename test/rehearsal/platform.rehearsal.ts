@@ -310,7 +310,7 @@ test('no kind of request costs a tenth more than what is committed', { retry: 0 
   // What earlier tests began would be counted: services that change, and sandboxes that start.
   target.chaos.holdsServiceClock = true;
   const changing = () => target.ecs.tasks.filter(({ lastStatus, desiredStatus }) => lastStatus !== desiredStatus);
-  await expect.poll(changing, { timeout: 60_000 }).toEqual([]);
+  await vi.waitFor(() => expect(changing()).toEqual([]), { timeout: 60_000 });
   await target.lambda.settled();
   const counted = comparable(await countRequests(target, { withTasks: false }));
   expect(counted.map(({ what }) => what)).toEqual(Object.keys(committed));
