@@ -1,7 +1,6 @@
 import { UsageError } from '#client/usage-error.ts';
-import { runBulk } from '../shared/bulk.ts';
+import { runBulk, showBulk } from '../shared/bulk.ts';
 import type { Configure } from '../shared/cli.ts';
-import { members } from '../shared/output.ts';
 import { runParams } from '../shared/run-params.ts';
 
 const cancel: Configure = (command, cli) => {
@@ -32,9 +31,7 @@ const cancel: Configure = (command, cli) => {
           to: options.to,
         };
         const ended = await runBulk(cli, { action: 'cancel', filter }, (runs) => `Cancel ${runs}`);
-        if (ended === undefined) cli.output.note('No matching runs are active.');
-        const { id, status, message, total, done, skipped, failed } = ended ?? NONE;
-        cli.output.result({ id, status, message, total, done, skipped, failed }, members);
+        showBulk(cli, ended, 'No matching runs are active.');
         return;
       }
       const client = await cli.client();
@@ -48,7 +45,5 @@ const cancel: Configure = (command, cli) => {
       );
     });
 };
-
-const NONE = { id: null, status: 'completed', message: null, total: 0, done: 0, skipped: 0, failed: 0 } as const;
 
 export default cancel;

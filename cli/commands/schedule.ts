@@ -24,6 +24,7 @@ const settings = [
   'max_consecutive_failures',
   'ends_at',
   'max_runs',
+  'retry',
 ];
 
 /** Short options. */

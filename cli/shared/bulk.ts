@@ -1,6 +1,7 @@
 import { EXIT } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
 import type { Cli } from './cli.ts';
+import { members } from './output.ts';
 
 type Answer = Awaited<ReturnType<Client['createBulk']>>;
 type Bulk = Extract<Answer, { readonly id: string }>;
@@ -39,4 +40,13 @@ export async function runBulk(cli: Cli, order: Order, what: (count: string) => s
   } finally {
     stop();
   }
+}
+
+const NONE = { id: null, status: 'completed', message: null, total: 0, done: 0, skipped: 0, failed: 0 } as const;
+
+/** Shows the end of a bulk action; `none` if no runs matched. */
+export function showBulk(cli: Cli, ended: Bulk | undefined, none: string): void {
+  if (ended === undefined) cli.output.note(none);
+  const { id, status, message, total, done, skipped, failed } = ended ?? NONE;
+  cli.output.result({ id, status, message, total, done, skipped, failed }, members);
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
+import { retryView } from '#core/manifest/retry-policy.ts';
 
 /** JSON whose shape the author defines. */
 const anyObject = z.record(z.string(), z.unknown());
@@ -45,6 +46,7 @@ export const publicAgent = z.object({
     .describe(
       'Whether runs survive the process that works on them, and for how many seconds they are worked on at most.',
     ),
+  retry: retryView.nullable().describe('When a failed run is tried again, if nobody waits for it. null: never.'),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),

@@ -54,6 +54,7 @@ export function publicView(version: AgentVersion): PublicAgent {
     timeout_seconds: definition.timeout_seconds,
     retry_on_interruption: definition.retry_on_interruption ?? false,
     durable: definition.durable ?? false,
+    retry: definition.retry ?? null,
     input_schema: definition.input_schema,
     output_schema: definition.output_schema,
     accepts_files: files.accepts,

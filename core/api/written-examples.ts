@@ -108,19 +108,6 @@ export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
       },
     },
   },
-  previewSchedule: {
-    request: { cron: '30 2 * * *', timezone: 'Europe/Berlin', count: 1, from: '2026-03-28T12:00:00.000Z' },
-    responses: {
-      200: {
-        cron_expression: '30 2 * * *',
-        timezone: 'Europe/Berlin',
-        slots: [
-          { at: null, local: '2026-03-29T02:30', utc_offset: '+01:00', dst: 'skipped' },
-          { at: '2026-03-30T00:30:00.000Z', local: '2026-03-30T02:30', utc_offset: '+02:00', dst: 'changed' },
-        ],
-      },
-    },
-  },
   listUpcoming: {
     responses: {
       200: {

@@ -4,19 +4,20 @@ interface Interruption {
   /** The attempt that ended. */
   readonly attempt?: unknown;
   readonly begins_again?: unknown;
-  /** Only for durable runs. */
+  /** For durable runs, and for runs that are tried again. */
   readonly reason?: unknown;
 }
 
 const REASONS: { readonly [reason: string]: string } = { host_lost: 'host lost', handover: 'handed over' };
 
-/** Describes the progress record `resumed` of a durable run. */
+/** Describes the progress record `resumed` of a run that continues, or is tried again. */
 export function resumedText({ attempt, reason }: { readonly attempt?: unknown; readonly reason?: unknown }): string {
+  if (reason === 'retry') return `Failed: tried again (attempt ${Number(attempt)})`;
   const why = REASONS[String(reason)] ?? String(reason).replaceAll('_', ' ');
   return `Continued by another process (attempt ${Number(attempt)}): ${why}`;
 }
 
-/** Describes the event `interrupted` of a trace: of a durable run, or of a program whose sandbox was lost. */
+/** Describes the event `interrupted` of a trace: of a run that continues or is tried again, or of a program whose sandbox was lost. */
 export function interruptedText({ attempt, begins_again, reason }: Interruption): string {
   const next = Number(attempt) + 1;
   if (reason !== undefined) return resumedText({ attempt: next, reason });

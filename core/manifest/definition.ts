@@ -1,5 +1,6 @@
 import type { AgentSettings } from '#core/models/model-settings.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
+import type { RetryPolicy } from './retry-policy.ts';
 
 export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
 export type ExecutionEngine = 'direct_llm' | 'code_runtime' | 'managed_loop';
@@ -56,6 +57,11 @@ export type AgentDefinition = {
    * @default - they end with it
    */
   readonly durable?: Durability;
+  /**
+   * When a run that nobody waits for is tried again (`docs/interface/retries.md`).
+   * @default - it is not
+   */
+  readonly retry?: RetryPolicy;
   readonly tags: string[];
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */

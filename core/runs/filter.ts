@@ -11,6 +11,7 @@ export interface SentFilter {
   readonly trigger_source?: string | undefined;
   readonly tenant_id?: string | undefined;
   readonly top_level?: boolean | undefined;
+  readonly exhausted?: boolean | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;
 }
@@ -30,6 +31,7 @@ export function filterOf(sent: SentFilter): RunFilter {
     triggerSource: sent.trigger_source,
     tenantId: sent.tenant_id,
     topLevel: sent.top_level,
+    exhausted: sent.exhausted,
     from,
     to,
   };

@@ -14,7 +14,7 @@ import { buildDag } from './trace/dag.ts';
 import { traceEventPage } from './trace/event-page.ts';
 import { spanIdOf } from './trace/trace-view.ts';
 import { waterfallOf } from './trace/waterfall.ts';
-import { runSummaryOf } from './view.ts';
+import { listedRunOf } from './view.ts';
 
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
@@ -54,7 +54,7 @@ function recordHandlers(
         return {
           status: 200,
           body: {
-            runs: page.runs.map(runSummaryOf),
+            runs: page.runs.map(listedRunOf),
             total: page.total,
             total_is_exact: page.isExact,
             next_cursor: page.nextCursor,
@@ -65,7 +65,7 @@ function recordHandlers(
         throw new PlatformError('INVALID_INPUT', 'query.cursor: cannot be combined with run_id_prefix; use offset.');
       }
       const found = await runsWithPrefix(deps, caller.workspace.id, prefix, filter);
-      const runs = found.slice(offset, offset + limit).map(runSummaryOf);
+      const runs = found.slice(offset, offset + limit).map(listedRunOf);
       return { status: 200, body: { runs, total: found.length, total_is_exact: true, next_cursor: null } };
     },
 
@@ -161,7 +161,7 @@ function traceHandlers(
 
 function detailOf(run: Run, body: RunBody | undefined) {
   return {
-    ...runSummaryOf(run),
+    ...listedRunOf(run),
     endpoint: run.endpoint,
     error_code: run.errorCode,
     completed_at: run.completedAt,
@@ -184,5 +184,7 @@ function detailOf(run: Run, body: RunBody | undefined) {
     credits_cents: run.creditsCents,
     input_data: body?.input ?? null,
     output_data: body?.output ?? null,
+    max_attempts: run.retries && run.retries.policy.max + 1,
+    failed_attempts: [...(run.retries?.failed ?? [])],
   };
 }

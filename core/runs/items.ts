@@ -4,7 +4,8 @@ import type { Json } from '#core/base/json.ts';
 import { isInstallation, type RunStatus } from '#core/base/run-kinds.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
-import { LOST, lostBefore, type NewRun, type Run, type RunEnd, type RunResult, type ScheduledMoment } from './run.ts';
+import { isExhausted, nextTryAt, retriesFrom, storedRetries } from './retries.ts';
+import { LOST, lostBefore, type NewRun, type Retries, type Run, type RunResult, type ScheduledMoment } from './run.ts';
 
 /**
  * Runs as items of the runs table:
@@ -123,6 +124,7 @@ export function newRunItems(
     announced: run.isAnnounced,
     webhook_url: run.webhookUrl,
     context: run.context,
+    retry: run.retries && storedRetries(run.retries),
     ...body,
     ttl,
     ...startIndex(run, hasLease),
@@ -147,6 +149,16 @@ export const bodyChanges = (body: StoredBody): Changes => ({
   remove: body.body === undefined ? ['body'] : [],
 });
 
+/** Builds the changes to the head of a run whose try failed, and that is tried again at `nextAt` (epoch milliseconds). */
+export function retryChanges(
+  retries: Retries,
+  body: StoredBody,
+  { nextAt, ttl }: { readonly nextAt: number; readonly ttl: number },
+): Changes {
+  const { set, remove } = bodyChanges(body);
+  return { set: { ...set, status: 'queued', next_try_at: nextAt, retry: storedRetries(retries), ttl }, remove };
+}
+
 /** Builds the changes to the head of a run that waited and begins now. `ttl` in epoch seconds. */
 export const beginChanges = (run: NewRun, ttl: number): Changes => ({
   set: {
@@ -155,50 +167,50 @@ export const beginChanges = (run: NewRun, ttl: number): Changes => ({
     context: run.context,
     durable: run.isDurable,
     announced: run.isAnnounced,
+    retry: run.retries && storedRetries(run.retries),
     ttl,
     gsi2sk: isoTime(run.startedAt),
   },
+  remove: ['next_try_at'],
 });
 
-/** Builds the changes to the head of a run that ends at `run.startedAt` without having begun. `ttl` in epoch seconds. */
-export const endWithoutBeginning = (run: NewRun, end: RunEnd, ttl: number): Changes => ({
-  set: {
-    status: end.status,
-    duration_ms: 0,
-    error_code: end.errorCode ?? undefined,
-    error_message: end.errorMessage ?? undefined,
-    credits_cents: 0,
-    ttl,
-    ...agentIndex(run),
-    gsi2sk: isoTime(run.startedAt),
-  },
+/**
+ * Builds the changes to the head of a run that waited and ends without beginning, in its first or a further try. `ttl` in
+ * epoch seconds.
+ */
+export const endWithoutBeginning = (
+  run: NewRun,
+  result: RunResult,
+  { endedAt, ttl }: { readonly endedAt: number; readonly ttl: number },
+): Changes => ({
+  set: { ...endMembers(run, result, endedAt), ttl, gsi2sk: isoTime(run.startedAt) },
+  remove: ['next_try_at'],
 });
 
 /** Builds the changes to a head that end its run at `endedAt` (epoch milliseconds). */
 export function endChanges(run: NewRun, result: RunResult, body: StoredBody, endedAt: number): Changes {
   const { set, remove } = bodyChanges(body);
-  return {
-    set: {
-      ...set,
-      status: result.status,
-      duration_ms: endedAt - run.startedAt,
-      execution_ms: result.executionMs ?? undefined,
-      exit_code: result.exitCode ?? undefined,
-      error_code: result.errorCode ?? undefined,
-      error_message: result.errorMessage ?? undefined,
-      input_tokens: result.inputTokens,
-      output_tokens: result.outputTokens,
-      cache_read_tokens: result.cacheReadTokens,
-      cache_write_tokens: result.cacheWriteTokens,
-      llm_provider: result.llmProvider,
-      llm_model: result.llmModel,
-      cost_usd: result.costUsd,
-      credits_cents: result.creditsCents,
-      ...agentIndex(run),
-    },
-    remove,
-  };
+  return { set: { ...set, ...endMembers(run, result, endedAt) }, remove };
 }
+
+const endMembers = (run: NewRun, result: RunResult, endedAt: number): Changes['set'] => ({
+  status: result.status,
+  duration_ms: endedAt - run.startedAt,
+  execution_ms: result.executionMs ?? undefined,
+  exit_code: result.exitCode ?? undefined,
+  error_code: result.errorCode ?? undefined,
+  error_message: result.errorMessage ?? undefined,
+  input_tokens: result.inputTokens,
+  output_tokens: result.outputTokens,
+  cache_read_tokens: result.cacheReadTokens,
+  cache_write_tokens: result.cacheWriteTokens,
+  llm_provider: result.llmProvider,
+  llm_model: result.llmModel,
+  cost_usd: result.costUsd,
+  credits_cents: result.creditsCents,
+  exhausted: isExhausted(run, result.status) || undefined,
+  ...agentIndex(run),
+});
 
 /**
  * Reads a run from its head. A lost run reads as failed even before the sweep updates its record. `now` in epoch
@@ -206,7 +218,9 @@ export function endChanges(run: NewRun, result: RunResult, body: StoredBody, end
  */
 export function runFrom(head: Item, now: number): Run {
   const deadline = head.deadline as number;
-  const isLost = head.status === 'running' && deadline < lostBefore(now);
+  const retries = retriesFrom(head.retry);
+  const isOverdue = head.status === 'running' && deadline < lostBefore(now);
+  const isLost = isOverdue && nextTryAt(retries, LOST, now) === undefined;
   const id = runIdOf(head);
   const startedAt = startOf(head);
   const durationMs = (head.duration_ms as number | undefined) ?? null;
@@ -246,6 +260,9 @@ export function runFrom(head: Item, now: number): Run {
     llmModel: (head.llm_model as string | undefined) ?? null,
     costUsd: (head.cost_usd as number | undefined) ?? null,
     creditsCents: (head.credits_cents as number | undefined) ?? 0,
+    retries: retries ?? null,
+    nextTryAt: head.next_try_at === undefined ? null : isoTime(head.next_try_at as number),
+    isExhausted: head.exhausted === true,
     ...(isLost && LOST),
   };
 }
@@ -274,6 +291,7 @@ export function newRunFrom(head: Item): NewRun {
     isDurable: head.durable as true | undefined,
     isAnnounced: head.announced as true | undefined,
     webhookUrl: head.webhook_url as string | undefined,
+    retries: retriesFrom(head.retry),
     input: null,
   };
 }

@@ -87,6 +87,19 @@ export const putLeaseOperation = (lease: Lease): TransactOperation => ({
   condition: absent(),
 });
 
+/**
+ * Returns the write by which a run waits for its next try at `dueAt` (epoch milliseconds), for its transaction. With
+ * `isHeld`, this process has the lease, and the write fails if the run was taken.
+ */
+export function retryLeaseOperation(
+  { clock }: Pick<Deps, 'clock'>,
+  lease: Lease,
+  { dueAt, isHeld }: { readonly dueAt: number; readonly isHeld: boolean },
+): TransactOperation {
+  const given: Lease = { ...lease, until: dueAt, reason: 'retry', leftAt: clock.now(), takenInTurn: 0 };
+  return { op: 'put', item: itemOf(given, dueAt), ...(isHeld && { condition: equals('holder', lease.holder) }) };
+}
+
 /** Not deleted: functions that begin or cancel runs may not delete items of this table. */
 const endedAt = (now: number): Changes => ({ set: { ttl: epochSeconds(now) }, remove: ['gsi1pk', 'gsi1sk'] });
 
@@ -107,14 +120,18 @@ export async function endLease({ runs, clock }: Pick<Deps, 'runs' | 'clock'>, ru
 }
 
 /** Returns the write that keeps the lease of a run that begins, for its transaction. It fails if the run was taken. */
-export const keepLeaseOperation = ({ clock }: Pick<Deps, 'clock'>, { runId, holder }: Lease): TransactOperation => ({
-  op: 'update',
-  key: keyOf(runId),
-  changes: { set: { until: clock.now() + LEASE_MS, left_at: clock.now() }, remove: ['tried_since'] },
-  condition: equals('holder', holder),
-});
+export function keepLeaseOperation({ clock }: Pick<Deps, 'clock'>, lease: Lease): TransactOperation {
+  const { runId, holder, attempt, idleMs: idle_ms } = lease;
+  const now = clock.now();
+  return {
+    op: 'update',
+    key: keyOf(runId),
+    changes: { set: { attempt, idle_ms, until: now + LEASE_MS, left_at: now }, remove: ['tried_since'] },
+    condition: equals('holder', holder),
+  };
+}
 
-/** Takes a run that has waited for its time. Returns `undefined` if another process was faster, or if it is too early. */
+/** Takes a run that has waited for its time or its next try. Returns `undefined` if another process was faster, or if it is too early. */
 export async function takeWaiting(
   deps: LeaseDeps,
   lease: Lease,
@@ -122,8 +139,9 @@ export async function takeWaiting(
 ): Promise<Lease | undefined> {
   const now = deps.clock.now();
   if (!isFree && lease.until > now) return undefined;
-  const { triedSince = now, takenInTurn } = lease;
-  const taken: Lease = { ...firstLease(deps, lease), triedSince, takenInTurn: takenInTurn + 1 };
+  const { triedSince = now, takenInTurn, attempt, idleMs, turn } = lease;
+  const kept = { attempt, idleMs, turn, triedSince };
+  const taken: Lease = { ...firstLease(deps, lease), ...kept, takenInTurn: takenInTurn + 1 };
   const condition = allOf(equals('holder', lease.holder), equals('until', lease.until));
   return (await deps.runs.put(itemOf(taken, now), condition)).ok ? taken : undefined;
 }

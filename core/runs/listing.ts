@@ -18,6 +18,8 @@ export interface RunFilter {
   readonly tenantId?: string | undefined;
   /** True selects runs without a calling run, false selects sub-calls. */
   readonly topLevel?: boolean | undefined;
+  /** True selects runs whose retries failed, and that were not replayed since. */
+  readonly exhausted?: boolean | undefined;
   /** Start of the run in epoch milliseconds: at or after `from`, before `to`. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
@@ -90,7 +92,7 @@ export async function runsWithPrefix(
 }
 
 export function matches(run: Run, filter: RunFilter): boolean {
-  const { agentName, version, status, scheduleId, triggerSource, tenantId, topLevel, from, to } = filter;
+  const { agentName, version, status, scheduleId, triggerSource, tenantId, topLevel, exhausted, from, to } = filter;
   const startedAt = Date.parse(run.startedAt);
   return (
     (agentName === undefined || run.agentName === agentName) &&
@@ -100,6 +102,7 @@ export function matches(run: Run, filter: RunFilter): boolean {
     (triggerSource === undefined || run.triggerSource === triggerSource) &&
     (tenantId === undefined || run.tenantId === tenantId) &&
     (topLevel === undefined || (run.parentRunId === null) === topLevel) &&
+    (exhausted === undefined || run.isExhausted === exhausted) &&
     (from === undefined || startedAt >= from) &&
     (to === undefined || startedAt < to)
   );

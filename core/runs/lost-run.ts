@@ -9,20 +9,24 @@ import { addSpending, type Spending, spentMembers } from './usage/spending.ts';
 /**
  * Reads what a run had done and spent when its host died from its written events (`live-events.ts`), which may lack the
  * last second. The contents of its trace are lost.
+ *
+ * @param since Epoch milliseconds: what was spent before is known (the tries of `retries.ts`).
  */
 export async function knownOf(
   deps: Pick<Deps, 'runs'>,
   run: { readonly workspaceId: string; readonly runId: string },
+  since = 0,
 ): Promise<Partial<RunResult>> {
   const told: TraceEvent[] = [];
   const printed = { stdout: '', stderr: '' };
-  for await (const { type, data } of liveEventsOf(deps, run, 0)) {
+  for await (const { type, data, at } of liveEventsOf(deps, run, 0)) {
     if (type === 'trace') told.push(withoutContent(data));
+    else if (at < since) continue;
     else if (data.type === 'stdout' || data.type === 'stderr') printed[data.type] += data.text as string;
     // The program was restarted, so its earlier output no longer counts.
     else if (data.type === 'interrupted') Object.assign(printed, { stdout: '', stderr: '' });
   }
-  const spent = told.flatMap(spendingIn);
+  const spent = told.filter(({ at }) => at >= since).flatMap(spendingIn);
   return {
     stdout: shortenLog(printed.stdout),
     stderr: shortenLog(printed.stderr),
@@ -30,6 +34,9 @@ export async function knownOf(
     ...(spent.length > 0 && spentMembers(spent.reduce(addSpending))),
   };
 }
+
+/** Numbers for events that the process before still writes although it has lost the run. */
+export const LATE_EVENTS = 1000;
 
 /** What other processes told about a durable run. */
 export interface Told {

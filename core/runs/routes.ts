@@ -23,9 +23,11 @@ export const runFilter = {
   from: requestTime.optional().describe('Runs that started at this time or later.'),
   to: requestTime.optional().describe('Runs that started before this time.'),
 };
+export const EXHAUSTED =
+  'True: only runs with a retry policy that failed for good and were not replayed since. False: only other runs.';
 export const TOP_LEVEL = 'True: only runs that no other run called. False: only sub-calls.';
 
-/** A run as lists show it. */
+/** A run as everybody who may see it sees it. */
 export const runSummary = z.object({
   id: z.uuid(),
   agent_name: z.string(),
@@ -39,7 +41,21 @@ export const runSummary = z.object({
   run_at: time.nullable().describe('When the run begins, if the call named a time.'),
 });
 
-const run = runSummary.extend({
+/** A run as lists show it. */
+export const listedRun = runSummary.extend({
+  attempt: z
+    .int()
+    .nullable()
+    .describe(
+      'Number of the current or last try, or of the next one while the run waits for it. Null: the run has no retry policy.',
+    ),
+  next_attempt_at: time.nullable().describe('When the next try begins, of a run that waits for it.'),
+  exhausted: z
+    .boolean()
+    .describe('Whether it failed for good in spite of its retry policy, and was not replayed since.'),
+});
+
+const run = listedRun.extend({
   endpoint: z.string(),
   error_code: z.string().nullable(),
   completed_at: time.nullable(),
@@ -62,6 +78,20 @@ const run = runSummary.extend({
   credits_cents: z.int(),
   input_data: z.unknown(),
   output_data: z.unknown(),
+  max_attempts: z.int().nullable().describe('Number of tries that its retry policy allows.'),
+  failed_attempts: z
+    .array(
+      z.object({
+        started_at: time,
+        duration_ms: z.int(),
+        error_code: z.string(),
+        error_message: z.string(),
+        cost_usd: z.number().optional().describe('Absent if the price of a model is not known.'),
+      }),
+    )
+    .describe(
+      'Tries before the current or last one, oldest first. Other members describe the last try, with the sums of all.',
+    ),
 });
 
 const node = z.object({
@@ -192,6 +222,7 @@ export const runRoutes = defineRoutes([
       query: z.object({
         ...runFilter,
         top_level: flag.optional().describe(TOP_LEVEL),
+        exhausted: flag.optional().describe(EXHAUSTED),
         run_id_prefix: z
           .string()
           .regex(RUN_ID_PREFIX, 'must be 7 or more hexadecimal digits')
@@ -209,7 +240,7 @@ export const runRoutes = defineRoutes([
     },
     response: {
       200: z.object({
-        runs: z.array(runSummary),
+        runs: z.array(listedRun),
         total: z
           .int()
           .describe('Number of matching runs among the newest 1,000 and the pages up to this one: a lower bound.'),

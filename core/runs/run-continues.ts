@@ -3,7 +3,9 @@ export type Departure =
   /** Another process has the run. */
   | 'lost'
   /** The process gives the run to another one. */
-  | 'handover';
+  | 'handover'
+  /** Its try failed, and it waits for the next one. */
+  | 'retry';
 
 /**
  * The run has not ended, but it does not continue in this process: nothing may be recorded about its end. Test the code.

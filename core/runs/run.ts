@@ -5,6 +5,7 @@ import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import type { AgentDefinition, ExecutionEngine } from '#core/manifest/definition.ts';
 import { versionName } from '#core/manifest/references.ts';
+import type { RetryPolicy } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
@@ -56,6 +57,12 @@ export interface Run {
   readonly costUsd: number | null;
   /** Credits that the caller paid, in cents. */
   readonly creditsCents: number;
+  /** Null for a run without a retry policy. */
+  readonly retries: Retries | null;
+  /** When the next try of a run that waits for it begins, ISO 8601. */
+  readonly nextTryAt: string | null;
+  /** Whether it failed for good and was not replayed since. */
+  readonly isExhausted: boolean;
 }
 
 /** Scheduled time of a schedule's run: `at` in epoch milliseconds, and the schedule's time zone. */
@@ -110,6 +117,42 @@ export interface RunResult extends RunBody {
   readonly cancelledCreditsCents?: number;
 }
 
+/** What a run has spent. */
+export type Spent = Pick<
+  RunResult,
+  | 'executionMs'
+  | 'inputTokens'
+  | 'outputTokens'
+  | 'cacheReadTokens'
+  | 'cacheWriteTokens'
+  | 'llmProvider'
+  | 'llmModel'
+  | 'costs'
+  | 'costUsd'
+>;
+
+/** A try of a run that failed, after which the run is tried again. */
+export interface FailedTry {
+  /** ISO 8601. */
+  readonly started_at: string;
+  readonly duration_ms: number;
+  readonly error_code: string;
+  readonly error_message: string;
+  /** US dollars; absent if the price of a model is not known. */
+  readonly cost_usd?: number;
+}
+
+/** The tries of a run with a retry policy. Its other record describes the last try, with the sums of all. */
+export interface Retries {
+  readonly policy: RetryPolicy;
+  /** Tries that failed before the current one. */
+  readonly failed: readonly FailedTry[];
+  /** Start of the current try, in epoch milliseconds. */
+  readonly triedAt: number;
+  /** Sums of the failed tries. @default - nothing */
+  readonly spent?: Spent | undefined;
+}
+
 /** A run that is about to begin. */
 export interface NewRun {
   readonly id: string;
@@ -142,6 +185,8 @@ export interface NewRun {
   readonly isAnnounced?: true;
   /** Address that the call gave for the end of this run alone. */
   readonly webhookUrl?: string;
+  /** Absent for a run that is not tried again. */
+  readonly retries?: Retries;
   /** Limits and identity that this run's sub-calls are checked against: a `RunContext`. */
   readonly context?: Json;
 }

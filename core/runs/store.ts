@@ -36,6 +36,7 @@ import { MAX_EXAMINED } from './listing.ts';
 import { CANCELLED, emptyBody, type NewRun, type Run, type RunBody, type RunResult } from './run.ts';
 import type { TraceEvent } from './trace/trace.ts';
 import type { ContentByEvent } from './trace/trace-content.ts';
+import { withEarlierTries } from './usage/earlier-tries.ts';
 import { usageOperations } from './usage/rollup.ts';
 
 /** A page of runs, and the total number on all pages. */
@@ -109,7 +110,8 @@ export class RunStore {
    * finished the run. Also returns false if the run was cancelled: it is then recorded as cancelled, whatever its
    * result.
    */
-  async finish(run: NewRun, result: RunResult): Promise<boolean> {
+  async finish(run: NewRun, ofLastTry: RunResult): Promise<boolean> {
+    const result = withEarlierTries(run, ofLastTry);
     const { input, output, stdout, stderr, trace, hasContent } = result;
     const ttl = runExpiry(this.#deps.config, run.startedAt);
     const body = await this.putBody(
@@ -141,7 +143,7 @@ export class RunStore {
     }
     if (!isRecorded && result.status !== 'cancelled' && (await this.isCancelled(run.id))) {
       await this.finish(run, {
-        ...result,
+        ...ofLastTry,
         ...CANCELLED,
         output: null,
         creditsCents: result.cancelledCreditsCents ?? 0,
@@ -159,6 +161,11 @@ export class RunStore {
   async content(runId: string): Promise<ContentByEvent> {
     const text = await getLarge(this.#deps, contentBlobKey(this.#workspaceId, runId));
     return text === undefined ? {} : (JSON.parse(text) as ContentByEvent);
+  }
+
+  /** Takes a run that failed for good off the list of such runs, because it was replayed. */
+  async noteReplay(runId: string): Promise<void> {
+    await this.#deps.runs.update(this.#headKey(runId), { remove: ['exhausted'] }, exists('exhausted'));
   }
 
   /** Marks a running run for cancellation, on any host. Returns false if it has ended. */

@@ -3,12 +3,14 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import { newRunFrom, openRunsByDeadline, runIdOf, runPartition, workspaceIdOf } from './items.ts';
-import { findLease } from './leases.ts';
+import { findLease, laterLease } from './leases.ts';
 import { knownOf } from './lost-run.ts';
+import { nextTryAt } from './retries.ts';
 import { CANCELLED, emptyResult, LOST, lostBefore } from './run.ts';
 import { RunStore } from './store.ts';
+import { WaitingRuns } from './waiting-runs.ts';
 
-type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'config' | 'log'>;
+type SweepDeps = Pick<Deps, 'runs' | 'counters' | 'blobs' | 'clock' | 'ids' | 'config' | 'log'>;
 
 /**
  * Finishes the runs of all workspaces whose host died, so that records and usage agree, and releases their leases.
@@ -78,7 +80,16 @@ async function finishLost(deps: SweepDeps, head: Item): Promise<boolean> {
   const run = newRunFrom(head);
   const workspaceId = workspaceIdOf(head);
   const runs = new RunStore(deps, workspaceId);
-  const [body, known] = await Promise.all([runs.body(run.id), knownOf(deps, { workspaceId, runId: run.id })]);
+  const [body, known] = await Promise.all([
+    runs.body(run.id),
+    knownOf(deps, { workspaceId, runId: run.id }, run.retries?.triedAt),
+  ]);
   const end = head.cancel_requested_at === undefined ? LOST : CANCELLED;
-  return runs.finish(run, { ...emptyResult(end, body?.input ?? null), ...known });
+  const result = { ...emptyResult(end, body?.input ?? null), ...known };
+  const nextAt = nextTryAt(run.retries, end, deps.clock.now());
+  if (nextAt !== undefined) {
+    const lease = laterLease(deps, { workspaceId, runId: run.id }, nextAt);
+    if (await new WaitingRuns(deps, workspaceId).retry(run, result, { nextAt, lease })) return true;
+  }
+  return runs.finish(run, result);
 }

@@ -1,7 +1,7 @@
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
-import { absent, anyOf, equals, exists, lessThan, type TransactOperation } from '#core/ports/table.ts';
+import { absent, allOf, anyOf, equals, exists, lessThan, type TransactOperation } from '#core/ports/table.ts';
 import { noteEndOperations } from './destinations/end-notes.ts';
 import {
   beginChanges,
@@ -10,17 +10,33 @@ import {
   newRunFrom,
   newRunItems,
   orderKey,
+  retryChanges,
   runExpiry,
   waitingKey,
 } from './items.ts';
-import { endLease, endLeaseOperation, keepLeaseOperation, type Lease, putLeaseOperation } from './leases.ts';
-import { emptyBody, emptyResult, type NewRun, type RunEnd } from './run.ts';
+import {
+  endLease,
+  endLeaseOperation,
+  keepLeaseOperation,
+  type Lease,
+  putLeaseOperation,
+  retryLeaseOperation,
+} from './leases.ts';
+import { emptyBody, emptyResult, type NewRun, type RunEnd, type RunResult } from './run.ts';
 import { RunStore } from './store.ts';
+import { withEarlierTries, withFailedTry } from './usage/earlier-tries.ts';
 import { usageOperations } from './usage/rollup.ts';
 
 type WaitingDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd'>;
 
-/** The runs of one workspace that wait for their time. `items.ts` documents their storage. */
+interface NextTry {
+  /** Epoch milliseconds. */
+  readonly nextAt: number;
+  /** The lease that this process has of a durable run, and a new one of any other. */
+  readonly lease: Lease;
+}
+
+/** The runs of one workspace that wait for their time, or for their next try. `items.ts` documents their storage. */
 export class WaitingRuns {
   readonly #deps: WaitingDeps;
   readonly #workspaceId: string;
@@ -82,23 +98,52 @@ export class WaitingRuns {
     });
   }
 
+  /**
+   * Records that a try of a run failed, and that the run waits for the next one. Returns false if the run was cancelled, or if another process has it.
+   */
+  async retry(run: NewRun, result: RunResult, { nextAt, lease }: NextTry): Promise<boolean> {
+    const { runs, clock, config } = this.#deps;
+    const ttl = runExpiry(config, nextAt);
+    const { input, output, stdout, stderr, trace } = result;
+    const body = await this.#records.putBody(run.id, { input, output, stdout, stderr, trace }, ttl);
+    const retries = withFailedTry(run, run.retries!, result, clock.now());
+    const operations: TransactOperation[] = [
+      {
+        op: 'update',
+        key: headKey(this.#workspaceId, run.id),
+        changes: retryChanges(retries, body, { nextAt, ttl }),
+        condition: allOf(equals('status', 'running'), absent('cancel_requested_at')),
+      },
+      this.#count(1),
+      retryLeaseOperation(this.#deps, lease, { dueAt: nextAt, isHeld: run.isDurable === true }),
+    ];
+    return retryOnConflict(clock, `the next try of the run ${run.id}`, async () => {
+      const written = await runs.transact(operations);
+      if (written.ok) return true;
+      return written.failed.length > 0 ? false : undefined;
+    });
+  }
+
   /** Ends a run that waits for its time, without its having begun. Returns false if it has begun or ended. */
   async end(runId: string, end: RunEnd): Promise<boolean> {
     const { runs, clock, config } = this.#deps;
     const head = await runs.get(headKey(this.#workspaceId, runId));
     if (head === undefined) return false;
     const now = clock.now();
-    const run: NewRun = { ...newRunFrom(head), startedAt: now };
+    const waited = newRunFrom(head);
+    const hasBegun = head.next_try_at !== undefined;
+    const run: NewRun = hasBegun ? waited : { ...waited, startedAt: now };
+    const result = withEarlierTries(run, emptyResult(end, null));
     const ttl = runExpiry(config, now);
     const operations: TransactOperation[] = [
       {
         op: 'update',
         key: headKey(this.#workspaceId, runId),
-        changes: endWithoutBeginning(run, end, ttl),
+        changes: endWithoutBeginning(run, result, { endedAt: now, ttl }),
         condition: equals('status', 'queued'),
       },
       this.#count(-1),
-      ...usageOperations(this.#workspaceId, run, emptyResult(end, null), now, ttl),
+      ...usageOperations(this.#workspaceId, run, result, now, ttl),
       ...noteEndOperations(this.#workspaceId, run, now, ttl),
     ];
     const isEnded = await retryOnConflict(clock, `the end of the run ${runId}`, async () => {
@@ -107,7 +152,7 @@ export class WaitingRuns {
       return written.failed.includes(0) ? false : undefined;
     });
     if (!isEnded) return false;
-    this.#deps.onRunEnd?.({ status: end.status, source: run.triggerSource, durationMs: 0 });
+    this.#deps.onRunEnd?.({ status: end.status, source: run.triggerSource, durationMs: now - run.startedAt });
     // A transaction has no room for these two. If the process dies here, who takes the lease finds that the run has ended.
     await Promise.all([
       endLease(this.#deps, runId),

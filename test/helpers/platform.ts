@@ -32,8 +32,8 @@ export interface Target {
   grantCredits(slug: string, cents: number): Promise<void>;
   /** Fires a schedule as if it were due in the current minute. */
   fire(workspaceId: string, scheduleId: string): Promise<void>;
-  /** Continues bulk actions on hosts whose clock does not tick by itself. */
-  readonly continueBulks?: () => Promise<void>;
+  /** Does the work of each minute on hosts whose clock does not tick by itself. */
+  readonly passMinute?: () => Promise<void>;
   /** Scripted model behind all providers. */
   readonly llm: ScriptedLlm;
   /** Scripted payment provider for buying credits; tests that need it are skipped without it. */

@@ -352,7 +352,10 @@ export async function startRehearsal(
     microvms,
     chaos,
     tick: (name) => events.tick(functionNameOf(stage, name)),
-    continueBulks: () => events.tick(functionNameOf(stage, 'schedule-sweeper')),
+    passMinute: async () => {
+      const names = ['schedule-sweeper', 'sweeper'] as const;
+      await Promise.all(names.map((name) => events.tick(functionNameOf(stage, name))));
+    },
     tickServices,
     async deploy(bundles) {
       const next = assemble(bundles, deployed);

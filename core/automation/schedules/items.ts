@@ -30,6 +30,7 @@ const ATTRIBUTES = {
   autoDisabledReason: 'auto_disabled_reason',
   endsAt: 'ends_at',
   maxRuns: 'max_runs',
+  retry: 'retry',
   endedAt: 'ended_at',
   endedReason: 'ended_reason',
   nextRunAt: 'next_run_at',

@@ -1,5 +1,6 @@
 import type { Json } from '#core/base/json.ts';
 import type { RunStatus } from '#core/base/run-kinds.ts';
+import type { RetryPolicy } from '#core/manifest/retry-policy.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 
 /** An agent that runs on a cron expression or a webhook. Times are ISO texts. */
@@ -38,6 +39,8 @@ export interface Schedule {
   readonly endsAt?: string | null;
   /** `runCount` at which the schedule ends. Absent or null: none. */
   readonly maxRuns?: number | null;
+  /** Absent or null: the agent's own. */
+  readonly retry?: RetryPolicy | null;
   /** When `endsAt` or `maxRuns` disabled the schedule. Null: neither did. */
   readonly endedAt?: string | null;
   readonly endedReason?: EndReason | null;

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { RUN_STATUSES } from '#core/base/run-kinds.ts';
 import { requestTime } from '#core/http/request-time.ts';
+import { retryShape, retryView } from '#core/manifest/retry-policy.ts';
 import { providerShape } from '#core/models/provider-shape.ts';
 import { jsonValue } from './run-answer.ts';
 
@@ -30,6 +31,7 @@ export const scheduleView = z.object({
   webhook_url: z.string().optional().describe('Shown only when it is created.'),
   ends_at: time.optional().describe('No run begins after this time. Absent: none is set.'),
   max_runs: z.int().optional().describe('Number of runs (`run_count`) at which it ends. Absent: none is set.'),
+  retry: retryView.optional().describe("When a run that failed is tried again. Absent: the agent's own policy."),
   ended_at: time.optional().describe('When `ends_at` or `max_runs` ended it. Absent: neither did.'),
   ended_reason: z.enum(['ends_at', 'max_runs']).optional().describe('The setting that ended it. Absent: none did.'),
   next_run_at: time.nullable(),
@@ -95,6 +97,9 @@ const settings = {
   max_runs: maxRuns
     .nullish()
     .describe('Number of runs (`run_count`) at which the schedule is disabled. null: no limit.'),
+  retry: retryShape
+    .nullish()
+    .describe("When a run that failed is tried again, in place of the agent's own policy. null: the agent's own."),
 };
 
 export const newSchedule = z.object({

@@ -55,6 +55,7 @@ export function viewOf(
     ...(secret !== undefined && { webhook_url: webhookUrl({ config }, schedule.id, secret) }),
     ...(endsAt != null && { ends_at: endsAt }),
     ...(maxRuns != null && { max_runs: maxRuns }),
+    ...(schedule.retry != null && { retry: schedule.retry }),
     ...(endedAt != null && { ended_at: endedAt }),
     ...(endedReason != null && { ended_reason: endedReason }),
     next_run_at: isPast ? unlessAfterEnd(nextRun(cronExpression, timezone, now), schedule) : nextRunAt,

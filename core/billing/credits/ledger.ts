@@ -1,4 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { hasEnded } from '#core/base/run-kinds.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -266,7 +267,7 @@ async function resolveHolds(deps: LedgerDeps, expired: Query): Promise<boolean> 
   for await (const item of queryAll(deps.main, expired)) {
     const [workspaceId, runId] = [item.workspace_id as string, item.run_id as string];
     const recorded = await findRunContext(deps, workspaceId, runId);
-    if (recorded?.run.status === 'running') continue;
+    if (recorded !== undefined && !hasEnded(recorded.run.status)) continue;
     const isCharged = recorded !== undefined && recorded.run.creditsCents > 0;
     await (isCharged ? settle : refund)(deps, workspaceId, runId);
     found = true;

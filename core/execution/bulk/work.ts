@@ -201,7 +201,10 @@ async function replay(deps: Deps, bulk: Bulk, runId: string): Promise<Outcome> {
   const runs = new RunStore(deps, bulk.workspaceId);
   const newId = idOfReplay(bulk.id, runId);
   const isBegun = async () => (await runs.find(newId)) !== undefined;
-  if (await isBegun()) return 'done';
+  if (await isBegun()) {
+    await runs.noteReplay(runId);
+    return 'done';
+  }
   const caller = await callerOf(deps, bulk);
   if (caller === undefined) return { until: deps.clock.now() };
   const agentVersion = bulk.agentVersion ?? undefined;

@@ -6,10 +6,11 @@ import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
+import { firstTry } from '#core/runs/retries.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { DurableRun } from '../durable/durable-run.ts';
-import { isDurable, type PreparedCall } from './prepare.ts';
+import { isDurable, type PreparedCall, retryPolicyFor } from './prepare.ts';
 
 /** Resources that an admitted call holds until its run has ended; `finish.ts` releases them. */
 export interface Admitted {
@@ -20,8 +21,10 @@ export interface Admitted {
   readonly payment: Payment;
   /** For durable runs. */
   readonly durable?: DurableRun;
-  /** Releases the lease on one of the plan's concurrent calls, and everything that the run alone needed. Safe to repeat. */
+  /** Releases the lease on one of the plan's concurrent calls. Safe to repeat. */
   releaseLease(): Promise<void>;
+  /** Removes what only a continuation or a further try of the run needs, once it has ended. Safe to repeat. */
+  forget(): Promise<void>;
 }
 
 /**
@@ -31,24 +34,34 @@ export interface Admitted {
 export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
   const places = await takePlaces(deps, call);
   const { record, payment, releaseLease } = places;
-  const durable = isDurable(call)
-    ? await beginDurable(deps, call).catch(async (error) => {
-        await Promise.all([payment.end(false), releaseLease()]);
-        throw error;
-      })
-    : undefined;
+  const kept = await keepCall(deps, call).catch(async (error) => {
+    await Promise.all([payment.end(false), releaseLease()]);
+    throw error;
+  });
   try {
     await new RunStore(deps, call.workspace.id).start(record, { hasLease: call.lineage.parentRunId === undefined });
   } catch (error) {
     // The record may have been written despite the error. The lease then leads the sweep to it. A durable run must not be
     // taken up either: its caller gets the error, and its price back.
-    await Promise.all([payment.end(false), durable?.end()]);
+    await Promise.all([payment.end(false), kept.forget()]);
     throw error;
   }
-  const releaseAll = async (): Promise<void> => {
-    await Promise.all([releaseLease(), durable?.end()]);
-  };
-  return { ...places, durable, releaseLease: releaseAll };
+  return { ...places, ...kept };
+}
+
+/** Stores the call of a run that another process may continue or try again. */
+async function keepCall(deps: Deps, call: PreparedCall): Promise<Pick<Admitted, 'durable' | 'forget'>> {
+  const isKept = isDurable(call) || retryPolicyFor(call) !== undefined;
+  if (!isKept) return { forget: async () => {} };
+  // Loaded lazily: few agents are durable or tried again, and smaller functions start faster.
+  if (!isDurable(call)) {
+    const { endOrder, orderedUntil, putOrder } = await import('../durable/order.ts');
+    await putOrder(deps, call, orderedUntil(call));
+    return { forget: () => endOrder(deps, call.workspace.id, call.runId) };
+  }
+  const { DurableRun } = await import('../durable/durable-run.ts');
+  const durable = await DurableRun.begin(deps, call);
+  return { durable, forget: () => durable.end() };
 }
 
 /**
@@ -56,7 +69,7 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
  * ones are undone, except the count. A call may take its places again if its process died. Throws BUDGET_EXCEEDED,
  * RATE_LIMITED, INSUFFICIENT_CREDITS.
  */
-export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<Admitted, 'durable'>> {
+export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<Admitted, 'durable' | 'forget'>> {
   // Checked here because not every call comes from a request.
   await checkSpace(deps);
   const { agent, workspace, runId, deadline } = call;
@@ -87,15 +100,10 @@ export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<A
   return { record, rateLimit: admission.rateLimit, payment, releaseLease };
 }
 
-/** Loaded lazily: few agents are durable, and smaller functions start faster. */
-async function beginDurable(deps: Deps, call: PreparedCall): Promise<DurableRun> {
-  const { DurableRun } = await import('../durable/durable-run.ts');
-  return DurableRun.begin(deps, call);
-}
-
 /** Builds the record of a run that begins. */
-export const recordOf = (call: PreparedCall): NewRun =>
-  newRunOf(call.agent, {
+export function recordOf(call: PreparedCall): NewRun {
+  const policy = retryPolicyFor(call);
+  return newRunOf(call.agent, {
     id: call.runId,
     endpoint: call.endpoint,
     triggerSource: call.triggerSource,
@@ -111,8 +119,10 @@ export const recordOf = (call: PreparedCall): NewRun =>
     ...(isDurable(call) && { isDurable: true }),
     ...(isAnnounced(call) && { isAnnounced: true }),
     context: call.issued?.context as unknown as Json | undefined,
+    ...(policy && { retries: firstTry(policy, call.receivedAt) }),
     input: call.mask.json(call.input.document as Json),
   });
+}
 
 /** Whether the end of the run is posted anywhere, as far as is known when it begins. */
 const isAnnounced = ({ workspace: { destinations }, lineage, webhookUrl }: PreparedCall): boolean =>

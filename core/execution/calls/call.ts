@@ -3,6 +3,7 @@ import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
 import { HELD_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
+import { attemptOf } from '#core/runs/retries.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import { type LiveTraceEvent, Trace } from '#core/runs/trace/trace.ts';
 import type { TraceContents } from '#core/runs/trace/trace-content.ts';
@@ -79,8 +80,8 @@ interface RunOptions {
   readonly live: LiveEvents;
   readonly emit?: ((event: ProgressEvent) => void) | undefined;
   readonly onSuccess?: (() => Promise<void>) | undefined;
-  /** Steps of a durable run that other processes recorded. */
-  readonly past?: readonly LiveTraceEvent[];
+  /** Steps that other processes recorded, or earlier tries. */
+  readonly past?: readonly LiveTraceEvent[] | undefined;
 }
 
 /**
@@ -106,10 +107,11 @@ async function runToEnd(
   admitted: Admitted,
   { emit, onSuccess, live, past }: RunOptions,
 ): Promise<CallAnswer> {
-  const { durable } = admitted;
+  const { durable, record } = admitted;
+  const attempt = record.retries && attemptOf(record.retries);
   const trace = new Trace(deps.clock, live.add, await contentsOf(prepared), past);
   const shown = new ShownOutput();
-  const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable });
+  const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable, attempt });
   trace.end({ isInterrupted: result.continues === true });
   await live.end();
   if (result.continues === true && durable !== undefined) {

@@ -4,7 +4,10 @@ import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
 import { computeMicro } from '#core/billing/budgets/spend.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { laterLease } from '#core/runs/leases.ts';
+import { nextTryAt } from '#core/runs/retries.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
+import { RunContinuesError } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import { costTotals } from '#core/runs/usage/costs.ts';
@@ -27,7 +30,7 @@ export interface CallAnswer {
 
 /**
  * Records the end of a run with its usage in one transaction, releases the lease, then settles or refunds the credits.
- * Throws the run's error if it failed.
+ * Throws the run's error if it failed, and {@link RunContinuesError} if it is tried again.
  */
 export async function finishCall(
   deps: Deps,
@@ -49,7 +52,7 @@ export async function finishCall(
   const { agent, workspace, inputWarnings, lineage } = call;
   const runs = new RunStore(deps, workspace.id);
   const output = result.data ?? null;
-  const { record, payment, releaseLease } = admitted;
+  const { record, payment, releaseLease, forget } = admitted;
   const isCompleted = result.error === undefined;
   // Otherwise callers could read a complete answer and cancel before the end.
   const isCharged =
@@ -59,7 +62,7 @@ export async function finishCall(
     deps.log.error('spend of a sub-call not counted', { run_id: record.id, error: String(error) }),
   );
   const hasContent = await keepContent(deps, runs, record.id, trace.contentFor({ isFailed: !isCompleted }));
-  const isRecorded = await runs.finish(record, {
+  const recorded: RunResult = {
     ...endOf(result),
     input: record.input,
     output,
@@ -67,11 +70,17 @@ export async function finishCall(
     hasContent,
     creditsCents: isCharged ? payment.cents : 0,
     cancelledCreditsCents: isShown ? payment.cents : 0,
-  });
+  };
+  // The price stays charged: it is one of the run, whatever the number of its tries.
+  if (!isCharged && (await waitsForNextTry(deps, call, admitted, recorded))) {
+    await releaseLease();
+    throw new RunContinuesError(record.id, 'retry');
+  }
+  const isRecorded = await runs.finish(record, recorded);
   const isSuccess = isCompleted && isRecorded;
   // If the end could not be recorded, the lease stays and leads the sweep to the run.
   try {
-    await Promise.all([releaseLease(), isSuccess && onSuccess?.()]);
+    await Promise.all([releaseLease(), forget(), isSuccess && onSuccess?.()]);
   } finally {
     await payment.end(isRecorded ? isCharged : isShown && (await runs.isCancelled(record.id)));
   }
@@ -90,6 +99,24 @@ export async function finishCall(
   const { executionMs, stdout, stderr, usage } = result;
   const warnings = [...inputWarnings, ...result.warnings, ...(await checkOutput(deps, workspace, agent, result))];
   return { data: output, warnings, executionMs, stdout, stderr, usage };
+}
+
+/** Records that a run which failed waits for its next try. Returns false if there is none. */
+async function waitsForNextTry(
+  deps: Deps,
+  { wantedDeadline = Number.POSITIVE_INFINITY, workspace }: PreparedCall,
+  { record, durable }: Admitted,
+  result: RunResult,
+): Promise<boolean> {
+  const nextAt = nextTryAt(record.retries, result, deps.clock.now());
+  if (nextAt === undefined || nextAt >= wantedDeadline) return false;
+  durable?.rest();
+  // Loaded lazily: few runs are tried again, and smaller functions start faster.
+  const { WaitingRuns } = await import('#core/runs/waiting-runs.ts');
+  const lease = durable?.lease ?? laterLease(deps, { workspaceId: workspace.id, runId: record.id }, nextAt);
+  const isWaiting = await new WaitingRuns(deps, workspace.id).retry(record, result, { nextAt, lease });
+  if (isWaiting) deps.log.warn('run failed and is tried again', { run_id: record.id, code: result.errorCode });
+  return isWaiting;
 }
 
 /** Stores the trace contents. Returns false on failure, which does not fail the run. */

@@ -7,6 +7,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { withDefaults } from '#core/manifest/json-schema/schema-defaults.ts';
 import { refOf } from '#core/manifest/references.ts';
+import { type RetryPolicy, withoutRepeated } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
 import type { ModelFile } from '#core/models/file-limits.ts';
@@ -56,6 +57,8 @@ export interface Call {
   readonly idleMs?: number;
   /** Id of the original run of a replay. */
   readonly replayOf?: string;
+  /** Retry policy of the schedule that started the run. @default - the agent's */
+  readonly retry?: RetryPolicy;
   /** Id of the schedule that started the run. */
   readonly scheduleId?: string;
   /** Scheduled moment of the run. */
@@ -188,6 +191,17 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
 
 /** Whether the run survives the process that works on it (`core/execution/durable`). */
 export const isDurable = ({ agent }: Pick<Call, 'agent'>): boolean => agent.definition.durable !== undefined;
+
+/**
+ * Returns when the run of a call is tried again, as the policy of its schedule or agent says: only if nobody waits for its
+ * end. The sender of a webhook does not wait for that of such a run.
+ */
+export function retryPolicyFor(call: Call): RetryPolicy | undefined {
+  const { agent, isUnattended, triggerSource, lineage, retry = agent.definition.retry } = call;
+  const isAwaited = !isUnattended && triggerSource !== 'webhook';
+  if (isAwaited || lineage.parentRunId !== undefined || retry === undefined) return undefined;
+  return isDurable(call) ? { ...retry, on: withoutRepeated(retry.on) } : retry;
+}
 
 /** Whether the files of a call go to the model, as an agent without a sandbox cannot receive them otherwise. */
 export const givesFilesToModel = (agent: AgentVersion, { isMultipart }: Pick<CallInput, 'isMultipart'>): boolean =>

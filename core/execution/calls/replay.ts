@@ -78,6 +78,7 @@ export async function startReplay(deps: Deps, replay: Replay): Promise<{ origina
     replayOf: run.id,
     ...(run.scheduled && { scheduled: run.scheduled }),
   });
+  if (run.isExhausted) await runs.noteReplay(run.id);
   deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
   return { original: run.id, started };
 }

@@ -40,6 +40,7 @@ export async function runAgent(
     shown,
     emit,
     durable,
+    attempt: tryNumber,
   }: {
     readonly trace: Trace;
     readonly live?: Pick<LiveEvents, 'add'>;
@@ -47,6 +48,8 @@ export async function runAgent(
     /** Sends progress to the calling client. */
     readonly emit?: ((event: ProgressEvent) => void) | undefined;
     readonly durable?: DurableRun | undefined;
+    /** Number of the try, from 1, for a run with a retry policy. */
+    readonly attempt?: number | undefined;
   },
 ): Promise<EngineResult> {
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
@@ -83,13 +86,14 @@ export async function runAgent(
     trace,
     durable,
   };
-  if (durable !== undefined && durable.lease.attempt > 1) noteContinuation(run, durable.lease);
+  const current: Continuation = durable?.lease ?? { attempt: tryNumber ?? 1, reason: 'retry' };
+  if (current.attempt > 1) noteContinuation(run, current);
   const isRetried = agent.definition.retry_on_interruption === true;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
     const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
-    if (isRetried) env.PLATFORM_ATTEMPT = String(attempt);
-    if (durable !== undefined) env.PLATFORM_ATTEMPT = String(durable.lease.attempt);
+    const isCounted = isRetried || durable !== undefined || tryNumber !== undefined;
+    if (isCounted) env.PLATFORM_ATTEMPT = String(current.attempt + attempt - 1);
     const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
     return runEngine(deps, { ...run, isInterruptible, deadline, env });
   };
@@ -121,7 +125,9 @@ export async function runAgent(
   }
 }
 
-function noteContinuation({ trace, emit }: EngineRun, { attempt, reason }: Lease): void {
+type Continuation = Pick<Lease, 'attempt' | 'reason'>;
+
+function noteContinuation({ trace, emit }: EngineRun, { attempt, reason }: Continuation): void {
   trace.add({ event_type: 'interrupted', payload: { attempt: attempt - 1, begins_again: true, reason } });
   emit({ type: 'resumed', attempt, reason });
 }

@@ -5,12 +5,15 @@ import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease }
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
 import { Journal } from './journal.ts';
-import { endOrder, putOrder } from './order.ts';
+import { endOrder, orderedUntil, putOrder } from './order.ts';
 
 type DurableDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver'>;
 
-/** Time after a run's deadline for which its journal is kept if nothing removes it. */
-export const KEPT_AFTER_DEADLINE_MS = 24 * 3600 * 1000;
+/** Time after the end of a run for which its journal is kept if nothing removes it. */
+const KEPT_AFTER_END_MS = 24 * 3600 * 1000;
+
+/** Returns until when steps of a journal are kept, if the run has ended by a time (epoch milliseconds). */
+export const keptUntil = (endedBy: number): number => endedBy + KEPT_AFTER_END_MS;
 
 /** A durable run in this process, which holds its lease. */
 export class DurableRun {
@@ -48,11 +51,11 @@ export class DurableRun {
 
   /** Stores the order of a run and takes its lease, before its record is written. */
   static async begin(deps: DurableDeps, call: PreparedCall): Promise<DurableRun> {
-    const { runId, workspace, deadline } = call;
+    const { runId, workspace } = call;
+    const until = orderedUntil(call);
     const lease = firstLease(deps, { workspaceId: workspace.id, runId });
-    const [seal] = await Promise.all([putOrder(deps, call, deadline), putLease(deps, lease)]);
-    const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
-    const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil });
+    const [seal] = await Promise.all([putOrder(deps, call, until), putLease(deps, lease)]);
+    const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) });
     return new DurableRun(deps, workspace, lease, journal);
   }
 

@@ -1,102 +1,20 @@
 import { expect, test } from 'vitest';
 import { admit, callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { allHandlers } from '#core/api/handlers.ts';
-import { routes } from '#core/api/routes.ts';
-import { parseConfig } from '#core/base/config.ts';
-import type { LlmAnswer } from '#core/ports/llm.ts';
-import type { ExecEvent } from '#core/ports/sandbox.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
-import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import { IMMORTAL, type Life, processOn, sandboxOf, settled as settledIn } from '#test/helpers/durable-histories.ts';
-import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
-import { addUser, type TestUser } from '#test/helpers/users.ts';
-import { createWebApp } from '#test/helpers/web-app.ts';
+import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { addUser } from '#test/helpers/users.ts';
+import { type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from './resume.ts';
 
 const HOUR = 3600_000;
-const CALLS = [{ id: 'c', name: 'submit_result', input: { result: 'hello' } }];
-const ANSWER: LlmAnswer = {
-  text: 'hello',
-  toolCalls: CALLS,
-  finishReason: 'tool_calls',
-  usage: { inputTokens: 1, outputTokens: 1 },
-  message: { role: 'assistant', text: 'hello', toolCalls: CALLS, raw: {} },
-};
-
-async function* exec(): AsyncGenerator<ExecEvent> {
-  yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
-}
-/** Slow enough that no run is late. */
-const settled = <T>(deps: MemoryDeps, promise: Promise<T>): Promise<T> => settledIn(deps, promise, 10);
-
-type Sent = Record<string, string>;
-/** The members that these tests read of answers. */
-interface Body {
-  readonly run_id: string;
-  readonly run_at: string;
-  readonly status: string;
-  readonly started_at: string;
-  readonly duration_ms: number;
-  readonly error: { readonly code: string; readonly message: string };
-  readonly runs: readonly { readonly id: string; readonly run_at: string }[];
-}
-
-async function world(plan: Record<string, number> = {}) {
-  const config = parseConfig({ PLATFORM_PLANS: JSON.stringify({ pro: plan }), PLATFORM_DEFAULT_PLAN: 'pro' });
-  const deps = memoryDeps({ plans: config.plans, defaultPlan: 'pro' });
-  const user = await addUser(deps, 'later');
-  const asked: number[] = [];
-  const processOf = (life?: Life) =>
-    processOn(deps, { life }, (death) => ({
-      sandbox: sandboxOf(death, exec),
-      llm: {
-        generate: () =>
-          death.call(async () => {
-            asked.push(deps.clock.now());
-            return ANSWER;
-          }),
-      },
-    }));
-  const { process, idle } = processOf();
-  const app = createWebApp(process, routes, allHandlers(process));
-  const requestOf = (by: TestUser, method: string, path: string, body?: object, headers: Sent = {}) =>
-    new Request(`http://127.0.0.1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${by.key}`, 'content-type': 'application/json', ...headers },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-  const send = async (method: string, path: string, body?: object, headers?: Sent, by = user) => {
-    const response = await settled(deps, app(requestOf(by, method, path, body, headers)));
-    return { status: response.status, body: (await response.json()) as Body, headers: response.headers };
-  };
-  const made = async (method: string, path: string, body: object) => {
-    const answer = await send(method, path, body);
-    if (answer.status >= 300) throw new Error(JSON.stringify(answer.body));
-  };
-  await made('PUT', `/workspaces/${user.workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
-  const agent = { description: 'x', prompt: 'Greet.', required_secrets: [] };
-  await made('POST', '/agents', { ...agent, name: 'plain', type: 'prompt' });
-  await made('POST', '/agents', { ...agent, name: 'lasting', type: 'agent', durable: true });
-  const call = (headers: Sent, name = 'plain', by = user) =>
-    send('POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async', ...headers }, by);
-  const tick = async () => {
-    await settled(deps, resumeRuns(process).then(idle));
-  };
-  const run = async (id: string) => (await send('GET', `/workspaces/${user.workspaceId}/runs/${id}`)).body;
-  const runs = new RunStore(deps, user.workspaceId);
-  const waiting = new WaitingRuns(deps, user.workspaceId);
-  return { deps, user, asked, processOf, requestOf, send, call, tick, run, runs, waiting };
-}
-
 const at = (ms: number): string => new Date(ms).toISOString();
 
 test('a call waits for its time, holds nothing, and then runs like any other', async () => {
   for (const name of ['plain', 'lasting']) {
-    const { deps, user, asked, call, tick, run, waiting, send } = await world();
+    const { deps, user, asked, call, tick, run, waiting, send } = await waitingWorld();
     const now = deps.clock.now();
     const { status, body, headers } = await call({ 'x-platform-run-at': at(now + HOUR) }, name);
     expect(status).toBe(202);
@@ -130,7 +48,7 @@ test('a call waits for its time, holds nothing, and then runs like any other', a
 });
 
 test('the time is checked, and needs a call whose caller does not wait', async () => {
-  const { deps, call, waiting } = await world();
+  const { deps, call, waiting } = await waitingWorld();
   const now = deps.clock.now();
   const refused: [Sent, RegExp][] = [
     [{ 'x-platform-run-at': at(now - 1000) }, /x-platform-run-at: must be in the future/],
@@ -156,7 +74,7 @@ test('the time is checked, and needs a call whose caller does not wait', async (
 });
 
 test('a run that waits is cancelled at once, by its own workspace alone', async () => {
-  const { deps, user, asked, call, tick, run, waiting, send } = await world();
+  const { deps, user, asked, call, tick, run, waiting, send } = await waitingWorld();
   const stranger = await addUser(deps, 'stranger');
   const { body } = await call({ 'x-platform-delay-seconds': '600' });
   const path = `/workspaces/${user.workspaceId}/runs/${body.run_id}`;
@@ -178,7 +96,7 @@ test('a run that waits is cancelled at once, by its own workspace alone', async 
 });
 
 test('a plan limits the runs that wait', async () => {
-  const { user, call, send } = await world({ waiting_runs: 2 });
+  const { user, call, send } = await waitingWorld({ waiting_runs: 2 });
   const first = await call({ 'x-platform-delay-seconds': '600' });
   expect((await call({ 'x-platform-delay-seconds': '600' })).status).toBe(202);
   const third = await call({ 'x-platform-delay-seconds': '600' });
@@ -188,7 +106,7 @@ test('a plan limits the runs that wait', async () => {
 });
 
 test('a retry with the same key gets the same answer, and runs nothing more', async () => {
-  const { deps, asked, call, tick } = await world();
+  const { deps, asked, call, tick } = await waitingWorld();
   const headers = { 'x-platform-delay-seconds': '2000000', 'idempotency-key': 'once' };
   const first = await call(headers);
   expect((await call(headers)).body).toEqual(first.body);
@@ -200,7 +118,7 @@ test('a retry with the same key gets the same answer, and runs nothing more', as
 });
 
 test('a run without room waits on for 15 minutes, another refusal ends it', async () => {
-  const { deps, user, call, tick, run, waiting, send } = await world({ concurrent_calls: 1 });
+  const { deps, user, call, tick, run, waiting, send } = await waitingWorld({ concurrent_calls: 1 });
   const workspace = (await findWorkspace(deps, user.workspaceId))!;
   const { body } = await call({ 'x-platform-delay-seconds': '60' });
   const deadline = deps.clock.now() + 24 * HOUR;
@@ -233,7 +151,7 @@ test('a run without room waits on for 15 minutes, another refusal ends it', asyn
 
 test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherever its process dies', async (name) => {
   const history = async (life: Life) => {
-    const { deps, user, asked, processOf, call, runs, waiting } = await world();
+    const { deps, user, asked, processOf, call, runs, waiting } = await waitingWorld();
     const { body } = await call({ 'x-platform-delay-seconds': '60' }, name);
     await deps.clock.advance(61_000);
     const first = processOf(life);

@@ -11,20 +11,23 @@ import { refund } from '#core/billing/credits/ledger.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { checkSpace } from '#core/ports/space.ts';
+import type { Item } from '#core/ports/table.ts';
+import { newRunFrom } from '#core/runs/items.ts';
 import { giveBackLease, keepLease, type Lease, laterLease, takeWaiting } from '#core/runs/leases.ts';
-import { endedWith } from '#core/runs/run.ts';
+import { LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
+import { attemptOf } from '#core/runs/retries.ts';
+import { endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
+import type { TraceEvent } from '#core/runs/trace/trace.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import { type Admitted, recordOf, takePlaces } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type Call, isDurable, type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { DurableRun, KEPT_AFTER_DEADLINE_MS } from './durable-run.ts';
+import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
-import { endOrder, findOrder, type Order, putOrder } from './order.ts';
+import { endOrder, findOrder, type Order, orderedUntil, putOrder, TRIED_FOR_MS } from './order.ts';
 
-/** How long after its time a run is tried to begin, if the workspace has no room for it. */
-const TRIED_FOR_MS = 15 * 60_000;
 /** Time until the next try, plus up to as much again at random: runs of the same time do not all come at once. */
 const PAUSE_MS = 5_000;
 /** Number of processes that may die while they begin the run. */
@@ -48,7 +51,7 @@ export async function queueCall(deps: Deps, call: Call & { readonly runAt: numbe
     );
   // Checked again when the run is recorded: before, nothing is stored for a call that is refused.
   if ((await waiting.count()) >= most) throw tooMany();
-  await putOrder(deps, call, prepared.deadline + TRIED_FOR_MS);
+  await putOrder(deps, call, orderedUntil(prepared));
   const { context: _, ...record } = { ...recordOf(prepared), startedAt: call.receivedAt, runAt };
   const lease = laterLease(deps, { workspaceId: workspace.id, runId }, runAt);
   if (await waiting.queue(record, lease, most)) return;
@@ -60,11 +63,14 @@ export async function queueCall(deps: Deps, call: Call & { readonly runAt: numbe
 interface Begun {
   readonly prepared: PreparedCall;
   readonly admitted: Admitted;
+  /** For a further try: what the earlier ones did. */
+  readonly before?: { readonly trace: readonly TraceEvent[]; readonly eventCount: number };
 }
 
 /**
- * Begins a run whose time has come: prepares and admits its call as if it came now. If the workspace has no room, the run
- * waits on; any other refusal ends it. Returns the rest of the run, until its end; `undefined` if it has not begun.
+ * Begins a run whose time has come, or its next try: prepares and admits its call as if it came now. If the workspace has
+ * no room, the run waits on; any other refusal ends it. Returns the rest of the run, until its end; `undefined` if it has
+ * not begun.
  *
  * The record turns from `queued` to `running` once, in one write with the end of the lease. So no run begins twice, and
  * none is lost before it has begun.
@@ -72,6 +78,7 @@ interface Begun {
 export async function beginWaiting(
   deps: Deps,
   free: Lease,
+  head: Item,
   { isFree = false }: { readonly isFree?: boolean } = {},
 ): Promise<{ readonly end: () => Promise<void> } | undefined> {
   if (deps.handOver?.stopping?.aborted) return undefined;
@@ -79,7 +86,7 @@ export async function beginWaiting(
   if (lease === undefined) return undefined;
   const { stop } = keepLease(deps, lease);
   try {
-    const begun = await begin(deps, lease);
+    const begun = await begin(deps, lease, newRunFrom(head));
     return begun && { end: () => finish(deps, begun) };
   } catch (error) {
     await refuse(deps, lease, error);
@@ -89,7 +96,7 @@ export async function beginWaiting(
   }
 }
 
-async function begin(deps: Deps, lease: Lease): Promise<Begun | undefined> {
+async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun | undefined> {
   const { workspaceId, runId } = lease;
   if (lease.takenInTurn > MAX_TAKEN) {
     throw new PlatformError('INTERNAL_ERROR', `The platform stopped ${MAX_TAKEN} times while it began the run.`);
@@ -98,23 +105,43 @@ async function begin(deps: Deps, lease: Lease): Promise<Begun | undefined> {
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   if (order === undefined) throw new PlatformError('INTERNAL_ERROR', 'The call of the run is no longer stored.');
   const agent = await calledVersion(deps, order, workspace);
-  const receivedAt = deps.clock.now();
-  const prepared = await prepareCall(deps, { ...order.call, agent, workspace, receivedAt });
+  const now = deps.clock.now();
+  const lastTry = waiting.retries?.failed.at(-1);
+  // A durable run continues where its last try failed: only the time in which it worked counts.
+  const continues = lastTry !== undefined && waiting.isDurable === true;
+  const idleMs = continues ? lease.idleMs + now - (Date.parse(lastTry.started_at) + lastTry.duration_ms) : 0;
+  const receivedAt = continues ? waiting.startedAt : now;
+  const prepared = await prepareCall(deps, { ...order.call, agent, workspace, receivedAt, idleMs });
   const places = await takePlaces(deps, prepared);
-  const { record, payment, releaseLease } = places;
+  const { payment, releaseLease } = places;
+  const record: NewRun =
+    lastTry === undefined
+      ? places.record
+      : { ...places.record, startedAt: waiting.startedAt, retries: { ...waiting.retries!, triedAt: now } };
+  const held = continues ? { ...lease, attempt: lease.attempt + 1, idleMs, reason: 'retry' as const } : lease;
+  const before = lastTry && (await earlierTries(deps, lease));
   // If it throws, the record may have been written. The lease on a place then leads the sweep to it.
-  if (!(await new WaitingRuns(deps, workspaceId).begin(record, lease))) {
+  if (!(await new WaitingRuns(deps, workspaceId).begin(record, held))) {
     // If another process has it, the places are that one's, too.
     const status = (await new RunStore(deps, workspaceId).find(runId))?.status;
     if (status !== 'running' && status !== 'queued') await Promise.all([payment.end(false), releaseLease()]);
     return undefined;
   }
-  deps.log.info('run begun at its time', { run_id: runId, late_ms: receivedAt - (order.call.runAt ?? receivedAt) });
-  const durable = isDurable(prepared) ? continuing(deps, prepared, { lease, order }) : undefined;
-  const releaseAll = async (): Promise<void> => {
-    await Promise.all([releaseLease(), durable === undefined ? endOrder(deps, workspaceId, runId) : durable.end()]);
-  };
-  return { prepared, admitted: { ...places, durable, releaseLease: releaseAll } };
+  if (lastTry === undefined) {
+    deps.log.info('run begun at its time', { run_id: runId, late_ms: now - (order.call.runAt ?? now) });
+  } else deps.log.info('run tried again', { run_id: runId, attempt: attemptOf(record.retries!) });
+  const durable = isDurable(prepared) ? await continuing(deps, prepared, held, order, continues) : undefined;
+  const forget = () => (durable === undefined ? endOrder(deps, workspaceId, runId) : durable.end());
+  return { prepared, admitted: { ...places, record, durable, forget }, before };
+}
+
+/** Reads what the earlier tries of a run did. */
+async function earlierTries(deps: Deps, { workspaceId, runId }: Lease): Promise<Begun['before']> {
+  const [body, told] = await Promise.all([
+    new RunStore(deps, workspaceId).body(runId),
+    toldOf(deps, { workspaceId, runId }),
+  ]);
+  return { trace: body?.trace ?? [], eventCount: told.count };
 }
 
 /** Finds the version that was called, as it is now. Throws NOT_FOUND, FORBIDDEN. */
@@ -127,19 +154,26 @@ async function calledVersion(deps: Deps, { call }: Order, workspace: Workspace):
   return agent;
 }
 
-function continuing(
+async function continuing(
   deps: Deps,
-  { workspace, runId, deadline }: PreparedCall,
-  { lease, order }: { readonly lease: Lease; readonly order: Order },
-): DurableRun {
-  const keptUntil = deadline + KEPT_AFTER_DEADLINE_MS;
-  const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal: order.seal, keptUntil });
+  prepared: PreparedCall,
+  lease: Lease,
+  { seal }: Order,
+  continues: boolean,
+): Promise<DurableRun> {
+  const { workspace, runId } = prepared;
+  const place = { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(orderedUntil(prepared)) };
+  const journal = continues ? await Journal.read(deps, place) : Journal.begin(deps, place);
+  if (continues) await journal.write({ type: 'attempt', attempt: lease.attempt });
   return new DurableRun(deps, workspace, lease, journal);
 }
 
-async function finish(deps: Deps, { prepared, admitted }: Begun): Promise<void> {
+async function finish(deps: Deps, { prepared, admitted, before }: Begun): Promise<void> {
   try {
-    await finishStarted(deps, prepared, admitted, { live: liveEventsOf(deps, prepared) });
+    await finishStarted(deps, prepared, admitted, {
+      live: liveEventsOf(deps, prepared, before && before.eventCount + LATE_EVENTS),
+      past: before?.trace,
+    });
   } catch (error) {
     // The error of a failed run is in its record.
     if (!isPlatformError(error) && !isRunContinues(error)) throw error;

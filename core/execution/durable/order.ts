@@ -4,11 +4,15 @@ import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
 import { exists } from '#core/ports/table.ts';
 import { journalBlobKey, orderKey } from '#core/runs/items.ts';
-import type { Call } from '../calls/prepare.ts';
+import { retriedFor } from '#core/runs/retries.ts';
+import type { NewRun } from '#core/runs/run.ts';
+import { type Call, type PreparedCall, retryPolicyFor } from '../calls/prepare.ts';
 import type { Upload } from '../input/call-input.ts';
 import { DamagedError, RunSeal } from './sealing.ts';
 
 const ORDER = 'ORDER';
+/** How long after its time a run or a further try is tried to begin, if the workspace has no room for it. */
+export const TRIED_FOR_MS = 15 * 60_000;
 const VERSION = 1;
 const KEPT_AFTER_END_MS = 24 * 3600 * 1000;
 
@@ -28,6 +32,16 @@ export interface Order {
   readonly call: OrderedCall;
   readonly seal: RunSeal;
 }
+
+/** Returns the time (epoch milliseconds) by which the run of a call has certainly ended, with all its tries. */
+export function orderedUntil(call: PreparedCall): number {
+  const policy = retryPolicyFor(call);
+  return call.deadline + TRIED_FOR_MS + (policy ? retriedFor(policy, call.timeoutMs + TRIED_FOR_MS) : 0);
+}
+
+/** Returns the same for a run that has begun. */
+export const lastEndOf = ({ deadline, retries }: NewRun): number =>
+  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS) : 0);
 
 /**
  * Stores the call of a run that is about to begin or to wait.

@@ -9,22 +9,20 @@ import { paymentOf } from '#core/billing/credits/payment.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
 import { dropLease, dueLeases, endLease, findLease, type Lease, takeLease } from '#core/runs/leases.ts';
-import { knownOf, toldOf } from '#core/runs/lost-run.ts';
+import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
 import { CANCELLED, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { DurableRun, KEPT_AFTER_DEADLINE_MS } from './durable-run.ts';
+import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
 import { beginWaiting } from './later.ts';
-import { endOrder, findOrder, type OrderedCall } from './order.ts';
+import { endOrder, findOrder, lastEndOf, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
 const MAX_TAKEN_IN_TURN = 5;
-/** Numbers for events that the process before still writes although it has lost the run. */
-const LATE_EVENTS = 1000;
 
 /**
  * Takes up all runs that no process works on: their process died or left them, or their time has come. With `all`, takes
@@ -35,7 +33,8 @@ export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: b
     const failed = (error: unknown): undefined => {
       deps.log.error('run not continued', { run_id: lease.runId, error: String(error) });
     };
-    if (lease.reason !== 'later') void deps.background(takeUp(deps, lease, { isFree: all }).catch(failed));
+    if (lease.reason !== 'later' && lease.reason !== 'retry')
+      void deps.background(takeUp(deps, lease, { isFree: all }).catch(failed));
     else {
       // One after another: thousands may begin at the same time.
       const rest = await takeUpWaiting(deps, lease, { isFree: all }).catch(failed);
@@ -53,7 +52,7 @@ export async function resumeRun(deps: Deps, { runId }: RunJob): Promise<void> {
 /** Begins a run whose time has come. Returns its rest. */
 async function takeUpWaiting(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }) {
   const head = await deps.runs.get(headKey(free.workspaceId, free.runId));
-  if (head?.status === 'queued') return beginWaiting(deps, free, { isFree });
+  if (head?.status === 'queued') return beginWaiting(deps, free, head, { isFree });
   await endLease(deps, free.runId);
   return undefined;
 }
@@ -61,7 +60,7 @@ async function takeUpWaiting(deps: Deps, free: Lease, { isFree }: { readonly isF
 async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }): Promise<void> {
   const { workspaceId, runId } = free;
   const head = await deps.runs.get(headKey(workspaceId, runId));
-  if (head?.status === 'queued') return (await beginWaiting(deps, free, { isFree }))?.end();
+  if (head?.status === 'queued') return (await beginWaiting(deps, free, head, { isFree }))?.end();
   // Its process died before it wrote the record, or after it wrote the end.
   if (head === undefined || head.status !== 'running') {
     if (isFree || free.until <= deps.clock.now()) await removeAll(deps, free);
@@ -73,8 +72,8 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
   let hasBegun = false;
   try {
     const order = await findOrder(deps, workspaceId, runId);
-    const keptUntil = record.deadline + KEPT_AFTER_DEADLINE_MS;
-    const journal = order && (await Journal.read(deps, { workspaceId, runId, seal: order.seal, keptUntil }));
+    const until = keptUntil(lastEndOf(record));
+    const journal = order && (await Journal.read(deps, { workspaceId, runId, seal: order.seal, keptUntil: until }));
     lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
     if (lease === undefined) return;
     deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
@@ -132,9 +131,8 @@ async function continued(
     record: { ...record, deadline },
     payment: paymentOf(deps, prepared),
     durable,
-    async releaseLease() {
-      await Promise.all([releasePlaces(deps, prepared), durable.end()]);
-    },
+    releaseLease: () => releasePlaces(deps, prepared),
+    forget: () => durable.end(),
   };
   return { prepared, admitted };
 }

@@ -120,6 +120,12 @@ const ABOUT: { readonly [path: string]: string } = {
     'Whether a run that loses its sandbox is restarted once; false by default. Programs only; runs must be idempotent.',
   durable: 'Whether runs survive the process that works on them, and may take hours; false by default. Loops only.',
   'durable.max_active_seconds': 'Maximum time that a run is worked on, in seconds. Default: the limit of the plan.',
+  retry:
+    'When a failed run is tried again, if nobody waits for it: calls that are answered at once, schedules and replays.',
+  'retry.max': 'Number of tries after the first one: 1 to 10.',
+  'retry.backoff_seconds':
+    'Seconds before each further try; the last number counts for all that follow. Default: [10, 60, 600].',
+  'retry.on': 'Error codes of runs that are tried again. Default: those that a client may retry.',
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:

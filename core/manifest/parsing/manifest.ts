@@ -17,6 +17,7 @@ import {
   modelTasksOf,
   priceOf,
   providersOf,
+  retryOf,
   schemaOf,
   secretsOf,
   textsOf,
@@ -236,6 +237,7 @@ type Execution = Pick<
   | 'timeout_seconds'
   | 'retry_on_interruption'
   | 'durable'
+  | 'retry'
 >;
 
 function executionOf(type: AgentType, given: Members, body: Record<string, unknown>, found: Found): Execution {
@@ -292,5 +294,6 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     timeout_seconds: timeoutOf(run_mode, given, found),
     ...(isRetried(given, { run_mode, engine }, found) && { retry_on_interruption: true }),
     ...durability,
+    ...retryOf(given, { run_mode, engine, ...durability }, found),
   };
 }

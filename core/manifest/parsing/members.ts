@@ -8,6 +8,7 @@ import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
 import { isAcceptEntry } from '../file-rules.ts';
 import { REFERENCE } from '../references.ts';
+import { retryShape } from '../retry-policy.ts';
 import { mcpServersShape } from './mcp-servers.ts';
 import { modelSettingsShape } from './model-settings.ts';
 import { customToolsShape, orchestrationShape } from './orchestration.ts';
@@ -130,6 +131,7 @@ export const MEMBERS = {
     ],
     `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}`,
   ),
+  retry: retryShape,
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,

@@ -5,6 +5,7 @@ import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.
 import { traitsOf } from '../engines.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
+import { retryPolicyOf, withoutRepeated } from '../retry-policy.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill, shortDescription } from '../skill.ts';
 import type { Members } from './members.ts';
 
@@ -67,6 +68,30 @@ export function durabilityOf(
   }
   const seconds = durable === true ? null : durable.max_active_seconds;
   return { durable: seconds == null ? {} : { max_active_seconds: seconds } };
+}
+
+/** Only runs that calls start end, and a durable run cannot repeat what it has done. */
+export function retryOf(
+  { retry }: Members,
+  {
+    run_mode,
+    engine,
+    durable,
+  }: Pick<AgentDefinition, 'run_mode' | 'durable'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): Pick<AgentDefinition, 'retry'> {
+  if (retry === undefined) return {};
+  if (engine === null || run_mode === 'always_on') {
+    errors.push({ field: 'retry', message: 'must be left out here: only agents with run_mode on_demand have runs' });
+  }
+  const isDurable = durable !== undefined;
+  const { on } = retry;
+  const refused = isDurable ? (on?.filter((code) => withoutRepeated([code]).length === 0) ?? []) : [];
+  if (refused.length > 0) {
+    const message = `must not have ${refused.join(', ')}: a durable run continues where it failed, and would fail again`;
+    errors.push({ field: 'retry.on', message });
+  }
+  return { retry: retryPolicyOf(retry, { isDurable }) };
 }
 
 /** Old manifests contain the file name of the prompt instead of its text. */

@@ -8,7 +8,7 @@ import { filterOf, type SentFilter } from '../filter.ts';
 import { headKey, runFrom } from '../items.ts';
 import { type RunFilter, scanRuns } from '../listing.ts';
 import type { Run } from '../run.ts';
-import { runSummaryOf } from '../view.ts';
+import { listedRunOf } from '../view.ts';
 import { appliesTo, BULK_WINDOW_MS, type Bulk, MAX_BULK_RUNS, MAX_OPEN_BULKS, type StoredFilter } from './bulk.ts';
 import type { bulkRoutes } from './routes.ts';
 import { BulkStore } from './store.ts';
@@ -44,7 +44,7 @@ export const bulkHandlers = (deps: BulkDeps): Handlers<typeof bulkRoutes> => {
       const { runs, total, isExact } = await meant(deps, workspaceId, action, { runIds, filter });
       const shownFilter = filter ? filterView(filter) : null;
       if (isDry) {
-        const sample = runs.slice(0, SAMPLE).map(runSummaryOf);
+        const sample = runs.slice(0, SAMPLE).map(listedRunOf);
         const counted = { total, total_is_exact: isExact };
         return { status: 200, body: { action, dry_run: true, filter: shownFilter, ...counted, sample } };
       }
@@ -162,6 +162,7 @@ function filterView(filter: RunFilter): SentFilter {
     trigger_source: filter.triggerSource,
     tenant_id: filter.tenantId,
     top_level: filter.topLevel,
+    exhausted: filter.exhausted,
     from: from === undefined ? undefined : isoTime(from),
     to: to === undefined ? undefined : isoTime(to),
   };

@@ -1,12 +1,13 @@
 import * as z from 'zod';
 import { defineRoutes } from '#core/http/route.ts';
-import { runFilter, runSummary, TOP_LEVEL } from '../routes.ts';
+import { EXHAUSTED, listedRun, runFilter, TOP_LEVEL } from '../routes.ts';
 import { MAX_BULK_IDS } from './bulk.ts';
 
 const action = z.enum(['cancel', 'replay']);
 const filter = z.strictObject({
   ...runFilter,
   top_level: z.boolean().optional().describe(`${TOP_LEVEL} A replay without it repeats no sub-calls.`),
+  exhausted: z.boolean().optional().describe(EXHAUSTED),
 });
 const time = z.iso.datetime();
 const storedFilter = filter.extend({ from: time.optional(), to: time.optional() });
@@ -68,7 +69,7 @@ export const bulkRoutes = defineRoutes([
         filter: storedFilter.nullable(),
         total: z.int(),
         total_is_exact: z.boolean().describe('False: there are more than `total`.'),
-        sample: z.array(runSummary).describe('The newest of the runs that are meant, at most 10.'),
+        sample: z.array(listedRun).describe('The newest of the runs that are meant, at most 10.'),
       }),
       202: bulk,
     },

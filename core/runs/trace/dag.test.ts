@@ -39,6 +39,9 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   llmProvider: null,
   llmModel: null,
   costUsd: null,
+  retries: null,
+  nextTryAt: null,
+  isExhausted: false,
   creditsCents: 0,
   ...more,
 });

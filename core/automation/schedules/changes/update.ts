@@ -2,6 +2,7 @@ import { devUserOf } from '#core/agents/dev/slots.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { Zone } from '#core/base/zone.ts';
+import { retryPolicyOf } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
@@ -119,6 +120,7 @@ const LISTED_SETTINGS = {
   maxConsecutiveFailures: 'max_consecutive_failures',
   endsAt: 'ends_at',
   maxRuns: 'max_runs',
+  retry: 'retry',
 } as const satisfies { readonly [Name in keyof Schedule]?: string };
 
 type Settings = Pick<Schedule, keyof typeof LISTED_SETTINGS | 'enabled'>;
@@ -139,6 +141,7 @@ function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl, n
     maxConsecutiveFailures: body.max_consecutive_failures ?? schedule.maxConsecutiveFailures,
     endsAt: body.ends_at !== undefined ? checkEndsAt(body.ends_at, now, schedule.endsAt) : schedule.endsAt,
     maxRuns: body.max_runs !== undefined ? body.max_runs : schedule.maxRuns,
+    retry: body.retry ? retryPolicyOf(body.retry, { isDurable: false }) : body.retry === null ? null : schedule.retry,
   };
 }
 

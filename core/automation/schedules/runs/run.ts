@@ -163,7 +163,7 @@ export async function executeRun(
   };
 }
 
-/** Builds the answer for a durable run that is not over. */
+/** Builds the answer for a run that is not over: it is durable, or is tried again. */
 export const unfinished = (run_id: string, duration_ms: number): ScheduleRunAnswer => ({
   ...{ run_id, status: 'queued', duration_ms, output: null, error: null },
 });
@@ -230,6 +230,7 @@ async function startScheduledCall(
     lineage: topOfChain(agent),
     skillHeaders: {},
     scheduleId: schedule.id,
+    ...(schedule.retry && { retry: schedule.retry }),
     ...(scheduledAt !== undefined && { scheduled: { at: scheduledAt, timezone: schedule.timezone } }),
   });
 }

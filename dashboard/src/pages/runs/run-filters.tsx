@@ -1,6 +1,6 @@
 import { Search, SlidersHorizontal } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';
-import { RUN_STATUSES, TRIGGERS } from '#core/base/run-kinds.ts';
+import { RUN_STATUSES, type RunStatus, TRIGGERS } from '#core/base/run-kinds.ts';
 import { useAgents } from '../../api/agents.ts';
 import type { ArgumentsOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
@@ -11,8 +11,6 @@ import { Dialog } from '../../ui/dialog.tsx';
 import { Checkbox, Select, TextField, type TextFieldProps } from '../../ui/field.tsx';
 import { SavedFilters } from './saved-filters.tsx';
 
-/** A run is stored when it starts, so lists never contain queued runs. */
-const STATUSES = RUN_STATUSES.filter((status) => status !== 'queued');
 /** Values accepted by `run_id_prefix`. */
 const ID_PREFIX = /^(req_)?(-?[0-9a-f]){7,32}$/i;
 const VERSION = /^[\w.-]{1,64}$/;
@@ -28,7 +26,7 @@ const TYPED_MS = 350;
 export interface Filters {
   /** Prefix of an id; any other text is searched in the loaded runs. */
   readonly q?: string;
-  readonly status?: (typeof STATUSES)[number];
+  readonly status?: RunStatus;
   readonly agent?: string;
   readonly version?: string;
   readonly source?: string;
@@ -40,6 +38,8 @@ export interface Filters {
   readonly to?: string;
   /** Whether to hide runs that were called by other runs. */
   readonly top?: 'on';
+  /** Whether to show only runs that failed in spite of their retries. */
+  readonly exhausted?: 'on';
 }
 export const FILTER_NAMES = [
   'q',
@@ -53,9 +53,10 @@ export const FILTER_NAMES = [
   'from',
   'to',
   'top',
+  'exhausted',
 ] as const;
 /** Filters that are hidden until the user expands them or one is set. */
-const FURTHER = ['version', 'schedule', 'tenant', 'from', 'to', 'top'] as const;
+const FURTHER = ['version', 'schedule', 'tenant', 'from', 'to', 'top', 'exhausted'] as const;
 
 type Query = NonNullable<ArgumentsOf<'listRuns'>['query']>;
 
@@ -75,6 +76,7 @@ export function queryOf(filters: Filters, now: number): Query {
     from: since === undefined ? filters.from : new Date(now - since).toISOString(),
     to: since === undefined ? filters.to : undefined,
     top_level: filters.top === 'on' ? 'true' : undefined,
+    exhausted: filters.exhausted === 'on' ? 'true' : undefined,
     run_id_prefix: ID_PREFIX.test(filters.q ?? '') ? filters.q : undefined,
   };
 }
@@ -106,6 +108,8 @@ export function matches(filters: Filters, told: LiveEvent['data']): boolean {
     is(schedule, told.schedule_id) &&
     is(tenant, told.tenant_id) &&
     (top === undefined || told.parent_run_id === null) &&
+    // Events do not tell whether a run is tried again.
+    filters.exhausted === undefined &&
     (from === undefined || filters.since !== undefined || at >= Date.parse(from)) &&
     (to === undefined || filters.since !== undefined || at < Date.parse(to)) &&
     (q === undefined ||
@@ -188,7 +192,7 @@ function FilterFields({ filters, onChange }: FiltersProps) {
           label="Status"
           value={filters.status ?? ''}
           onChange={(status) => onChange({ status: (status || undefined) as Filters['status'] })}
-          choices={choicesOf(STATUSES)}
+          choices={choicesOf(RUN_STATUSES)}
         />
         <Select
           label="Source"
@@ -280,6 +284,9 @@ function FurtherFilters({ filters, onChange }: FiltersProps) {
       />
       <Checkbox value={filters.top === 'on'} onChange={(on) => onChange({ top: on ? 'on' : undefined })}>
         Hide sub-calls
+      </Checkbox>
+      <Checkbox value={filters.exhausted === 'on'} onChange={(on) => onChange({ exhausted: on ? 'on' : undefined })}>
+        Retries used up
       </Checkbox>
     </div>
   );

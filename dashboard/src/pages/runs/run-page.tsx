@@ -131,6 +131,7 @@ function RunView({ name }: { readonly name: string }) {
       }
     >
       <About run={run} />
+      {run.failed_attempts.length > 0 && <FailedAttempts attempts={run.failed_attempts} />}
       {run.error_message !== null && <Failure run={run} params={params} />}
       {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}
       {tab === 'logs' && <LogTab name={run.id} pieces={output} isRunning={isRunning} isOver={state === 'over'} />}
@@ -181,6 +182,10 @@ function About({ run }: { readonly run: Run }) {
     ...(run.status === 'queued' && run.run_at !== null
       ? [['Begins', <TimeLeft key="begins" until={run.run_at} />] as const]
       : []),
+    ...(run.next_attempt_at === null
+      ? []
+      : [['Next attempt', <TimeLeft key="next" until={run.next_attempt_at} />] as const]),
+    ...(run.attempt === null ? [] : [['Attempt', `${run.attempt} of ${run.max_attempts}`] as const]),
     run.status === 'running'
       ? (['Deadline', <TimeLeft key="left" until={run.deadline} />] as const)
       : (['Duration', <Duration key="took" ms={run.duration_ms} />] as const),
@@ -209,6 +214,22 @@ function TimeLeft({ until }: { readonly until: string }) {
     <span>
       {left > 0 ? `in ${duration(Math.ceil(left / 1000) * 1000)}` : 'now'} · <Time at={until} />
     </span>
+  );
+}
+
+/** Tries of a run that failed before the current or last one. */
+function FailedAttempts({ attempts }: { readonly attempts: Run['failed_attempts'] }) {
+  return (
+    <section aria-label="Failed attempts" className="min-w-0 rounded-lg border border-line p-3">
+      <ol className="flex flex-col gap-1">
+        {attempts.map(({ started_at, duration_ms, error_code, error_message }, index) => (
+          <li key={started_at} className="min-w-0 truncate">
+            Attempt {index + 1} · <Time at={started_at} /> · <Duration ms={duration_ms} /> ·{' '}
+            <span className="font-medium">{error_code}</span>: {escapeText(error_message)}
+          </li>
+        ))}
+      </ol>
+    </section>
   );
 }
 

@@ -190,9 +190,13 @@ function NoRuns({ isFiltered }: { readonly isFiltered: boolean }) {
 /** Returns the selected runs, or the filter. An id prefix is not supported in bulk actions. */
 function meantBy(chosen: ReadonlySet<string>, query: ReturnType<typeof queryOf>): BulkSelection | undefined {
   if (chosen.size > 0) return { run_ids: [...chosen] };
-  const { run_id_prefix, top_level, limit, offset, cursor, ...filter } = query;
+  const { run_id_prefix, top_level, exhausted, limit, offset, cursor, ...filter } = query;
   if (run_id_prefix !== undefined) return undefined;
-  return { filter: { ...filter, ...(top_level !== undefined && { top_level: true }) } };
+  const flags = {
+    ...(top_level !== undefined && { top_level: true }),
+    ...(exhausted !== undefined && { exhausted: true }),
+  };
+  return { filter: { ...filter, ...flags } };
 }
 
 /** Returns the pages with the final states of ended runs applied in place. */
