@@ -82,9 +82,10 @@ export async function waitingWorld(
     if (answer.status >= 300) throw new Error(JSON.stringify(answer.body));
   };
   await made('PUT', `/workspaces/${user.workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
-  const agent = { description: 'x', prompt: 'Greet.', required_secrets: [], ...manifest };
-  await made('POST', '/agents', { ...agent, name: 'plain', type: 'prompt' });
-  await made('POST', '/agents', { ...agent, name: 'lasting', type: 'agent', durable: true });
+  const agent: Record<string, unknown> = { description: 'x', prompt: 'Greet.', required_secrets: [], ...manifest };
+  const { durable = true, ...others } = agent;
+  await made('POST', '/agents', { ...others, name: 'plain', type: 'prompt' });
+  await made('POST', '/agents', { ...others, name: 'lasting', type: 'agent', durable });
   const call = (headers: Sent, name = 'plain', by = user) =>
     send('POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async', ...headers }, by);
   const tick = async () => {

@@ -8,6 +8,7 @@ import { newAlert } from '#core/automation/alerts/schedule-alerts.ts';
 import { findAnySchedule, ScheduleStore } from '#core/automation/schedules/store.ts';
 import { bundleKey } from '#core/manifest/version.ts';
 import { deliveryOperation } from '#core/outbound/deliveries.ts';
+import { firstTry } from '#core/runs/retries.ts';
 import type { NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { expectError, expectOk, ISO_TIME } from '#test/e2e/expect.ts';
@@ -130,7 +131,16 @@ describe('the clock', () => {
     });
     await runs.start(leased!, { hasLease: true });
     await runs.start(listed!);
+    const retries = firstTry({ max: 1, backoff_seconds: [3600], on: ['INTERNAL_ERROR'] }, startedAt);
+    const retried = { ...leased!, id: crypto.randomUUID(), retries };
+    await runs.start(retried);
     await target.tick('sweeper');
+    const path = `/workspaces/${workspaceId}/runs/${retried.id}`;
+    expect(expectOk(await request(target, 'GET', path, { key: target.key }))).toMatchObject({
+      status: 'queued',
+      failed_attempts: [{ error_code: 'INTERNAL_ERROR' }],
+    });
+    expectOk(await request(target, 'DELETE', path, { key: target.key }));
     for (const { id, input } of lost) {
       const run = expectOk(await request(target, 'GET', `/workspaces/${workspaceId}/runs/${id}`, { key: target.key }));
       expect(run).toMatchObject({
@@ -140,7 +150,7 @@ describe('the clock', () => {
         input_data: input,
       });
     }
-    expect(await calls()).toBe(before + lost.length);
+    expect(await calls()).toBe(before + lost.length + 1);
   });
 
   test('books payments that no event told of', async () => {

@@ -1,28 +1,32 @@
 import { expect, test } from 'vitest';
 import { callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { type ErrorCode, PlatformError } from '#core/base/errors.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { balanceOf, grantCredits, listEntries } from '#core/billing/credits/ledger.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
 import { liveEventsOf } from '#core/runs/live-events.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
 import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { addUser } from '#test/helpers/users.ts';
 import { type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from './resume.ts';
 
-const down = (code: ErrorCode = 'LLM_ERROR') => new PlatformError(code, 'The provider is down.');
 const POLICY = { max: 2, backoff_seconds: [10, 60] };
 const NAMES = ['plain', 'lasting'] as const;
 
 /** A world whose model fails at its first `failures` requests. */
-const failing = (failures: number, { retry = POLICY as object, plan = {}, code = 'LLM_ERROR' as ErrorCode } = {}) =>
-  waitingWorld(plan, {
-    manifest: { retry },
-    ask(request) {
-      if (request <= failures) throw down(code);
+const failing = (failures: number, manifest: object = {}) =>
+  waitingWorld(
+    {},
+    {
+      manifest: { retry: POLICY, ...manifest },
+      ask(request) {
+        if (request <= failures) throw new PlatformError('LLM_ERROR', 'The provider is down.');
+      },
     },
-  });
+  );
 type World = Awaited<ReturnType<typeof failing>>;
 
 /** Makes a call that nobody waits for, and returns its run's id once its first try has ended. */
@@ -157,6 +161,42 @@ test('a try that cannot begin ends the run with the reason', async () => {
     exhausted: true,
   });
   await expectNothingLeft(world);
+});
+
+test('a price is charged once, and refunded if the run fails for good', async () => {
+  for (const [failures, left] of [
+    [2, 90],
+    [3, 100],
+  ] as const) {
+    const world = await failing(failures, { is_public: true, price_per_call_cents: 10 });
+    const { deps, call, tick, send } = world;
+    const buyer = await addUser(deps, 'buyer');
+    await grantCredits(deps, buyer.workspaceId, { id: 'g', cents: 100, description: 'made up' });
+    const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' };
+    await send('PUT', `/workspaces/${buyer.workspaceId}/secrets`, secret, {}, buyer);
+    const { status } = await call({}, 'plain', buyer);
+    expect(status).toBe(202);
+    await settled(deps, world.idle());
+    for (let minute = 0; minute < 4; minute++) {
+      // A hold that has expired is not resolved while the run waits.
+      expect((await balanceOf(deps, buyer.workspaceId)).cents).toBe(minute < 2 ? 90 : left);
+      await deps.clock.advance(400_000);
+      await tick();
+    }
+    const kinds = (await listEntries(deps, buyer.workspaceId, { limit: 9, offset: 0 })).map(({ kind }) => kind);
+    expect(kinds).toEqual([...(failures === 3 ? ['refund'] : []), 'charge', 'top_up']);
+  }
+});
+
+test('the time of a durable run is that of its tries', async () => {
+  const world = await failing(2, { durable: { max_active_seconds: 60 } });
+  const { deps, tick, run } = world;
+  const id = await begun(world, 'lasting');
+  for (let hour = 0; hour < 2; hour++) {
+    await deps.clock.advance(3_600_000);
+    await tick();
+  }
+  expect(await run(id)).toMatchObject({ status: 'completed', attempt: 3 });
 });
 
 test('watchers see the tries in one stream', async () => {

@@ -1,11 +1,12 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { admit } from '#core/accounts/limits/admission.ts';
 import { SecretStore } from '#core/accounts/secrets/store.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { publish as publishVersion, removeVersions } from '#core/agents/publish.ts';
 import { AgentStore } from '#core/agents/store.ts';
-import { HostBusyError } from '#core/base/errors.ts';
+import { HostBusyError, PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
+import { resumeRuns } from '#core/execution/durable/resume.ts';
 import { checkDefinition } from '#core/manifest/parsing/manifest.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -139,6 +140,32 @@ async function world(settings: Partial<Schedule> = {}): Promise<World> {
     fire: (scheduledFor) => fireDue(deps, { workspaceId: user.workspaceId, scheduleId: schedule.id, scheduledFor }),
   };
 }
+
+describe('a run that is tried again', () => {
+  const retry = { max: 1, backoff_seconds: [30], on: ['LLM_ERROR' as const] };
+  const down = () => Promise.reject(new PlatformError('LLM_ERROR', 'down'));
+
+  test.for([
+    [1, 'completed', 0],
+    [2, 'failed', 1],
+  ] as const)('after %i failures is counted once, when it has %s', async ([failures, status, consecutive]) => {
+    const it = await world({ retry, alertOnFailureCount: 1 });
+    it.script.push(...Array.from({ length: failures }, () => down));
+    await it.deps.clock.advance(MINUTE);
+    await it.fire();
+    expect(await it.now()).toMatchObject({ openRuns: 1, lastRunStatus: 'running', consecutiveFailures: 0 });
+    await it.deps.clock.advance(MINUTE / 2 + 1);
+    await sweepScheduleRuns(it.deps);
+    expect(await it.now()).toMatchObject({ openRuns: 1, consecutiveFailures: 0 });
+    await resumeRuns(it.deps);
+    await vi.waitFor(async () => expect((await it.runs())[0]!.status).toBe(status));
+    await it.deps.clock.advance(MINUTE);
+    await Promise.all([sweepScheduleRuns(it.deps), sweepScheduleRuns(it.deps)]);
+    expect(await it.now()).toMatchObject({ openRuns: 0, lastRunStatus: status, consecutiveFailures: consecutive });
+    expect(await it.runs()).toHaveLength(1);
+    expect(it.asked).toHaveLength(2);
+  });
+});
 
 describe('the end of a schedule', () => {
   const kinds = (events: readonly string[]) => events.map((line) => line.split(':')[0]);
