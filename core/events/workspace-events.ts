@@ -4,7 +4,7 @@ import { MessageStore } from '#core/collaboration/messages/store.ts';
 import { TaskStore } from '#core/collaboration/tasks/store.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { LAST_TIME, LONGEST_RUN_MS, runsStartedBetween } from '#core/runs/lookup.ts';
+import { LAST_TIME, LONGEST_RUN_MS, longRunsOf, runsStartedBetween } from '#core/runs/lookup.ts';
 import { outcomeOf, type Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { EVENT_KINDS } from './routes.ts';
@@ -94,6 +94,9 @@ export class WorkspaceEvents implements Watched {
       seen.add(run.id);
       events.push(...this.#ofRun(run));
     }
+    if (isFirst) {
+      for await (const run of longRunsOf(this.#deps, this.#workspaceId)) this.#open.add(run.id);
+    }
     const others = [...this.#open].filter((id) => !seen.has(id));
     for (const run of await new RunStore(this.#deps, this.#workspaceId).findAll(others)) {
       events.push(...this.#ofRun(run));
@@ -102,8 +105,8 @@ export class WorkspaceEvents implements Watched {
   };
 
   #ofRun(run: Run): WatchedEvent[] {
-    // It is found again when it begins.
-    if (run.status === 'queued') return [];
+    // It has not begun: it is found again when it does.
+    if (run.status === 'queued' && run.nextTryAt === null) return [];
     const data = {
       run_id: run.id,
       agent_name: run.agentName,
@@ -116,14 +119,14 @@ export class WorkspaceEvents implements Watched {
       tenant_id: run.tenantId,
       started_at: run.startedAt,
     };
-    const started = event('run.started', run.startedAt, run.id, data);
+    const started = this.#open!.has(run.id) ? [] : [event('run.started', run.startedAt, run.id, data)];
     // The record of a lost run has no end until the sweep writes one.
     if (run.completedAt === null) {
       this.#open!.add(run.id);
-      return [started];
+      return started;
     }
     this.#open!.delete(run.id);
-    return [started, event('run.ended', run.completedAt, run.id, { ...data, ...outcomeOf(run) })];
+    return [...started, event('run.ended', run.completedAt, run.id, { ...data, ...outcomeOf(run) })];
   }
 
   readonly #messages = async (from: number): Promise<WatchedEvent[]> => {

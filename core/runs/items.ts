@@ -11,8 +11,8 @@ import { LOST, lostBefore, type NewRun, type Retries, type Run, type RunResult, 
  * Runs as items of the runs table:
  *
  * - `WS#<workspace id>#RUN / <run id without dashes>`: the head of a run. gsi1 lists ended runs by agent version and
- *   time, and open runs without a lease (`core/accounts/limits/admission.ts`) by deadline; gsi2 lists the runs of a
- *   workspace by time;
+ *   time, open runs without a lease (`core/accounts/limits/admission.ts`) by deadline, and open runs of a workspace that
+ *   are durable or tried again by time; gsi2 lists the runs of a workspace by time;
  * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
@@ -74,16 +74,27 @@ export const runsByAgent = (agentId: string) =>
 export const openRunsByDeadline = () =>
   [...'0123456789abcdef'].map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
 
+/** Query for the open runs of a workspace that may be open for longer than others, newest first. */
+export const longRuns = (workspaceId: string) =>
+  ({ index: 'gsi1', pk: longPartition(workspaceId), reverse: true }) as const satisfies Query;
+
+const longPartition = (workspaceId: string): string => `WS#${workspaceId}#LONG`;
 const agentPartition = (agentId: string): string => `AGENT#${agentId}`;
 const openPartition = (digit: string): string => `OPEN#${digit}`;
 
 const agentIndex = (run: NewRun) => ({ gsi1pk: agentPartition(run.agentId), gsi1sk: isoTime(run.startedAt) });
 const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(hexOf(run.id)[0]!), gsi1sk: isoTime(run.deadline) });
 
-function startIndex(run: NewRun, hasLease: boolean) {
+function startIndex(workspaceId: string, run: NewRun, hasLease: boolean) {
   // An installation is listed in the logs of its agent while it runs. The sweep skips it: the next upload repairs it.
   if (isInstallation(run)) return agentIndex(run);
-  return hasLease ? {} : openIndex(run);
+  return hasLease ? longIndex(workspaceId, run) : openIndex(run);
+}
+
+/** Index of a top-level run that may be open for longer than others: one that has begun, and is durable or tried again. */
+function longIndex(workspaceId: string, { isDurable, retries, runAt, startedAt }: NewRun) {
+  const isLong = isDurable || retries !== undefined;
+  return isLong && runAt === undefined ? { gsi1pk: longPartition(workspaceId), gsi1sk: isoTime(startedAt) } : {};
 }
 
 /** Attributes of a head that hold the body or its location. */
@@ -127,7 +138,7 @@ export function newRunItems(
     retry: run.retries && storedRetries(run.retries),
     ...body,
     ttl,
-    ...startIndex(run, hasLease),
+    ...startIndex(workspaceId, run, hasLease),
     gsi2pk: timePartition(workspaceId),
     gsi2sk: startedAt,
   };
@@ -160,8 +171,9 @@ export function retryChanges(
 }
 
 /** Builds the changes to the head of a run that waited and begins now. `ttl` in epoch seconds. */
-export const beginChanges = (run: NewRun, ttl: number): Changes => ({
+export const beginChanges = (workspaceId: string, run: NewRun, ttl: number): Changes => ({
   set: {
+    ...longIndex(workspaceId, { ...run, runAt: undefined }),
     status: 'running',
     deadline: run.deadline,
     context: run.context,

@@ -2,14 +2,14 @@ import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
-import { headKey, runFrom, runsByTime } from './items.ts';
+import { headKey, longRuns, runFrom, runsByTime } from './items.ts';
 import type { Run } from './run.ts';
 import { failedLogPartition } from './usage/rollup.ts';
 
 /** Reads only heads, for callers without access to blobs. */
 type LookupDeps = Pick<Deps, 'runs' | 'clock'>;
 
-/** Longer than any run that is not durable, and any installation, including its time in a queue. */
+/** Longer than any installation, and any run that {@link longRunsOf} does not yield, including its time in a queue. */
 export const LONGEST_RUN_MS = 15 * 60_000;
 /** Sort key that is greater than any time. */
 export const LAST_TIME = '~';
@@ -37,17 +37,31 @@ export async function* runsStartedBetween(
   for await (const head of queryAll(runs, query)) yield runFrom(head, clock.now());
 }
 
-/** Returns the unfinished runs of a workspace, newest first. If `isAll` is false, older runs were not examined. */
+/** Yields the open runs of a workspace that are durable or tried again and may have begun hours ago, newest first. */
+export async function* longRunsOf({ runs, clock }: LookupDeps, workspaceId: string): AsyncGenerator<Run> {
+  for await (const head of queryAll(runs, { ...longRuns(workspaceId), limit: 100 })) yield runFrom(head, clock.now());
+}
+
+/** Returns the running runs of a workspace, newest first. If `isAll` is false, older runs were not examined. */
 export async function openRunsOf(deps: LookupDeps, workspaceId: string): Promise<{ runs: Run[]; isAll: boolean }> {
   const from = isoTime(deps.clock.now() - LONGEST_RUN_MS);
+  const { open, isAll } = await recentOpenRuns(deps, workspaceId, from);
+  for await (const run of longRunsOf(deps, workspaceId)) {
+    if (open.length === MAX_COUNTED) return { runs: open, isAll: false };
+    if (run.status === 'running' && run.startedAt < from) open.push(run);
+  }
+  return { runs: open, isAll };
+}
+
+async function recentOpenRuns(deps: LookupDeps, workspaceId: string, from: string) {
   const open: Run[] = [];
   let examined = 0;
   for await (const run of runsStartedBetween(deps, workspaceId, [from, LAST_TIME], 100)) {
-    if (examined === MAX_COUNTED) return { runs: open, isAll: false };
+    if (examined === MAX_COUNTED) return { open, isAll: false };
     examined += 1;
     if (run.status === 'running') open.push(run);
   }
-  return { runs: open, isAll: true };
+  return { open, isAll: true };
 }
 
 /** A run that failed or timed out. */

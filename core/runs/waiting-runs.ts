@@ -85,7 +85,7 @@ export class WaitingRuns {
       {
         op: 'update',
         key: headKey(this.#workspaceId, run.id),
-        changes: beginChanges(run, runExpiry(config, run.startedAt)),
+        changes: beginChanges(this.#workspaceId, run, runExpiry(config, run.startedAt)),
         condition: equals('status', 'queued'),
       },
       this.#count(-1),

@@ -9,14 +9,18 @@ import { takePlace } from '#core/events/watchers.ts';
 import { WorkspaceEvents } from '#core/events/workspace-events.ts';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { contentBlobKey } from '#core/runs/items.ts';
+import { laterLease } from '#core/runs/leases.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
+import { openRunsOf } from '#core/runs/lookup.ts';
 import { SecretMask } from '#core/runs/masking/masking.ts';
-import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
+import { firstTry } from '#core/runs/retries.ts';
+import { CANCELLED, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { Trace } from '#core/runs/trace/trace.ts';
 import { TraceContents } from '#core/runs/trace/trace-content.ts';
 import { waterfallOf } from '#core/runs/trace/waterfall.ts';
+import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { MemoryDeps } from '#test/helpers/memory-deps.ts';
 import { serviceWorldOn } from '#test/helpers/services.ts';
 
@@ -312,6 +316,48 @@ export function eventsSuite(makeDeps: () => Promise<MemoryDeps>): void {
     expect(others.events).toEqual([]);
     const { events } = await new WorkspaceEvents(deps, workspaceId, { kinds: ['message'], after: start }).look();
     expect(events.map(({ type }) => type)).toEqual(['message']);
+  });
+
+  test('of a workspace: runs of hours, which begin once and are found however late', async () => {
+    const deps = await makeDeps();
+    const workspaceId = crypto.randomUUID();
+    const store = new RunStore(deps, workspaceId);
+    const watched = new WorkspaceEvents(deps, workspaceId, { kinds: ['run'] });
+    const told: WatchedEvent[] = [];
+    const tell = async () => void told.push(...(await watched.look()).events);
+    await tell();
+    const retries = firstTry({ max: 1, backoff_seconds: [7200], on: ['LLM_ERROR'] }, deps.clock.now());
+    const long = [{ isDurable: true } as const, { retries }].map((more) => ({
+      ...newRun(deps),
+      ...more,
+      deadline: deps.clock.now() + 36_000_000,
+    }));
+    for (const run of long) await store.start(run, { hasLease: true });
+    await store.start({ ...newRun(deps), isDurable: true, runAt: deps.clock.now() + 72_000_000 }, { hasLease: true });
+    for (let quarter = 0; quarter < 8; quarter++) {
+      await tell();
+      await deps.clock.advance(900_000);
+    }
+    expect(told.map(({ type }) => type)).toEqual(['run.started', 'run.started']);
+    expect((await openRunsOf(deps, workspaceId)).runs.map(({ id }) => id).sort()).toEqual(
+      long.map(({ id }) => id).sort(),
+    );
+    // One waits for its next try, as a watcher comes.
+    const [lasting, retried] = long as [NewRun, NewRun];
+    const place = { workspaceId, runId: retried.id };
+    const nextAt = deps.clock.now() + 3_600_000;
+    const down = emptyResult({ status: 'failed', errorCode: 'LLM_ERROR', errorMessage: 'down' }, null);
+    const lease = laterLease(deps, place, nextAt);
+    expect(await new WaitingRuns(deps, workspaceId).retry(retried, down, { nextAt, lease })).toBe(true);
+    expect((await openRunsOf(deps, workspaceId)).runs.map(({ id }) => id)).toEqual([lasting.id]);
+    const late = new WorkspaceEvents(deps, workspaceId, { kinds: ['run'] });
+    expect((await late.look()).events).toEqual([]);
+    await store.finish(lasting, emptyResult(endedWith(undefined), null));
+    await new WaitingRuns(deps, workspaceId).end(retried.id, CANCELLED);
+    await tell();
+    expect(told.slice(2).map(({ type }) => type)).toEqual(['run.ended', 'run.ended']);
+    expect((await late.look()).events.map(({ type }) => type)).toEqual(['run.ended', 'run.ended']);
+    expect((await openRunsOf(deps, workspaceId)).runs).toEqual([]);
   });
 
   test('of a workspace: what becomes of its services, as their timelines say it', async () => {
