@@ -191,7 +191,8 @@ export async function setUp() {
       tool('look', 'look', { interruption: 'retry' }),
     ],
   });
-  const send = async (method: string, path: string): Promise<void> => {
+  const send = async (method: string, path: string, body?: object): Promise<void> => {
+    if (body !== undefined) return made(method, path, body);
     const response = await app(
       new Request(`http://127.0.0.1${path}`, { method, headers: { authorization: `Bearer ${key}` } }),
     );
@@ -236,7 +237,7 @@ export async function interruptedRun(count: number) {
   const runs = new RunStore(deps, workspaceId);
   return {
     ...{ world, workspaceId, runId },
-    send: (method: string, path: string) => settled(deps, send(method, path)),
+    send: (method: string, path: string, body?: object) => settled(deps, send(method, path, body)),
     /** Lets another process take the run up. It may die at once when it has taken it. */
     async resume({ all = true, dies = false } = {}) {
       const taken = () => deps.lines.filter(({ message }) => message === 'run taken up').length;

@@ -36,6 +36,8 @@ export interface BudgetPlace {
   release(): Promise<void>;
 }
 
+type BudgetDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>;
+
 const NO_PLACE: BudgetPlace = { release: async () => {} };
 
 /**
@@ -44,23 +46,13 @@ const NO_PLACE: BudgetPlace = { release: async () => {} };
  * has reached its hard limit (`docs/interface/budgets.md#hard-limit`). Reads nothing for a workspace without budgets.
  */
 export async function takeBudgetPlace(
-  deps: Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>,
+  deps: BudgetDeps,
   workspace: Workspace,
   { runId, agent, priceCents, deadline }: BudgetedRun,
 ): Promise<BudgetPlace> {
-  if (!workspace.budgets) return NO_PLACE;
-  const { main: table, clock } = deps;
-  const policies = await policyReads.get({ table, clock }, workspace.id, MAX_AGE_MS, () =>
-    new BudgetStore(deps, workspace.id).list(),
-  );
   const name = fullNameOf(agent);
-  const blocking = policies.filter(
-    (policy) => policy.action === 'block_new_runs' && (policy.agent === null || policy.agent === name),
-  );
+  const { blocking, progress } = await checkBudgets(deps, workspace, agent);
   if (blocking.length === 0) return NO_PLACE;
-  const progress = await progressOf(deps, workspace.id, blocking, MAX_AGE_MS);
-  const met = blocking.findIndex((policy, i) => meetsHardLimit(policy, progress[i]!.spentMicro));
-  if (met >= 0) throw exceeded(blocking[met]!, progress[met]!);
   const since = Math.min(...progress.map(({ window }) => window.start));
   const { days, at } = await readSpend(deps, workspace.id, since, MAX_AGE_MS);
   const micro = Math.round(priceCents * MICRO_PER_CENT + meanCost(days, name));
@@ -82,6 +74,31 @@ export async function takeBudgetPlace(
       await release(deps, run);
     },
   };
+}
+
+/**
+ * Throws BUDGET_EXCEEDED if the spend has reached the hard limit of a budget that blocks runs of this agent. Returns these
+ * budgets with their progress. Reads nothing for a workspace without budgets.
+ */
+export async function checkBudgets(
+  deps: BudgetDeps,
+  workspace: Workspace,
+  agent: BudgetedRun['agent'],
+): Promise<{ readonly blocking: readonly BudgetPolicy[]; readonly progress: readonly Progress[] }> {
+  if (!workspace.budgets) return { blocking: [], progress: [] };
+  const { main: table, clock } = deps;
+  const policies = await policyReads.get({ table, clock }, workspace.id, MAX_AGE_MS, () =>
+    new BudgetStore(deps, workspace.id).list(),
+  );
+  const name = fullNameOf(agent);
+  const blocking = policies.filter(
+    (policy) => policy.action === 'block_new_runs' && (policy.agent === null || policy.agent === name),
+  );
+  if (blocking.length === 0) return { blocking, progress: [] };
+  const progress = await progressOf(deps, workspace.id, blocking, MAX_AGE_MS);
+  const met = blocking.findIndex((policy, i) => meetsHardLimit(policy, progress[i]!.spentMicro));
+  if (met >= 0) throw exceeded(blocking[met]!, progress[met]!);
+  return { blocking, progress };
 }
 
 interface EndedRun {

@@ -4,8 +4,9 @@ import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
 import { queryAll } from '#core/ports/table.ts';
-import { journalPartition } from '#core/runs/items.ts';
+import { headKey, journalPartition, newRunFrom } from '#core/runs/items.ts';
 import { dueLeases } from '#core/runs/leases.ts';
+import { emptyResult, endedWith } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { IMMORTAL, interruptedRun, processOf, settled, setUp } from '#test/helpers/durable-histories.ts';
@@ -73,6 +74,24 @@ describe('a run that cannot continue fails with the reason', () => {
     const run = await interruptedRun(IN_SECOND_TURN);
     await run.send('DELETE', `/workspaces/${run.workspaceId}/secrets/ANTHROPIC_API_KEY`);
     expect(await run.resume()).toMatchObject({ status: 'failed', errorCode: 'LLM_KEY_REQUIRED' });
+    await run.isOver();
+  });
+
+  test('a budget was used up', async () => {
+    const run = await interruptedRun(IN_SECOND_TURN);
+    const budget = { scope_type: 'workspace', window: 'daily', hard_limit_usd: 1 };
+    const action_on_hard_limit = 'block_new_runs';
+    await run.send('POST', `/workspaces/${run.workspaceId}/budgets`, { ...budget, action_on_hard_limit });
+    // Another run has spent it.
+    const { deps } = run.world;
+    const runs = new RunStore(deps, run.workspaceId);
+    const { retries: _, ...begun } = newRunFrom((await deps.runs.get(headKey(run.workspaceId, run.runId)))!);
+    const other = { ...begun, id: crypto.randomUUID(), startedAt: deps.clock.now() };
+    await runs.start(other);
+    const costs = [{ provider: 'anthropic', model: 'made-up', costUsd: 5 }] as const;
+    await runs.finish(other, { ...emptyResult(endedWith(undefined), null), costs });
+    await deps.clock.advance(2_000);
+    expect(await run.resume()).toMatchObject({ status: 'failed', errorCode: 'BUDGET_EXCEEDED' });
     await run.isOver();
   });
 

@@ -3,6 +3,7 @@ import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
+import { checkBudgets } from '#core/billing/budgets/admission.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
@@ -121,6 +122,7 @@ async function continued(
 ): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
+  if (call.lineage.parentRunId === undefined) await checkBudgets(deps, workspace, call.agent);
   const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs: lease.idleMs });
   const { deadline } = prepared;
   const context = prepared.issued?.context as unknown as Json | undefined;
