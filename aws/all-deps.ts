@@ -27,7 +27,7 @@ const LEAVE_CALL_MS = 150_000;
  * Returns all {@link Deps}. Smaller functions use single parts of `deps.ts`, so that their bundles contain no model
  * providers.
  */
-export function awsDeps(config: AwsConfig, leaveAfterMs = LEAVE_CALL_MS): Deps & HostDeps {
+export function awsDeps(config: AwsConfig): Deps & HostDeps {
   const host = hostParts(config);
   const tables = tableParts(host);
   const blobs = blobParts(host);
@@ -38,7 +38,7 @@ export function awsDeps(config: AwsConfig, leaveAfterMs = LEAVE_CALL_MS): Deps &
     ...uploadFormParts(host),
     ...vaultParts({ ...host, ...tables }),
     ...installParts(host),
-    ...handOverParts(host, leaveAfterMs),
+    ...handOverParts(host, LEAVE_CALL_MS),
     ...mailParts(host),
     ...sandboxParts({ ...host, ...tables, ...blobs }),
     llm: new LazyLlm(async () => (await import('#adapters/llm/create-llm.ts')).createLlm(config, host.log)),

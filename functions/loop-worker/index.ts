@@ -1,15 +1,17 @@
+import type { Context } from 'aws-lambda';
 import { awsDeps } from '#aws/all-deps.ts';
 import { resumeRun } from '#core/execution/durable/resume.ts';
 import type { RunJob } from '#core/ports/deps.ts';
 import { host } from '../host.ts';
 
-/** A tool takes two minutes at most, and Lambda ends a function after 15. */
-const LEAVE_MS = 12 * 60_000;
+/** A run leaves the function at the end of a turn when this much of its time is left: a tool takes two minutes at most. */
+const LEFT_MS = 3 * 60_000;
 
-const deps = awsDeps(host.config, LEAVE_MS);
+const deps = awsDeps(host.config);
 
 /** Invoked by functions that durable runs leave, and by `sweeper`. Idempotent if a job is delivered twice. */
-export async function handler(job: RunJob): Promise<void> {
-  await resumeRun(deps, job);
+export async function handler(job: RunJob, context: Pick<Context, 'getRemainingTimeInMillis'>): Promise<void> {
+  const afterMs = context.getRemainingTimeInMillis() - LEFT_MS;
+  await resumeRun({ ...deps, handOver: { ...deps.handOver, afterMs } }, job);
   await deps.settled();
 }

@@ -7,12 +7,14 @@ import { startRehearsal } from './platform.ts';
 import { releaseSuite } from './releases.ts';
 import { UNUSED, USED_IN_FAULTS } from './rights.ts';
 import { servicesChaosSuite, servicesDestroySuite } from './services-chaos.ts';
+import { workerChaosSuite } from './worker-chaos.ts';
 
 /** The stage when tasks die, ECS refuses, events are lost, releases fail, and the stack is deleted. */
 const target = await startRehearsal(inject('awsEndpoints'), { name: 'faults' });
 const ecs = () => new ECSClient({ ...accountFor('deployment'), endpoint: target.ecs.url });
 
 chaosSuite(() => target);
+workerChaosSuite(() => target);
 interruptionsSuite(() => target);
 servicesChaosSuite(() => target, ecs);
 releaseSuite(() => target);

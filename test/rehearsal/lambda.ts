@@ -50,6 +50,8 @@ export interface Lambda {
   readonly errors: readonly string[];
   /** Maximum CPU time of initialisation and maximum memory over a function's processes. */
   readonly needs: ReadonlyMap<string, { readonly initCpuMs: number; readonly peakMb: number }>;
+  /** Kills the processes of a function that are at work, as a fault of their machine would. Returns their number. */
+  kill(functionName: string): Promise<number>;
   /** Resolves when all functions are idle. */
   settled(): Promise<void>;
   /** Ends the idle processes, so that the next event of each function has a cold start. */
@@ -129,6 +131,8 @@ export function startLambda(
   let startingNow = 0;
   const unblock = setInterval(() => startWaiting(), STUCK_MS);
   const all = new Set<LambdaEnvironment>();
+  /** The function of each environment that handles an event. */
+  const working = new Map<LambdaEnvironment, Deployed>();
   const invocations: Invoked[] = [];
   const needs = new Map<string, { initCpuMs: number; peakMb: number }>();
   const active = new Set<Promise<unknown>>();
@@ -262,6 +266,7 @@ export function startLambda(
     const { FunctionName, Timeout, MemorySize: memoryMb } = fn.properties;
     if (isThrottled(fn)) throw new LambdaError('TooManyRequestsException', `${FunctionName} is throttled`);
     const environment = await environmentFor(fn);
+    working.set(environment, fn);
     onBegin();
     const startedAt = performance.now();
     const before = environment.used.cpuMs;
@@ -271,6 +276,7 @@ export function startLambda(
       const ms = performance.now() - startedAt;
       invocations.push({ fn: FunctionName, version, ms, cpuMs: environment.used.cpuMs - before, memoryMb });
       note(fn, 0, environment);
+      working.delete(environment);
       release(fn, environment);
     });
     track(finished);
@@ -343,6 +349,12 @@ export function startLambda(
     invocations,
     errors,
     needs,
+    async kill(name) {
+      const { idle } = poolOf(functionOf(name));
+      const atWork = [...all].filter((each) => working.get(each) === functionOf(name) && !idle.includes(each));
+      await Promise.all(atWork.map((environment) => environment.stop()));
+      return atWork.length;
+    },
     async settled() {
       while (active.size > 0) await Promise.allSettled(active);
     },
