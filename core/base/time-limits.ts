@@ -18,6 +18,9 @@ export const HELD_CALL_MS = 285_000;
 /** Longest time that a durable run of any plan is worked on. */
 export const MAX_ACTIVE_SECONDS = 24 * 3600;
 
+/** How long before it begins a run may be asked for: 30 days. */
+export const MAX_DELAY_SECONDS = 30 * 24 * 3600;
+
 /** Time after a run's deadline in which its host may write its record. After it, the run counts as lost. */
 export const RUN_GRACE_MS = 30_000;
 

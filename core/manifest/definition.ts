@@ -131,8 +131,8 @@ export type Dependency = {
   version: string;
 };
 
-/** Built-in tools of a managed loop, except `submit_result`, which ends it. */
-export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files'] as const;
+/** Built-in tools of a managed loop, except `submit_result`, which ends it; it has `later` only if it names it. */
+export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'later'] as const;
 export type LoopTool = (typeof LOOP_TOOLS)[number];
 
 /** Name of an MCP server's tool as the model sees it. */

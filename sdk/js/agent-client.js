@@ -134,21 +134,17 @@ export class AgentClient {
         timeout: ms,
       });
     }
-    if (!this.#serviceKey || !this.#gatewayUrl) {
-      const missing = this.#serviceKey ? 'PLATFORM_GATEWAY_URL' : 'PLATFORM_SERVICE_KEY';
-      const failure = { code: 'UNAUTHORIZED' };
-      throw new DependencyCallError(`${missing} is not set: only runs on the platform call other agents`, failure);
-    }
+    const gatewayUrl = this.#gateway();
     const context = Object.entries(this.#context).map(([member, value]) => [headerOf(member), value]);
     const authorization = { Authorization: `Bearer ${this.#serviceKey}` };
     const access = { limits: limit(ms, signal), retries: maxRetries };
     /** @type {import('./http.js').Request['makeError']} */
     const makeError = (...failure) => new DependencyCallError(...failure);
     const key = (await keyOfCall([agent, endpoint, input ?? {}])) ?? (maxRetries > 0 ? crypto.randomUUID() : undefined);
-    const sent = await jsonBody({ ...access, url: this.#gatewayUrl, headers: authorization, makeError }, input ?? {});
+    const sent = await jsonBody({ ...access, url: gatewayUrl, headers: authorization, makeError }, input ?? {});
     const { body, status } = await send({
       method: 'POST',
-      url: `${this.#gatewayUrl}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
+      url: `${gatewayUrl}/${org}/${name}/${version}/${encodeURIComponent(endpoint)}`,
       headers: {
         ...Object.fromEntries(context),
         ...(hops !== undefined && { [headerOf('maxHops')]: String(hops) }),
@@ -164,7 +160,7 @@ export class AgentClient {
       // The run goes on without this request: its key may read the runs that it started.
       const { url } = body;
       if (!String(url).startsWith('/')) throw makeError(`The run has no address: ${url}`, { code: 'NETWORK_ERROR' });
-      const reading = { method: 'GET', url: this.#gatewayUrl + url, headers: authorization };
+      const reading = { method: 'GET', url: gatewayUrl + url, headers: authorization };
       return (await answerOf(body.run_id, { ...reading, ...access, retries: FOLLOW_RETRIES, makeError })).data;
     }
     return typeof body === 'object' && body !== null && 'data' in body && 'metadata' in body ? body.data : body;
@@ -184,6 +180,55 @@ export class AgentClient {
       if (outcome.status === 'rejected') throw outcome.reason;
       return outcome.value;
     });
+  }
+
+  /**
+   * Runs this agent again later, with another input, and returns the id of that run at once. It is no part of this run.
+   * Only for agents of the workspace in which they run.
+   *
+   * @param {object} input
+   * @param {object} options One of `runAt` and `delaySeconds`.
+   * @param {Date | string} [options.runAt] At most 30 days ahead; a text has an offset.
+   * @param {number} [options.delaySeconds]
+   * @param {number} [options.timeout] Milliseconds, default 30 000.
+   * @returns {Promise<string>}
+   * @throws {DependencyCallError}
+   */
+  async later(input, { runAt, delaySeconds, timeout = DEFAULT_TIMEOUT_MS }) {
+    const gatewayUrl = this.#gateway();
+    const own = (this.#context.callChain ?? '').split(',').at(-1)?.trim() ?? '';
+    const [, org, name, version] = REFERENCE.exec(own) ?? [];
+    /** @type {import('./http.js').Request['makeError']} */
+    const makeError = (...failure) => new DependencyCallError(...failure);
+    if (!org || !name || !version)
+      throw makeError('only a run of a version can run itself later', { code: 'FORBIDDEN' });
+    const time = runAt instanceof Date ? runAt.toISOString() : runAt;
+    const key = await keyOfCall([own, 'later', input, time ?? delaySeconds]);
+    const { body } = await send({
+      method: 'POST',
+      url: `${gatewayUrl}/${org}/${name}/${version}/run`,
+      headers: {
+        Authorization: `Bearer ${this.#serviceKey}`,
+        'Content-Type': 'application/json',
+        Prefer: 'respond-async',
+        ...(time !== undefined && { 'X-Platform-Run-At': time }),
+        ...(delaySeconds !== undefined && { 'X-Platform-Delay-Seconds': String(delaySeconds) }),
+        ...(key !== undefined && { 'Idempotency-Key': key }),
+      },
+      limits: limit(this.#remaining(timeout)),
+      retries: 0,
+      body: JSON.stringify(input),
+      makeError,
+    });
+    return body.run_id;
+  }
+
+  /** The address of the platform. Throws without it or a key. */
+  #gateway() {
+    if (this.#serviceKey && this.#gatewayUrl) return this.#gatewayUrl;
+    const missing = this.#serviceKey ? 'PLATFORM_GATEWAY_URL' : 'PLATFORM_SERVICE_KEY';
+    const failure = { code: 'UNAUTHORIZED' };
+    throw new DependencyCallError(`${missing} is not set: only runs on the platform call other agents`, failure);
   }
 
   /**

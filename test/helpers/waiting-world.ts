@@ -3,7 +3,7 @@ import { routes } from '#core/api/routes.ts';
 import { parseConfig } from '#core/base/config.ts';
 import { resumeRuns } from '#core/execution/durable/resume.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import type { LlmAnswer } from '#core/ports/llm.ts';
+import type { LlmAnswer, LlmRequest } from '#core/ports/llm.ts';
 import type { ExecEvent } from '#core/ports/sandbox.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
@@ -13,12 +13,20 @@ import { addUser, type TestUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 
 const CALLS = [{ id: 'c', name: 'submit_result', input: { result: 'hello' } }];
+const LATER_CALLS = [{ id: 'l', name: 'later', input: { delay_seconds: 3600 } }];
 const ANSWER: LlmAnswer = {
   text: 'hello',
   toolCalls: CALLS,
   finishReason: 'tool_calls',
   usage: { inputTokens: 1, outputTokens: 1 },
   message: { role: 'assistant', text: 'hello', toolCalls: CALLS, raw: {} },
+};
+
+const ASKS_LATER: LlmAnswer = {
+  ...ANSWER,
+  text: '',
+  toolCalls: LATER_CALLS,
+  message: { role: 'assistant', text: '', toolCalls: LATER_CALLS, raw: {} },
 };
 
 async function* exec(): AsyncGenerator<ExecEvent> {
@@ -46,7 +54,16 @@ interface Body {
  */
 export async function waitingWorld(
   plan: Record<string, number> = {},
-  { ask = () => {}, manifest = {} }: { readonly ask?: (request: number) => void; readonly manifest?: object } = {},
+  {
+    ask = () => {},
+    manifest = {},
+    asksLater = false,
+  }: {
+    readonly ask?: (request: number) => void;
+    readonly manifest?: object;
+    /** Whether the loop first asks for a later run of itself. */
+    readonly asksLater?: boolean;
+  } = {},
 ) {
   const config = parseConfig({ PLATFORM_PLANS: JSON.stringify({ pro: plan }), PLATFORM_DEFAULT_PLAN: 'pro' });
   const deps = memoryDeps({ plans: config.plans, defaultPlan: 'pro' });
@@ -56,11 +73,12 @@ export async function waitingWorld(
     processOn(deps, { life }, (death) => ({
       sandbox: sandboxOf(death, exec),
       llm: {
-        generate: () =>
+        generate: ({ messages }: LlmRequest) =>
           death.call(async () => {
             asked.push(deps.clock.now());
             ask(asked.length);
-            return ANSWER;
+            const isFirst = messages.every(({ role }) => role !== 'assistant');
+            return asksLater && isFirst ? ASKS_LATER : ANSWER;
           }),
       },
     }));
@@ -85,7 +103,13 @@ export async function waitingWorld(
   const agent: Record<string, unknown> = { description: 'x', prompt: 'Greet.', required_secrets: [], ...manifest };
   const { durable = true, ...others } = agent;
   await made('POST', '/agents', { ...others, name: 'plain', type: 'prompt' });
-  await made('POST', '/agents', { ...others, name: 'lasting', type: 'agent', durable });
+  await made('POST', '/agents', {
+    ...others,
+    name: 'lasting',
+    type: 'agent',
+    durable,
+    ...(asksLater && { loop: { tools: ['later'] } }),
+  });
   const call = (headers: Sent, name = 'plain', by = user) =>
     send('POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async', ...headers }, by);
   const tick = async () => {

@@ -68,6 +68,7 @@ export interface Waits {
 
 const NO_WAIT: Waits = { turns: 0, calls: 0 };
 const ONE_TURN: Waits = { turns: 1, calls: 1 };
+const LOOP_TURNS = 20;
 export const SUB_CALLS = 5;
 /** Sends all requests concurrently. */
 const ORCHESTRATOR = `
@@ -136,6 +137,20 @@ export async function countRequests(
       required_secrets: [],
     },
   });
+  // There is no such tool, so these need no sandbox.
+  const looks = Array.from({ length: LOOP_TURNS - 1 }, () => ({ toolCalls: [{ name: 'look', input: {} }] }));
+  for (const [name, durable] of [
+    ['turns-plain', false],
+    ['turns-durable', true],
+  ] as const) {
+    await client.createAgent({
+      body: {
+        ...{ name, durable, type: 'agent', description: 'Loops', supported_providers: ['anthropic'] },
+        ...{ prompt: `Do it. [[llm ${JSON.stringify([...looks, turns[1]])}]]`, required_secrets: [] },
+        loop: { tools: [] },
+      },
+    });
+  }
   const { schedule } = await client.createSchedule({
     params: { workspace_id: workspaceId },
     body: { agent: `${slug}/greeter`, schedule_type: 'webhook' },
@@ -209,6 +224,11 @@ export async function countRequests(
   );
   await count('webhook to a prompt agent', ONE_TURN, () => send('POST', hook, { json }));
   const run = (await send('POST', path, { json })).headers.get('x-run-id');
+  const asks = { turns: LOOP_TURNS, calls: LOOP_TURNS };
+  const loop = (durable: string) => () =>
+    send('POST', `/${slug}/turns-${durable}/v1/run`, { json, headers: { prefer: 'respond-async' } });
+  await count(`loop of ${LOOP_TURNS} turns, answered later`, asks, loop('plain'), { warmUp: 3 });
+  await count(`durable loop of ${LOOP_TURNS} turns, answered later`, asks, loop('durable'), { warmUp: 3 });
   await count('`GET` of a run', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs/${run}`));
   await count('`GET` of a page of runs', NO_WAIT, () => send('GET', `/workspaces/${workspaceId}/runs?limit=20`));
   await count('`GET` of an agent', NO_WAIT, () => send('GET', `/agents/${agent.id}`));

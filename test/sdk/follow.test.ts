@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import { clientOf, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
 import { startFront } from './front.ts';
 import { clients, type Job } from './languages.ts';
@@ -49,6 +49,24 @@ failed = failure("acme/talk@v1", {"fail": True})
 late = failure("acme/talk@v1", {"lines": 9}, timeout=1.5)
 data = client.call_sync("acme/talk@v1", {"lines": 1})
 print(json.dumps([data, type(failed).__name__, failed.code, str(failed), failed.status, type(late).__name__]))`,
+  },
+};
+
+/** Runs itself once more. */
+const LATER = {
+  JavaScript: {
+    'main.mjs': `import { readFileSync } from 'node:fs';
+import { AgentClient } from 'agent-platform-sdk';
+const { count } = JSON.parse(readFileSync(0, 'utf8'));
+const later = count > 1 ? null : await new AgentClient().later({ count: count + 1 }, { delaySeconds: 1 });
+console.log(JSON.stringify({ later }));`,
+  },
+  Python: {
+    'main.py': `import json, sys
+from agent_platform import AgentClient
+count = json.load(sys.stdin)["count"]
+later = None if count > 1 else AgentClient().later_sync({"count": count + 1}, delay_seconds=1)
+print(json.dumps({"later": later}))`,
   },
 };
 
@@ -148,8 +166,36 @@ describe.each(clients())('the client for $name follows a run', { concurrent: tru
     expect(failed.error).toMatchObject({ type: 'RunFailedError', code: 'SANDBOX_ERROR', message: 'no luck' });
   });
 
+  test('that begins later', async () => {
+    const workspace_id = (await client.getOrg({})).id;
+    const soon = new Date(Date.now() + 3_600_000).toISOString();
+    for (const options of [{ delaySeconds: 3600 }, { runAt: soon }]) {
+      const { value, error } = await platform('start', ['acme/talk', {}], options);
+      expect(error).toBeUndefined();
+      const run = await client.getRun({ params: { workspace_id, run_id: value.id } });
+      expect(run).toMatchObject({ status: 'queued', started_at: null });
+      expect(Math.abs(Date.parse(run.run_at!) - Date.parse(soon))).toBeLessThan(60_000);
+      expect((await platform('cancel', [value.id])).error).toBeUndefined();
+    }
+    const { error } = await platform('start', ['acme/talk', {}], { runAt: '2035-01-01T00:00:00' });
+    expect(error).toMatchObject({ code: 'INVALID_INPUT', status: 400 });
+  });
+
   // Asyncio makes no difference there.
   if (name === 'Python with asyncio') return;
+
+  test('that asked for a later run of its agent', async () => {
+    const agent = `again-${name.toLowerCase()}`;
+    const command = name === 'Python' ? 'python3 main.py' : 'node main.mjs';
+    await publishCode(client, agent, LATER[name as keyof typeof LATER], { runtime: { command } });
+    const { value, error } = await platform('call', [`acme/${agent}`, { count: 1 }]);
+    expect(error).toBeUndefined();
+    const params = { workspace_id: (await client.getOrg({})).id, run_id: value.data.later };
+    const later = () => client.getRun({ params });
+    expect(await later()).toMatchObject({ trigger_source: 'agent', parent_run_id: null, input_data: { count: 2 } });
+    await vi.waitFor(async () => expect(await later()).toMatchObject({ status: 'completed' }), { timeout: 20_000 });
+    expect((await later()).output_data).toEqual({ later: null });
+  });
 
   test('that a run started, from within a sandbox', async () => {
     const agent = `follows-${name.toLowerCase()}`;

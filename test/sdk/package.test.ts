@@ -106,8 +106,8 @@ print(json.dumps([sorted(names), of(sdk.Platform), of(sdk.AsyncPlatform), of(sdk
   expect(Object.keys(sdk).sort()).toEqual(names);
   expect(methodsOf(sdk.Platform)).toEqual(platform);
   expect(asyncPlatform).toEqual(platform);
-  // `call_sync` is `call` without an event loop; the request of JavaScript is static, too.
-  expect([...methodsOf(sdk.AgentClient), 'call_sync', 'from_request'].sort()).toEqual(agentClient);
+  // Names with `_sync` are those without an event loop; the request of JavaScript is static, too.
+  expect([...methodsOf(sdk.AgentClient), 'call_sync', 'from_request', 'later_sync'].sort()).toEqual(agentClient);
   expect(own(sdk.AgentClient)).toContain('fromRequest');
   // A property in Python, a field of each stream in JavaScript.
   expect([...methodsOf(sdk.Stream), 'run_id']).toEqual(expect.arrayContaining(stream));

@@ -1,13 +1,17 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import type { Incoming } from '#core/http/route.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { checkIsOwn } from '../durable/own-later.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
 import { type Call, givesFilesToModel } from './prepare.ts';
-import { type callRoutes, MAX_DELAY_SECONDS } from './routes.ts';
+import type { callRoutes } from './routes.ts';
 import { checkDeprecation, findTarget } from './target.ts';
 
 export type CallRoute = Extract<(typeof callRoutes)[number], { operationId: 'callAgent' }>;
@@ -20,9 +24,12 @@ export type CallRequest = Incoming<CallRoute>;
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
   const { agent, workspace } = await findTarget(deps, params, caller, request.headers.has('x-workspace-id'));
-  const lineage = caller.agent
-    ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
-    : topOfChain(agent, headers['x-platform-max-hops']);
+  const later = runAtOf(incoming, agent);
+  const isTop = caller.agent === undefined || later.runAt !== undefined;
+  const lineage =
+    caller.agent && !isTop
+      ? await checkSubCall(deps, caller.agent, request.headers, { version: params.version, agent })
+      : topOfChain(agent, headers['x-platform-max-hops']);
   Object.assign(responseHeaders, await checkDeprecation(deps, agent, params.endpoint));
   const given = await readCallInput(deps, caller.workspace.id, request);
   // Loaded lazily: few prompts have files.
@@ -35,12 +42,12 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     runId: incoming.requestUuid,
     triggerSource: triggerSourceOf(incoming),
     // A run always waits for its sub-calls, even asynchronous ones.
-    isUnattended: wantsNoWait(headers) && caller.agent === undefined,
+    isUnattended: wantsNoWait(headers) && isTop,
     receivedAt: incoming.receivedAt,
     lineage,
     tenantId: headers['x-platform-tenant'],
     ...webhookOf(deps, incoming),
-    ...runAtOf(incoming),
+    ...later,
     skillHeaders: {
       skills: headers['x-platform-skills'],
       skillsOnly: headers['x-platform-skills-only'],
@@ -65,8 +72,11 @@ function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRe
   return { webhookUrl: url };
 }
 
-/** Returns when the call begins, if it names a time. Throws INVALID_INPUT. */
-function runAtOf({ headers, caller, receivedAt }: CallRequest): Pick<Call, 'runAt'> {
+/**
+ * Returns when the call begins, if it names a time. A run may call only its own agent for later. Throws INVALID_INPUT, and
+ * FORBIDDEN for a run of another workspace's agent.
+ */
+function runAtOf({ headers, caller, receivedAt }: CallRequest, agent: AgentVersion): Pick<Call, 'runAt'> {
   const { 'x-platform-run-at': time, 'x-platform-delay-seconds': delay } = headers;
   if (time === undefined && delay === undefined) return {};
   const name = time === undefined ? 'x-platform-delay-seconds' : 'x-platform-run-at';
@@ -76,7 +86,11 @@ function runAtOf({ headers, caller, receivedAt }: CallRequest): Pick<Call, 'runA
   if (time !== undefined && delay !== undefined) {
     refuse('cannot be combined with x-platform-delay-seconds', 'Send only one of the two.');
   }
-  if (caller.agent) refuse('a call of an agent cannot begin later', 'The calling run waits for its sub-calls.');
+  if (caller.agent !== undefined && caller.agent.name !== refOf(agent)) {
+    const hint = 'A run can call its own version for later; it waits for the other agents that it calls.';
+    refuse(`the call of ${refOf(agent)} by ${caller.agent.name} cannot begin later`, hint);
+  }
+  if (caller.agent !== undefined) checkIsOwn(agent, caller.agent.workspace);
   if (!wantsNoWait(headers)) {
     refuse('only a call that does not wait can begin later', 'Send Prefer: respond-async with it.');
   }

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import { flag } from '#core/http/flag.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
@@ -18,9 +19,6 @@ const usage = z.object({
 
 /** A time with an offset, as readers of the OpenAPI document see it. */
 const TIME = String.raw`^(19[7-9]\d|2\d{3})-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$`;
-
-/** How long before it begins a run may be asked for: 30 days. */
-export const MAX_DELAY_SECONDS = 30 * 24 * 3600;
 
 /** Media type of a body that names an upload with the input. */
 export const UPLOADED_JSON = 'application/vnd.platform.upload+json';

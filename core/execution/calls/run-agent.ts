@@ -84,6 +84,8 @@ export async function runAgent(
       emit?.(mask.json(event as Json) as unknown as ProgressEvent);
     },
     trace,
+    // Loaded lazily: few loops have this tool, and smaller functions start faster.
+    later: async (order) => (await import('../durable/own-later.ts')).runOwnLater(deps, call, order),
     durable,
   };
   const current: Continuation = durable?.lease ?? { attempt: tryNumber ?? 1, reason: 'retry' };

@@ -185,3 +185,31 @@ test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherev
     await history({ lifetime, lastOneHappens: lifetime % 4 === 1 });
   }
 });
+
+test('a durable loop that asks for a later run has one, wherever its process dies', async () => {
+  const history = async (life: Life) => {
+    const world = await waitingWorld({}, { asksLater: true });
+    const { deps, user, processOf, requestOf, appOf, waiting } = world;
+    const first = processOf(life);
+    const request = requestOf(user, 'POST', '/later/lasting/latest/run', {}, { prefer: 'respond-async' });
+    await settled(deps, Promise.race([appOf(first.process)(request).then(first.idle), first.death.died]));
+    const next = processOf();
+    const recover = async () => {
+      await sweepLostRuns(next.process, { all: true });
+      await resumeRuns(next.process, { all: true });
+      await next.idle();
+    };
+    await settled(deps, recover());
+    const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
+    const statuses = heads.map(({ status }) => status).sort();
+    const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
+    // The process died before it had accepted the call.
+    if (statuses.length > 0) expect(statuses, where).toEqual(['completed', 'queued']);
+    expect(await waiting.count(), where).toBe(statuses.length / 2);
+    return first.death.asked;
+  };
+  const asked = await history(IMMORTAL);
+  for (let lifetime = 1; lifetime <= asked; lifetime += 2) {
+    await history({ lifetime, lastOneHappens: lifetime % 4 === 1 });
+  }
+});

@@ -7,6 +7,7 @@ import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import type { Journal } from '../durable/journal.ts';
+import type { OwnLater } from '../durable/own-later.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
@@ -54,6 +55,8 @@ export interface EngineRun {
   /** Whether a client watches the run: otherwise a prompt is answered without streaming, which costs less. */
   readonly isWatched?: boolean;
   readonly trace: Trace;
+  /** Queues a later run of the same agent, and returns its id. Throws what `runOwnLater` throws. */
+  readonly later?: (order: OwnLater) => Promise<string>;
   /** For durable runs: what the run did so far, and whether it should leave this process. */
   readonly durable?: DurableWork | undefined;
 }

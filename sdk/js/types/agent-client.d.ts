@@ -98,4 +98,21 @@ export declare class AgentClient {
      * @returns {Promise<any[]>}
      */
     callAll(calls: Iterable<readonly [agent: string, input?: object]>, options?: AgentCallOptions): Promise<any[]>;
+    /**
+     * Runs this agent again later, with another input, and returns the id of that run at once. It is no part of this run.
+     * Only for agents of the workspace in which they run.
+     *
+     * @param {object} input
+     * @param {object} options One of `runAt` and `delaySeconds`.
+     * @param {Date | string} [options.runAt] At most 30 days ahead; a text has an offset.
+     * @param {number} [options.delaySeconds]
+     * @param {number} [options.timeout] Milliseconds, default 30 000.
+     * @returns {Promise<string>}
+     * @throws {DependencyCallError}
+     */
+    later(input: object, { runAt, delaySeconds, timeout }: {
+        runAt?: Date | string;
+        delaySeconds?: number;
+        timeout?: number;
+    }): Promise<string>;
 }

@@ -13,6 +13,7 @@ from .errors import CallChainCycleError, DependencyCallError, MaxHopsExceededErr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from datetime import datetime
     from typing import Any
 
     from .call_context import CallContext
@@ -134,13 +135,9 @@ class AgentClient:
 
             return run_locally(match[1], match[2], match[3], input or {}, self._context.get("call_chain"), hops, seconds)
 
-        if not self._service_key or not self._gateway_url:
-            missing = "PLATFORM_GATEWAY_URL" if self._service_key else "PLATFORM_SERVICE_KEY"
-            raise DependencyCallError(
-                f"{missing} is not set: only runs on the platform call other agents", code="UNAUTHORIZED"
-            )
+        gateway_url = self._gateway()
         authorization = {"Authorization": f"Bearer {self._service_key}"}
-        access = Access(self._gateway_url, authorization, time.monotonic() + seconds, DependencyCallError, max_retries)
+        access = Access(gateway_url, authorization, time.monotonic() + seconds, DependencyCallError, max_retries)
         content_type, content = json_body(access, input or {})
         headers = {**_context.to_headers(self._context), **authorization, "Content-Type": content_type}
         if hops is not None:
@@ -152,7 +149,7 @@ class AgentClient:
             key = str(uuid.uuid4())
         if key is not None:
             headers["Idempotency-Key"] = key
-        url = f"{self._gateway_url}/{match[1]}/{match[2]}/{match[3]}/{_quoted(endpoint or 'run')}"
+        url = f"{gateway_url}/{match[1]}/{match[2]}/{match[3]}/{_quoted(endpoint or 'run')}"
         body, _, status = send("POST", url, headers, content, access.left(), DependencyCallError, max_retries)
         if status == 202:
             # The run goes on without this request: its key may read the runs that it started.
@@ -160,9 +157,68 @@ class AgentClient:
 
             if not str(body["url"]).startswith("/"):
                 raise DependencyCallError(f"The run has no address: {body['url']}", code="NETWORK_ERROR")
-            following = Access(self._gateway_url, authorization, access.end, DependencyCallError, FOLLOW_RETRIES)
-            return answer_of(body["run_id"], self._gateway_url + body["url"], following)[0]
+            following = Access(gateway_url, authorization, access.end, DependencyCallError, FOLLOW_RETRIES)
+            return answer_of(body["run_id"], gateway_url + body["url"], following)[0]
         return body["data"] if isinstance(body, dict) and "data" in body and "metadata" in body else body
+
+    async def later(
+        self,
+        input: Mapping[str, Any],
+        *,
+        run_at: datetime | str | None = None,
+        delay_seconds: int | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Runs this agent again later, with another input, and returns the ID of that run at once.
+
+        It is no part of this run. Give ``run_at``, a time with an offset at most 30 days ahead, or ``delay_seconds``. Only
+        for agents of the workspace in which they run.
+
+        Raises :class:`DependencyCallError`.
+        """
+        from ._threads import in_thread
+
+        return await in_thread(
+            lambda: self.later_sync(input, run_at=run_at, delay_seconds=delay_seconds, timeout=timeout)
+        )
+
+    def later_sync(
+        self,
+        input: Mapping[str, Any],
+        *,
+        run_at: datetime | str | None = None,
+        delay_seconds: int | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Like :meth:`later`, for programs without an event loop."""
+        gateway_url = self._gateway()
+        own = self._context.get("call_chain", "").split(",")[-1].strip()
+        match = _REFERENCE.fullmatch(own)
+        if not match:
+            raise DependencyCallError("only a run of a version can run itself later", code="FORBIDDEN")
+        time_text = run_at if run_at is None or isinstance(run_at, str) else run_at.isoformat()
+        seconds = self._remaining(DEFAULT_TIMEOUT_SECONDS if timeout is None else timeout)
+        authorization = {"Authorization": f"Bearer {self._service_key}"}
+        access = Access(gateway_url, authorization, time.monotonic() + seconds, DependencyCallError, 0)
+        content_type, content = json_body(access, input)
+        headers = {**authorization, "Content-Type": content_type, "Prefer": "respond-async"}
+        if time_text is not None:
+            headers["X-Platform-Run-At"] = time_text
+        if delay_seconds is not None:
+            headers["X-Platform-Delay-Seconds"] = str(delay_seconds)
+        key = _key_of_call(own, "later", {"input": input, "at": time_text or delay_seconds})
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        url = f"{gateway_url}/{match[1]}/{match[2]}/{match[3]}/run"
+        return send("POST", url, headers, content, access.left(), DependencyCallError, 0)[0]["run_id"]
+
+    def _gateway(self) -> str:
+        if not self._service_key or not self._gateway_url:
+            missing = "PLATFORM_GATEWAY_URL" if self._service_key else "PLATFORM_SERVICE_KEY"
+            raise DependencyCallError(
+                f"{missing} is not set: only runs on the platform call other agents", code="UNAUTHORIZED"
+            )
+        return self._gateway_url
 
     def _check_chain(self, agent: str) -> int | None:
         """The hops that remain for the called agent."""

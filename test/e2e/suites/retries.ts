@@ -8,7 +8,7 @@ const POLICY = { max: 2, backoff_seconds: [1] };
 const untilEnded = { timeout: 150_000, interval: 500 };
 const limit = { timeout: 180_000 };
 
-/** Runs that are tried again (`docs/interface/retries.md`), and that begin later. */
+/** Runs that are tried again (`docs/interface/retries.md`). */
 export function retriesSuite(target: () => Target): void {
   let user: TestUser;
   const send = (method: string, path: string, json?: unknown) =>
@@ -115,14 +115,5 @@ export function retriesSuite(target: () => Target): void {
       const answer = await publish('lasting', 'Last.', { ...loop, retry: { max: 1, on: ['TIMEOUT'] } });
       expectError(answer, 400, 'INVALID_INPUT', 'must not have TIMEOUT');
     });
-  });
-
-  test('a call begins at its time', limit, async () => {
-    expectOk(await publish('later', 'Later. [[llm {"text": "hello"}]]'), 201);
-    const later = { prefer: 'respond-async', 'x-platform-delay-seconds': '2' };
-    const { run_id: id, run_at } = expectOk(await call('later', later), 202);
-    const run = await ended(id);
-    expect(run).toMatchObject({ status: 'completed', run_at, attempt: null, max_attempts: null });
-    expect(Date.parse(run.started_at)).toBeGreaterThanOrEqual(Date.parse(run_at));
   });
 }

@@ -1,5 +1,6 @@
 import type { Json } from '#core/base/json.ts';
 import { memoizeWeak } from '#core/base/memoize-weak.ts';
+import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import type { CustomTool, LoopTool } from '#core/manifest/definition.ts';
 import type { LlmTool } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
@@ -10,7 +11,22 @@ import { HOME } from './tool-sandbox.ts';
 const text = (description: string) => ({ type: 'string', description });
 const path = text(`Absolute, or relative to ${HOME}.`);
 
-/** The platform's tools, without `submit_result`. */
+/** The platform's tool that needs no sandbox. A loop has it only if its manifest names it. */
+export const LATER: LlmTool & { readonly name: LoopTool } = {
+  name: 'later',
+  description:
+    'Runs this agent again later, with the input that you give, and returns at once. That run does not see this conversation: put everything that it needs into its input.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      input: { type: 'object', description: 'The input of the later run.', default: {} },
+      delay_seconds: { type: 'integer', minimum: 1, maximum: MAX_DELAY_SECONDS, description: 'Seconds from now.' },
+      run_at: text('Instead of delay_seconds: a time with an offset, such as 2026-12-01T09:00:00+01:00.'),
+    },
+  },
+};
+
+/** The platform's tools in the sandbox. */
 export const BUILT_IN_TOOLS: readonly (LlmTool & { readonly name: LoopTool })[] = [
   {
     name: 'bash',

@@ -2,6 +2,7 @@ import { hasCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { CustomTool } from '#core/manifest/definition.ts';
 import { callsDependency } from '#core/manifest/parsing/orchestration.ts';
+import type { Clock } from '#core/ports/clock.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
 import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
 import type { EngineRun } from '../engine.ts';
@@ -9,11 +10,12 @@ import { interruptedError } from '../interruption.ts';
 import { CustomTools, withCallId } from './custom-tools.ts';
 import { listFiles, type ReadPlace, readFile, writeFile } from './file-tools.ts';
 import { KeptFiles } from './kept-files.ts';
+import { callLater } from './later-tool.ts';
 import type { LoopFiles } from './loop-files.ts';
 import { type McpDeps, McpTools } from './mcp-tools.ts';
 import type { LoopPast, PastTurn } from './record.ts';
 import { SUBMIT } from './submit.ts';
-import { BUILT_IN_TOOLS, customToolDefinition, parameterProblem } from './tool-definitions.ts';
+import { BUILT_IN_TOOLS, customToolDefinition, LATER, parameterProblem } from './tool-definitions.ts';
 import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
 import { type BoundOutcome, type CallPlace, ToolOutput } from './tool-output.ts';
 import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sandbox.ts';
@@ -37,9 +39,12 @@ export class LoopTools {
   /** Paths written by `write_file`, as the model named them. */
   readonly writtenFiles = new Set<string>();
   readonly #inSandbox: readonly LlmTool[];
+  /** Tools of the platform that need no sandbox. */
+  readonly #own: readonly LlmTool[];
   readonly #ofServers: McpTools;
   readonly #run: EngineRun;
   readonly #signal: AbortSignal;
+  readonly #clock: Clock;
   readonly #openSandbox: () => Promise<SandboxSession>;
   /** For durable runs. */
   readonly #kept: KeptFiles | undefined;
@@ -56,10 +61,12 @@ export class LoopTools {
     const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
     this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
     const sandbox = () => this.#sandbox();
-    const otherNames = [...this.#inSandbox.map(({ name }) => name), SUBMIT];
+    this.#own = loop?.tools?.includes(LATER.name) ? [LATER] : [];
+    const otherNames = [...this.#inSandbox, ...this.#own].map(({ name }) => name).concat(SUBMIT);
     this.#ofServers = new McpTools(deps, run, { signal, files, sandbox, otherNames });
     this.#run = run;
     this.#signal = signal;
+    this.#clock = deps.clock;
     this.#files = files;
     this.#kept = run.durable && new KeptFiles(deps.clock, run, signal);
     this.#openSandbox = async () => {
@@ -79,7 +86,7 @@ export class LoopTools {
 
   /** Definitions without `submit_result`. They are complete and fixed once the servers are open. */
   get definitions(): LlmTool[] {
-    return [...this.#inSandbox, ...this.#ofServers.definitions];
+    return [...this.#inSandbox, ...this.#own, ...this.#ofServers.definitions];
   }
 
   /** Prepares for a call of `name`, which the model has begun to write. */
@@ -136,6 +143,7 @@ export class LoopTools {
     if (custom !== undefined)
       return (custom.interruption ?? (callsDependency(custom.command) ? 'retry' : 'unknown')) === 'retry';
     if (this.#inSandbox.some((tool) => tool.name === name)) return name !== 'bash';
+    if (this.#own.some((tool) => tool.name === name)) return true;
     return this.#ofServers.mayRepeat(name);
   }
 
@@ -188,11 +196,13 @@ export class LoopTools {
     const ofServer = await this.#ofServers.call(call);
     if (ofServer !== undefined) return ofServer;
     const { name, input } = call;
-    const tool = this.#inSandbox.find((definition) => definition.name === name);
+    const tool = [...this.#inSandbox, ...this.#own].find((definition) => definition.name === name);
     if (tool === undefined) return errorOutcome(this.#unknownTool(name));
     const problem = await parameterProblem(this.#run, tool, input);
     if (problem !== undefined) return errorOutcome(problem);
     const parameters = input as Parameters;
+    if (tool === LATER)
+      return callLater(this.#run, parameters, { requestId: this.#callIdOf(at), now: this.#clock.now() });
     const custom = this.#customByName.get(name);
     if (custom !== undefined) return this.#custom.call(custom, parameters, this.#callIdOf(at));
     try {

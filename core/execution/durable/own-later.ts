@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import { refOf } from '#core/manifest/references.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { RunStore } from '#core/runs/store.ts';
+import type { PreparedCall } from '../calls/prepare.ts';
+import { topOfChain } from '../sub-calls/lineage.ts';
+
+/** A later run of its own agent that a run asks for. */
+export interface OwnLater {
+  readonly input: { readonly [member: string]: Json };
+  /** Epoch milliseconds. */
+  readonly runAt: number;
+  /** The same whenever the same request is made again, so that it has one run. @default - each request has its own */
+  readonly requestId?: string | undefined;
+}
+
+/**
+ * Throws FORBIDDEN unless an agent belongs to the workspace in which it runs: another workspace's agent must not go on
+ * there without a call.
+ */
+export function checkIsOwn(agent: AgentVersion, workspace: Pick<Workspace, 'id' | 'slug'>): void {
+  if (agent.workspaceId === workspace.id) return;
+  throw new PlatformError(
+    'FORBIDDEN',
+    `${refOf(agent)} belongs to another workspace than "${workspace.slug}", so its runs cannot call it for later.`,
+    { hint: `A member of "${workspace.slug}" can schedule it, or fork it.` },
+  );
+}
+
+/**
+ * Queues a run of the agent of `call`, which is not part of its chain: it begins when that has long ended. Returns the id
+ * of the run. Throws what `queueCall` and {@link checkIsOwn} throw.
+ */
+export async function runOwnLater(
+  deps: Deps,
+  { runId, agent, endpoint, workspace, tenantId, skillHeaders }: PreparedCall,
+  { input, runAt, requestId }: OwnLater,
+): Promise<string> {
+  checkIsOwn(agent, workspace);
+  const id = requestId === undefined ? deps.ids.uuid() : idOf(requestId);
+  if (requestId !== undefined && (await new RunStore(deps, workspace.id).find(id)) !== undefined) return id;
+  const { queueCall } = await import('./later.ts');
+  await queueCall(deps, {
+    ...{ agent, endpoint, workspace, tenantId, skillHeaders, runAt, runId: id },
+    input: { document: input, uploads: [], isMultipart: false },
+    triggerSource: 'agent',
+    isUnattended: true,
+    receivedAt: deps.clock.now(),
+    lineage: topOfChain(agent),
+  });
+  deps.log.info('run asked for a later one', { run_id: runId, later_run_id: id, run_at: isoTime(runAt) });
+  return id;
+}
+
+function idOf(requestId: string): string {
+  const hex = createHash('sha256').update(`later\n${requestId}`).digest('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
