@@ -69,7 +69,7 @@ async function makeCall(deps: Deps, incoming: AnswerableRequest, call: Call, kee
   };
   if (isLater(call)) {
     // Loaded lazily: few calls begin later, and smaller functions start faster.
-    const { queueCall } = await import('../durable/later.ts');
+    const { queueCall } = await import('../durable/queue-call.ts');
     await charged(deps, incoming, call, () => queueCall(deps, call));
     name();
     return answerWithAddress(queued(call), keep);

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { PlatformError } from '#core/base/errors.ts';
-import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
@@ -8,16 +7,8 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
+import type { OwnLater } from '../engines/engine.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
-
-/** A later run of its own agent that a run asks for. */
-export interface OwnLater {
-  readonly input: { readonly [member: string]: Json };
-  /** Epoch milliseconds. */
-  readonly runAt: number;
-  /** The same whenever the same request is made again, so that it has one run. @default - each request has its own */
-  readonly requestId?: string | undefined;
-}
 
 /**
  * Throws FORBIDDEN unless an agent belongs to the workspace in which it runs: another workspace's agent must not go on
@@ -44,7 +35,7 @@ export async function runOwnLater(
   checkIsOwn(agent, workspace);
   const id = requestId === undefined ? deps.ids.uuid() : idOf(requestId);
   if (requestId !== undefined && (await new RunStore(deps, workspace.id).find(id)) !== undefined) return id;
-  const { queueCall } = await import('./later.ts');
+  const { queueCall } = await import('./queue-call.ts');
   await queueCall(deps, {
     ...{ agent, endpoint, workspace, tenantId, skillHeaders, runAt, runId: id },
     input: { document: input, uploads: [], isMultipart: false },

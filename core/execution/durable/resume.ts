@@ -17,9 +17,9 @@ import { RunStore } from '#core/runs/store.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
+import { beginWaiting } from './begin-waiting.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
-import { beginWaiting } from './later.ts';
 import { endOrder, findOrder, lastEndOf, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */

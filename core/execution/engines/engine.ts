@@ -7,7 +7,6 @@ import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import type { Journal } from '../durable/journal.ts';
-import type { OwnLater } from '../durable/own-later.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
@@ -59,6 +58,15 @@ export interface EngineRun {
   readonly later?: (order: OwnLater) => Promise<string>;
   /** For durable runs: what the run did so far, and whether it should leave this process. */
   readonly durable?: DurableWork | undefined;
+}
+
+/** A later run of its own agent that a run asks for. */
+export interface OwnLater {
+  readonly input: { readonly [member: string]: Json };
+  /** Epoch milliseconds. */
+  readonly runAt: number;
+  /** The same whenever the same request is made again, so that it has one run. @default - each request has its own */
+  readonly requestId?: string | undefined;
 }
 
 /** What an engine needs of a durable run. */

@@ -1,19 +1,16 @@
 import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
-import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
 import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
-import { planOf } from '#core/base/plans.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { checkSpace } from '#core/ports/space.ts';
 import type { Item } from '#core/ports/table.ts';
 import { newRunFrom } from '#core/runs/items.ts';
-import { giveBackLease, keepLease, type Lease, laterLease, takeWaiting } from '#core/runs/leases.ts';
+import { giveBackLease, keepLease, type Lease, takeWaiting } from '#core/runs/leases.ts';
 import { LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
 import { attemptOf } from '#core/runs/retries.ts';
 import { endedWith, type NewRun } from '#core/runs/run.ts';
@@ -21,43 +18,17 @@ import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { TraceEvent } from '#core/runs/trace/trace.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import { type Admitted, recordOf, takePlaces } from '../calls/admit.ts';
+import { type Admitted, takePlaces } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type Call, isDurable, type PreparedCall, prepareCall } from '../calls/prepare.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
-import { endOrder, findOrder, type Order, orderedUntil, putOrder, TRIED_FOR_MS } from './order.ts';
+import { endOrder, findOrder, type Order, orderedUntil, TRIED_FOR_MS } from './order.ts';
 
 /** Time until the next try, plus up to as much again at random: runs of the same time do not all come at once. */
 const PAUSE_MS = 5_000;
 /** Number of processes that may die while they begin the run. */
 const MAX_TAKEN = 5;
-
-/**
- * Checks a call that begins later, as far as that is possible now, and stores it. Its run waits as `queued`; it holds no
- * place and counts when it begins. Throws what `prepareCall` throws, and RATE_LIMITED if too many runs wait.
- */
-export async function queueCall(deps: Deps, call: Call & { readonly runAt: number }): Promise<void> {
-  const { workspace, runId, runAt } = call;
-  await checkSpace(deps);
-  const prepared = await chargeIfRejected(deps, workspace, () => prepareCall(deps, { ...call, receivedAt: runAt }));
-  const { name, waiting_runs: most } = planOf(deps, workspace);
-  const waiting = new WaitingRuns(deps, workspace.id);
-  const tooMany = () =>
-    new PlatformError(
-      'RATE_LIMITED',
-      `The workspace "${workspace.slug}" has ${most} runs that wait for their time, the maximum of its plan "${name}".`,
-      { hint: 'Cancel one of them, or call again when one has begun.' },
-    );
-  // Checked again when the run is recorded: before, nothing is stored for a call that is refused.
-  if ((await waiting.count()) >= most) throw tooMany();
-  await putOrder(deps, call, orderedUntil(prepared));
-  const { context: _, ...record } = { ...recordOf(prepared), startedAt: call.receivedAt, runAt };
-  const lease = laterLease(deps, { workspaceId: workspace.id, runId }, runAt);
-  if (await waiting.queue(record, lease, most)) return;
-  await endOrder(deps, workspace.id, runId);
-  throw tooMany();
-}
 
 /** A run that waited and has begun in this process. */
 interface Begun {

@@ -1,0 +1,36 @@
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { planOf } from '#core/base/plans.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { checkSpace } from '#core/ports/space.ts';
+import { laterLease } from '#core/runs/leases.ts';
+import { WaitingRuns } from '#core/runs/waiting-runs.ts';
+import { recordOf } from '../calls/admit.ts';
+import { type Call, prepareCall } from '../calls/prepare.ts';
+import { endOrder, orderedUntil, putOrder } from './order.ts';
+
+/**
+ * Checks a call that begins later, as far as that is possible now, and stores it. Its run waits as `queued`; it holds no
+ * place and counts when it begins. Throws what `prepareCall` throws, and RATE_LIMITED if too many runs wait.
+ */
+export async function queueCall(deps: Deps, call: Call & { readonly runAt: number }): Promise<void> {
+  const { workspace, runId, runAt } = call;
+  await checkSpace(deps);
+  const prepared = await chargeIfRejected(deps, workspace, () => prepareCall(deps, { ...call, receivedAt: runAt }));
+  const { name, waiting_runs: most } = planOf(deps, workspace);
+  const waiting = new WaitingRuns(deps, workspace.id);
+  const tooMany = () =>
+    new PlatformError(
+      'RATE_LIMITED',
+      `The workspace "${workspace.slug}" has ${most} runs that wait for their time, the maximum of its plan "${name}".`,
+      { hint: 'Cancel one of them, or call again when one has begun.' },
+    );
+  // Checked again when the run is recorded: before, nothing is stored for a call that is refused.
+  if ((await waiting.count()) >= most) throw tooMany();
+  await putOrder(deps, call, orderedUntil(prepared));
+  const { context: _, ...record } = { ...recordOf(prepared), startedAt: call.receivedAt, runAt };
+  const lease = laterLease(deps, { workspaceId: workspace.id, runId }, runAt);
+  if (await waiting.queue(record, lease, most)) return;
+  await endOrder(deps, workspace.id, runId);
+  throw tooMany();
+}
