@@ -1,5 +1,9 @@
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { writeBackup } from '#local/backup/backup.ts';
+import { VAULT_KEY } from '#local/backup/format.ts';
+import { restoreBackup } from '#local/backup/restore.ts';
 import { request } from '#test/helpers/platform.ts';
 import { dataFolder, kill, startProcess, startWithGreeter } from '#test/helpers/platform-process.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -51,7 +55,9 @@ async function startLongLoop(turns: readonly ScriptedTurn[]) {
   return {
     llm,
     platform,
-    restart: () => startProcess(folder, settings),
+    folder,
+    start: (data = folder) => startProcess(data, settings),
+    usage: async (at: { url: string }) => expectOk(await request(at, 'GET', '/usage', { key })),
     show: async (at: { url: string }) =>
       expectOk(await request(at, 'GET', `/workspaces/${workspaceId}/runs/${run_id}`, { key })),
     trace: async (at: { url: string }) =>
@@ -66,7 +72,7 @@ const linesOf = (text: string): string[] => text.match(/(?<=^|\n|")line \d+(?=$|
 
 test('60 turns over three restarts lose nothing: each stop lets the turn end and takes the files along', async () => {
   const turns = 60;
-  const { llm, platform: first, restart, show, asked } = await startLongLoop(writing(turns, 0.05));
+  const { llm, platform: first, start, show, asked } = await startLongLoop(writing(turns, 0.05));
   let platform = first;
   for (const turn of [10, 25, 45]) {
     await asked(turn);
@@ -76,7 +82,7 @@ test('60 turns over three restarts lose nothing: each stop lets the turn end and
     const [code] = await ended;
     expect(code).toBe(0);
     expect(performance.now() - stoppedAt).toBeLessThan(15_000);
-    platform = await restart();
+    platform = await start();
   }
   await expect.poll(async () => (await show(platform)).status, { timeout: 60_000, interval: 200 }).toBe('completed');
   const last = llm.requests.at(-1)!;
@@ -117,16 +123,39 @@ test('a call that begins later waits through kill -9, and runs once', async () =
   await kill(platform.child);
 }, 120_000);
 
+test('a run under way in a backup continues where the backup is restored, and counts once', async () => {
+  const turns = 8;
+  const { llm, platform, folder, start, show, asked, trace, usage } = await startLongLoop(writing(turns, 1));
+  await asked(4);
+  const [restored, place] = [dataFolder(), dataFolder()];
+  const file = join(place, 'backup.tar.gz');
+  const keyFile = (data: string) => join(data, VAULT_KEY);
+  await writeBackup({ dataFolder: folder, keyFile: keyFile(folder), file, withKey: true, version: '0.1.0' });
+  await asked(6);
+  // The machine is lost after the backup was made.
+  await kill(platform.child);
+  const before = llm.requests.length;
+  await restoreBackup({ file, dataFolder: restored, keyFile: keyFile(restored) });
+  const second = await start(restored);
+  await expect.poll(async () => (await show(second)).status, { timeout: 60_000, interval: 200 }).toBe('completed');
+  expect((await usage(second)).total_calls).toBe(1);
+  expect(JSON.stringify(await trace(second))).toContain('host_lost');
+  // What was done after the backup is done again: the restored platform cannot know of it.
+  expect(llm.requests.length - before).toBeGreaterThan(turns - 6);
+  expect(llm.requests[before]!.text).toContain(UNKNOWN);
+  await kill(second.child);
+}, 120_000);
+
 test('kill -9 in the middle of tools: the run continues by itself, and says what is not known', async () => {
   const turns = 24;
-  const { llm, platform: first, restart, show, asked, trace } = await startLongLoop(writing(turns, 0.4));
+  const { llm, platform: first, start, show, asked, trace } = await startLongLoop(writing(turns, 0.4));
   let platform = first;
   for (const turn of [4, 9, 17]) {
     await asked(turn);
     // The tool of the turn works by now.
     await new Promise((resolve) => setTimeout(resolve, 250));
     await kill(platform.child);
-    platform = await restart();
+    platform = await start();
   }
   await expect.poll(async () => (await show(platform)).status, { timeout: 60_000, interval: 200 }).toBe('completed');
   const last = llm.requests.at(-1)!;
