@@ -131,7 +131,10 @@ export function keepLeaseOperation({ clock }: Pick<Deps, 'clock'>, lease: Lease)
   };
 }
 
-/** Takes a run that has waited for its time or its next try. Returns `undefined` if another process was faster, or if it is too early. */
+/**
+ * Takes a run that has waited for its time or its next try. Returns `undefined` if another process was faster, or if it is
+ * too early.
+ */
 export async function takeWaiting(
   deps: LeaseDeps,
   lease: Lease,

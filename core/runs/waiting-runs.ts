@@ -99,7 +99,8 @@ export class WaitingRuns {
   }
 
   /**
-   * Records that a try of a run failed, and that the run waits for the next one. Returns false if the run was cancelled, or if another process has it.
+   * Records that a try of a run failed, and that the run waits for the next one. Returns false if the run was cancelled, or
+   * if another process has it.
    */
   async retry(run: NewRun, result: RunResult, { nextAt, lease }: NextTry): Promise<boolean> {
     const { runs, clock, config } = this.#deps;

@@ -1,3 +1,4 @@
+import type { AgentCaller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import type { Incoming } from '#core/http/route.ts';
@@ -6,6 +7,7 @@ import type { AgentVersion } from '#core/manifest/version.ts';
 import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { RunStore } from '#core/runs/store.ts';
 import { checkIsOwn } from '../durable/own-later.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
@@ -45,7 +47,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     isUnattended: wantsNoWait(headers) && isTop,
     receivedAt: incoming.receivedAt,
     lineage,
-    tenantId: headers['x-platform-tenant'],
+    tenantId: caller.agent && isTop ? await tenantOf(deps, caller.agent) : headers['x-platform-tenant'],
     ...webhookOf(deps, incoming),
     ...later,
     skillHeaders: {
@@ -55,6 +57,12 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     },
     wantedDeadline: headers['x-platform-deadline-ms'],
   };
+}
+
+/** Returns the tenant of a calling run. Its later runs have the same one, whatever its program sends. */
+async function tenantOf(deps: Deps, caller: AgentCaller): Promise<string | undefined> {
+  if (caller.kind !== 'run') return undefined;
+  return (await new RunStore(deps, caller.workspace.id).find(caller.runId))?.tenantId ?? undefined;
 }
 
 /** Returns the address for the end of this run, if the call names one. Throws INVALID_INPUT. */

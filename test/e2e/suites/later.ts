@@ -94,7 +94,7 @@ export function laterSuite(target: () => Target): void {
       const code = `import json, os, urllib.request, urllib.error
 def ask(path):
     headers = {"Authorization": "Bearer " + os.environ["PLATFORM_SERVICE_KEY"], "Content-Type": "application/json",
-               "Prefer": "respond-async", "X-Platform-Delay-Seconds": "60"}
+               "Prefer": "respond-async", "X-Platform-Delay-Seconds": "60", "X-Platform-Tenant": "another"}
     url = os.environ["PLATFORM_GATEWAY_URL"] + path
     try:
         with urllib.request.urlopen(urllib.request.Request(url, b"{}", headers)) as answer:
@@ -103,12 +103,13 @@ def ask(path):
         return [error.code, json.load(error)["error"]["message"]]
 print(json.dumps([ask("/later/bold/v1/run"), ask("/later/timed/v1/run")]))`;
       await publishCode(clientOf(target(), user.key), 'bold', { 'main.py': code }, { is_public: true });
-      const [own, foreign] = expectOk(await call('bold')).data;
+      const headers = { 'x-platform-tenant': 'ours' };
+      const [own, foreign] = expectOk(await call('bold', { headers })).data;
       expect(own).toBe(202);
       expect(foreign).toEqual([400, expect.stringContaining('cannot begin later')]);
       const [elsewhere] = expectOk(await call('bold', { by: other })).data;
       expect(elsewhere).toEqual([403, expect.stringContaining('belongs to another workspace')]);
-      const { runs } = expectOk(await send('GET', '/runs?agent_name=bold&status=queued'));
+      const { runs } = expectOk(await send('GET', '/runs?agent_name=bold&status=queued&tenant_id=ours'));
       expect(runs).toHaveLength(1);
       expectOk(await send('DELETE', `/runs/${runs[0].id}`));
       const early = { prefer: 'respond-async', 'x-platform-delay-seconds': '-1' };
