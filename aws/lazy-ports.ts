@@ -1,3 +1,4 @@
+import type { Json } from '#core/base/json.ts';
 import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Llm, LlmAnswer, LlmRequest } from '#core/ports/llm.ts';
 import type { Sandbox, SandboxSession, SandboxSpec, SandboxStatus } from '#core/ports/sandbox.ts';
@@ -82,6 +83,11 @@ export class LazySandbox implements Sandbox {
 
   async open(spec: SandboxSpec): Promise<SandboxSession> {
     return (await this.#load()).open(spec);
+  }
+  async attach(ref: Json): Promise<SandboxSession> {
+    const sandbox = await this.#load();
+    if (sandbox.attach === undefined) throw new Error('this host has no sandboxes that outlive a process');
+    return sandbox.attach(ref);
   }
   async status(): Promise<SandboxStatus> {
     return (await this.#load()).status();

@@ -12,6 +12,8 @@ const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt';
 
 /** Maximum use of a sandbox, and the default if the spec has no deadline. */
 export const MAX_USE_MS = 3_600_000;
+/** Maximum use of a MicroVM: AWS ends one after eight hours. */
+export const MAX_VM_MS = 8 * 3_600_000 - 60_000;
 /** How long past its use a runner lives before it ends by itself: its caller should have ended it. */
 export const LIFETIME_GRACE_MS = 30_000;
 

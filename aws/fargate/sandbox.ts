@@ -1,5 +1,6 @@
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { isHostBusy, PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
 import { noPlaceError, queueDeadline } from '#core/execution/fair-queue.ts';
 import type { BlobLinks, Blobs } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -56,6 +57,14 @@ export const createFargateSandbox = (
     }),
   });
 
+const BASE_URL = 'http://task';
+
+/** What any process needs to use a session. */
+interface FargateRef {
+  readonly slot: DispatchedSlot;
+  readonly token: string;
+}
+
 /** One request to a task, made from the arguments of `fetch`. */
 type TaskRequest = Pick<DispatchRequest, 'method' | 'path' | 'headers' | 'body' | 'bodyUrl'>;
 
@@ -107,8 +116,8 @@ export class FargateSandbox implements Sandbox {
       slot = claimed.slot;
       return claimed.response;
     };
-    const baseUrl = 'http://task';
-    const sessionOf = (taken: DispatchedSlot) => new RunnerSession({ baseUrl, fetch: this.#fetchFrom(taken) }, token);
+    const baseUrl = BASE_URL;
+    const sessionOf = (taken: DispatchedSlot) => this.#sessionOf({ slot: taken, token });
     try {
       await RunnerSession.open({ baseUrl, fetch: claimingFetch }, job, { reuse: key });
     } catch (error) {
@@ -118,6 +127,15 @@ export class FargateSandbox implements Sandbox {
       opened.abort();
     }
     return sessionOf(slot!);
+  }
+
+  async attach(ref: Json): Promise<SandboxSession> {
+    return this.#sessionOf(ref as unknown as FargateRef);
+  }
+
+  #sessionOf({ slot, token }: FargateRef): RunnerSession {
+    const ref = { slot: { ...slot }, token } as unknown as Json;
+    return new RunnerSession({ baseUrl: BASE_URL, fetch: this.#fetchFrom(slot) }, token, ref);
   }
 
   async status(): Promise<SandboxStatus> {

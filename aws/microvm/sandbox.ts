@@ -6,6 +6,7 @@ import {
   TerminateMicrovmCommand,
 } from '@aws-sdk/client-lambda-microvms';
 import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
 import { queueDeadline } from '#core/execution/fair-queue.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { Clock } from '#core/ports/clock.ts';
@@ -17,7 +18,7 @@ import { RunnerSession, type RunnerTarget, runnerHealth } from '#runner/server/c
 import { RUNNER_PORT } from '#runner/server/protocol.ts';
 import { createS3Links } from '../blobs/s3-links.ts';
 import type { AwsConfig } from '../config.ts';
-import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, runnerJob } from '../runner-job.ts';
+import { IMAGE_INTERPRETERS, LIFETIME_GRACE_MS, MAX_USE_MS, MAX_VM_MS, runnerJob } from '../runner-job.ts';
 import { launchInTime, WAIT_SECONDS } from './launches.ts';
 
 export interface MicrovmSandboxOptions {
@@ -78,7 +79,7 @@ export class MicrovmSandbox implements Sandbox {
     const deadline = spec.deadline ?? clock.now() + MAX_USE_MS;
     const { signal } = spec;
     for (let started = 1; ; started++) {
-      const lifetimeMs = Math.min(deadline - clock.now(), MAX_USE_MS) + LIFETIME_GRACE_MS;
+      const lifetimeMs = Math.min(deadline - clock.now(), MAX_VM_MS) + LIFETIME_GRACE_MS;
       const token = randomHex(ids, 32);
       const job = await runnerJob(this.#options, spec, { token, lifetimeMs });
       const vm = await this.#start({ deadline, lifetimeMs }, signal);
@@ -86,7 +87,8 @@ export class MicrovmSandbox implements Sandbox {
         const target = { baseUrl: vm.endpoint, fetch: this.#fetchThrough(vm, lifetimeMs) };
         await this.#untilReady(vm, target, signal);
         await RunnerSession.open(target, job, { signal });
-        return new MicrovmSession(target, token, () => this.#end(vm));
+        const ref = { vm: { ...vm }, token, lifetimeMs } as unknown as Json;
+        return new MicrovmSession(target, token, ref, () => this.#end(vm));
       } catch (error) {
         const { code } = error as { code?: string };
         this.#options.log.warn('microvm opened no session', { microvm: vm.id, code, error: String(error) });
@@ -98,6 +100,12 @@ export class MicrovmSandbox implements Sandbox {
         });
       }
     }
+  }
+
+  async attach(ref: Json): Promise<SandboxSession> {
+    const { vm, token, lifetimeMs } = ref as unknown as MicrovmRef;
+    const target = { baseUrl: vm.endpoint, fetch: this.#fetchThrough(vm, lifetimeMs) };
+    return new MicrovmSession(target, token, ref, () => this.#end(vm));
   }
 
   async status(): Promise<SandboxStatus> {
@@ -195,13 +203,20 @@ export class MicrovmSandbox implements Sandbox {
   }
 }
 
+/** What any process needs to use a session. */
+interface MicrovmRef {
+  readonly vm: Microvm;
+  readonly token: string;
+  readonly lifetimeMs: number;
+}
+
 /** Terminates the VM when it is closed. */
 class MicrovmSession extends RunnerSession {
   readonly #end: () => Promise<void>;
   #ended: Promise<void> | undefined;
 
-  constructor(target: RunnerTarget, token: string, end: () => Promise<void>) {
-    super(target, token);
+  constructor(target: RunnerTarget, token: string, ref: Json, end: () => Promise<void>) {
+    super(target, token, ref);
     this.#end = end;
   }
 

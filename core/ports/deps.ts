@@ -103,6 +103,8 @@ export interface HandOver {
   readonly stopped?: AbortSignal;
   /** Milliseconds after which a run leaves this process before its next turn. @default - it stays */
   readonly afterMs?: number;
+  /** The same for a run whose program can work while no process waits for it. @default {@link afterMs} */
+  readonly lookAfterMs?: number;
   /**
    * Asks another process to take up a run, soon. Runs whose caller does not wait are then given to it at once.
    * @default - the next sweep finds the run

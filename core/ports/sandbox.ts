@@ -1,3 +1,5 @@
+import type { Json } from '#core/base/json.ts';
+
 /**
  * A fresh, isolated environment for untrusted commands.
  *
@@ -22,6 +24,11 @@ export interface Sandbox {
    * this host cannot isolate a process, and {@link SandboxLostError}.
    */
   open(spec: SandboxSpec): Promise<SandboxSession>;
+  /**
+   * Returns a session that another process opened, from its {@link SandboxSession.ref}. It may be gone: then commands end
+   * as `sandbox_lost`. @default - sessions end with the process that opened them
+   */
+  attach?(ref: Json): Promise<SandboxSession>;
   /** Returns the kind of isolation on this host; for `none`, the reason and what to install. */
   status(): Promise<SandboxStatus>;
   /** Stops every session and helper process. */
@@ -178,6 +185,8 @@ export interface ExecExit {
 }
 
 export interface SandboxSession {
+  /** What another process needs to use the session: secret. @default - no other process can */
+  readonly ref?: Json;
   /** Runs one command; the last event is `exit`. Commands of a session share its files and may run concurrently. */
   exec(request: ExecRequest): AsyncIterable<ExecEvent>;
   /** Writes a file and creates its parent folders. Throws {@link SandboxFileError} with a message for users. */

@@ -36,7 +36,7 @@ const duePartition = (digit: string): string => `DUE#${digit}`;
  * Why a run waits for a process. While a process has it, the reason is stored for the case that the process dies:
  * `host_lost`.
  */
-export type LeaseReason = 'host_lost' | 'handover' | 'later' | 'retry';
+export type LeaseReason = 'host_lost' | 'handover' | 'later' | 'retry' | 'look';
 
 export interface Lease {
   readonly runId: string;
@@ -177,13 +177,15 @@ export async function takeLease(
 ): Promise<Lease | undefined> {
   const now = clock.now();
   if (!isFree && lease.until > now) return undefined;
+  // The program worked meanwhile.
+  const isLook = lease.reason === 'look';
   const taken: Lease = {
     ...lease,
     holder: ids.uuid(),
-    attempt: lease.attempt + 1,
+    attempt: lease.attempt + (isLook ? 0 : 1),
     until: now + LEASE_MS,
     leftAt: now,
-    idleMs: lease.idleMs + Math.max(0, now - lease.leftAt),
+    idleMs: lease.idleMs + (isLook ? 0 : Math.max(0, now - lease.leftAt)),
     turn,
     takenInTurn: turn > lease.turn ? 1 : lease.takenInTurn + 1,
   };

@@ -5,7 +5,9 @@ export type Departure =
   /** The process gives the run to another one. */
   | 'handover'
   /** Its try failed, and it waits for the next one. */
-  | 'retry';
+  | 'retry'
+  /** Its program works by itself, and a process looks at it from time to time. */
+  | 'look';
 
 /**
  * The run has not ended, but it does not continue in this process: nothing may be recorded about its end. Test the code.
@@ -13,10 +15,13 @@ export type Departure =
 export class RunContinuesError extends Error {
   readonly code = 'RUN_CONTINUES';
   readonly departure: Departure;
+  /** For `look`: when, in epoch milliseconds. */
+  readonly lookAt?: number;
 
-  constructor(runId: string, departure: Departure) {
+  constructor(runId: string, departure: Departure, lookAt?: number) {
     super(`the run ${runId} continues in another process`);
     this.departure = departure;
+    if (lookAt !== undefined) this.lookAt = lookAt;
   }
 }
 

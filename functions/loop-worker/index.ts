@@ -7,11 +7,14 @@ import { host } from '../host.ts';
 /** A run leaves the function at the end of a turn when this much of its time is left: a tool takes two minutes at most. */
 const LEFT_MS = 3 * 60_000;
 
+/** A program that works for longer is looked at every minute: nobody pays for waiting. */
+const LOOK_AFTER_MS = 30_000;
+
 const deps = awsDeps(host.config);
 
 /** Invoked by functions that durable runs leave, and by `sweeper`. Idempotent if a job is delivered twice. */
 export async function handler(job: RunJob, context: Pick<Context, 'getRemainingTimeInMillis'>): Promise<void> {
   const afterMs = context.getRemainingTimeInMillis() - LEFT_MS;
-  await resumeRun({ ...deps, handOver: { ...deps.handOver, afterMs } }, job);
+  await resumeRun({ ...deps, handOver: { ...deps.handOver, afterMs, lookAfterMs: LOOK_AFTER_MS } }, job);
   await deps.settled();
 }

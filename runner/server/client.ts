@@ -1,3 +1,4 @@
+import type { Json } from '#core/base/json.ts';
 import { LayerError } from '#core/manifest/bundle/layer-reader.ts';
 import {
   type ExecEvent,
@@ -41,13 +42,16 @@ export async function runnerHealth(target: RunnerTarget, timeoutMs: number): Pro
  * knows both can use a session that another process opened.
  */
 export class RunnerSession implements SandboxSession {
+  readonly ref?: Json;
   readonly #target: RunnerTarget;
   readonly #token: string;
   #closing: Promise<void> | undefined;
 
-  constructor(target: RunnerTarget, token: string) {
+  /** @param ref What another process needs to use it. @default - no other process can */
+  constructor(target: RunnerTarget, token: string, ref?: Json) {
     this.#target = target;
     this.#token = token;
+    this.ref = ref;
   }
 
   /**

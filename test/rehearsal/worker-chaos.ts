@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { expectOk } from '#test/e2e/expect.ts';
-import { request } from '#test/helpers/platform.ts';
+import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import type { Rehearsal } from './platform.ts';
@@ -28,6 +28,10 @@ export function workerChaosSuite(target: () => Rehearsal): void {
       const loop = { type: 'agent', description: 'x', required_secrets: [], durable: true };
       expectOk(await send('POST', '/agents', { ...loop, name, prompt }), 201);
     }
+    async function program(name: string, command: string): Promise<void> {
+      const manifest = { runtime: { command }, durable: true };
+      await publishCode(clientOf(target(), user.key), name, { 'main.sh': '' }, manifest);
+    }
     const asked = (name: string) => target().llm.requests.filter(({ text }) => text.includes(`Work as ${name}.`));
     const untilAsked = (name: string, times: number) =>
       expect.poll(() => asked(name).length, { timeout: 60_000 }).toBe(times);
@@ -49,6 +53,51 @@ export function workerChaosSuite(target: () => Rehearsal): void {
     async function begin(name: string): Promise<string> {
       return expectOk(await send('POST', `/workers/${name}/v1/run`, {}, { prefer: 'respond-async' }), 202).run_id;
     }
+
+    test('a program works on while no function waits for it, and is looked at', limit, async () => {
+      await program(
+        'hours',
+        'for i in 1 2 3 4; do echo "line $i" >&2; sleep 5; done; echo "{\\"attempt\\": $PLATFORM_ATTEMPT}"',
+      );
+      const id = await begin('hours');
+      const { lambda, platform } = target();
+      const workers = () => lambda.invocations.filter(({ fn }) => fn === `${platform}-loop-worker`).length;
+      const before = workers();
+      const run = await ended(id);
+      expect(run).toMatchObject({ status: 'completed', output_data: { attempt: 1 } });
+      expect(run.duration_ms).toBeGreaterThan(19_000);
+      expect(workers() - before).toBeGreaterThan(1);
+      const { stderr } = expectOk(await send('GET', runs(`/${id}/logs`)));
+      expect(stderr).toBe('line 1\nline 2\nline 3\nline 4\n');
+      const { events } = expectOk(await send('GET', runs(`/${id}/events`)));
+      const told = events.map(({ data }: { data: { type?: string; text?: string } }) =>
+        data.type === 'stderr' ? data.text : '',
+      );
+      expect(told.join('')).toBe(stderr);
+      // Only the function that took the call handed it over.
+      expect(await reasons(id)).toEqual(['handover']);
+    });
+
+    test('a program that works by itself ends when its run is cancelled', limit, async () => {
+      await program('cancelled', 'while :; do date > /tmp/beat; sleep 1; done');
+      const id = await begin('cancelled');
+      const { lambda, ecs } = target();
+      await expect
+        .poll(async () => (await send('GET', runs(`/${id}/events`))).body.events.length, { timeout: 60_000 })
+        .toBeGreaterThan(0);
+      await new Promise((resolve) => setTimeout(resolve, 8_000));
+      await lambda.settled();
+      const running = () =>
+        ecs.tasks.filter(({ desiredStatus }) => desiredStatus === 'RUNNING').map(({ taskArn }) => taskArn);
+      const tasks = running();
+      expectOk(await send('DELETE', runs(`/${id}`)));
+      expect(await ended(id)).toMatchObject({ status: 'cancelled', error_code: 'RUN_CANCELLED' });
+      // Its task is replaced.
+      await target().tick('pool-keeper');
+      await expect
+        .poll(() => running().filter((arn) => tasks.includes(arn)).length, { timeout: 60_000 })
+        .toBeLessThan(tasks.length);
+    });
 
     test('a run whose worker has little time left passes to the next one, with its files', limit, async () => {
       const lines = Array.from({ length: 6 }, (_, line) => bash(`echo ${line} >> log.txt; sleep 2`));

@@ -112,10 +112,10 @@ async function runToEnd(
   const trace = new Trace(deps.clock, live.add, await contentsOf(prepared), past);
   const shown = new ShownOutput();
   const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable, attempt });
-  trace.end({ isInterrupted: result.continues === true });
+  trace.end({ isInterrupted: result.continues === true && result.lookAt === undefined });
   await live.end();
   if (result.continues === true && durable !== undefined) {
-    await durable.leave();
+    await durable.leave(result.lookAt);
     throw new RunContinuesError(prepared.runId, 'handover');
   }
   return finishCall(deps, prepared, admitted, { result, trace, isShown: shown.isIn(result), onSuccess });

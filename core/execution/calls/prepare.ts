@@ -200,7 +200,9 @@ export function retryPolicyFor(call: Call): RetryPolicy | undefined {
   const { agent, isUnattended, triggerSource, lineage, retry = agent.definition.retry } = call;
   const isAwaited = !isUnattended && triggerSource !== 'webhook';
   if (isAwaited || lineage.parentRunId !== undefined || retry === undefined) return undefined;
-  return isDurable(call) ? { ...retry, on: withoutRepeated(retry.on) } : retry;
+  if (!isDurable(call)) return retry;
+  // A durable program has its own way: `retry_on_interruption`.
+  return engineTraits(agent).hasProgram ? undefined : { ...retry, on: withoutRepeated(retry.on) };
 }
 
 /** Whether the files of a call go to the model, as an agent without a sandbox cannot receive them otherwise. */

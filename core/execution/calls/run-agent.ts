@@ -55,7 +55,7 @@ export async function runAgent(
   const { runId, workspace, lineage, agent, mask, skills, issued } = call;
   const cancellation = watchForCancel(deps, workspace.id, { id: runId, parentRunId: lineage.parentRunId });
   const owner = ownerOfChecks(agent, workspace);
-  const { hasSandbox } = engineTraits(agent);
+  const { hasSandbox, hasProgram } = engineTraits(agent);
   const run: EngineRun = {
     runId,
     workspaceId: workspace.id,
@@ -89,13 +89,15 @@ export async function runAgent(
     durable,
   };
   const current: Continuation = durable?.lease ?? { attempt: tryNumber ?? 1, reason: 'retry' };
-  if (current.attempt > 1) noteContinuation(run, current);
+  if (current.attempt > 1 && current.reason !== 'look') noteContinuation(run, current);
   const isRetried = agent.definition.retry_on_interruption === true;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
     const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
     const isCounted = isRetried || durable !== undefined || tryNumber !== undefined;
     if (isCounted) env.PLATFORM_ATTEMPT = String(current.attempt + attempt - 1);
+    // Other processes may only have looked at the program.
+    if (durable !== undefined && hasProgram) env.PLATFORM_ATTEMPT = String(durable.journal.begun);
     const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
     return runEngine(deps, { ...run, isInterruptible, deadline, env });
   };

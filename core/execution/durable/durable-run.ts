@@ -12,6 +12,9 @@ type DurableDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 
 /** Time after the end of a run for which its journal is kept if nothing removes it. */
 const KEPT_AFTER_END_MS = 24 * 3600 * 1000;
 
+/** A host that starts processes by the minute looks at programs that work by themselves about as often. */
+const LOOK_EVERY_MS = 30_000;
+
 /** Returns until when steps of a journal are kept, if the run has ended by a time (epoch milliseconds). */
 export const keptUntil = (endedBy: number): number => endedBy + KEPT_AFTER_END_MS;
 
@@ -82,11 +85,23 @@ export class DurableRun {
     await Promise.all([dropLease(this.#deps, runId), endOrder(this.#deps, workspaceId, runId)]);
   }
 
-  /** Gives the run to another process, unless one has it already. */
-  async leave(): Promise<void> {
+  nextLook(): number | undefined {
+    const { startRun, afterMs = Number.POSITIVE_INFINITY, lookAfterMs = afterMs } = this.#deps.handOver ?? {};
+    const now = this.#deps.clock.now();
+    const isLong = now - this.#startedAt >= Math.min(afterMs, lookAfterMs);
+    return startRun !== undefined && isLong ? now + LOOK_EVERY_MS : undefined;
+  }
+
+  /**
+   * Gives the run to another process, unless one has it already. With `lookAt` (epoch milliseconds) its program works by
+   * itself until another process looks at it.
+   */
+  async leave(lookAt?: number): Promise<void> {
     this.#stop();
     const { runId, workspaceId } = this.lease;
-    if (!(await giveBackLease(this.#deps, this.lease, { reason: 'handover' }))) return;
+    const how = lookAt === undefined ? ({ reason: 'handover' } as const) : { reason: 'look' as const, dueAt: lookAt };
+    const lease = lookAt === undefined ? this.lease : { ...this.lease, takenInTurn: 0 };
+    if (!(await giveBackLease(this.#deps, lease, how)) || lookAt !== undefined) return;
     await askForStart(this.#deps, { workspaceId, runId });
   }
 }

@@ -52,7 +52,20 @@ export type Step =
       readonly outcome: StoredOutcome;
       readonly durationMs: number;
     }
-  | { readonly type: 'files'; readonly turn: number; readonly blob: string };
+  | { readonly type: 'files'; readonly turn: number; readonly blob: string }
+  /** A program begins in a sandbox; absent `ref`: no other process can use it. */
+  | ProgramStep
+  /** A process leaves the program to itself, after it has shown this much of its output. */
+  | { readonly type: 'look'; readonly stdout: number; readonly stderr: number };
+
+export interface ProgramStep {
+  readonly type: 'program';
+  /** Number of the beginning, from 1. */
+  readonly number: number;
+  readonly ref?: Json;
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
+}
 
 /** What was added to the conversation after the results of a turn. */
 export interface TurnEnd {
@@ -96,6 +109,8 @@ export class Journal {
   readonly #place: JournalPlace;
   /** Steps that were written before this process took the run. */
   readonly past: readonly Step[];
+  /** Number of the program that runs or is to begin, from 1: see {@link ProgramStep}. */
+  begun: number;
   #count: number;
   #bytes: number;
   #waiting: Step[] = [];
@@ -111,6 +126,7 @@ export class Journal {
     this.#deps = deps;
     this.#place = place;
     this.past = past.steps;
+    this.begun = past.steps.filter(({ type }) => type === 'program').length || 1;
     this.#count = past.count;
     this.#bytes = past.bytes;
   }

@@ -7,16 +7,18 @@ import { checkBudgets } from '#core/billing/budgets/admission.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
+import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
 import { dropLease, dueLeases, endLease, findLease, type Lease, takeLease } from '#core/runs/leases.ts';
 import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
-import { CANCELLED, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
+import { cancelledError, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
+import { endProgram } from '../engines/program/durable-program.ts';
 import { beginWaiting } from './begin-waiting.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
@@ -70,15 +72,16 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
   const runs = new RunStore(deps, workspaceId);
   const record: NewRun = { ...newRunFrom(head), input: (await runs.body(runId))?.input ?? null };
   let lease: Lease | undefined;
+  let journal: Journal | undefined;
   let hasBegun = false;
   try {
     const order = await findOrder(deps, workspaceId, runId);
     const until = keptUntil(lastEndOf(record));
-    const journal = order && (await Journal.read(deps, { workspaceId, runId, seal: order.seal, keptUntil: until }));
+    journal = order && (await Journal.read(deps, { workspaceId, runId, seal: order.seal, keptUntil: until }));
     lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
     if (lease === undefined) return;
     deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
-    if (head.cancel_requested_at !== undefined) return await endWithout(deps, record, lease, CANCELLED);
+    if (head.cancel_requested_at !== undefined) throw cancelledError();
     if (order === undefined || journal === undefined) {
       throw new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was in progress.');
     }
@@ -99,6 +102,7 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
       if (lease.takenInTurn <= MAX_TAKEN_IN_TURN) return;
     }
     const message = isDamaged ? (error as Error).message : 'The platform failed to continue the run.';
+    if (journal !== undefined) await endProgram(deps, journal.past);
     await endWithout(deps, record, lease, endedWith(shownError(error, message)));
   }
 }
@@ -123,7 +127,9 @@ async function continued(
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   if (call.lineage.parentRunId === undefined) await checkBudgets(deps, workspace, call.agent);
-  const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs: lease.idleMs });
+  // A program may have worked while no process did.
+  const idleMs = engineTraits(call.agent).hasProgram ? 0 : lease.idleMs;
+  const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs });
   const { deadline } = prepared;
   const context = prepared.issued?.context as unknown as Json | undefined;
   // From here on, the key of the sandbox before is worth nothing.

@@ -1,11 +1,13 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { entrypointCommand } from '#core/manifest/bundle/entrypoint.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { ExecOutcome, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
+import type { ExecEvent, ExecOutcome, ExecRequest } from '#core/ports/sandbox.ts';
 import { LiveMask } from '#core/runs/masking/masking.ts';
+import { isRunContinues } from '#core/runs/run-continues.ts';
 import { resultOfProgram } from './code-result.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';
+import { DurableProgram } from './program/durable-program.ts';
 import { scriptToExplain } from './program/script.ts';
 import { openRunSandbox } from './run-sandbox.ts';
 
@@ -15,24 +17,24 @@ const MAX_LIVE_CHARACTERS = 1024 * 1024;
 /**
  * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout; the exit code
  * decides about success (`docs/interface/sandbox.md#program-protocol`). The version must be runnable. Throws TIMEOUT,
- * SANDBOX_ERROR without a sandbox, and the reason of `run.signal` once it is aborted; failures of the program are in
- * the
- * result.
+ * SANDBOX_ERROR without a sandbox, {@link RunContinuesError} if the program of a durable run works on by itself, and the
+ * reason of `run.signal` once it is aborted; failures of the program are in the result.
  */
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
-  const { agent, input } = run;
-  const session = await openRunSandbox(deps, run, run.env);
+  const { agent, input, durable } = run;
+  const program = durable && new DurableProgram(deps, run, durable);
+  const session = program === undefined ? await openRunSandbox(deps, run, run.env) : await program.open();
+  let isLeft = false;
   let wasInterrupted = false;
   try {
     const timeoutMs = run.deadline - deps.clock.now();
-    if (timeoutMs <= 0) throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
+    if (timeoutMs <= 0 && program?.hasBegun !== true)
+      throw new PlatformError('TIMEOUT', 'The deadline passed before the agent could be started.');
     const command = entrypointCommand(agent.definition, agent.bundle!.entrypoint);
-    const outcome = await execLive(session, run, {
-      command,
-      stdin: Buffer.from(JSON.stringify(input.document)),
-      timeoutMs,
-      signal: run.signal,
-    });
+    const stdin = Buffer.from(JSON.stringify(input.document));
+    const request: ExecRequest = { command, stdin, timeoutMs, signal: run.signal };
+    const events = program === undefined ? session.exec(request) : program.exec(session, request);
+    const outcome = await gatherLive(events, run, program?.shown);
     run.signal.throwIfAborted();
     const script = await scriptToExplain(session, command, outcome);
     const result = resultOfProgram(deps.config, run, { command, outcome, script });
@@ -40,19 +42,33 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     if (!wasInterrupted)
       run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
+  } catch (error) {
+    isLeft = isRunContinues(error) && session.ref !== undefined;
+    throw error;
   } finally {
     // The answer is sent without waiting for the sandbox to close.
-    const closed = session.close().catch((error: unknown) => {
-      deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
-    });
+    const closed = isLeft
+      ? Promise.resolve()
+      : session.close().catch((error: unknown) => {
+          deps.log.error('a sandbox could not be closed', { run_id: run.runId, error: String(error) });
+        });
     void deps.background(closed);
     // Closed before a retry, since the program may still be running in the lost sandbox.
     if (wasInterrupted) await closed;
   }
 }
 
-/** Runs a command to its end, emits its output live, and returns the entire output. */
-async function execLive(session: SandboxSession, run: EngineRun, request: ExecRequest): Promise<ExecOutcome> {
+/**
+ * Follows a command to its end, emits its output live, and returns the entire output.
+ *
+ * @param shown Number of bytes that other processes have emitted.
+ */
+async function gatherLive(
+  events: AsyncIterable<ExecEvent>,
+  run: EngineRun,
+  shown = { stdout: 0, stderr: 0 },
+): Promise<ExecOutcome> {
+  const skip = { ...shown };
   const printed = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const live = { stdout: new LiveMask(run.mask), stderr: new LiveMask(run.mask) };
   let room = MAX_LIVE_CHARACTERS;
@@ -61,10 +77,12 @@ async function execLive(session: SandboxSession, run: EngineRun, request: ExecRe
     room -= text.length;
     run.emit(room > 0 ? { type, text } : { type: 'output_truncated' });
   };
-  for await (const event of session.exec(request)) {
+  for await (const event of events) {
     if (event.type !== 'exit') {
       printed[event.type].push(event.data);
-      show(event.type, live[event.type].push(event.data));
+      const skipped = Math.min(skip[event.type], event.data.byteLength);
+      skip[event.type] -= skipped;
+      show(event.type, live[event.type].push(event.data.subarray(skipped)));
       continue;
     }
     for (const type of ['stdout', 'stderr'] as const) show(type, live[type].end());

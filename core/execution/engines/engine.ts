@@ -74,6 +74,8 @@ export interface DurableWork {
   readonly journal: Journal;
   /** Whether the run should leave this process before its next turn. */
   mustLeave(hasProgressed: boolean): boolean;
+  /** When another process should look at a program that works by itself, if this one should leave it. Epoch milliseconds. */
+  nextLook(): number | undefined;
   /** Maximum size of the files that move with the run to another sandbox. */
   readonly snapshotBytes: number;
 }
@@ -92,6 +94,8 @@ export interface EngineResult extends Partial<Spending> {
   readonly executionMs: number;
   /** Whether the run has not ended and continues in another process. */
   readonly continues?: true;
+  /** When another process should look at its program, in epoch milliseconds. @default - at once */
+  readonly lookAt?: number | undefined;
 }
 
 /** A note in the answer of a successful call. */

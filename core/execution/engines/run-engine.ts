@@ -34,7 +34,7 @@ export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResul
     if (!isPlatformError(error) && !continues)
       deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
     return {
-      ...(continues && { continues }),
+      ...(continues && { continues, lookAt: error.lookAt }),
       error: shownError(error, 'The platform failed to run the agent.'),
       warnings: [],
       stdout: '',

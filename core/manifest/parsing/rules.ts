@@ -54,16 +54,15 @@ export function isRetried(
   return wanted;
 }
 
-/** Only runs of loops that calls start are durable: everything that they do is in their journal. */
+/** What a loop does is in its journal, and a program works by itself; a prompt is one request. */
 export function durabilityOf(
   { durable = false }: Members,
   { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
   { errors }: Found,
 ): Pick<AgentDefinition, 'durable'> {
   if (durable === false) return {};
-  if (!traitsOf(engine).hasLoop || run_mode === 'always_on') {
-    const message =
-      'must be left out here: only loops (with "loop", or type agent) with run_mode on_demand can be durable';
+  if (!traitsOf(engine).hasSandbox || run_mode === 'always_on') {
+    const message = 'must be left out here: only loops and programs with run_mode on_demand can be durable';
     errors.push({ field: 'durable', message });
   }
   const seconds = durable === true ? null : durable.max_active_seconds;
@@ -85,6 +84,10 @@ export function retryOf(
     errors.push({ field: 'retry', message: 'must be left out here: only agents with run_mode on_demand have runs' });
   }
   const isDurable = durable !== undefined;
+  if (isDurable && traitsOf(engine).hasProgram) {
+    const message = 'must be left out here: a durable program has "retry_on_interruption" instead';
+    errors.push({ field: 'retry', message });
+  }
   const { on } = retry;
   const refused = isDurable ? (on?.filter((code) => withoutRepeated([code]).length === 0) ?? []) : [];
   if (refused.length > 0) {

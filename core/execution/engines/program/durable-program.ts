@@ -1,0 +1,97 @@
+import type { Deps } from '#core/ports/deps.ts';
+import type { ExecEvent, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
+import { RunContinuesError } from '#core/runs/run-continues.ts';
+import type { ProgramStep, Step } from '../../durable/journal.ts';
+import type { DurableWork, EngineRun } from '../engine.ts';
+import { interruptedError } from '../interruption.ts';
+import { openRunSandbox } from '../run-sandbox.ts';
+import { followDetached, startDetached } from './detached-program.ts';
+
+/** Looks are up to a minute late. */
+const LAST_LOOK_MS = 90_000;
+
+/**
+ * Ends the program of a run that does not continue, if it works by itself. Safe to repeat.
+ */
+export async function endProgram({ sandbox }: Pick<Deps, 'sandbox'>, past: readonly Step[]): Promise<void> {
+  const step = past.findLast((each): each is ProgramStep => each.type === 'program');
+  if (step?.ref !== undefined) await (await sandbox.attach?.(step.ref))?.close();
+}
+
+/**
+ * The program of a durable run. Where another process can use its sandbox, the program works by itself there, and whoever
+ * has the run looks at it. Elsewhere it ends with the process that holds its sandbox, as any program.
+ */
+export class DurableProgram {
+  readonly #deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>;
+  readonly #run: EngineRun;
+  readonly #durable: DurableWork;
+  #step: ProgramStep | undefined;
+  #shown = { stdout: 0, stderr: 0 };
+
+  constructor(deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>, run: EngineRun, durable: DurableWork) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#durable = durable;
+  }
+
+  /** Whether another process began it. */
+  get hasBegun(): boolean {
+    return this.#step !== undefined;
+  }
+
+  /** Output that other processes have emitted. */
+  get shown(): { readonly stdout: number; readonly stderr: number } {
+    return this.#shown;
+  }
+
+  /**
+   * Opens its sandbox, or that in which another process began it. Throws the error of an interruption if that was lost with
+   * its process.
+   */
+  async open(): Promise<SandboxSession> {
+    const { sandbox } = this.#deps;
+    const { past, begun } = this.#durable.journal;
+    const steps: readonly Step[] = past;
+    const step = steps.findLast((each): each is ProgramStep => each.type === 'program');
+    const isKnown = step !== undefined && step.number === begun;
+    if (!isKnown) return openRunSandbox(this.#deps, this.#run, this.#run.env);
+    // Should it be lost, too, the next one is another program.
+    this.#durable.journal.begun = step.number + 1;
+    if (step.ref === undefined || sandbox.attach === undefined) throw interruptedError();
+    this.#step = step;
+    const look = steps.findLast((each) => each.type === 'look');
+    if (look?.type === 'look' && steps.indexOf(look) > steps.indexOf(step)) this.#shown = look;
+    return sandbox.attach(step.ref);
+  }
+
+  /** Runs the program, or follows it from its first output on. */
+  async *exec(session: SandboxSession, request: ExecRequest): AsyncGenerator<ExecEvent> {
+    const { clock } = this.#deps;
+    const { journal } = this.#durable;
+    if (this.#step === undefined) {
+      const ref = session.ref === undefined ? {} : { ref: session.ref };
+      const step: ProgramStep = { type: 'program', number: journal.begun, startedAt: clock.now(), ...ref };
+      // What begins a program twice would do its work twice.
+      await journal.write(step);
+      journal.begun = step.number + 1;
+      if (session.ref === undefined) return yield* session.exec(request);
+      await startDetached(session, request);
+      this.#step = step;
+    }
+    yield* followDetached(session, clock, {
+      startedAt: this.#step.startedAt,
+      deadline: this.#run.deadline,
+      signal: this.#run.signal,
+      mayLeave: (seen) => this.#leave(seen),
+    });
+  }
+
+  async #leave(seen: { readonly stdout: number; readonly stderr: number }): Promise<void> {
+    const lookAt = this.#durable.nextLook();
+    // A process is there when the time is over, because the sandbox ends soon after.
+    if (lookAt === undefined || this.#run.deadline - lookAt < LAST_LOOK_MS) return;
+    await this.#durable.journal.write({ type: 'look', ...seen });
+    throw new RunContinuesError(this.#run.runId, 'look', lookAt);
+  }
+}
