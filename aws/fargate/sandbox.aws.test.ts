@@ -42,6 +42,18 @@ describe('a session', () => {
     await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
   });
 
+  test('is used by any process that knows it, and ends for all', async () => {
+    const fargate = await start({ pool: { idle: 1 } });
+    await fargate.idle(1);
+    const opened = await fargate.sandbox.open(within(60));
+    await opened.writeFile('mark', Buffer.from('first'));
+    const again = await fargate.sandbox.attach(JSON.parse(JSON.stringify(opened.ref)));
+    expect((await ran(again, 'cat mark')).out).toBe('first');
+    await again.close();
+    await expect.poll(() => fargate.ecs.tasks[0]!.lastStatus).toBe('STOPPED');
+    expect((await ran(opened, 'cat mark')).exit.reason).toBe('sandbox_lost');
+  });
+
   test('takes and returns more bytes than an event can hold', async () => {
     const fargate = await start({ pool: { idle: 1 } });
     await fargate.idle(1);

@@ -89,6 +89,18 @@ test('is the sandbox of a stage with MicroVMs', async () => {
 });
 
 describe('a session', () => {
+  test('is used by any process that knows it, and ends for all', async () => {
+    const { aws, sandbox, within } = await setUp();
+    const opened = await sandbox.open(within(60_000));
+    await opened.writeFile('mark', Buffer.from('first'));
+    const again = await sandbox.attach(JSON.parse(JSON.stringify(opened.ref)));
+    expect((await ran(again, 'cat mark')).out).toBe('first');
+    expect(again.ref).toEqual(opened.ref);
+    await again.close();
+    expect(aws.vms[0]!.state).toBe('TERMINATED');
+    expect((await ran(opened, 'cat mark')).exit.reason).toBe('sandbox_lost');
+  });
+
   test('has a VM of its own, without a role, that ends with it', async () => {
     const { aws, sandbox, within } = await setUp();
     const sessions = await Promise.all([sandbox.open(within(60_000)), sandbox.open(within(60_000))]);

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { writeBackup } from '#local/backup/backup.ts';
 import { VAULT_KEY } from '#local/backup/format.ts';
 import { restoreBackup } from '#local/backup/restore.ts';
-import { request } from '#test/helpers/platform.ts';
+import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import { dataFolder, kill, startProcess, startWithGreeter } from '#test/helpers/platform-process.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
@@ -249,3 +249,40 @@ test('a chain of durable agents survives as a chain: the caller finds the run th
   expect(asked.text).not.toContain(UNKNOWN);
   await kill(next.child);
 }, 180_000);
+
+test.for([true, false])(
+  'a program whose process is killed begins again if it may (%s), else it says why not',
+  { timeout: 90_000 },
+  async (mayRepeat) => {
+    const folder = dataFolder();
+    const llm = await startScriptedLlm();
+    onTestFinished(() => llm.close());
+    const { platform: first, key, workspaceId } = await startWithGreeter(folder, llm.settings);
+    const command =
+      'echo "attempt $PLATFORM_ATTEMPT" >&2; if [ $PLATFORM_ATTEMPT = 1 ]; then sleep 60; fi; echo "[$PLATFORM_ATTEMPT]"';
+    const manifest = { runtime: { command }, durable: true, ...(mayRepeat && { retry_on_interruption: true }) };
+    await publishCode(clientOf({ url: first.url, key }), 'hours', { 'main.sh': '' }, manifest);
+    const headers = { prefer: 'respond-async' };
+    const { run_id } = expectOk(
+      await request(first, 'POST', '/main/hours/latest/run', { key, json: {}, headers }),
+      202,
+    );
+    const path = `/workspaces/${workspaceId}/runs/${run_id}`;
+    const printed = async () => JSON.stringify((await request(first, 'GET', `${path}/events`, { key })).body);
+    await expect.poll(printed, { timeout: 20_000 }).toContain('attempt 1');
+    await kill(first.child);
+    const platform = await startProcess(folder, llm.settings);
+    const show = async () => expectOk(await request(platform, 'GET', path, { key }));
+    await expect.poll(async () => (await show()).completed_at, { timeout: 30_000 }).not.toBeNull();
+    expect(await show()).toMatchObject(
+      mayRepeat
+        ? { status: 'completed', output_data: [2] }
+        : {
+            status: 'failed',
+            error_code: 'INTERNAL_ERROR',
+            error_message: expect.stringContaining('sandbox was lost'),
+          },
+    );
+    await kill(platform.child);
+  },
+);

@@ -44,6 +44,23 @@ echo "$input"
     expect(expectOk(answer)).toMatchObject({ id, status: 'cancelled' });
   });
 
+  test('work on while no function waits for them', { timeout: 180_000 }, async () => {
+    const command = 'for i in 1 2 3; do sleep 4; echo "line $i" >&2; done; echo "{}"';
+    await publishCode(clientOf(target), 'vm-hours', { 'main.sh': '' }, { runtime: { command }, durable: true });
+    const headers = { prefer: 'respond-async' };
+    const called = await request(target, 'POST', '/acme/vm-hours/v1/run', { key: target.key, json: {}, headers });
+    const path = `/workspaces/${workspaceId}/runs/${expectOk(called, 202).run_id}`;
+    const look = async () => {
+      await target.passMinute?.();
+      return expectOk(await request(target, 'GET', path, { key: target.key }));
+    };
+    await expect
+      .poll(look, { timeout: 120_000, interval: 1000 })
+      .toMatchObject({ status: 'completed', output_data: {} });
+    const { stderr } = expectOk(await request(target, 'GET', `${path}/logs`, { key: target.key }));
+    expect(stderr).toBe('line 1\nline 2\nline 3\n');
+  });
+
   test('leave no VM behind, and the clock finds none that outlived its time', async () => {
     await target.tick('microvm-sweeper');
     const running = () => target.microvms!.vms.filter(({ state }) => state !== 'TERMINATED');

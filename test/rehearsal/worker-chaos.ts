@@ -1,9 +1,10 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { SandboxPool } from '#aws/fargate/pool.ts';
 import { expectOk } from '#test/e2e/expect.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { TestUser } from '#test/helpers/users.ts';
-import type { Rehearsal } from './platform.ts';
+import { POOL, type Rehearsal } from './platform.ts';
 
 const bash = (command: string): ScriptedTurn => ({ toolCalls: [{ name: 'bash', input: { command } }] });
 const submit: ScriptedTurn = { toolCalls: [{ name: 'submit_result', input: { result: 'done' } }] };
@@ -28,10 +29,11 @@ export function workerChaosSuite(target: () => Rehearsal): void {
       const loop = { type: 'agent', description: 'x', required_secrets: [], durable: true };
       expectOk(await send('POST', '/agents', { ...loop, name, prompt }), 201);
     }
-    async function program(name: string, command: string): Promise<void> {
-      const manifest = { runtime: { command }, durable: true };
+    async function program(name: string, command: string, more: object = {}): Promise<void> {
+      const manifest = { runtime: { command }, durable: true, ...more };
       await publishCode(clientOf(target(), user.key), name, { 'main.sh': '' }, manifest);
     }
+    const pool = () => new SandboxPool(target().deps, { max: POOL.max, startMs: POOL.startSeconds * 1000 });
     const asked = (name: string) => target().llm.requests.filter(({ text }) => text.includes(`Work as ${name}.`));
     const untilAsked = (name: string, times: number) =>
       expect.poll(() => asked(name).length, { timeout: 60_000 }).toBe(times);
@@ -76,6 +78,26 @@ export function workerChaosSuite(target: () => Rehearsal): void {
       expect(told.join('')).toBe(stderr);
       // Only the function that took the call handed it over.
       expect(await reasons(id)).toEqual(['handover']);
+    });
+
+    test('a program whose sandbox is lost begins again, if it may', limit, async () => {
+      const code =
+        'echo "attempt $PLATFORM_ATTEMPT" >&2; if [ $PLATFORM_ATTEMPT = 1 ]; then sleep 120; fi; echo "[$PLATFORM_ATTEMPT]"';
+      await program('lost-twice', code, { retry_on_interruption: true });
+      await program('lost-once', code);
+      const ids = [await begin('lost-twice'), await begin('lost-once')];
+      const { lambda, ecs } = target();
+      const printed = async (id: string) => JSON.stringify((await send('GET', runs(`/${id}/events`))).body);
+      for (const id of ids) await expect.poll(() => printed(id), { timeout: 60_000 }).toContain('attempt 1');
+      await new Promise((resolve) => setTimeout(resolve, 8_000));
+      await lambda.settled();
+      // Only their tasks are at work.
+      for (const slot of (await pool().read()).slots.filter(({ state }) => state === 'claimed'))
+        ecs.kill(slot.taskArn!);
+      const [again, failed] = await Promise.all(ids.map(ended));
+      expect(again).toMatchObject({ status: 'completed', output_data: [2] });
+      expect(failed).toMatchObject({ status: 'failed', error_code: 'INTERNAL_ERROR' });
+      expect(failed!.error_message).toContain('sandbox was lost');
     });
 
     test('a program that works by itself ends when its run is cancelled', limit, async () => {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { needsModel, request, type Target } from '#test/helpers/platform.ts';
+import { clientOf, needsModel, publishCode, request, type Target } from '#test/helpers/platform.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from '../expect.ts';
@@ -59,6 +59,29 @@ export function durableRunsSuite(target: () => Target): void {
     test('a short run is answered like any other', async () => {
       expectOk(await publish('short', [submit]), 201);
       expect(expectOk(await run('short')).data).toEqual({ result: 'written' });
+    });
+
+    test('a program is answered with the address of its run when it takes too long', async () => {
+      const command = 'sleep 2; echo "{\\"attempt\\": $PLATFORM_ATTEMPT}"';
+      const manifest = { runtime: { command }, durable: { max_active_seconds: 60 }, timeout_seconds: 1 };
+      const { agent } = await publishCode(clientOf(target(), user.key), 'program', { 'main.sh': '' }, manifest);
+      expect(agent.durable).toEqual({ max_active_seconds: 60 });
+      const { run_id, status } = expectOk(await run('program'), 202);
+      expect(status).toBe('running');
+      expect(await ended(run_id)).toMatchObject({ status: 'completed', output_data: { attempt: 1 } });
+    });
+
+    test('a program ends at the end of its time', async () => {
+      const manifest = { runtime: { command: 'sleep 60' }, durable: { max_active_seconds: 2 } };
+      await publishCode(clientOf(target(), user.key), 'endless', { 'main.sh': '' }, manifest);
+      expectError(await run('endless'), 504, 'TIMEOUT');
+    });
+
+    test('a durable program has no retry policy', async () => {
+      const manifest = { name: 'retried', type: 'tool', description: 'x', required_secrets: [], durable: true };
+      const json = { ...manifest, runtime: { command: 'true' }, retry: { max: 1 } };
+      const answer = await request(target(), 'POST', '/agents', { key: user.key, json });
+      expectError(answer, 400, 'INVALID_INPUT', 'retry: must be left out here');
     });
 
     test.each([
