@@ -118,7 +118,8 @@ const ABOUT: { readonly [path: string]: string } = {
   timeout_seconds: 'Timeout of a run in seconds: at most 300, the default. 0 only for always_on.',
   retry_on_interruption:
     'Whether a run that loses its sandbox is restarted once; false by default. Programs only; runs must be idempotent.',
-  durable: 'Whether runs survive the process that works on them, and may take hours; false by default. Loops and programs.',
+  durable:
+    'Whether runs survive the process that works on them, and may take hours; false by default. Loops and programs.',
   'durable.max_active_seconds': 'Maximum time that a run is worked on, in seconds. Default: the limit of the plan.',
   retry:
     'When a failed run is tried again, if nobody waits for it: calls that are answered at once, schedules and replays.',
