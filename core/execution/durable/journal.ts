@@ -55,7 +55,7 @@ export type Step =
   | { readonly type: 'files'; readonly turn: number; readonly blob: string }
   /** A program begins in a sandbox; absent `ref`: no other process can use it. */
   | ProgramStep
-  /** A process leaves the program to itself, after it has shown this much of its output. */
+  /** A process leaves the program to itself, after so many characters of its output were emitted. */
   | { readonly type: 'look'; readonly stdout: number; readonly stderr: number };
 
 export interface ProgramStep {

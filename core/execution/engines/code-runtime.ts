@@ -61,28 +61,30 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
 /**
  * Follows a command to its end, emits its output live, and returns the entire output.
  *
- * @param shown Number of bytes that other processes have emitted.
+ * @param shown Number of characters that were emitted, kept up to date. What other processes emitted is not emitted again,
+ * but passes the mask, which must see each secret whole.
  */
 async function gatherLive(
   events: AsyncIterable<ExecEvent>,
   run: EngineRun,
-  shown = { stdout: 0, stderr: 0 },
+  shown: { stdout: number; stderr: number } = { stdout: 0, stderr: 0 },
 ): Promise<ExecOutcome> {
-  const skip = { ...shown };
+  const known = { ...shown };
   const printed = { stdout: [] as Uint8Array[], stderr: [] as Uint8Array[] };
   const live = { stdout: new LiveMask(run.mask), stderr: new LiveMask(run.mask) };
-  let room = MAX_LIVE_CHARACTERS;
-  const show = (type: 'stdout' | 'stderr', text: string): void => {
+  let room = MAX_LIVE_CHARACTERS - known.stdout - known.stderr;
+  const show = (type: 'stdout' | 'stderr', masked: string): void => {
+    const text = masked.slice(known[type]);
+    known[type] -= Math.min(known[type], masked.length);
     if (text === '' || room <= 0) return;
+    shown[type] += text.length;
     room -= text.length;
     run.emit(room > 0 ? { type, text } : { type: 'output_truncated' });
   };
   for await (const event of events) {
     if (event.type !== 'exit') {
       printed[event.type].push(event.data);
-      const skipped = Math.min(skip[event.type], event.data.byteLength);
-      skip[event.type] -= skipped;
-      show(event.type, live[event.type].push(event.data.subarray(skipped)));
+      show(event.type, live[event.type].push(event.data));
       continue;
     }
     for (const type of ['stdout', 'stderr'] as const) show(type, live[type].end());

@@ -16,7 +16,7 @@ const FOLDER = '/tmp/.program';
 const LOOK_SECONDS = 5;
 const LOOK_TIMEOUT_MS = 60_000;
 /** Output that one look returns of each stream. */
-const PIECE_BYTES = 256 * 1024;
+const PIECE_BYTES = 512 * 1024;
 const MAX_OUTPUT_BYTES = 10 * 1024 * 1024;
 /** What is kept of stderr, as of any command: `docs/interface/sandbox.md#program-protocol`. */
 const STDERR_HEAD_BYTES = 1024 * 1024;
@@ -48,7 +48,7 @@ tail -c +${stderr + 1} err | head -c ${PIECE_BYTES} >&2`;
 
 const STOP = `kill -TERM $(cat ${FOLDER}/pid)`;
 
-/** Starts a program, and returns at once. Throws if its sandbox is lost. */
+/** Starts a program, and returns at once. Returns false if it did not start. Throws a `SandboxFileError`. */
 export async function startDetached(session: SandboxSession, { command, stdin, cwd }: ExecRequest): Promise<boolean> {
   await session.writeFile(`${FOLDER}/in`, stdin ?? new Uint8Array());
   await session.writeFile(`${FOLDER}/command`, Buffer.from(command));
@@ -113,7 +113,7 @@ export async function* followDetached(
       if (tail.byteLength > 0) yield { type: 'stderr', data: tail };
       return void (yield code === '-' ? exit('timeout') : exit('exited', Number(code)));
     }
-    await mayLeave({ ...seen });
+    await mayLeave();
   }
 }
 
@@ -121,7 +121,7 @@ interface FollowOptions {
   readonly startedAt: number;
   readonly deadline: number;
   readonly signal: AbortSignal;
-  readonly mayLeave: (seen: { readonly stdout: number; readonly stderr: number }) => Promise<void>;
+  readonly mayLeave: () => Promise<void>;
 }
 
 async function run(session: SandboxSession, request: Parameters<SandboxSession['exec']>[0]) {

@@ -1,3 +1,4 @@
+import { hasCode } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecEvent, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
@@ -27,7 +28,8 @@ export class DurableProgram {
   readonly #run: EngineRun;
   readonly #durable: DurableWork;
   #step: ProgramStep | undefined;
-  #shown = { stdout: 0, stderr: 0 };
+  /** Characters of its output that were emitted, by this process and others. */
+  readonly shown = { stdout: 0, stderr: 0 };
 
   constructor(deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>, run: EngineRun, durable: DurableWork) {
     this.#deps = deps;
@@ -38,11 +40,6 @@ export class DurableProgram {
   /** Whether another process began it. */
   get hasBegun(): boolean {
     return this.#step !== undefined;
-  }
-
-  /** Output that other processes have emitted. */
-  get shown(): { readonly stdout: number; readonly stderr: number } {
-    return this.#shown;
   }
 
   /**
@@ -61,7 +58,9 @@ export class DurableProgram {
     if (step.ref === undefined || sandbox.attach === undefined) throw interruptedError();
     this.#step = step;
     const look = steps.findLast((each) => each.type === 'look');
-    if (look?.type === 'look' && steps.indexOf(look) > steps.indexOf(step)) this.#shown = look;
+    if (look?.type === 'look' && steps.indexOf(look) > steps.indexOf(step)) {
+      Object.assign(this.shown, { stdout: look.stdout, stderr: look.stderr });
+    }
     return sandbox.attach(step.ref);
   }
 
@@ -76,22 +75,26 @@ export class DurableProgram {
       await journal.write(step);
       journal.begun = step.number + 1;
       if (session.ref === undefined) return yield* session.exec(request);
-      await startDetached(session, request);
+      const isStarted = await startDetached(session, request).catch((error: unknown) => {
+        if (hasCode(error, 'SANDBOX_FILE')) return false;
+        throw error;
+      });
+      if (!isStarted) throw interruptedError();
       this.#step = step;
     }
     yield* followDetached(session, clock, {
       startedAt: this.#step.startedAt,
       deadline: this.#run.deadline,
       signal: this.#run.signal,
-      mayLeave: (seen) => this.#leave(seen),
+      mayLeave: () => this.#leave(),
     });
   }
 
-  async #leave(seen: { readonly stdout: number; readonly stderr: number }): Promise<void> {
+  async #leave(): Promise<void> {
     const lookAt = this.#durable.nextLook();
     // A process is there when the time is over, because the sandbox ends soon after.
     if (lookAt === undefined || this.#run.deadline - lookAt < LAST_LOOK_MS) return;
-    await this.#durable.journal.write({ type: 'look', ...seen });
+    await this.#durable.journal.write({ type: 'look', ...this.shown });
     throw new RunContinuesError(this.#run.runId, 'look', lookAt);
   }
 }
