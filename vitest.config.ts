@@ -96,7 +96,7 @@ const PROCESSES = [
   '{aws,local,adapters/mcp,runner}/**/*.test.ts',
   'core/manifest/tool-commands/tool-command.test.ts',
   'core/execution/durable/files.test.ts',
-  'core/execution/engines/{long-loops,managed-loop,loop/stdio-servers}.test.ts',
+  'core/execution/engines/{long-loops,managed-loop,loop/stdio-servers,program/{detached,durable}-program}.test.ts',
   'functions/host.test.ts',
   'test/{docs,helpers,scripts}/**/*.test.ts',
   'test/path-costs.test.ts',

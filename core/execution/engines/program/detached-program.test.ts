@@ -1,39 +1,8 @@
-import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { SystemClock } from '#core/ports/clock.ts';
-import type { ExecEvent, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
+import type { SandboxSession } from '#core/ports/sandbox.ts';
+import { machineSession } from '#test/helpers/machine-session.ts';
 import { followDetached, startDetached } from './detached-program.ts';
-
-/** A session whose commands run on this machine, in a folder of their own. */
-function machine(): SandboxSession & { readonly looks: () => number } {
-  const folder = mkdtempSync(join(tmpdir(), 'detached-'));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  const placed = (text: string) => text.replaceAll('/tmp/.program', join(folder, 'program'));
-  let looks = 0;
-  return {
-    looks: () => looks,
-    async *exec({ command }: ExecRequest): AsyncGenerator<ExecEvent> {
-      looks += 1;
-      const child = spawn('bash', ['-c', placed(command)], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
-      const printed = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
-      for (const type of ['stdout', 'stderr'] as const) child[type].on('data', (data) => printed[type].push(data));
-      const exitCode = await new Promise<number>((resolve) => child.once('close', (code) => resolve(code ?? 137)));
-      for (const type of ['stdout', 'stderr'] as const) yield { type, data: Buffer.concat(printed[type]) };
-      yield { type: 'exit', exit: { reason: 'exited', exitCode, durationMs: 1 } };
-    },
-    async writeFile(path, content) {
-      const file = placed(path);
-      mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, content as Uint8Array);
-    },
-    readFile: () => Promise.reject(new Error('not here')),
-    listFiles: async () => [],
-    close: async () => {},
-  };
-}
 
 async function play(
   command: string,
@@ -42,7 +11,7 @@ async function play(
     seconds = 60,
     mayLeave = async () => {},
   }: { stdin?: string; seconds?: number; mayLeave?: () => Promise<void> } = {},
-  session = machine(),
+  session = machineSession(),
 ) {
   const startedAt = Date.now();
   expect(await startDetached(session, { command, stdin: Buffer.from(stdin), timeoutMs: 1000 })).toBe(true);
@@ -86,7 +55,7 @@ test('more than 10 MB of output ends it', async () => {
 });
 
 test('a program works on when it is left, and is followed from its beginning', async () => {
-  const session = machine();
+  const session = machineSession();
   const startedAt = Date.now();
   const left = new Error('left');
   const mayLeave = () => Promise.reject(left);
