@@ -89,7 +89,9 @@ export class DurableRun {
     const { startRun, afterMs = Number.POSITIVE_INFINITY, lookAfterMs = afterMs } = this.#deps.handOver ?? {};
     const now = this.#deps.clock.now();
     const isLong = now - this.#startedAt >= Math.min(afterMs, lookAfterMs);
-    return startRun !== undefined && isLong ? now + LOOK_EVERY_MS : undefined;
+    // A process that was asked to look does nothing else.
+    const leaves = startRun !== undefined && (isLong || this.lease.reason === 'look');
+    return leaves ? now + LOOK_EVERY_MS : undefined;
   }
 
   /**
