@@ -62,8 +62,8 @@ export async function startDetached(session: SandboxSession, { command, stdin, c
 }
 
 /**
- * Follows a program that was started, from its first output to its end, as `exec` does. `mayLeave` is asked between two
- * looks: what it throws ends this, and the program works on.
+ * Follows a program that was started, from its first output to its end, as `exec` does. `mayLeave` is asked when
+ * all output so far is read: what it throws ends this, and the program works on.
  *
  * @param startedAt Start of the program, in epoch milliseconds.
  */
@@ -113,7 +113,8 @@ export async function* followDetached(
       if (tail.byteLength > 0) yield { type: 'stderr', data: tail };
       return void (yield code === '-' ? exit('timeout') : exit('exited', Number(code)));
     }
-    await mayLeave();
+    // The next process begins with the first piece, too.
+    if (isRead) await mayLeave();
   }
 }
 

@@ -66,3 +66,14 @@ test('each character of the output is told once, however many processes follow i
   const told = [await process(false), await process(false), await process(false), await process(true)];
   expect(told.map((each) => each.told).join('')).toBe('line 1\nline 2\nline 3\nline 4\nline 5\n');
 });
+
+test('a process that looks reads all of a large output, so that the last one finds the end', async () => {
+  const { process } = world(
+    'head -c 1800000 /dev/zero | tr "\\0" x; head -c 900000 /dev/zero | tr "\\0" e >&2; sleep 1; echo',
+  );
+  expect((await process(false)).result).toBeUndefined();
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  // It would leave, but the program has ended.
+  const { result } = await process(false);
+  expect(result).toMatchObject({ exitCode: 0 });
+});
