@@ -57,16 +57,19 @@ export function workerChaosSuite(target: () => Rehearsal): void {
     }
 
     test('a program works on while no function waits for it, and is looked at', limit, async () => {
+      // Its key still opens the platform after others have looked at it.
+      const code = 'import json; from agent_platform import storage; storage.set("hours", "k", [7])';
+      const end = `${code}; print(json.dumps([*storage.get("hours", "k")["value"], $PLATFORM_ATTEMPT]))`;
       await program(
         'hours',
-        'for i in 1 2 3 4; do echo "line $i" >&2; sleep 5; done; echo "{\\"attempt\\": $PLATFORM_ATTEMPT}"',
+        `for i in 1 2 3 4; do echo "line $i" >&2; sleep 5; done; sleep 15; python3 -c '${end.replace('$PLATFORM_ATTEMPT', `'"$PLATFORM_ATTEMPT"'`)}'`,
       );
       const id = await begin('hours');
       const { lambda, platform } = target();
       const workers = () => lambda.invocations.filter(({ fn }) => fn === `${platform}-loop-worker`).length;
       const before = workers();
       const run = await ended(id);
-      expect(run).toMatchObject({ status: 'completed', output_data: { attempt: 1 } });
+      expect(run, JSON.stringify(run)).toMatchObject({ status: 'completed', output_data: [7, 1] });
       expect(run.duration_ms).toBeGreaterThan(19_000);
       expect(workers() - before).toBeGreaterThan(1);
       const { stderr } = expectOk(await send('GET', runs(`/${id}/logs`)));

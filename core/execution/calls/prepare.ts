@@ -53,6 +53,8 @@ export interface Call {
   readonly lineage: Lineage;
   readonly tenantId?: string;
   readonly skillHeaders: SkillHeaders;
+  /** Context of a run whose program has it already. @default - a new one */
+  readonly issued?: IssuedContext;
   /** Milliseconds in which no process worked on a durable run. @default 0 */
   readonly idleMs?: number;
   /** Id of the original run of a replay. */
@@ -73,7 +75,7 @@ export interface Call {
 }
 
 /** A call that passed every check except limits and credits, with the resources of its run. */
-export interface PreparedCall extends Call {
+export interface PreparedCall extends Omit<Call, 'issued'> {
   /** Input for the agent, with the schema's defaults. The run's record has the input as it was sent. */
   readonly document: CallInput['document'];
   /** Files of a prompt's call; undefined for other agents. */
@@ -121,7 +123,9 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   const declared = await declaredSecrets(deps, agent, { workspaceId: workspace.id, foreign });
   const secrets = { ...call.service?.secrets, ...declared };
   const models = await withFiles(deps, await modelsFor(deps, call), promptFiles?.files ?? []);
-  const issued = engine.hasSandbox ? newContext(deps, { agent, runId, workspace, lineage }) : undefined;
+  const issued = engine.hasSandbox
+    ? (call.issued ?? newContext(deps, { agent, runId, workspace, lineage }))
+    : undefined;
   const mask = maskFor({ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey });
   return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
 }

@@ -63,6 +63,8 @@ export interface ProgramStep {
   /** Number of the beginning, from 1. */
   readonly number: number;
   readonly ref?: Json;
+  /** Key of the run in its environment. */
+  readonly serviceKey?: string;
   /** Epoch milliseconds. */
   readonly startedAt: number;
 }

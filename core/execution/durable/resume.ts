@@ -1,5 +1,6 @@
 import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import type { RunContext } from '#core/base/caller.ts';
 import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
@@ -18,7 +19,7 @@ import { RunStore } from '#core/runs/store.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { endProgram } from '../engines/program/durable-program.ts';
+import { endProgram, lastProgram } from '../engines/program/durable-program.ts';
 import { beginWaiting } from './begin-waiting.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
@@ -87,7 +88,8 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     }
     if (lease.takenInTurn > MAX_TAKEN_IN_TURN) throw unlucky();
     await journal.write({ type: 'attempt', attempt: lease.attempt });
-    const { prepared, admitted } = await continued(deps, { call: order.call, record, lease, journal });
+    const { context } = head;
+    const { prepared, admitted } = await continued(deps, { call: order.call, record, context, lease, journal });
     hasBegun = true;
     await goOn(deps, prepared, admitted);
   } catch (error) {
@@ -120,19 +122,31 @@ async function continued(
   {
     call,
     record,
+    context: contextBefore,
     lease,
     journal,
-  }: { readonly call: OrderedCall; readonly record: NewRun; readonly lease: Lease; readonly journal: Journal },
+  }: {
+    readonly call: OrderedCall;
+    readonly record: NewRun;
+    readonly context: Json | undefined;
+    readonly lease: Lease;
+    readonly journal: Journal;
+  },
 ): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   if (call.lineage.parentRunId === undefined) await checkBudgets(deps, workspace, call.agent);
   // A program may have worked while no process did.
   const idleMs = engineTraits(call.agent).hasProgram ? 0 : lease.idleMs;
-  const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs });
+  const { serviceKey } = lastProgram(journal.past) ?? {};
+  // A program that works by itself has the key of its run already.
+  const issued = serviceKey !== undefined && {
+    issued: { runId: record.id, serviceKey, context: contextBefore as unknown as RunContext },
+  };
+  const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs, ...issued });
   const { deadline } = prepared;
   const context = prepared.issued?.context as unknown as Json | undefined;
-  // From here on, the key of the sandbox before is worth nothing.
+  // From here on, the key of a sandbox before is worth nothing.
   await new RunStore(deps, workspace.id).continue(record.id, { deadline, context });
   const durable = new DurableRun(deps, workspace, lease, journal);
   const admitted: Admitted = {

@@ -11,11 +11,13 @@ import { followDetached, startDetached } from './detached-program.ts';
 /** Looks are up to a minute late. */
 const LAST_LOOK_MS = 90_000;
 
-/**
- * Ends the program of a run that does not continue, if it works by itself. Safe to repeat.
- */
+/** Returns the beginning of the program that may still work. */
+export const lastProgram = (past: readonly Step[]): ProgramStep | undefined =>
+  past.findLast((step): step is ProgramStep => step.type === 'program');
+
+/** Ends the program of a run that does not continue, if it works by itself. Safe to repeat. */
 export async function endProgram({ sandbox }: Pick<Deps, 'sandbox'>, past: readonly Step[]): Promise<void> {
-  const step = past.findLast((each): each is ProgramStep => each.type === 'program');
+  const step = lastProgram(past);
   if (step?.ref !== undefined) await (await sandbox.attach?.(step.ref))?.close();
 }
 
@@ -50,7 +52,7 @@ export class DurableProgram {
     const { sandbox } = this.#deps;
     const { past, begun } = this.#durable.journal;
     const steps: readonly Step[] = past;
-    const step = steps.findLast((each): each is ProgramStep => each.type === 'program');
+    const step = lastProgram(steps);
     const isKnown = step !== undefined && step.number === begun;
     if (!isKnown) return openRunSandbox(this.#deps, this.#run, this.#run.env);
     // Should it be lost, too, the next one is another program.
@@ -69,8 +71,10 @@ export class DurableProgram {
     const { clock } = this.#deps;
     const { journal } = this.#durable;
     if (this.#step === undefined) {
-      const ref = session.ref === undefined ? {} : { ref: session.ref };
-      const step: ProgramStep = { type: 'program', number: journal.begun, startedAt: clock.now(), ...ref };
+      const { PLATFORM_SERVICE_KEY: serviceKey } = this.#run.env;
+      const access =
+        session.ref === undefined ? {} : { ref: session.ref, ...(serviceKey !== undefined && { serviceKey }) };
+      const step: ProgramStep = { type: 'program', number: journal.begun, startedAt: clock.now(), ...access };
       // What begins a program twice would do its work twice.
       await journal.write(step);
       journal.begun = step.number + 1;
