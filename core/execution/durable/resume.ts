@@ -135,7 +135,9 @@ async function continued(
 ): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
-  if (call.lineage.parentRunId === undefined) await checkBudgets(deps, workspace, call.agent);
+  // A program that works by itself goes on like any run that has begun.
+  const isTakenUp = call.lineage.parentRunId === undefined && lease.reason !== 'look';
+  if (isTakenUp) await checkBudgets(deps, workspace, call.agent);
   // A program may have worked while no process did.
   const idleMs = engineTraits(call.agent).hasProgram ? 0 : lease.idleMs;
   const { serviceKey } = lastProgram(journal.past) ?? {};
