@@ -6,6 +6,8 @@ export interface Ids {
   uuid(): string;
   /** Bytes from a cryptographically secure source. */
   randomBytes(length: number): Uint8Array;
+  /** Ten digits that increase with each call in this process. They order what is made in the same millisecond. */
+  ordinal(): string;
 }
 
 /** Returns random hexadecimal digits, two per byte. */
@@ -14,11 +16,18 @@ export const randomHex = (ids: Pick<Ids, 'randomBytes'>, bytes: number): string 
 
 /** The random source of the machine, on both hosts. */
 export class SystemIds implements Ids {
+  #ordinals = 0;
+
   uuid(): string {
     return randomUUID();
   }
 
   randomBytes(length: number): Uint8Array {
     return randomBytes(length);
+  }
+
+  ordinal(): string {
+    this.#ordinals += 1;
+    return String(this.#ordinals).padStart(10, '0');
   }
 }

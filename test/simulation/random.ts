@@ -1,10 +1,11 @@
-import type { Ids } from '#core/ports/ids.ts';
+import { SystemIds } from '#core/ports/ids.ts';
 
 /** Random source of a simulation, determined by its seed. */
-export class Random implements Ids {
+export class Random extends SystemIds {
   #state: number;
 
   constructor(seed: number) {
+    super();
     this.#state = seed * 0x9e3779b1;
   }
 
@@ -38,11 +39,11 @@ export class Random implements Ids {
     return items;
   }
 
-  randomBytes(length: number): Uint8Array {
+  override randomBytes(length: number): Uint8Array {
     return Uint8Array.from({ length }, () => this.between(0, 255));
   }
 
-  uuid(): string {
+  override uuid(): string {
     const bytes = this.randomBytes(16);
     // Three of sixteen first digits give enough partitions.
     bytes[0] = this.pick([0x00, 0x70, 0xf0]) | (bytes[0]! & 0x0f);

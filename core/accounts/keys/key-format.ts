@@ -60,7 +60,7 @@ export function decodeKey(prefix: string, bytes: number, text: string): Uint8Arr
 }
 
 /** Creates a user key: `sk_live_` and 256 random bits. */
-export const newKey = (ids: Ids): string => encodeKey(USER_PREFIX, ids.randomBytes(SECRET_BYTES));
+export const newKey = (ids: Pick<Ids, 'randomBytes'>): string => encodeKey(USER_PREFIX, ids.randomBytes(SECRET_BYTES));
 
 /** Whether `text` has the format and a valid checksum of a user key. */
 export const isKey = (text: string): boolean => isKeyOf(USER_PREFIX, SECRET_BYTES, text);

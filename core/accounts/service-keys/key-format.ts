@@ -18,7 +18,7 @@ export interface RunKeyParts {
   readonly runId: string;
 }
 
-export function newRunKey(ids: Ids, { workspaceId, runId }: RunKeyParts): string {
+export function newRunKey(ids: Pick<Ids, 'randomBytes'>, { workspaceId, runId }: RunKeyParts): string {
   return encodeKey(PREFIX, Buffer.concat([uuidBytes(workspaceId), uuidBytes(runId), ids.randomBytes(SECRET_BYTES)]));
 }
 
@@ -32,7 +32,7 @@ export function readServiceKey(text: string): string | undefined {
   return bytes && uuidOf(bytes.subarray(0, UUID_BYTES));
 }
 
-export const newStaticKey = (ids: Ids): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
+export const newStaticKey = (ids: Pick<Ids, 'randomBytes'>): string => encodeKey(PREFIX, ids.randomBytes(SECRET_BYTES));
 
 /** Returns the run id in a run key; `undefined` for any other text. Compare the key's hash with the hash in the run. */
 export function readRunKey(text: string): RunKeyParts | undefined {

@@ -37,7 +37,7 @@ export class MessageStore {
   async send(members: Omit<Message, 'id' | 'createdAt'>): Promise<Message> {
     const { clock, ids } = this.#deps;
     const message: Message = { ...members, id: ids.uuid(), createdAt: isoTime(clock.now()) };
-    const place = `${message.createdAt}#${message.id}`;
+    const place = `${message.createdAt}#${ids.ordinal()}#${message.id}`;
     const { level, agentName } = message;
     const item: Item = {
       ...this.#key(message.id),

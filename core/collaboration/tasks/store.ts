@@ -239,14 +239,15 @@ export class TaskStore {
   }
 
   #noteOf(after: Stored | undefined, before: Stored | undefined): TransactOperation {
-    const now = this.#deps.clock.now();
+    const { clock, ids } = this.#deps;
+    const now = clock.now();
     const change = after === undefined ? 'deleted' : before === undefined ? 'created' : 'updated';
     const { id, title, status, priority, project, createdBy } = (after ?? before)!.task;
     return {
       op: 'put',
       item: {
         pk: changesPartition(this.#partition),
-        sk: `${isoTime(now)}#${this.#deps.ids.uuid()}`,
+        sk: `${isoTime(now)}#${ids.ordinal()}#${ids.uuid()}`,
         task: { id, title, status, priority, project, created_by: createdBy, change },
         ttl: epochSeconds(now) + CHANGES_KEPT_SECONDS,
       },

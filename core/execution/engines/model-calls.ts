@@ -132,8 +132,7 @@ export class ModelCalls {
     } catch (error) {
       signal.throwIfAborted();
       // The model is asked again: with fewer tokens, with all tools, without its settings, with the schema in another
-      // form or, in
-      // a loop, with a shorter conversation.
+      // form or, in a loop, with a shorter conversation.
       const isAskedAgain =
         isLlmFailure(error) &&
         (error.maxOutputTokens !== undefined || error.refusesOnly || error.refusesSettings || error.isSchemaRefusal);
