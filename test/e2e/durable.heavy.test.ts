@@ -31,20 +31,34 @@ const writing = (count: number, seconds: number): ScriptedTurn[] => [
   submit,
 ];
 
-/** Starts a platform with a durable loop, and calls it. */
-async function startLongLoop(turns: readonly ScriptedTurn[]) {
+/**
+ * Starts a platform with a durable loop, and calls it. `fallback` are turns of another provider, for when the first one
+ * has no more turns: it is overloaded then.
+ */
+async function startLongLoop(
+  turns: readonly ScriptedTurn[],
+  { fallback }: { fallback?: readonly ScriptedTurn[] } = {},
+) {
   const folder = dataFolder();
   const llm = await startScriptedLlm();
   onTestFinished(() => llm.close());
   const settings = { ...llm.settings, PLATFORM_DEFAULT_PLAN: 'enterprise' };
-  llm.script({ rules: [{ marker: MARKER, turns }] });
   const { platform, key, workspaceId } = await startWithGreeter(folder, settings);
+  if (fallback === undefined) {
+    llm.script({ rules: [{ marker: MARKER, turns }] });
+  } else {
+    llm.queue(...turns);
+    const secret = { name: 'OPENAI_API_KEY', value: 'sk-fallback' };
+    llm.script({ key: secret.value, turns: fallback, default: { status: 503 } });
+    expectOk(await request(platform, 'PUT', `/workspaces/${workspaceId}/secrets`, { key, json: secret }), 200);
+  }
   const agent = {
     name: 'long',
-    type: 'agent',
+    type: 'prompt',
     description: 'x',
     prompt: `You ${MARKER}.`,
     required_secrets: [],
+    supported_providers: ['anthropic', 'openai'],
     durable: { max_active_seconds: 3600 },
     loop: { max_turns: turns.length + 10 },
   };
@@ -173,6 +187,33 @@ test('kill -9 in the middle of tools: the run continues by itself, and says what
   expect(events.filter(({ event_type }) => event_type === 'interrupted').length).toBe(3);
   await kill(platform.child);
 }, 180_000);
+
+test('a model provider that is gone when a run is taken up is replaced by another, without the thoughts of the first', async () => {
+  const turns = [bash('true'), bash('sleep 60')];
+  const fallback = [submit];
+  const { llm, platform: first, start, show, asked, trace } = await startLongLoop(turns, { fallback });
+  await asked(turns.length);
+  // The second tool works by now.
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  await kill(first.child);
+  const platform = await start();
+  await expect.poll(async () => (await show(platform)).status, { timeout: 60_000, interval: 200 }).toBe('completed');
+  expect(await show(platform)).toMatchObject({ output_data: { result: 'written' } });
+  const { events }: { events: { event_type: string; payload?: object }[] } = await trace(platform);
+  expect(events).toContainEqual(
+    expect.objectContaining({
+      event_type: 'fallback_transition',
+      payload: { from_provider: 'anthropic', to_provider: 'openai', reason: 'LLM_ERROR' },
+    }),
+  );
+  const [continued] = llm.requests.filter(({ provider }) => provider === 'openai');
+  expect(JSON.stringify(continued!.body)).not.toContain('What next?');
+  expect(continued!.text).toContain(UNKNOWN);
+  expect(
+    llm.requests.filter(({ provider, outcome }) => provider === 'anthropic' && outcome === 'answered').length,
+  ).toBe(turns.length);
+  await kill(platform.child);
+}, 120_000);
 
 test('a sandbox that is lost while its platform lives is replaced, with the files that were kept', async () => {
   const slow = Array.from({ length: 5 }, () => bash('echo "line $TURN" >> log.txt; sleep 0.5'));
