@@ -26,6 +26,8 @@ export async function buildConstruct(): Promise<void> {
     platform: 'node',
     target: 'node22',
     minify: true,
+    // Node prints the line that threw an error, which would hide the message.
+    lineLimit: 160,
     // The code compares errors by name.
     keepNames: true,
     legalComments: 'none',

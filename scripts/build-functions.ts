@@ -98,7 +98,8 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
   const apart = new Map<string, string>();
   const entry = join(folder, 'index.ts');
   const own = [ownRows(name), ownHandlers(name), writtenDocument, bareSettings];
-  const plugins = [...own, oneLocale, bundledApart(apart), noJit(entry), withEntry(entry)];
+  const plugins = [...own, oneLocale, noJsonSchemas, bundledApart(apart), noJit(entry), withEntry(entry)];
+  if (WRITES_JSON_SCHEMAS.includes(name)) plugins.splice(plugins.indexOf(noJsonSchemas), 1);
   const metafiles = [withoutUnused(await bundle(entry, outdir, plugins))];
   const imported = new Set(
     Object.values(metafiles[0]!.outputs).flatMap(({ imports }) => imports.map(({ path }) => path)),
@@ -302,6 +303,27 @@ const oneLocale: Plugin = {
     onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
       contents: `export { default as en } from './en.js';`,
     }));
+  },
+};
+
+/** Functions that convert schemas of zod to JSON Schema: `meta` serves those of the manifest's editor. */
+const WRITES_JSON_SCHEMAS = ['meta'];
+
+/** Every schema of zod refers to its conversion to JSON Schema, which takes 18 KB. The conversion throws instead. */
+const noJsonSchemas: Plugin = {
+  name: 'no-json-schemas',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/zod\/v4\/core\/(json-schema-processors|to-json-schema)\.js$/ }, ({ path }) => {
+      const exported = readFileSync(path, 'utf8').matchAll(/^export (?:const|function) (\w+)/gm);
+      // Those that create a method are called for any library that asks for the schema's standard interface.
+      const names = [...exported].map(([, name]) => `${name!.startsWith('create') ? 'method' : 'absent'} as ${name}`);
+      const message = 'Name this function in WRITES_JSON_SCHEMAS of build-functions.ts.';
+      const contents = `
+        function absent() { throw new Error('${message}'); }
+        function method() { return absent; }
+        export { ${names} };`;
+      return { contents };
+    });
   },
 };
 

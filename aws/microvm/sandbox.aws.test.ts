@@ -17,6 +17,7 @@ import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvm
 import { serveBlobs } from '#test/helpers/runner.ts';
 import { zip } from '#test/helpers/zip.ts';
 import { parseAwsConfig } from '../config.ts';
+import { LIFETIME_GRACE_MS, MAX_VM_MS } from '../runner-job.ts';
 import { MicrovmSandbox } from './sandbox.ts';
 import { sweepMicrovms } from './sweep.ts';
 
@@ -264,8 +265,8 @@ describe('when AWS or a VM fails', { timeout: 60_000 }, () => {
 
   test('the sweep ends only VMs that outlived their time', async () => {
     const { aws, client, clock, sandbox, within } = await setUp();
-    await sandbox.open(within(10 * TOKEN_LIFE_MS));
-    clock.shift += TOKEN_LIFE_MS + 31_000;
+    await sandbox.open(within(MAX_VM_MS));
+    clock.shift += MAX_VM_MS + LIFETIME_GRACE_MS + 1_000;
     const young = await sandbox.open(within(60_000));
     await sweepMicrovms({ client, clock, log }, IMAGE);
     expect(aws.vms.map(({ state }) => state)).toEqual(['TERMINATED', 'RUNNING']);

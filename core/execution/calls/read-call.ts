@@ -8,7 +8,6 @@ import { checkOutboundUrl } from '#core/outbound/outbound-url.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { checkIsOwn } from '../durable/own-later.ts';
 import { readCallInput } from '../input/read-input.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { checkSubCall } from '../sub-calls/sub-call.ts';
@@ -26,7 +25,7 @@ export type CallRequest = Incoming<CallRoute>;
 export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call> {
   const { params, headers, caller, request, responseHeaders } = incoming;
   const { agent, workspace } = await findTarget(deps, params, caller, request.headers.has('x-workspace-id'));
-  const later = runAtOf(incoming, agent);
+  const later = await runAtOf(incoming, agent);
   const isTop = caller.agent === undefined || later.runAt !== undefined;
   const lineage =
     caller.agent && !isTop
@@ -84,7 +83,10 @@ function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRe
  * Returns when the call begins, if it names a time. A run may call only its own agent for later. Throws INVALID_INPUT, and
  * FORBIDDEN for a run of another workspace's agent.
  */
-function runAtOf({ headers, caller, receivedAt }: CallRequest, agent: AgentVersion): Pick<Call, 'runAt'> {
+async function runAtOf(
+  { headers, caller, receivedAt }: CallRequest,
+  agent: AgentVersion,
+): Promise<Pick<Call, 'runAt'>> {
   const { 'x-platform-run-at': time, 'x-platform-delay-seconds': delay } = headers;
   if (time === undefined && delay === undefined) return {};
   const name = time === undefined ? 'x-platform-delay-seconds' : 'x-platform-run-at';
@@ -98,7 +100,10 @@ function runAtOf({ headers, caller, receivedAt }: CallRequest, agent: AgentVersi
     const hint = 'A run can call its own version for later; it waits for the other agents that it calls.';
     refuse(`the call of ${refOf(agent)} by ${caller.agent.name} cannot begin later`, hint);
   }
-  if (caller.agent !== undefined) checkIsOwn(agent, caller.agent.workspace);
+  if (caller.agent !== undefined) {
+    const { checkIsOwn } = await import('../durable/own-later.ts');
+    checkIsOwn(agent, caller.agent.workspace);
+  }
   if (!wantsNoWait(headers)) {
     refuse('only a call that does not wait can begin later', 'Send Prefer: respond-async with it.');
   }
