@@ -218,7 +218,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: CALL_FUNCTION_SECONDS,
     tables: {
       main: { items: AUTHENTICATE, query: ['table', 'gsi1'] },
-      runs: { items: ['GetItem', 'BatchGetItem'], query: ['table', 'gsi2'] },
+      runs: { items: ['GetItem', 'BatchGetItem'], query: ['table', 'gsi1', 'gsi2'] },
       // Concurrency leases of streams.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'], query: ['table'] },
     },
@@ -286,7 +286,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
       // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is logged.
-      runs: { items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi2'] },
+      runs: { items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi1', 'gsi2'] },
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },
