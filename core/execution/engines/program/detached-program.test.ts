@@ -69,7 +69,7 @@ test('a program works on when it is left, and is followed from its beginning', a
 
 test('at its deadline it gets SIGTERM, and then it is over', async () => {
   const polite = 'trap "echo bye; exit 0" TERM; while :; do sleep 0.1; done';
-  expect(await play(polite, { seconds: 2 })).toMatchObject({ stdout: 'bye\n', reason: 'exited' });
+  expect(await play(polite, { seconds: 2 })).toMatchObject({ stdout: 'bye\n', reason: 'timeout' });
   expect(await play('trap "" TERM; sleep 30', { seconds: 1 })).toMatchObject({ reason: 'timeout' });
 }, 30_000);
 

@@ -111,7 +111,7 @@ export async function* followDetached(
     const isLate = clock.now() >= deadline + LATEST_MS;
     if (code === '-' ? isStopped : isRead || isLate) {
       if (tail.byteLength > 0) yield { type: 'stderr', data: tail };
-      return void (yield code === '-' ? exit('timeout') : exit('exited', Number(code)));
+      return void (yield isStopped ? exit('timeout') : exit('exited', Number(code)));
     }
     // The next process begins with the first piece, too.
     if (isRead) await mayLeave();
