@@ -53,13 +53,13 @@ export type AgentDefinition = {
    */
   readonly retry_on_interruption?: boolean;
   /**
-   * Only for managed_loop: its runs survive the process that works on them (`docs/interface/durable-runs.md`).
+   * Only for loops and programs: their runs may last for hours, beyond the call (`docs/interface/durable-runs.md`).
    * @default - they end with it
    */
   readonly durable?: Durability;
   /**
-   * When a run that nobody waits for is tried again (`docs/interface/retries.md`).
-   * @default - it is not
+   * Retries of failed runs whose caller does not wait (`docs/interface/retries.md`).
+   * @default - failed runs are not retried
    */
   readonly retry?: RetryPolicy;
   readonly tags: string[];

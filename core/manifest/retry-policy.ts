@@ -26,7 +26,7 @@ const BY_DEFAULT: readonly RetriedCode[] = [
 /** A durable run continues where it failed: these failures would only repeat themselves. */
 const NOT_IF_DURABLE: readonly RetriedCode[] = ['TIMEOUT', 'SANDBOX_ERROR', 'UNPROCESSABLE'];
 
-/** When a run that nobody waits for is tried again (`docs/interface/retries.md`). */
+/** Which failures of a run are retried, how often and when (`docs/interface/retries.md`). */
 export type RetryPolicy = {
   /** Number of tries after the first one. */
   max: number;

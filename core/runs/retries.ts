@@ -23,7 +23,7 @@ export const retriedFor = ({ max, backoff_seconds }: RetryPolicy, tryMs: number)
     (sum, each) => sum + each,
   );
 
-/** Whether a run with a retry policy has failed for good: somebody should look at it, and may replay it. */
+/** Whether a run with a retry policy has failed and is not tried again. */
 export const isExhausted = ({ retries }: Pick<NewRun, 'retries'>, status: RunStatus): boolean =>
   retries !== undefined && (status === 'failed' || status === 'timeout');
 

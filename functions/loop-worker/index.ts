@@ -7,7 +7,7 @@ import { host } from '../host.ts';
 /** A run leaves the function at the end of a turn when this much of its time is left: a tool takes two minutes at most. */
 const LEFT_MS = 3 * 60_000;
 
-/** A program that works for longer is looked at every minute: nobody pays for waiting. */
+/** After this time the function leaves a program at work, and is invoked about every minute to read its output. */
 const LOOK_AFTER_MS = 30_000;
 
 const deps = awsDeps(host.config);

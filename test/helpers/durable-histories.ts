@@ -125,7 +125,13 @@ export function processOn(
   const idle = async () => {
     while (background.size > 0) await Promise.all(background);
   };
-  return { process, death, idle };
+  /** Does what a process does at its start: it takes up the runs of processes that have ended. */
+  const recover = async () => {
+    await sweepLostRuns(process, { all: true });
+    await resumeRuns(process, { all: true });
+    await idle();
+  };
+  return { process, death, idle, recover };
 }
 
 /** A sandbox in which commands do what they do until its process dies, and which has no files. */
@@ -283,12 +289,7 @@ export async function history(lives: readonly Life[]) {
   });
   await settled(deps, Promise.race([called, begun.death.died]));
   for (const life of [...others, IMMORTAL]) {
-    const { process, death, idle } = processOf(world, life);
-    const recover = async () => {
-      await sweepLostRuns(process, { all: true });
-      await resumeRuns(process, { all: true });
-      await idle();
-    };
+    const { death, recover } = processOf(world, life);
     await settled(deps, Promise.race([recover(), death.died]));
   }
   return { world, workspaceId, asked: begun.death.asked };

@@ -197,8 +197,8 @@ export function deadlineOf(deps: Pick<Deps, 'config'>, call: Call): number {
 export const isDurable = ({ agent }: Pick<Call, 'agent'>): boolean => agent.definition.durable !== undefined;
 
 /**
- * Returns when the run of a call is tried again, as the policy of its schedule or agent says: only if nobody waits for its
- * end. The sender of a webhook does not wait for that of such a run.
+ * Returns the retry policy of a call's run: that of its schedule, else that of its agent. Runs whose caller waits have
+ * none. The sender of a webhook gets its answer before the run ends.
  */
 export function retryPolicyFor(call: Call): RetryPolicy | undefined {
   const { agent, isUnattended, triggerSource, lineage, retry = agent.definition.retry } = call;

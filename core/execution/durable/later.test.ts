@@ -158,12 +158,7 @@ test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherev
     await settled(deps, Promise.race([resumeRuns(first.process).then(first.idle), first.death.died]));
     const askedBefore = asked.length;
     const next = processOf();
-    const recover = async () => {
-      await sweepLostRuns(next.process, { all: true });
-      await resumeRuns(next.process, { all: true });
-      await next.idle();
-    };
-    await settled(deps, recover());
+    await settled(deps, next.recover());
     const run = (await runs.find(body.run_id))!;
     const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
     expect(run.completedAt, where).not.toBeNull();
@@ -194,12 +189,7 @@ test('a durable loop that asks for a later run has one, wherever its process die
     const request = requestOf(user, 'POST', '/later/lasting/latest/run', {}, { prefer: 'respond-async' });
     await settled(deps, Promise.race([appOf(first.process)(request).then(first.idle), first.death.died]));
     const next = processOf();
-    const recover = async () => {
-      await sweepLostRuns(next.process, { all: true });
-      await resumeRuns(next.process, { all: true });
-      await next.idle();
-    };
-    await settled(deps, recover());
+    await settled(deps, next.recover());
     const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
     const statuses = heads.map(({ status }) => status).sort();
     const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;

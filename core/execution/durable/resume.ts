@@ -135,7 +135,7 @@ async function continued(
 ): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
-  // A program that works by itself goes on like any run that has begun.
+  // A look at a program only reads its output. Budgets stop what begins or is taken up, not what is at work.
   const isTakenUp = call.lineage.parentRunId === undefined && lease.reason !== 'look';
   if (isTakenUp) await checkBudgets(deps, workspace, call.agent);
   // A program may have worked while no process did.

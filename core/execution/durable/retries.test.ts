@@ -29,7 +29,7 @@ const failing = (failures: number, manifest: object = {}) =>
   );
 type World = Awaited<ReturnType<typeof failing>>;
 
-/** Makes a call that nobody waits for, and returns its run's id once its first try has ended. */
+/** Makes an asynchronous call, and returns the id of its run once the first attempt has ended. */
 async function begun({ deps, call, idle }: World, name = 'plain', headers: Sent = {}): Promise<string> {
   const { status, body } = await call(headers, name);
   expect(status).toBe(202);
@@ -48,7 +48,7 @@ async function expectNothingLeft({ deps, user, waiting }: World, runs = 1): Prom
   expect(usage.reduce((sum, item) => sum + ((item.runs as number | undefined) ?? 0), 0)).toBe(runs);
 }
 
-test.for(NAMES)('%s: a run that nobody waits for is tried again, and is one run', async (name) => {
+test.for(NAMES)('%s: a run of an asynchronous call is retried, and stays one run', async (name) => {
   const world = await failing(2);
   const { deps, user, asked, tick, run, waiting, send } = world;
   const beginning = deps.clock.now();
@@ -115,7 +115,7 @@ test.for(NAMES)('%s: the last failure ends the run, which is listed until it is 
   expect(await run(id)).toMatchObject({ status: 'failed', exhausted: false });
 });
 
-test('only codes of the policy are tried again, and nobody who waits is kept waiting', async () => {
+test('only codes of the policy are retried, and only for callers that do not wait', async () => {
   const world = await failing(9, { retry: { ...POLICY, on: ['INTERNAL_ERROR'] } });
   const id = await begun(world);
   expect(await world.run(id)).toMatchObject({ status: 'failed', attempt: 1, exhausted: true, failed_attempts: [] });

@@ -16,7 +16,7 @@ export interface PastTurn {
   readonly model: string;
   /** What followed its results; absent for the last turn, whose end is not known. */
   end?: TurnEnd;
-  /** Results by the number of the call in its turn, from 0. */
+  /** Results by the position of their call in the turn, from 0. */
   readonly results: Map<number, { readonly outcome: StoredOutcome; readonly durationMs: number }>;
   /** Calls that had begun, by number. */
   readonly begun: Set<number>;

@@ -33,7 +33,7 @@ async function follow(
   throw new Error('no exit');
 }
 
-test('a program gets its input, prints and ends as any command does', async () => {
+test('a program gets its input unchanged, and both outputs and the exit code are read back', async () => {
   expect(await play('cat; echo "it\'s $0" >&2; exit 3', { stdin: '{"a": "$HOME `x`"}' })).toMatchObject({
     stdout: '{"a": "$HOME `x`"}',
     stderr: expect.stringMatching(/^it's .*(ba)?sh\n$/),

@@ -8,8 +8,8 @@ import {
 } from '#core/ports/sandbox.ts';
 
 /**
- * A program that works in its sandbox while no process waits for it: it reads a file, prints to files, and leaves its exit
- * code in one. Whoever has the session looks at them.
+ * Folder of a program that works in its sandbox while no process of the platform waits for it. Its input, its output and
+ * its exit code are files there, which any process with a session of the sandbox can read.
  */
 const FOLDER = '/tmp/.program';
 /** How long one look waits for something new. */

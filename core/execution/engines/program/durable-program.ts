@@ -22,8 +22,8 @@ export async function endProgram({ sandbox }: Pick<Deps, 'sandbox'>, past: reado
 }
 
 /**
- * The program of a durable run. Where another process can use its sandbox, the program works by itself there, and whoever
- * has the run looks at it. Elsewhere it ends with the process that holds its sandbox, as any program.
+ * The program of a durable run. On hosts whose sandboxes any process can attach to, the program is detached, and the
+ * process that has the run's lease reads its output. On other hosts it ends with the process that opened its sandbox.
  */
 export class DurableProgram {
   readonly #deps: Pick<Deps, 'sandbox' | 'config' | 'clock' | 'log'>;
