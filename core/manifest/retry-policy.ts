@@ -41,7 +41,8 @@ const MAX_RULE = `must be a whole number from 1 to ${MAX_RETRIES}`;
 const BACKOFF_RULE = `must be from 1 to ${MAX_BACKOFF_SECONDS} seconds`;
 const CODES_RULE = `must be one of ${RETRIED_CODES.join(', ')}`;
 
-const TEXTS = {
+/** Descriptions of the members of `retry`. */
+export const RETRY_TEXTS = {
   max: 'Number of tries after the first one: 1 to 10.',
   backoff_seconds:
     'Seconds before each further try; the last number counts for all that follow. Default: `[10, 60, 600]`.',
@@ -50,26 +51,26 @@ const TEXTS = {
 
 /** A policy as manifests and schedules write it. */
 export const retryShape = z.strictObject({
-  max: z.int(MAX_RULE).min(1, MAX_RULE).max(MAX_RETRIES, MAX_RULE).describe(TEXTS.max),
+  max: z.int(MAX_RULE).min(1, MAX_RULE).max(MAX_RETRIES, MAX_RULE).describe(RETRY_TEXTS.max),
   backoff_seconds: z
     .array(z.int(BACKOFF_RULE).min(1, BACKOFF_RULE).max(MAX_BACKOFF_SECONDS, BACKOFF_RULE), 'must be a list')
     .min(1, 'must have at least one number')
     .max(MAX_RETRIES, `must have at most ${MAX_RETRIES} numbers`)
     .nullish()
-    .describe(TEXTS.backoff_seconds),
+    .describe(RETRY_TEXTS.backoff_seconds),
   on: z
     .array(z.enum(RETRIED_CODES, CODES_RULE), 'must be a list')
     .min(1, 'must have at least one code')
     .max(RETRIED_CODES.length, 'must name each code once')
     .nullish()
-    .describe(TEXTS.on),
+    .describe(RETRY_TEXTS.on),
 });
 
 /** A policy as answers show it. */
 export const retryView = z.object({
-  max: z.int().describe(TEXTS.max),
-  backoff_seconds: z.array(z.int()).describe(TEXTS.backoff_seconds),
-  on: z.array(z.enum(RETRIED_CODES)).describe(TEXTS.on),
+  max: z.int().describe(RETRY_TEXTS.max),
+  backoff_seconds: z.array(z.int()).describe(RETRY_TEXTS.backoff_seconds),
+  on: z.array(z.enum(RETRIED_CODES)).describe(RETRY_TEXTS.on),
 });
 
 /** Returns a policy with its defaults. */

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { IGNORED, MEMBERS } from '../parsing/members.ts';
+import { RETRY_TEXTS } from '../retry-policy.ts';
 import { fixtureShape } from './fixture.ts';
 
 type JsonSchema = Record<string, unknown>;
@@ -123,10 +124,9 @@ const ABOUT: { readonly [path: string]: string } = {
   'durable.max_active_seconds': 'Maximum time that a run is worked on, in seconds. Default: the limit of the plan.',
   retry:
     'When a failed run is tried again, if nobody waits for it: calls that are answered at once, schedules and replays.',
-  'retry.max': 'Number of tries after the first one: 1 to 10.',
-  'retry.backoff_seconds':
-    'Seconds before each further try; the last number counts for all that follow. Default: [10, 60, 600].',
-  'retry.on': 'Error codes of runs that are tried again. Default: those that a client may retry.',
+  'retry.max': RETRY_TEXTS.max,
+  'retry.backoff_seconds': RETRY_TEXTS.backoff_seconds,
+  'retry.on': RETRY_TEXTS.on,
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:
