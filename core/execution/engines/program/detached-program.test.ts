@@ -73,6 +73,15 @@ test('at its deadline it gets SIGTERM, and then it is over', async () => {
   expect(await play('trap "" TERM; sleep 30', { seconds: 1 })).toMatchObject({ reason: 'timeout' });
 }, 30_000);
 
+test('a program that ended in time has its own end, though it is looked at after its deadline', async () => {
+  const session = machineSession();
+  const startedAt = Date.now();
+  await startDetached(session, { command: 'echo done; exit 4', timeoutMs: 60_000 });
+  await new Promise((resolve) => setTimeout(resolve, 1500));
+  const end = await follow(session, startedAt, { seconds: 1, mayLeave: async () => {} });
+  expect(end).toMatchObject({ stdout: 'done\n', reason: 'exited', exitCode: 4 });
+});
+
 test('a program that changes its own files changes its own result alone', async () => {
   const at = (what: string) => `sleep 0.2; ${what}; sleep 0.2`;
   expect(await play(at('printf "7\\n8 9" > program/exit; rm -f program/code'))).toMatchObject({ exitCode: 789 % 1000 });

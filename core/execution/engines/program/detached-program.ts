@@ -46,7 +46,10 @@ echo "\${e:-137}" $(wc -c < out) $(wc -c < err)
 tail -c +${stdout + 1} out | head -c ${PIECE_BYTES}
 tail -c +${stderr + 1} err | head -c ${PIECE_BYTES} >&2`;
 
-const STOP = `kill -TERM $(cat ${FOLDER}/pid)`;
+/** Exit code of {@link STOP} for a program that has ended by itself. */
+const HAD_ENDED = 3;
+const STOP = `[ ! -f ${FOLDER}/exit ] || exit ${HAD_ENDED}
+kill -TERM $(cat ${FOLDER}/pid)`;
 
 /** Starts a program, and returns at once. Returns false if it did not start. Throws a `SandboxFileError`. */
 export async function startDetached(session: SandboxSession, { command, stdin, cwd }: ExecRequest): Promise<boolean> {
@@ -81,10 +84,10 @@ export async function* followDetached(
   });
   for (;;) {
     const secondsLeft = Math.max(0, (deadline - clock.now()) / 1000);
-    if (secondsLeft === 0) {
-      await run(session, { command: STOP, timeoutMs: LOOK_TIMEOUT_MS, signal });
-      await clock.sleep(TERM_MS, signal).catch(() => {});
-      isStopped = true;
+    if (secondsLeft === 0 && !isStopped) {
+      const { exit: stopped } = await run(session, { command: STOP, timeoutMs: LOOK_TIMEOUT_MS, signal });
+      isStopped = stopped.exitCode !== HAD_ENDED;
+      if (isStopped) await clock.sleep(TERM_MS, signal).catch(() => {});
     }
     const looked = await run(session, {
       command: lookAt(seen.stdout, seen.stderr, Math.min(LOOK_SECONDS, secondsLeft)),
