@@ -667,6 +667,7 @@ describe('functions', () => {
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:Query'],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
+      [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [`${TABLES}counters`]: [
         'dynamodb:GetItem',
@@ -728,6 +729,7 @@ describe('functions', () => {
         'dynamodb:UpdateItem',
         'dynamodb:Query',
       ],
+      [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
