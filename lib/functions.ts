@@ -290,6 +290,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },
+    // Runs that waited continue after a decision.
+    calls: ['loop-worker'],
   },
   // Runs of a batch share its memory, and may belong to different workspaces: the two largest outputs fit
   // (`docs/costs.md`).

@@ -1,5 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { isInstallation } from '#core/base/run-kinds.ts';
+import { hasEnded, isInstallation } from '#core/base/run-kinds.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -19,7 +19,7 @@ import { listedRunOf } from './view.ts';
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
 
-type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
+type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals' | 'wakeRun'>;
 
 type RunHandlers = Handlers<typeof runRoutes>;
 
@@ -106,7 +106,7 @@ function recordHandlers(
 /** Waits a short time for a cancelled run to end; its host may have died. */
 async function waitForEnd({ clock }: RunDeps, runs: RunStore, runId: string): Promise<void> {
   const giveUpAt = clock.now() + CANCEL_WAIT_MS;
-  while (clock.now() < giveUpAt && (await runs.find(runId))?.status === 'running') {
+  while (clock.now() < giveUpAt && !hasEnded((await runs.find(runId))?.status ?? 'cancelled')) {
     await clock.sleep(CANCEL_POLL_MS);
   }
 }

@@ -18,7 +18,8 @@ import { LOST, lostBefore, type NewRun, type Retries, type Run, type RunResult, 
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
  * - `WS#<workspace id>#RUN_END / <run id without dashes>`: a note that its end is to be announced
  *   (`destinations/announce.ts`);
- * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait for their time;
+ * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait;
+ * - `WS#<workspace id>#APPROVALS#<run id without dashes> / ...`: calls of its tools that wait (`approvals/store.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
@@ -168,6 +169,12 @@ export function retryChanges(
 ): Changes {
   const { set, remove } = bodyChanges(body);
   return { set: { ...set, status: 'queued', next_try_at: nextAt, retry: storedRetries(retries), ttl }, remove };
+}
+
+/** Builds the changes to the head of a run that waits for people, time or events. `ttl` in epoch seconds. */
+export function waitChanges(body: StoredBody, ttl: number): Changes {
+  const { set, remove } = bodyChanges(body);
+  return { set: { ...set, status: 'waiting', ttl }, remove };
 }
 
 /** Builds the changes to the head of a run that waited and begins now. `ttl` in epoch seconds. */

@@ -42,10 +42,19 @@ const sortKey = (number: number): string => String(number).padStart(8, '0');
 
 type WriterDeps = Pick<Deps, 'runs' | 'clock' | 'log'>;
 
+interface WatchedRun {
+  readonly workspaceId: string;
+  readonly runId: string;
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
+  /** How long the run may wait, in milliseconds: its events are kept for so much longer. @default 0 */
+  readonly waitMs?: number;
+}
+
 /** Writes the events of one run in batches. A failed write is retried with the next batch; the run never waits. */
 export class LiveEvents {
   readonly #deps: WriterDeps;
-  readonly #run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number };
+  readonly #run: WatchedRun;
   readonly #mask: SecretMask;
   #waiting: LiveEvent[] = [];
   #count = 0;
@@ -56,15 +65,9 @@ export class LiveEvents {
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param run `startedAt` in epoch milliseconds.
    * @param past Number of events that other processes wrote.
    */
-  constructor(
-    deps: WriterDeps,
-    run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number },
-    mask: SecretMask,
-    past = 0,
-  ) {
+  constructor(deps: WriterDeps, run: WatchedRun, mask: SecretMask, past = 0) {
     this.#deps = deps;
     this.#run = run;
     this.#mask = mask;
@@ -135,7 +138,7 @@ export class LiveEvents {
 
   async #writeWaiting(): Promise<void> {
     const { runs, clock, log } = this.#deps;
-    const { workspaceId, runId } = this.#run;
+    const { workspaceId, runId, waitMs = 0 } = this.#run;
     let batch: LiveEvent[] = [];
     try {
       while (this.#waiting.length > 0) {
@@ -144,7 +147,7 @@ export class LiveEvents {
         // Drops undefined members, which neither the mask nor the table accepts.
         const events = this.#mask.json(JSON.parse(JSON.stringify(batch)));
         const sk = sortKey(this.#count + batch.length);
-        const ttl = epochSeconds(clock.now()) + KEPT_SECONDS;
+        const ttl = epochSeconds(clock.now() + waitMs) + KEPT_SECONDS;
         await runs.put({ pk: partitionOf(workspaceId, runId), sk, events, ttl });
         this.#hasWritten = true;
         this.#count += batch.length;

@@ -168,7 +168,7 @@ export class RunStore {
     await this.#deps.runs.update(this.#headKey(runId), { remove: ['exhausted'] }, exists('exhausted'));
   }
 
-  /** Marks a running run for cancellation, on any host. Returns false if it has ended. */
+  /** Marks a running run for cancellation, on any host. Returns false if it is not running. */
   async requestCancel(runId: string): Promise<boolean> {
     const { ok } = await this.#deps.runs.update(
       this.#headKey(runId),

@@ -6,6 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
 import type { LlmAnswer, LlmFile, LlmMessage, LlmTool } from '#core/ports/llm.ts';
 import { absent, type Item, queryAll } from '#core/ports/table.ts';
+import type { Decision } from '#core/runs/approvals/approval.ts';
 import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
@@ -42,7 +43,11 @@ export type Step =
       readonly model: string;
       /** Spending of the run so far. */
       readonly spending: Spending;
+      /** Calls of the answer that wait until something is decided about them, by number from 0. @default - none */
+      readonly asks?: readonly number[];
     }
+  /** What was decided about a call that waited. Written before the call runs. */
+  | { readonly type: 'decision'; readonly turn: number; readonly call: number; readonly decision: Decision }
   /** A tool begins that did not begin with its turn. */
   | { readonly type: 'begin'; readonly turn: number; readonly call: number }
   | {
