@@ -86,6 +86,16 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
       summary: 'Rerun a run with the same or another input',
       load: () => import('./commands/replay.ts'),
     },
+    {
+      name: 'approvals',
+      summary: 'List the calls and questions that wait for a decision',
+      load: () => import('./commands/approvals.ts'),
+    },
+    {
+      name: 'approve',
+      summary: 'Approve or refuse a call that waits, or answer a question',
+      load: () => import('./commands/approve.ts'),
+    },
     { name: 'cancel', summary: 'Cancel runs', load: () => import('./commands/cancel.ts') },
     {
       name: 'bulk',
