@@ -43,8 +43,6 @@ export const waitingText = ({ approvals = [], until }: Waiting): string =>
     .map(({ id, kind, tool, question }) => {
       if (kind === 'time') return `Waiting until ${String(until)}.`;
       const what = kind === 'answer' ? `an answer: ${question}` : `an approval of ${tool}`;
-      return (
-        printable(`Waiting for ${what}`) + `\n  platform approve ${id}${kind === 'answer' ? ' --answer TEXT' : ''}`
-      );
+      return `${printable(`Waiting for ${what}`)}\n  platform approve ${id}${kind === 'answer' ? ' --answer TEXT' : ''}`;
     })
     .join('\n');

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
-import type { AgentDefinition, Approval } from './definition.ts';
+import type { Approval } from './definition.ts';
 import { type Found, show } from './field-error.ts';
 import { checkSchema } from './json-schema/schema-validation.ts';
 
@@ -62,17 +62,20 @@ export function approvalOf<Given extends z.output<typeof serverApprovalShape>>(
 /** Tools of the platform that wait. */
 export const WAITING_TOOLS = ['ask_human', 'wait'] as const;
 
-type Loop = {
-  readonly loop?: Partial<Pick<NonNullable<AgentDefinition['loop']>, 'tools' | 'mcp_servers'>> | null;
-  readonly custom_tools?: AgentDefinition['custom_tools'];
-  readonly manifest?: { readonly dependencies?: readonly { readonly approval?: unknown }[] | null } | null;
-};
+type Asking = readonly { readonly approval?: unknown }[];
+
+/** A manifest, as it was given or as it is stored. */
+interface Loop {
+  readonly loop?: { readonly tools?: readonly string[] | null; readonly mcp_servers?: Asking | null } | null;
+  readonly custom_tools?: Asking;
+  readonly manifest?: { readonly dependencies?: Asking | null } | null;
+}
 
 /** Returns the first member of a loop that lets its runs wait for people, time or events; `undefined` if none does. */
 export function waitingMember({ loop, custom_tools, manifest }: Loop): string | undefined {
   const tool = WAITING_TOOLS.find((name) => loop?.tools?.includes(name));
   if (tool !== undefined) return `loop.tools has "${tool}"`;
-  const lists: readonly (readonly [string, readonly { readonly approval?: unknown }[]])[] = [
+  const lists: readonly (readonly [string, Asking])[] = [
     ['custom_tools', custom_tools ?? []],
     ['mcp_servers', loop?.mcp_servers ?? []],
     ['manifest.dependencies', manifest?.dependencies ?? []],

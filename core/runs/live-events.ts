@@ -106,12 +106,15 @@ export class LiveEvents {
     return this.#count;
   }
 
-  /** Flushes pending events, unless the run is so short that it has written none. Never throws. */
-  async end(): Promise<void> {
+  /**
+   * Flushes pending events, unless the run is over and so short that it has written none: its record has them. All that is
+   * known of a run that leaves its process is in its events. Never throws.
+   */
+  async end({ isOver = true }: { readonly isOver?: boolean } = {}): Promise<void> {
     this.#cancelTimer?.();
     const age = this.#deps.clock.now() - this.#run.startedAt;
     if (this.#waiting.length === 0 && !this.#hasWritten) return;
-    if (age < FIRST_WRITE_MS && !this.#hasWritten) return;
+    if (isOver && age < FIRST_WRITE_MS && !this.#hasWritten) return;
     for (let left = LAST_WRITE_TRIES; left > 0 && this.#waiting.length > 0; left--) {
       this.#write();
       await this.#writing;

@@ -121,7 +121,7 @@ async function runToEnd(
   const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable, attempt });
   const { continues } = result;
   trace.end({ isInterrupted: continues !== undefined && continues.until === undefined });
-  await live.end();
+  await live.end({ isOver: continues === undefined });
   if (continues !== undefined && durable !== undefined) {
     await leaveRun(prepared, admitted, durable, continues);
     throw new RunContinuesError(prepared.runId, continues.departure);

@@ -1,24 +1,34 @@
 import { planOf } from '#core/base/plans.ts';
 import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
+import type { Workspace } from '#core/base/workspace.ts';
+import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Approval, Asked, Decision } from '#core/runs/approvals/approval.ts';
 import { approvalsOfRun, expire, findApproval, putAsked } from '#core/runs/approvals/store.ts';
 import type { Lease } from '#core/runs/leases.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import type { PreparedCall } from '../calls/prepare.ts';
 
 /** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#limits`). */
 export const MAX_WAITING_CALLS = 50;
 
 type WaitDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'clock'>;
 
+/** The call whose run waits. */
+interface WaitingCall {
+  readonly agent: AgentVersion;
+  /** Workspace that owns the run. */
+  readonly workspace: Workspace;
+  readonly runId: string;
+  readonly tenantId?: string;
+}
+
 /** The calls of one durable run that wait for people, time or events. */
 export class Waits {
   readonly #deps: WaitDeps;
-  readonly #call: PreparedCall;
+  readonly #call: WaitingCall;
   readonly #lease: Lease;
 
-  constructor(deps: WaitDeps, call: PreparedCall, lease: Lease) {
+  constructor(deps: WaitDeps, call: WaitingCall, lease: Lease) {
     this.#deps = deps;
     this.#call = call;
     this.#lease = lease;

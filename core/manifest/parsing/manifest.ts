@@ -278,8 +278,8 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
   const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
   const waiting = waitingMember({
-    loop: { tools: loop.tools, mcp_servers: servers },
-    custom_tools: customTools,
+    loop: { tools: loop.tools, mcp_servers: traits.hasLoop ? servers : rawServers },
+    custom_tools: traits.hasLoop ? customTools : rawTools,
     manifest: given.manifest,
   });
   const durability = durabilityOf(given, { run_mode, engine, waiting }, found);
