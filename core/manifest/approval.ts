@@ -4,7 +4,7 @@ import type { Approval } from './definition.ts';
 import { type Found, show } from './field-error.ts';
 import { checkSchema } from './json-schema/schema-validation.ts';
 
-/** Of an MCP server: approval of the tools that may delete or overwrite something, as the server says. */
+/** Approval of those tools of an MCP server that may delete or overwrite something, as the server says. */
 export const DESTRUCTIVE = 'destructive';
 
 const TIMEOUT_RULE = `must be from 1 to ${MAX_WAIT_SECONDS} seconds`;

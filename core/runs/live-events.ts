@@ -72,6 +72,7 @@ export class LiveEvents {
     this.#run = run;
     this.#mask = mask;
     this.#count = past;
+    this.#hasWritten = past > 0;
   }
 
   readonly add = (type: LiveEvent['type'], data: object): void => {

@@ -8,7 +8,7 @@ import { approvalsOfRun, expire, findApproval, putAsked } from '#core/runs/appro
 import type { Lease } from '#core/runs/leases.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 
-/** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#limits`). */
+/** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#waiting`). */
 export const MAX_WAITING_CALLS = 50;
 
 type WaitDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'clock'>;

@@ -16,25 +16,29 @@ const approval = z.object({
       '`approve`: the call of a tool. `answer`: a question. `time`: nobody is asked, the run waits for a time.',
     ),
   status: z.enum(APPROVAL_STATUSES),
-  tool: z.string(),
+  tool: z.string().describe('Name of the tool, as the model sees it.'),
   arguments: z.unknown().describe('Arguments of the call, with secrets masked.'),
-  question: z.string().nullable(),
+  question: z.string().nullable().describe('What a person is asked. Null for calls of other tools.'),
   options: z.array(z.string()).nullable().describe('Answers to choose from.'),
   schema: z
     .record(z.string(), z.unknown())
     .nullable()
     .describe('JSON Schema of the arguments, or of the answer. Null: none, or it is too long.'),
-  asked_at: time,
-  expires_at: time,
-  on_timeout: z.enum(['deny', 'fail', 'continue']),
+  asked_at: time.describe('When the run began to wait for it.'),
+  expires_at: time.describe('From then on nothing can be decided.'),
+  on_timeout: z
+    .enum(['deny', 'fail', 'continue'])
+    .describe(
+      'What happens when nobody has decided in time. `deny`: the model is told. `fail`: the run ends. `continue`: it waited for that time.',
+    ),
   changed_arguments: z
     .unknown()
     .describe('Arguments with which the call was approved, if they were changed; else null.'),
-  answer: z.unknown(),
-  reason: z.string().nullable(),
+  answer: z.unknown().describe('The answer to a question, else null.'),
+  reason: z.string().nullable().describe('Why it was approved or refused, if somebody said so.'),
   for_run: z.boolean().describe('Whether later calls of the tool in this run were approved, too.'),
   decided_by: z.string().nullable().describe('Id of the user, or `link`. Null: nobody has decided.'),
-  decided_at: time.nullable(),
+  decided_at: time.nullable().describe('When it was decided. Null: not yet.'),
 });
 
 const APPROVALS = '/workspaces/{workspace_id}/approvals';
@@ -44,7 +48,9 @@ const text = z.string().max(4000);
 
 /** What a person decides; `handlers.ts` checks what goes together. */
 export const decisionBody = z.strictObject({
-  decision: z.enum(['approve', 'deny', 'answer']),
+  decision: z
+    .enum(['approve', 'deny', 'answer'])
+    .describe('`approve` or `deny` for the call of a tool, `answer` for a question.'),
   arguments: z
     .record(z.string(), z.unknown())
     .optional()
@@ -68,12 +74,17 @@ export const approvalRoutes = defineRoutes([
       query: z.object({
         status: z.enum(APPROVAL_STATUSES).optional().describe('Default: all.'),
         agent_name: z.string().max(200).optional(),
-        run_id: z.uuid().optional(),
+        run_id: z.uuid().optional().describe('Only calls of this run, on one page.'),
         limit: z.coerce.number().int().min(1).max(200).default(50),
         cursor: z.string().max(2000).optional().describe('`next_cursor` of the page before.'),
       }),
     },
-    response: { 200: z.object({ approvals: z.array(approval), next_cursor: z.string().nullable() }) },
+    response: {
+      200: z.object({
+        approvals: z.array(approval).describe('Calls that wait or waited, newest first.'),
+        next_cursor: z.string().nullable(),
+      }),
+    },
     errors: ['INVALID_INPUT'],
   },
   {
