@@ -733,6 +733,7 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+      'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-loop-worker': ['lambda:InvokeFunction'],
     },
     'schedule-fired': {
       ...RUN_SCHEDULES,

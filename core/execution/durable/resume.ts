@@ -11,7 +11,6 @@ import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
-import { cancelApprovals } from '#core/runs/approvals/store.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
 import { dropLease, dueLeases, endLease, findLease, giveBackLease, type Lease, takeLease } from '#core/runs/leases.ts';
 import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
@@ -249,6 +248,8 @@ async function endWithout(
 }
 
 async function removeAll(deps: Deps, { workspaceId, runId }: Lease): Promise<void> {
+  // Loaded lazily: few runs wait, and smaller functions start faster.
+  const { cancelApprovals } = await import('#core/runs/approvals/store.ts');
   // Before the lease is dropped: if the process dies in between, the next one takes it up and comes here again.
   await cancelApprovals(deps, { workspaceId, runId });
   await Promise.all([dropLease(deps, runId), endOrder(deps, workspaceId, runId)]);

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import * as z from 'zod';
 import { providerOfSecret } from '#core/models/providers.ts';
-import { approvalOf, serverApprovalShape } from '../approval.ts';
 import { type CustomTool, MCP_TRANSPORTS, type McpServer } from '../definition.ts';
 import { type Found, fieldName, quote } from '../field-error.ts';
+import { approvalOf, serverApprovalShape } from './approvals.ts';
 import { interruptionShape } from './orchestration.ts';
 
 const MAX_SERVERS = 8;

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { approvalOf, approvalShape } from '../approval.ts';
 import {
   type CustomTool,
   type Dependency,
@@ -12,6 +11,7 @@ import { type Found, isObject, show } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
 import { dependencyRef, EXACT_VERSION, FULL_NAME } from '../references.ts';
 import { commandProblems } from '../tool-commands/tool-command.ts';
+import { approvalOf, approvalShape } from './approvals.ts';
 
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
