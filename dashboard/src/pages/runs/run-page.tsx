@@ -154,7 +154,7 @@ function RunView({ name }: { readonly name: string }) {
 function Source({ run }: { readonly run: Run }) {
   const { slug: workspace } = useWorkspace();
   const runLink = (id: string) => (
-    <Link to="/$workspace/runs/$run" params={{ workspace, run: id }}>
+    <Link to="/$workspace/runs/$run" params={{ workspace, run: id }} className="underline">
       {id.slice(0, 8)}
     </Link>
   );
@@ -164,6 +164,7 @@ function Source({ run }: { readonly run: Run }) {
         to="/$workspace/agents/$name"
         params={{ workspace, name: run.agent_name }}
         search={{ v: run.agent_version }}
+        className="underline"
       >
         {run.agent_name}@{run.agent_version}
       </Link>
@@ -171,7 +172,11 @@ function Source({ run }: { readonly run: Run }) {
       {run.schedule_id === null ? (
         `by ${run.trigger_source}`
       ) : (
-        <Link to="/$workspace/schedules/$schedule" params={{ workspace, schedule: run.schedule_id }}>
+        <Link
+          to="/$workspace/schedules/$schedule"
+          params={{ workspace, schedule: run.schedule_id }}
+          className="underline"
+        >
           by schedule
         </Link>
       )}

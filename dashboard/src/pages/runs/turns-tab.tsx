@@ -48,7 +48,12 @@ export default function TurnsTab({ run, isRunning }: { readonly run: Run; readon
       {run.branch !== null && run.replay_of_run_id !== null && first > 1 && (
         <p>
           {first === 2 ? 'Turn 1 is' : `Turns 1 to ${first - 1} are`} copied from{' '}
-          <Link to="/$workspace/runs/$run" params={{ workspace, run: run.replay_of_run_id }} search={{ tab: 'turns' }}>
+          <Link
+            to="/$workspace/runs/$run"
+            params={{ workspace, run: run.replay_of_run_id }}
+            search={{ tab: 'turns' }}
+            className="underline"
+          >
             run {run.replay_of_run_id.slice(0, 8)}
           </Link>
           {run.branch.changed.length > 0 && `, with ${changesText(run.branch.changed)}`}.
@@ -89,8 +94,12 @@ export default function TurnsTab({ run, isRunning }: { readonly run: Run; readon
             title: 'Action',
             cell: ({ number }) =>
               isKept && (
-                <Button variant="quiet" onPress={() => setBegun(number)}>
-                  Begin again from here<span className="sr-only">, turn {number}</span>
+                <Button
+                  variant="quiet"
+                  aria-label={`Begin again from here: turn ${number}`}
+                  onPress={() => setBegun(number)}
+                >
+                  Begin again from here
                 </Button>
               ),
           },
@@ -136,7 +145,7 @@ function Leaving({ branches }: { readonly branches: Branches }) {
             to="/$workspace/runs/$run"
             params={{ workspace, run: id }}
             search={{ tab: 'turns' }}
-            className="font-mono"
+            className="font-mono underline"
           >
             {id.slice(0, 8)}
           </Link>
