@@ -3,7 +3,7 @@ import { MAX_DURABLE_TURNS } from '#core/manifest/definition.ts';
 
 const MAX_MESSAGE_CHARACTERS = 50_000;
 const MAX_CHANGED_RESULTS = 100;
-/** As of a result that a tool gives (`docs/interface/loops.md#bounds`). */
+/** Limit of one result, as of those that tools give (`docs/interface/loops.md#bounds`). */
 const MAX_RESULT_BYTES = 16 * 1024;
 
 /** Members of a replay that begins from a turn (`docs/interface/branches.md`). */
