@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { LlmAnswer, LlmMessage } from '#core/ports/llm.ts';
 import { queryAll } from '#core/ports/table.ts';
+import { journalPartition } from '#core/runs/items.ts';
 import { branchHistory, checkBranch, EARLIER, endedRun, NEW_SANDBOX, textsOf } from '#test/helpers/branch-histories.ts';
 import { SENDS } from '#test/helpers/durable-histories.ts';
 import { branchSteps } from './branch.ts';
@@ -203,6 +204,26 @@ describe('a replay from a turn is refused', () => {
     expect([late.status, late.body.error.message]).toEqual([422, expect.stringContaining('until a day after its end')]);
     expect((await asked('GET', path())).body.status).toBe('completed');
   });
+});
+
+test('a replay from a turn is refused if a step of the original run is damaged or missing', async () => {
+  const { world, workspaceId, origin, replay } = await endedRun();
+  const { runs } = world.deps;
+  const pk = journalPartition(workspaceId, origin);
+  const step = (await runs.get({ pk, sk: 'STEP#000002' }))!;
+  await runs.put({ ...step, data: Buffer.from('damaged').toString('base64') });
+  const damaged = await replay({ from_turn: 3 });
+  expect([damaged.status, damaged.body.error.message]).toEqual([
+    422,
+    expect.stringMatching(/^body\.from_turn: .*damaged/),
+  ]);
+  await runs.delete({ pk, sk: 'STEP#000002' });
+  const missing = await replay({ from_turn: 3 });
+  expect([missing.status, missing.body.error.message]).toEqual([
+    422,
+    expect.stringMatching(/^body\.from_turn: .*missing/),
+  ]);
+  expect((await replay({})).status).toBe(202);
 });
 
 describe('the steps of a branch', () => {

@@ -122,6 +122,25 @@ export function branchesSuite(target: () => Target): void {
       expectError(await replay({ from_turn: 2, model: 'ollama/x y' }), 400, 'INVALID_INPUT', 'body.model');
     });
 
+    test('callers of an agent of another workspace change no results of its tools', async () => {
+      const author = await target().addUser('branch-author');
+      const shared = { name: 'shared', type: 'agent', description: 'shared', required_secrets: [], is_public: true };
+      const prompt = `Branch for others. [[llm ${JSON.stringify([bash('echo checked'), submit])}]]`;
+      const json = { ...shared, durable: true, prompt };
+      expectOk(await request(target(), 'POST', '/agents', { key: author.key, json }), 201);
+      const call = { key: user.key, json: {}, headers: { prefer: 'respond-async' } };
+      const { run_id } = expectOk(await request(target(), 'POST', '/branch-author/shared/v1/run', call), 202);
+      await ended(run_id);
+      const tool_results = [{ turn: 1, call: 1, text: 'allowed' }];
+      const refused = await send('POST', `/runs/${run_id}/replay`, { from_turn: 2, tool_results });
+      expectError(refused, 403, 'FORBIDDEN', 'body.tool_results');
+      const begun = expectOk(await send('POST', `/runs/${run_id}/replay`, { from_turn: 2, message: 'Go on.' }), 202);
+      expect(await ended(begun.run_id)).toMatchObject({ status: 'completed' });
+      const path = `/workspaces/${author.workspaceId}/runs/${run_id}/replay`;
+      const foreign = await request(target(), 'POST', path, { key: author.key, json: { from_turn: 2 } });
+      expectError(foreign, 404, 'NOT_FOUND');
+    });
+
     test('a run that has not ended, or is not durable, has no branches', async () => {
       expectOk(await publish('Branch slowly.', [bash('sleep 60')]), 201);
       const call = (name: string) =>
@@ -133,6 +152,11 @@ export function branchesSuite(target: () => Target): void {
       expectError(await send('POST', `${path}/replay`, { from_turn: 1 }), 409, 'CONFLICT', 'has not ended');
       expectOk(await send('POST', `${path}/cancel`));
       expect(await ended(run_id)).toMatchObject({ status: 'cancelled' });
+      // Its tool has no result.
+      expectError(await send('POST', `${path}/replay`, { from_turn: 2 }), 422, 'UNPROCESSABLE', 'only from turn 1');
+      const again = expectOk(await send('POST', `${path}/replay`, { from_turn: 1 }), 202);
+      expectOk(await send('POST', `/runs/${again.run_id}/cancel`));
+      expect(await ended(again.run_id)).toMatchObject({ status: 'cancelled', branch: { from_turn: 1, changed: [] } });
       const prompt = { name: 'plain', type: 'prompt', description: 'answers', prompt: 'Answer. [[llm {}]]' };
       expectOk(await request(target(), 'POST', '/agents', { key: user.key, json: prompt }), 201);
       const { run_id: other } = expectOk(await call('plain'), 202);
