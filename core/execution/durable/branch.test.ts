@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest';
+import { allHandlers } from '#core/api/handlers.ts';
+import { routes } from '#core/api/routes.ts';
 import type { LlmAnswer, LlmMessage } from '#core/ports/llm.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { journalPartition } from '#core/runs/items.ts';
 import { branchHistory, checkBranch, EARLIER, endedRun, NEW_SANDBOX, textsOf } from '#test/helpers/branch-histories.ts';
-import { SENDS } from '#test/helpers/durable-histories.ts';
+import { IMMORTAL, processOf, SENDS, settled } from '#test/helpers/durable-histories.ts';
+import { createWebApp } from '#test/helpers/web-app.ts';
 import { branchSteps } from './branch.ts';
 import type { Step } from './journal.ts';
+import { resumeRuns } from './resume.ts';
 
 const HOUR_MS = 3_600_000;
 const RUN = { id: 'the-run' };
@@ -131,6 +135,32 @@ describe('a replay from a turn', () => {
     const ids = branches.map(({ id }: { readonly id: string }) => id);
     expect(ids.toSorted()).toEqual([same, other, later].map(({ run_id }) => run_id).toSorted());
   });
+});
+
+test('a branch of another version that leaves its process after each turn keeps its conversation', async () => {
+  const { world, asked, request, path, run } = await endedRun();
+  const { deps } = world;
+  const manifest = { name: 'lasting', type: 'agent', description: 'x', prompt: 'Another prompt.', durable: true };
+  expect((await asked('POST', '/agents', { ...manifest, required_secrets: [] })).status).toBe(201);
+  const { process, idle } = processOf(world, IMMORTAL);
+  const leaving = { ...process, handOver: { afterMs: 0 } };
+  const app = createWebApp(leaving, routes, allHandlers(leaving));
+  const body = { from_turn: 2, agent_version: 'v2', message: 'Go on.' };
+  const response = await settled(deps, app(request('POST', `${path()}/replay`, body)));
+  const { run_id } = (await response.json()) as { readonly run_id: string };
+  await settled(deps, idle());
+  const requests = world.requests.slice(4);
+  expect(requests).toHaveLength(1);
+  while ((await run(run_id)).status === 'running') await settled(deps, resumeRuns(leaving).then(idle));
+  const [first, ...later] = world.requests.slice(4);
+  expect(later).toHaveLength(2);
+  for (const { system, tools, messages } of later) {
+    expect([system, tools]).toEqual([first!.system, first!.tools]);
+    expect(messages.slice(0, first!.messages.length)).toEqual(first!.messages);
+    expect(messages.filter((each) => each.role === 'user' && each.text === 'Go on.')).toHaveLength(1);
+  }
+  expect(first!.system).toContain('Another prompt.');
+  expect(await run(run_id)).toMatchObject({ status: 'completed', input_tokens: 30 });
 });
 
 describe('a replay from a turn is refused', () => {
