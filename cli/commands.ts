@@ -83,7 +83,7 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'dag', summary: 'Show the call tree of a run, with costs', load: () => import('./commands/dag.ts') },
     {
       name: 'replay',
-      summary: 'Rerun a run with the same or another input',
+      summary: 'Rerun a run with the same or another input, or from one of its turns',
       load: () => import('./commands/replay.ts'),
     },
     {

@@ -504,6 +504,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   root_run_id: 'Id of the run at the top of its chain of calls; its own if no run called it.',
   replay_of_run_id: 'Id of the run that it repeats. null: none.',
   'replayRun.replay_of_run_id': 'Id of the run that is repeated.',
+  'listRunBranches.run_id': 'Id of the run that they begin from.',
+  branches: 'Runs that begin again from a turn of it, newest first.',
   schedule_id: 'Id of the schedule. null: no schedule ran it.',
   'filter.schedule_id': 'Only runs of this schedule.',
   scheduled_zone: 'Time zone of the schedule at that moment. null: no schedule ran it.',

@@ -37,7 +37,7 @@ async function keysFor(alias: string): Promise<{ readonly other: string }> {
   return { other: await createKmsKey(kmsClient()) };
 }
 
-describe.each(['calls', 'schedule-fired', 'schedule-sweeper'])('the function %s', (fn) => {
+describe.each(['schedule-fired', 'schedule-sweeper'])('the function %s', (fn) => {
   test('makes data keys under the key of its stage, and opens none', async () => {
     const { assembly, gate, key, of } = await deployed(dev, fn);
     expect(assembly.of('AWS::KMS::Alias').map(({ properties }) => properties.AliasName)).toEqual([key]);
@@ -49,6 +49,18 @@ describe.each(['calls', 'schedule-fired', 'schedule-sweeper'])('the function %s'
       await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
     }
   });
+});
+
+test('calls makes data keys, and opens those of its stage to begin again from a turn of a run', async () => {
+  const { gate, key, of } = await deployed(dev, 'calls');
+  const { other } = await keysFor(key);
+  const made = await of({}).newDataKey('ws');
+  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+  expect([...gate.refused]).toEqual([]);
+  for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
+    await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
+    await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+  }
 });
 
 test('loop-worker opens data keys of its stage, and makes none', async () => {

@@ -8,7 +8,7 @@ import { attemptOf } from '#core/runs/retries.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import { type LiveTraceEvent, Trace } from '#core/runs/trace/trace.ts';
 import type { TraceContents } from '#core/runs/trace/trace-content.ts';
-import type { DurableRun } from '../durable/durable-run.ts';
+import type { BeginJournal, DurableRun } from '../durable/durable-run.ts';
 import type { EngineResult } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { type Admitted, admitCall } from './admit.ts';
@@ -44,11 +44,13 @@ export interface StartedCall {
  * Throws what {@link prepareCall} and {@link admitCall} throw, and RATE_LIMITED for a workspace with too many rejected
  * calls;
  * in these cases there is no run.
+ *
+ * @param beginJournal For a durable run that begins with the journal of another one.
  */
-export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
+export async function startCall(deps: Deps, call: Call, beginJournal?: BeginJournal): Promise<StartedCall> {
   const [prepared, admitted] = await chargeIfRejected(deps, call.workspace, async () => {
     const checked = await prepareCall(deps, call);
-    return [checked, await admitCall(deps, checked)] as const;
+    return [checked, await admitCall(deps, checked, beginJournal)] as const;
   });
   const live = liveEventsOf(deps, prepared);
   return {

@@ -5,8 +5,9 @@ import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease }
 import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
-import { Journal } from './journal.ts';
+import { Journal, type JournalPlace } from './journal.ts';
 import { endOrder, orderedUntil, putOrder } from './order.ts';
+import type { RunSeal } from './sealing.ts';
 import type { Waits } from './waits.ts';
 
 type DurableDeps = Pick<
@@ -22,6 +23,9 @@ const LOOK_EVERY_MS = 30_000;
 
 /** Returns until when steps of a journal are kept, if the run has ended by a time (epoch milliseconds). */
 export const keptUntil = (endedBy: number): number => endedBy + KEPT_AFTER_END_MS;
+
+/** Writes the first steps of a run whose record does not exist yet. */
+export type BeginJournal = (place: JournalPlace) => Promise<Journal>;
 
 /** A durable run in this process, which holds its lease. */
 export class DurableRun {
@@ -60,12 +64,24 @@ export class DurableRun {
   }
 
   /** Stores the order of a run and takes its lease, before its record is written. */
-  static async begin(deps: DurableDeps, call: PreparedCall): Promise<DurableRun> {
+  static async begin(deps: DurableDeps, call: PreparedCall, beginJournal?: BeginJournal): Promise<DurableRun> {
     const { runId, workspace } = call;
     const until = orderedUntil(call);
-    const lease = firstLease(deps, { workspaceId: workspace.id, runId });
-    const [seal] = await Promise.all([putOrder(deps, call, until), putLease(deps, lease)]);
-    const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) });
+    const placeFor = (seal: RunSeal) => ({ workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) });
+    const place = { workspaceId: workspace.id, runId };
+    if (beginJournal === undefined) {
+      const lease = firstLease(deps, place);
+      const [seal] = await Promise.all([putOrder(deps, call, until), putLease(deps, lease)]);
+      return new DurableRun(deps, call, lease, Journal.begin(deps, placeFor(seal)));
+    }
+    const seal = await putOrder(deps, call, until);
+    const journal = await beginJournal(placeFor(seal)).catch(async (error) => {
+      await endOrder(deps, workspace.id, runId);
+      throw error;
+    });
+    // Taken last: to write a journal may take longer than a lease lasts.
+    const lease = firstLease(deps, place);
+    await putLease(deps, lease);
     return new DurableRun(deps, call, lease, journal);
   }
 

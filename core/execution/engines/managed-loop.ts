@@ -18,7 +18,7 @@ import { LoopDetector } from './loop/loop-detector.ts';
 import { LoopFiles } from './loop/loop-files.ts';
 import { mapWithConcurrency } from './loop/map-with-concurrency.ts';
 import { raceWithAbort } from './loop/race-with-abort.ts';
-import { type LoopPast, LoopRecord, outcomeFrom, type PastTurn, pastOf } from './loop/record.ts';
+import { type LoopPast, LoopRecord, outcomeFrom, type PastTurn, pastOf, unansweredMessage } from './loop/record.ts';
 import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
@@ -119,6 +119,8 @@ class Loop {
   #isForResult = false;
   /** What the model has to know about a new sandbox. */
   #newSandbox: string | undefined;
+  /** A user's message that it has to get before the next turn. */
+  #message: string | undefined;
   #lostSandboxes = 0;
   #replacing: Promise<void> | undefined;
 
@@ -137,6 +139,7 @@ class Loop {
     this.#calls = new ModelCalls(deps, run);
     this.#roomy = new AdaptiveModels(deps, run, this.#calls);
     this.#past = run.durable && pastOf(run.durable.journal.past);
+    this.#message = run.durable && unansweredMessage(run.durable.journal.past);
   }
 
   get spending(): Spending {
@@ -179,12 +182,14 @@ class Loop {
       if (text !== undefined) conversation.add({ role: 'user', text });
     };
     const { durable } = this.#run;
-    this.#record = durable && new LoopRecord(durable.journal, conversation, past === undefined);
+    // Without an answer that they follow, messages are only in the beginning.
+    const isNew = past?.system === undefined || past.turns.length === 0;
+    this.#record = durable && new LoopRecord(durable.journal, conversation, isNew);
     if (past === undefined) notify(0);
     else await this.#restore(past, conversation, compaction);
     let unfinished = past?.turns.at(-1);
     let hasProgressed = false;
-    if (unfinished === undefined) this.#tellNewSandbox(conversation);
+    if (unfinished === undefined) this.#tellBeforeTurn(conversation);
     for (let turn = unfinished?.turn ?? past?.nextTurn ?? 1; ; turn++) {
       let answer = unfinished?.answer;
       let asks = unfinished?.asks ?? [];
@@ -216,7 +221,7 @@ class Loop {
         });
         if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
         conversation.add({ role: 'tool', results });
-      } else {
+      } else if (this.#message === undefined) {
         const stillRequired = this.#tools.required;
         if (stillRequired.length === 0 && this.#mayAskAgain(turn, answer)) {
           this.#record?.noteAsked('again');
@@ -232,7 +237,7 @@ class Loop {
       ending.countCost(turn, this.spending.costUsd);
       if (ending.isOver(turn, this.#tools.required)) throw ending.error;
       notify(turn);
-      this.#tellNewSandbox(conversation);
+      this.#tellBeforeTurn(conversation);
       if (durable !== undefined) await this.#tools.keepFiles(turn, false);
       unfinished = undefined;
     }
@@ -278,9 +283,12 @@ class Loop {
     if (unanswered !== undefined) this.#calls.countUnanswered(this.#models[0]!, unanswered, conversation.tokens);
   }
 
-  #tellNewSandbox(conversation: Conversation): void {
-    if (this.#newSandbox !== undefined) conversation.add({ role: 'user', text: this.#newSandbox });
+  #tellBeforeTurn(conversation: Conversation): void {
+    for (const text of [this.#newSandbox, this.#message]) {
+      if (text !== undefined) conversation.add({ role: 'user', text });
+    }
     this.#newSandbox = undefined;
+    this.#message = undefined;
   }
 
   /** Whether an answer is empty, the one before was not, and a turn remains. */

@@ -29,8 +29,9 @@ export interface PastTurn {
 
 /** A loop as its journal tells it. */
 export interface LoopPast {
-  readonly system: string;
-  readonly tools: readonly LlmTool[];
+  /** Absent, as the tools, if another version of the agent began the conversation. */
+  readonly system?: string;
+  readonly tools?: readonly LlmTool[];
   /** The conversation at its beginning, or at its last compaction. */
   readonly messages: readonly LlmMessage[];
   readonly compactionsLeft: number;
@@ -85,6 +86,12 @@ export function pastOf(steps: readonly Step[]): LoopPast | undefined {
     }
   }
   return base && { ...base, turns, earlier, nextTurn: base.turn, files, hasCalledDependency };
+}
+
+/** Returns the user's message that the model has not answered yet. */
+export function unansweredMessage(steps: readonly Step[]): string | undefined {
+  const last = steps.findLast(({ type }) => type === 'message' || type === 'base' || type === 'turn');
+  return last?.type === 'message' ? last.text : undefined;
 }
 
 /** Writes down what a loop does, for the process that continues it if this one dies. */
