@@ -47,12 +47,12 @@ export interface FunctionSpec {
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
   /**
-   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or opens them, as the one that
-   * continues the runs does, or both, as the one that begins again from a turn of another run.
+   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as those that
+   * continue runs or begin again from a turn of another one.
    *
    * @default - neither
    */
-  readonly dataKeys?: 'make' | 'open' | 'both';
+  readonly dataKeys?: 'make' | 'both';
   /** Whether it calls models: on Bedrock, and with the operator's own table, if the stage has these. @default false */
   readonly models?: boolean;
   /** Whether it calls the payment provider, if the stage has one. @default false */
@@ -270,7 +270,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     // It sends runs of hours on.
     calls: ['loop-worker'],
     callsItself: true,
-    dataKeys: 'open',
+    // A run may ask for a later one, whose call is stored.
+    dataKeys: 'both',
     models: true,
     sandbox: 'open',
   },

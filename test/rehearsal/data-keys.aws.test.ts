@@ -51,29 +51,18 @@ describe.each(['schedule-fired', 'schedule-sweeper'])('the function %s', (fn) =>
   });
 });
 
-test('calls makes data keys, and opens those of its stage to begin again from a turn of a run', async () => {
-  const { gate, key, of } = await deployed(dev, 'calls');
-  const { other } = await keysFor(key);
-  const made = await of({}).newDataKey('ws');
-  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
-  expect([...gate.refused]).toEqual([]);
-  for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
-    await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
-    await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
-  }
-});
-
-test('loop-worker opens data keys of its stage, and makes none', async () => {
-  const maker = await deployed(dev, 'calls');
-  const { gate, key, of } = await deployed(dev, 'loop-worker');
-  const { other } = await keysFor(key);
-  const made = await maker.of({}).newDataKey('ws');
-  expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
-  expect([...gate.refused]).toEqual([]);
-  await expect(of({}).newDataKey('ws')).rejects.toEqual(denied);
-  for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
-    await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
-  }
+describe.each(['calls', 'loop-worker'])('the function %s', (fn) => {
+  test('makes data keys, and opens those of its stage', async () => {
+    const { gate, key, of } = await deployed(dev, fn);
+    const { other } = await keysFor(key);
+    const made = await of({}).newDataKey('ws');
+    expect(await of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
+    expect([...gate.refused]).toEqual([]);
+    for (const props of [{ prefix: 'platform/another' }, { key: other }]) {
+      await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
+      await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+    }
+  });
 });
 
 test('a stage with a key of its own uses that, and only for its data keys', async () => {

@@ -713,7 +713,7 @@ describe('functions', () => {
     'loop-worker': {
       ...RUN_SCHEDULES,
       [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
-      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:Decrypt'],
+      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'],
     },
     reconciler: {
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],

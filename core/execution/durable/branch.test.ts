@@ -277,9 +277,9 @@ describe('the steps of a branch', () => {
   const changes = { toolResults: [], isOtherVersion: false, isOtherModel: false };
 
   test('keep members and steps that are not known, cost nothing, and leave out what belongs to processes', () => {
-    const unknown = { type: 'decision', turn: 1, call: 0, approved: true } as unknown as Step;
+    const decision: Step = { type: 'decision', turn: 1, call: 0, decision: { type: 'approve', forRun: true } };
     const past: Step[] = [
-      ...[base(1), turn(1, ['look'], { asks: 'x' }), unknown, result(1, 0, { hint: 'y' })],
+      ...[base(1), turn(1, ['look'], { unknown: 'x' }), decision, result(1, 0, { hint: 'y' })],
       ...([
         { type: 'attempt', attempt: 2 },
         { type: 'files', turn: 1, blob: 'b' },
@@ -288,8 +288,9 @@ describe('the steps of a branch', () => {
     ];
     const steps = branchSteps(RUN, past, { ...changes, fromTurn: 3 });
     expect(steps.map(({ type }) => type)).toEqual(['base', 'turn', 'decision', 'result', 'turn', 'begin', 'result']);
-    expect(steps[1]).toMatchObject({ asks: 'x', spending: { usage: { input_tokens: 0 }, costs: [], costUsd: 0 } });
-    expect([steps[2], steps[3]]).toEqual([unknown, past[3]]);
+    expect(steps[1]).toMatchObject({ unknown: 'x', spending: { usage: { input_tokens: 0 }, costs: [], costUsd: 0 } });
+    // The approval of later calls was given for the other run.
+    expect([steps[2], steps[3]]).toEqual([{ ...decision, decision: { type: 'approve' } }, past[3]]);
     expect(branchSteps(RUN, past, { ...changes, fromTurn: 2 })).toHaveLength(4);
   });
 
