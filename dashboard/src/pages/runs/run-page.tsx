@@ -3,6 +3,7 @@ import { useParams, useSearch } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { keyOf, useOperation } from '../../api/query.ts';
+import { isUnderWay } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { isNotFound } from '../../api-error.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
@@ -68,7 +69,7 @@ function RunView({ name }: { readonly name: string }) {
       }
     }, REFRESH_MS);
   };
-  const isRunning = run?.status === 'running' || run?.status === 'queued';
+  const isRunning = isUnderWay(run?.status);
   const state = useLive({
     name: 'listRunEvents',
     args: { params: { workspace_id, run_id: name } },
