@@ -223,6 +223,8 @@ describe('an approval', () => {
     await run.next();
     expect(run.paid).toEqual(['ann 3', 'ann 2']);
     expect(run.results().map((text) => text.slice(0, 7))).toEqual(['[ERROR]', 'paid', 'paid']);
+    const decided = (await run.runs.body(id))?.trace.filter(({ event_type }) => event_type === 'approval_decided');
+    expect(decided?.map(({ payload }) => payload?.approval_id)).toEqual([`${id}.1.3`, `${id}.1.1`, `${id}.1.2`]);
     await run.isOver();
   });
 

@@ -429,16 +429,16 @@ class Loop {
    * Returns how the calls of a turn go on that waited, by number from 0; those about which something was decided since the
    * last process are written to the journal first.
    */
-  async #settle({ turn, answer, asks, decisions, results }: PastTurn): Promise<Map<number, Settled>> {
-    const { toolCalls } = answer;
+  async #settle(past: PastTurn): Promise<Map<number, Settled>> {
+    const { turn, answer, asks, decisions, results } = past;
     const isOpen = asks.some((number) => !results.has(number) && !decisions.has(number));
-    const fresh = isOpen ? await this.#asks.decisions(turn, toolCalls) : new Map<number, Decision>();
+    const fresh = isOpen ? await this.#asks.newDecisions(past) : new Map<number, Decision>();
     const settled = new Map<number, Settled>();
     for (const number of asks) {
-      const decision = decisions.get(number) ?? fresh.get(number);
-      if (decision === undefined) continue;
-      if (!decisions.has(number)) await this.#record?.writeDecision(turn, number, decision);
-      settled.set(number, this.#asks.settle(toolCalls[number]!, decision));
+      const decided = fresh.get(number);
+      if (decided !== undefined) await this.#record?.writeDecision(turn, number, decided);
+      const decision = decisions.get(number) ?? decided;
+      if (decision !== undefined) settled.set(number, this.#asks.settle(answer.toolCalls[number]!, decision));
     }
     return settled;
   }

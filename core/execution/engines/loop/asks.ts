@@ -57,12 +57,13 @@ export class LoopAsks {
     return this.#refused.has(keyOf(call)) ? errorOutcome(REFUSED_BEFORE) : undefined;
   }
 
-  /** Reads what was decided about calls of a turn that wait, by their numbers from 0. */
-  async decisions(turn: number, calls: readonly LlmToolCall[]): Promise<Map<number, Decision>> {
+  /** Reads what was decided about calls of an unfinished turn since the journal was written, by their numbers from 0. */
+  async newDecisions({ turn, answer, decisions: known }: PastTurn): Promise<Map<number, Decision>> {
     const waits = await this.#run.durable!.waits();
     const decisions = new Map<number, Decision>();
     for (const [call, { decision, by }] of await waits.decided(turn)) {
-      const { name } = calls[call - 1]!;
+      if (known.has(call - 1)) continue;
+      const { name } = answer.toolCalls[call - 1]!;
       decisions.set(call - 1, decision);
       const approval_id = approvalIdOf({ runId: this.#run.runId, turn, call });
       const payload = { tool_name: name.slice(0, 64), turn, approval_id, decision: decision.type, by };
