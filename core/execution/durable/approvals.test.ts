@@ -228,6 +228,30 @@ describe('an approval', () => {
     await run.isOver();
   });
 
+  test('of a call beside others that wait leaves their times as they were', async () => {
+    const manifest = { custom_tools: [{ ...PAY, approval: { timeout_seconds: 7200 } }], loop: { tools: ['wait'] } };
+    const run = await world(manifest, [[pay(1), { name: 'wait', input: { seconds: 3600 } }, pay(2)], [DONE]]);
+    const id = await run.call();
+    await run.deps.clock.advance(HOUR_MS / 2);
+    await run.decide(`${id}.1.1`, { decision: 'approve' });
+    await run.next();
+    await run.deps.clock.advance(HOUR_MS / 2);
+    await run.next();
+    const { approvals } = (await run.send('GET', `${run.approvals}?run_id=${id}`)).body;
+    expect(approvals).toMatchObject([
+      { status: 'waiting' },
+      { kind: 'time', status: 'expired' },
+      { status: 'approved' },
+    ]);
+    await run.deps.clock.advance(HOUR_MS);
+    await run.next();
+    expect(await run.runs.find(id)).toMatchObject({ status: 'completed' });
+    expect(run.paid).toEqual(['ann 1']);
+    const asked = (await run.runs.body(id))?.trace.filter(({ event_type }) => event_type === 'approval_requested');
+    expect(asked).toHaveLength(3);
+    await run.isOver();
+  });
+
   test('that comes too late does nothing: the model is told that nobody decided', async () => {
     const approval = { timeout_seconds: 60 };
     const run = await world({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);

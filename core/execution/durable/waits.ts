@@ -54,6 +54,12 @@ export class Waits {
     return decided;
   }
 
+  /** Returns the calls of a turn that wait already, by their numbers from 1. */
+  async asked(turn: number): Promise<ReadonlyMap<number, Approval>> {
+    const approvals = await approvalsOfRun(this.#deps, this.#place, turn);
+    return new Map(approvals.filter(({ status }) => status === 'waiting').map((each) => [each.call, each]));
+  }
+
   /** Stores calls that wait. Returns false if too many runs of the workspace wait; then nothing is stored. */
   async ask(asked: readonly Asked[]): Promise<boolean> {
     const { workspace, runId, agent, tenantId } = this.#call;

@@ -104,21 +104,24 @@ export class LoopAsks {
    */
   async wait(turn: number, calls: readonly LlmToolCall[], numbers: readonly number[]): Promise<Map<number, Settled>> {
     const waits = await this.#run.durable!.waits();
+    // Calls about which an earlier process asked wait on as they did.
+    const before = await waits.asked(turn);
     const answers = new Map<number, Settled>();
     const asked: Asked[] = [];
-    for (const number of numbers) {
+    for (const number of numbers.filter((each) => !before.has(each + 1))) {
       const wanted = this.#asked(turn, number, calls[number]!, waits.leftMs);
       if ('problem' in wanted) answers.set(number, { outcome: errorOutcome(wanted.problem) });
-      else if (asked.length < MAX_WAITING_CALLS) asked.push(wanted);
+      else if (before.size + asked.length < MAX_WAITING_CALLS) asked.push(wanted);
       else answers.set(number, { outcome: errorOutcome(tooManyCalls) });
     }
     // The results of the others come first: then the rest is asked.
-    if (answers.size > 0 || asked.length === 0) return answers;
-    if (!(await waits.ask(asked))) {
-      return new Map(numbers.map((number) => [number, { outcome: errorOutcome(tooManyRuns) }]));
+    if (answers.size > 0) return answers;
+    if (asked.length > 0 && !(await waits.ask(asked))) {
+      return new Map(asked.map(({ call }) => [call - 1, { outcome: errorOutcome(tooManyRuns) }]));
     }
-    const until = Math.min(...asked.map(({ expiresAt }) => expiresAt));
-    this.#tell(asked, until);
+    const all = [...before.values(), ...asked];
+    const until = Math.min(...all.map(({ expiresAt }) => expiresAt));
+    this.#tell(all, asked, until);
     throw new RunContinuesError(this.#run.runId, 'wait', until);
   }
 
@@ -171,15 +174,17 @@ export class LoopAsks {
     return { ...place, kind: 'approve', args, expiresAt, onTimeout: on_timeout, ...(isShort && { schema }) };
   }
 
-  #tell(asked: readonly Asked[], until: number): void {
+  #tell(all: readonly Asked[], asked: readonly Asked[], until: number): void {
     const { runId, trace, emit } = this.#run;
-    const approvals = asked.map((each) => ({
-      ...{ id: approvalIdOf({ runId, ...each }), kind: each.kind, tool: each.tool.slice(0, 64) },
+    const idOf = ({ turn, call }: Asked): string => approvalIdOf({ runId, turn, call });
+    const approvals = all.map((each) => ({
+      ...{ id: idOf(each), kind: each.kind, tool: each.tool.slice(0, 64) },
       ...(each.question !== undefined && { question: each.question }),
     }));
-    for (const [index, { id, kind, tool }] of approvals.entries()) {
-      const { turn, expiresAt } = asked[index]!;
-      const payload = { tool_name: tool, turn, approval_id: id, kind, expires_at: isoTime(expiresAt) };
+    for (const each of asked) {
+      const { tool, turn, kind, expiresAt } = each;
+      const about = { tool_name: tool.slice(0, 64), turn, approval_id: idOf(each), kind };
+      const payload = { ...about, expires_at: isoTime(expiresAt) };
       trace.add({ event_type: 'approval_requested', payload });
     }
     emit({ type: 'waiting', approvals, until: isoTime(until) });
