@@ -101,8 +101,17 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
 });
 
 /** Durable runs continue in a separate function, which has more time than a call. */
-export const handOverParts = ({ config }: HostDeps, afterMs?: number): Required<Pick<Deps, 'handOver'>> => ({
-  handOver: { afterMs, startRun: (job) => invokeLater(config, 'loop-worker', job) },
+export const handOverParts = (host: HostDeps, afterMs?: number): Required<Pick<Deps, 'handOver' | 'wakeRun'>> => ({
+  handOver: { afterMs, startRun: (job) => invokeLater(host.config, 'loop-worker', job) },
+  ...wakeRunParts(host),
+});
+
+/** Invokes the function that continues a run that waited; on failure the run is taken up with the next minute. */
+export const wakeRunParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeRun'>> => ({
+  wakeRun: (job) =>
+    invokeLater(config, 'loop-worker', job).catch((error: unknown) => {
+      log.warn('run not woken until the next minute', { run_id: job.runId, error: String(error) });
+    }),
 });
 
 /** Only one function may order services. This invokes it; on failure it runs with its next minute. */

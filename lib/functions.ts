@@ -47,8 +47,8 @@ export interface FunctionSpec {
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
   /**
-   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as the one that
-   * continues the runs does.
+   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as those that
+   * continue runs or begin again from a turn of another one.
    *
    * @default - neither
    */
@@ -106,7 +106,7 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  */
 export const MAX_BODY_MB = 4;
 
-/** Bodies of runs, and the orders and journals of durable ones, which only `loop-worker` reads. */
+/** Bodies of runs, and the orders and journals of durable ones, which few functions read. */
 const KEEP_RUNS = {
   read: ['definitions', 'runs'],
   write: ['journals', 'runs'],
@@ -178,11 +178,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Admission, budgets of sub-calls, and stored responses of calls with an Idempotency-Key.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
-    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'uploads'] },
+    // A replay from a turn reads the journal of its original run.
+    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'journals', 'uploads'] },
     secrets: 'read',
     // Durable runs leave it.
     calls: ['loop-worker'],
-    dataKeys: 'make',
+    dataKeys: 'both',
     models: true,
     sandbox: 'open',
   },
@@ -291,6 +292,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },
+    // Runs that waited continue after a decision.
+    calls: ['loop-worker'],
   },
   // Runs of a batch share its memory, and may belong to different workspaces: the two largest outputs fit
   // (`docs/costs.md`).

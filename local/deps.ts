@@ -181,6 +181,14 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     background,
     startInstall: (job) => background(install(deps, job)),
     handOver: { stopping: stopping.signal, stopped: stopped.signal },
+    async wakeRun(job) {
+      if (stopping.signal.aborted) return;
+      const { resumeRun } = await import('#core/execution/durable/resume.ts');
+      const resumed = resumeRun(deps, job).catch((error: unknown) => {
+        log.error('run not continued', { run_id: job.runId, error: String(error) });
+      });
+      void background(resumed);
+    },
     leaveRuns(force) {
       stopping.abort();
       if (force) stopped.abort();

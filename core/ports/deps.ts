@@ -61,6 +61,11 @@ export interface Deps {
   /** How durable runs leave this process. @default - they stay in it until they end */
   readonly handOver?: HandOver;
   /**
+   * Takes up a run that waited, soon: in this process or another one. Never throws.
+   * @default - the next sweep finds the run
+   */
+  readonly wakeRun?: (job: RunJob) => Promise<void>;
+  /**
    * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
    * do it. Calls are hints: the next sweep makes up for a lost one. Absent on hosts without services.
    */

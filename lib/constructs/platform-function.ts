@@ -168,7 +168,7 @@ export class PlatformFunction extends Construct {
   }
 
   /**
-   * Grants making data keys of this stage's workspaces, or also opening them: of what the KMS key encrypted, only those have this
+   * Grants making or opening data keys of this stage's workspaces, or both: of what the KMS key encrypted, only those have this
    * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
    */
   useDataKeys(access: 'make' | 'both'): void {

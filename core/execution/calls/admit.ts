@@ -9,7 +9,7 @@ import { checkSpace } from '#core/ports/space.ts';
 import { firstTry } from '#core/runs/retries.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { DurableRun } from '../durable/durable-run.ts';
+import type { BeginJournal, DurableRun } from '../durable/durable-run.ts';
 import { isDurable, type PreparedCall, retryPolicyFor } from './prepare.ts';
 
 /** Resources that an admitted call holds until its run has ended; `finish.ts` releases them. */
@@ -30,11 +30,13 @@ export interface Admitted {
 /**
  * Takes the places of a call (see {@link takePlaces}) and records its run as running. If a later step fails, the earlier
  * ones are undone, except the count, and the lease if the record may have been written.
+ *
+ * @param beginJournal For a durable run that begins with the journal of another one.
  */
-export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
+export async function admitCall(deps: Deps, call: PreparedCall, beginJournal?: BeginJournal): Promise<Admitted> {
   const places = await takePlaces(deps, call);
   const { record, payment, releaseLease } = places;
-  const kept = await keepCall(deps, call).catch(async (error) => {
+  const kept = await keepCall(deps, call, beginJournal).catch(async (error) => {
     await Promise.all([payment.end(false), releaseLease()]);
     throw error;
   });
@@ -50,7 +52,11 @@ export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitte
 }
 
 /** Stores the call of a run that another process may continue or try again. */
-async function keepCall(deps: Deps, call: PreparedCall): Promise<Pick<Admitted, 'durable' | 'forget'>> {
+async function keepCall(
+  deps: Deps,
+  call: PreparedCall,
+  beginJournal: BeginJournal | undefined,
+): Promise<Pick<Admitted, 'durable' | 'forget'>> {
   const isKept = isDurable(call) || retryPolicyFor(call) !== undefined;
   if (!isKept) return { forget: async () => {} };
   // Loaded lazily: few agents are durable or tried again, and smaller functions start faster.
@@ -60,7 +66,7 @@ async function keepCall(deps: Deps, call: PreparedCall): Promise<Pick<Admitted, 
     return { forget: () => endOrder(deps, call.workspace.id, call.runId) };
   }
   const { DurableRun } = await import('../durable/durable-run.ts');
-  const durable = await DurableRun.begin(deps, call);
+  const durable = await DurableRun.begin(deps, call, beginJournal);
   return { durable, forget: () => durable.end() };
 }
 
@@ -112,6 +118,7 @@ export function recordOf(call: PreparedCall): NewRun {
     parentRunId: call.lineage.parentRunId,
     rootRunId: call.lineage.rootRunId,
     replayOf: call.replayOf,
+    branch: call.branch,
     tenantId: call.tenantId,
     scheduleId: call.scheduleId,
     scheduled: call.scheduled,
