@@ -9,6 +9,7 @@ import {
   hostParts,
   installParts,
   mailParts,
+  questionParts,
   sandboxParts,
   tableParts,
   uploadFormParts,
@@ -52,6 +53,7 @@ export function awsDeps(config: AwsConfig): Deps & HostDeps {
         return services.find(workspaceId, wanted);
       },
     },
+    ...questionParts({ ...host, ...tables }),
     modelTable: new LayeredModelTable({
       ...host,
       source: config.models === undefined ? undefined : awsModels(host.outbound, config.models),

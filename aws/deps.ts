@@ -114,6 +114,14 @@ export const wakeRunParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wa
     }),
 });
 
+/** Loaded on demand: few runs ask people. */
+export const questionParts = (deps: HostDeps & Pick<Deps, 'main'>): Required<Pick<Deps, 'showQuestion'>> => ({
+  async showQuestion(question) {
+    const { questionListener } = await import('#core/collaboration/questions.ts');
+    await questionListener(deps)(question);
+  },
+});
+
 /** Only one function may order services. This invokes it; on failure it runs with its next minute. */
 export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({
   async wakeServices(serviceIds) {

@@ -189,6 +189,10 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
       });
       void background(resumed);
     },
+    async showQuestion(question) {
+      const { questionListener } = await import('#core/collaboration/questions.ts');
+      await questionListener(deps)(question);
+    },
     leaveRuns(force) {
       stopping.abort();
       if (force) stopped.abort();

@@ -10,6 +10,7 @@ import type { OperatorKey } from './operator-key.ts';
 import type { Outbound } from './outbound.ts';
 import type { OwnServices } from './own-services.ts';
 import type { Payments } from './payments.ts';
+import type { ShowQuestion } from './questions.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ServiceHost, ServiceLogs } from './service-host.ts';
@@ -65,6 +66,8 @@ export interface Deps {
    * @default - the next sweep finds the run
    */
   readonly wakeRun?: (job: RunJob) => Promise<void>;
+  /** Shows questions of runs to people, in a higher wing. @default - they are only listed */
+  readonly showQuestion?: ShowQuestion;
   /**
    * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
    * do it. Calls are hints: the next sweep makes up for a lost one. Absent on hosts without services.

@@ -14,7 +14,7 @@ import {
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
-import { noteEndOperations } from './destinations/end-notes.ts';
+import { noteEndOperations } from './destinations/notes.ts';
 import {
   bodyBlobKey,
   bodyChanges,

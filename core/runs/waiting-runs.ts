@@ -2,7 +2,7 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, anyOf, equals, exists, lessThan, type TransactOperation } from '#core/ports/table.ts';
-import { noteEndOperations } from './destinations/end-notes.ts';
+import { noteEndOperations, noteOperation } from './destinations/notes.ts';
 import {
   beginChanges,
   endWithoutBeginning,
@@ -148,6 +148,14 @@ export class WaitingRuns {
       },
       this.#count(1),
       waitLeaseOperation(this.#deps, lease, dueAt),
+      ...(run.isAnnounced
+        ? [
+            noteOperation(
+              { workspaceId: this.#workspaceId, runId: run.id, about: `waiting#${lease.holder}` },
+              { at: clock.now(), ttl, until: dueAt },
+            ),
+          ]
+        : []),
     ];
     return retryOnConflict(clock, `the wait of the run ${run.id}`, async () => {
       const written = await runs.transact(operations);

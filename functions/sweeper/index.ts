@@ -1,4 +1,4 @@
-import { blobParts, handOverParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
+import { blobParts, handOverParts, questionParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
 import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
 import { askForDueRuns } from '#core/execution/durable/ask-for-due-runs.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
@@ -12,6 +12,7 @@ const deps = {
   ...blobParts(host),
   ...vaultParts({ ...host, ...tables }),
   ...wakeParts(host),
+  ...questionParts({ ...host, ...tables }),
   ...handOverParts(host),
 };
 export const handler = createClockHandler('sweeper', deps, {

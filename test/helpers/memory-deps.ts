@@ -6,6 +6,7 @@ import { createLlm } from '#adapters/llm/create-llm.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import { agentListeners } from '#core/api/listeners.ts';
 import { type Config, parseConfig } from '#core/base/config.ts';
+import { questionListener } from '#core/collaboration/questions.ts';
 import { runInstall } from '#core/execution/install/install.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import builtIn from '#core/models/models.json' with { type: 'json' };
@@ -83,6 +84,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
     log,
     lines,
     background,
+    showQuestion: (question) => questionListener(deps)(question),
     startInstall: (job) => runInstall({ ...deps, listeners: agentListeners(deps) }, job),
   };
   return deps;

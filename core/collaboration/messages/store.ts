@@ -23,6 +23,7 @@ export interface Message {
 }
 
 type Level = (typeof LEVELS)[number];
+type NewMessage = Omit<Message, 'id' | 'createdAt'>;
 
 /** Stores the messages of one workspace. */
 export class MessageStore {
@@ -34,10 +35,27 @@ export class MessageStore {
     this.#partition = `WS#${workspaceId}`;
   }
 
-  async send(members: Omit<Message, 'id' | 'createdAt'>): Promise<Message> {
-    const { clock, ids } = this.#deps;
-    const message: Message = { ...members, id: ids.uuid(), createdAt: isoTime(clock.now()) };
-    const place = `${message.createdAt}#${ids.ordinal()}#${message.id}`;
+  async send(members: NewMessage): Promise<Message> {
+    const message = this.#new(this.#deps.ids.uuid(), members);
+    await this.#retry(async () => (await this.#put(message)) || undefined);
+    return message;
+  }
+
+  /** Sends a message with this id, unless it was sent. */
+  async ensure(id: string, members: NewMessage): Promise<void> {
+    const message = this.#new(id, members);
+    await this.#retry(async () => {
+      if ((await this.#deps.main.get(this.#key(id))) !== undefined) return true;
+      return (await this.#put(message)) || undefined;
+    });
+  }
+
+  #new(id: string, members: NewMessage): Message {
+    return { ...members, id, createdAt: isoTime(this.#deps.clock.now()) };
+  }
+
+  #put(message: Message): Promise<boolean> {
+    const place = `${message.createdAt}#${this.#deps.ids.ordinal()}#${message.id}`;
     const { level, agentName } = message;
     const item: Item = {
       ...this.#key(message.id),
@@ -46,9 +64,7 @@ export class MessageStore {
       gsi1sk: place,
       ...(agentName !== null && { gsi2pk: this.#listPartition(level, agentName), gsi2sk: place }),
     };
-    const put: TransactOperation = { op: 'put', item, condition: absent() };
-    await this.#retry(async () => (await this.#write(put, message, 1)) || undefined);
-    return message;
+    return this.#write({ op: 'put', item, condition: absent() }, message, 1);
   }
 
   /** Deletes a message. Returns false if it does not exist. */

@@ -41,6 +41,8 @@ export type TaskMembers = {
   readonly [Name in 'title' | 'description' | 'dueDate' | 'project' | 'priority' | 'status']?: Task[Name] | undefined;
 };
 
+export type NewTask = TaskMembers & { readonly title: string };
+
 export interface TaskFilter {
   readonly status?: Status;
   readonly priority?: Priority;
@@ -81,34 +83,27 @@ export class TaskStore {
     this.#partition = `WS#${workspaceId}`;
   }
 
-  async create(
-    {
-      title,
-      description = null,
-      dueDate = null,
-      project = null,
-      priority = 'normal',
-      status = 'open',
-    }: TaskMembers & {
-      readonly title: string;
-    },
-    createdBy: string | null,
-  ): Promise<Task> {
-    const now = isoTime(this.#deps.clock.now());
-    const task: Task = {
-      id: this.#deps.ids.uuid(),
-      title,
-      description,
-      dueDate,
-      project,
-      priority,
-      status,
-      createdBy: createdBy,
-      createdAt: now,
-      completedAt: status === 'done' ? now : null,
-    };
+  async create(members: NewTask, createdBy: string | null): Promise<Task> {
+    const task = this.#new(this.#deps.ids.uuid(), members, createdBy);
     await this.#retry(async () => (await this.#write({ task, revision: 0 }, undefined)) || undefined);
     return task;
+  }
+
+  /** Creates a task with this id, unless there is one. */
+  async ensure(id: string, members: NewTask, createdBy: string | null): Promise<void> {
+    const task = this.#new(id, members, createdBy);
+    await this.#retry(async () => {
+      if ((await this.#find(id)) !== undefined) return true;
+      return (await this.#write({ task, revision: 0 }, undefined)) || undefined;
+    });
+  }
+
+  #new(id: string, members: NewTask, createdBy: string | null): Task {
+    const { title, description = null, dueDate = null, project = null } = members;
+    const { priority = 'normal', status = 'open' } = members;
+    const createdAt = isoTime(this.#deps.clock.now());
+    const completedAt = status === 'done' ? createdAt : null;
+    return { id, title, description, dueDate, project, priority, status, createdBy, createdAt, completedAt };
   }
 
   async get(id: string): Promise<Task | undefined> {

@@ -1,7 +1,7 @@
-import { createHash } from 'node:crypto';
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
 import { findMembership } from '#core/accounts/workspaces/store.ts';
 import type { Caller } from '#core/base/caller.ts';
+import { derivedUuid } from '#core/base/derived-uuid.ts';
 import { isPlatformError, type PlatformError } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -220,7 +220,4 @@ async function replay(deps: Deps, bulk: Bulk, runId: string): Promise<Outcome> {
 }
 
 /** Derives the id of the run that replays a run for a bulk action; every process derives the same id. */
-export function idOfReplay(bulkId: string, runId: string): string {
-  const hex = createHash('sha256').update(`${bulkId}\n${runId}`).digest('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
-}
+export const idOfReplay = (bulkId: string, runId: string): string => derivedUuid(bulkId, runId);

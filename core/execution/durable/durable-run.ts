@@ -1,6 +1,7 @@
 import { planOf } from '#core/base/plans.ts';
 import { mayWait } from '#core/manifest/approval.ts';
-import type { Deps } from '#core/ports/deps.ts';
+import type { Deps, RunJob } from '#core/ports/deps.ts';
+import type { AnnounceDeps } from '#core/runs/destinations/announce.ts';
 import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease } from '#core/runs/leases.ts';
 import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
@@ -10,10 +11,7 @@ import { endOrder, orderedUntil, putOrder } from './order.ts';
 import type { RunSeal } from './sealing.ts';
 import type { Waits } from './waits.ts';
 
-type DurableDeps = Pick<
-  Deps,
-  'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver' | 'wakeRun' | 'onRunEnd'
->;
+type DurableDeps = AnnounceDeps & Pick<Deps, 'ids' | 'background' | 'handOver' | 'wakeRun' | 'onRunEnd'>;
 
 /** Time after the end of a run for which its journal is kept if nothing removes it. */
 const KEPT_AFTER_END_MS = 24 * 3600 * 1000;
@@ -114,6 +112,7 @@ export class DurableRun {
     if (mayWait(this.#call.agent.definition)) {
       const { cancelApprovals } = await import('#core/runs/approvals/store.ts');
       await cancelApprovals(this.#deps, { workspaceId, runId });
+      await announceRun(this.#deps, { workspaceId, runId });
     }
     await Promise.all([dropLease(this.#deps, runId), endOrder(this.#deps, workspaceId, runId)]);
   }
@@ -134,7 +133,10 @@ export class DurableRun {
   async wait(record: NewRun, dueAt: number): Promise<boolean> {
     this.#stop();
     const { WaitingRuns } = await import('#core/runs/waiting-runs.ts');
-    return new WaitingRuns(this.#deps, this.lease.workspaceId).wait(record, this.lease, dueAt);
+    const { workspaceId, runId } = this.lease;
+    const waits = await new WaitingRuns(this.#deps, workspaceId).wait(record, this.lease, dueAt);
+    await announceRun(this.#deps, { workspaceId, runId });
+    return waits;
   }
 
   /** Gives the run to another process, unless one has it already; for `look`, from `until` (epoch milliseconds) on. */
@@ -149,6 +151,12 @@ export class DurableRun {
     if (hasWaited) await this.#deps.wakeRun?.({ workspaceId, runId });
     else await askForStart(this.#deps, { workspaceId, runId });
   }
+}
+
+/** Begins to announce what a run asks, and what was decided about it. Loaded lazily: few runs wait. */
+export async function announceRun(deps: AnnounceDeps & Pick<Deps, 'background'>, run: RunJob): Promise<void> {
+  const { announceWaiting } = await import('#core/runs/destinations/announce.ts');
+  void deps.background(announceWaiting(deps, run));
 }
 
 const HANDOVER = { departure: 'handover' } as const;

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { derivedUuid } from '#core/base/derived-uuid.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { refOf } from '#core/manifest/references.ts';
@@ -33,7 +33,7 @@ export async function runOwnLater(
   { input, runAt, requestId }: OwnLater,
 ): Promise<string> {
   checkIsOwn(agent, workspace);
-  const id = requestId === undefined ? deps.ids.uuid() : idOf(requestId);
+  const id = requestId === undefined ? deps.ids.uuid() : derivedUuid('later', requestId);
   if (requestId !== undefined && (await new RunStore(deps, workspace.id).find(id)) !== undefined) return id;
   const { queueCall } = await import('./queue-call.ts');
   await queueCall(deps, {
@@ -46,9 +46,4 @@ export async function runOwnLater(
   });
   deps.log.info('run asked for a later one', { run_id: runId, later_run_id: id, run_at: isoTime(runAt) });
   return id;
-}
-
-function idOf(requestId: string): string {
-  const hex = createHash('sha256').update(`later\n${requestId}`).digest('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

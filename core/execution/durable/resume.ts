@@ -23,7 +23,7 @@ import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
 import { endProgram, lastProgram } from '../engines/program/durable-program.ts';
 import { beginWaiting } from './begin-waiting.ts';
-import { DurableRun, keptUntil } from './durable-run.ts';
+import { announceRun, DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
 import { endOrder, findOrder, lastEndOf, type OrderedCall } from './order.ts';
 
@@ -90,6 +90,7 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
     if (lease === undefined) return;
     deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
+    if (isWaiting) await announceRun(deps, { workspaceId, runId });
     if (head.cancel_requested_at !== undefined) throw cancelledError();
     if (order === undefined || journal === undefined) {
       throw new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was in progress.');

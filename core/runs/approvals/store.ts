@@ -2,7 +2,16 @@ import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
-import { absent, equals, type Item, type Key, queryAll } from '#core/ports/table.ts';
+import {
+  absent,
+  type Changes,
+  equals,
+  type Item,
+  type Key,
+  queryAll,
+  type TransactOperation,
+} from '#core/ports/table.ts';
+import { type ApprovalChange, noteOperation } from '../destinations/notes.ts';
 import { hexOf, runExpiry } from '../items.ts';
 import { decisionLeaseOperation, findLease } from '../leases.ts';
 import {
@@ -40,6 +49,21 @@ const keyOf = ({ workspaceId, runId, turn, call }: Pick<Approval, 'workspaceId' 
   sk: `${String(turn).padStart(4, '0')}.${String(call).padStart(4, '0')}`,
 });
 
+/** Whether people are asked about a call, and not only its run waits. */
+const asksPeople = ({ kind }: Pick<Asked, 'kind'>): boolean => kind === 'approve' || kind === 'answer';
+
+/** Notes that a question was asked, or is over, for the transaction that records it: it is announced to people. */
+function noteOperations(
+  { clock, config }: Pick<Deps, 'clock' | 'config'>,
+  call: Pick<Approval, 'workspaceId' | 'runId' | 'turn' | 'call' | 'kind' | 'expiresAt'>,
+  change: ApprovalChange,
+): TransactOperation[] {
+  if (!asksPeople(call)) return [];
+  const { workspaceId, runId, expiresAt } = call;
+  const about = `approval#${change}#${call.turn}.${call.call}` as const;
+  return [noteOperation({ workspaceId, runId, about }, { at: clock.now(), ttl: runExpiry(config, expiresAt) })];
+}
+
 /** Stores calls that wait. Safe to repeat: one that is stored keeps what was decided about it. */
 export async function putAsked(deps: StoreDeps, run: AskingRun, asked: readonly Asked[]): Promise<void> {
   const now = deps.clock.now();
@@ -68,10 +92,19 @@ export async function putAsked(deps: StoreDeps, run: AskingRun, asked: readonly 
         gsi2pk: allPartition(run.workspaceId),
         gsi2sk: time,
       };
-      return deps.runs.put(item, absent());
+      const put: TransactOperation = { op: 'put', item, condition: absent() };
+      return once(deps, [put, ...noteOperations(deps, { ...run, ...call, expiresAt }, 'requested')]);
     }),
   );
 }
+
+/** Makes writes if their first one still fits. Returns false if it does not. */
+const once = ({ runs, clock }: Pick<Deps, 'runs' | 'clock'>, writes: readonly TransactOperation[]): Promise<boolean> =>
+  retryOnConflict(clock, 'an approval', async () => {
+    const written = await runs.transact(writes);
+    if (written.ok) return true;
+    return written.failed.length > 0 ? false : undefined;
+  });
 
 /** Returns the calls of a run that wait or waited, in order; of one turn if `turn` is given. */
 export async function approvalsOfRun(
@@ -137,12 +170,7 @@ export async function listApprovals(
  *
  * @param by Id of the user, or `link`.
  */
-export async function decide(
-  deps: Pick<Deps, 'runs' | 'clock'>,
-  approval: Approval,
-  decision: Decision,
-  by: string,
-): Promise<boolean> {
+export async function decide(deps: StoreDeps, approval: Approval, decision: Decision, by: string): Promise<boolean> {
   const { runs, clock } = deps;
   const { workspaceId, runId } = approval;
   const changes = decidedChanges(deps, workspaceId, decision, by);
@@ -150,8 +178,9 @@ export async function decide(
     const lease = await findLease(deps, runId);
     if (lease === undefined) return false;
     const written = await runs.transact([
-      { op: 'update', key: keyOf(approval), changes, condition: equals('status', 'waiting') },
+      endOperation(approval, changes),
       decisionLeaseOperation(deps, lease),
+      ...noteOperations(deps, approval, 'decided'),
     ]);
     if (written.ok) return true;
     return written.failed.includes(0) ? false : undefined;
@@ -163,23 +192,29 @@ export async function decide(
  * something was decided before.
  */
 export async function expire(
-  deps: Pick<Deps, 'runs' | 'clock'>,
+  deps: StoreDeps,
   approval: Approval,
   decision: Extract<Decision, { type: 'expired' }>,
 ): Promise<boolean> {
   const changes = decidedChanges(deps, approval.workspaceId, decision);
-  return (await deps.runs.update(keyOf(approval), changes, equals('status', 'waiting'))).ok;
+  return once(deps, [endOperation(approval, changes), ...noteOperations(deps, approval, 'expired')]);
 }
 
 /** Ends the calls of a run that still wait, because the run has ended. Safe to repeat. */
-export async function cancelApprovals(
-  deps: Pick<Deps, 'runs'>,
-  run: Pick<AskingRun, 'workspaceId' | 'runId'>,
-): Promise<void> {
+export async function cancelApprovals(deps: StoreDeps, run: Pick<AskingRun, 'workspaceId' | 'runId'>): Promise<void> {
   const waiting = (await approvalsOfRun(deps, run)).filter(({ status }) => status === 'waiting');
   const changes = endedBy('cancelled', run.workspaceId, {});
-  await Promise.all(waiting.map((each) => deps.runs.update(keyOf(each), changes, equals('status', 'waiting'))));
+  await Promise.all(
+    waiting.map((each) => once(deps, [endOperation(each, changes), ...noteOperations(deps, each, 'cancelled')])),
+  );
 }
+
+const endOperation = (approval: Approval, changes: Changes): TransactOperation => ({
+  op: 'update',
+  key: keyOf(approval),
+  changes,
+  condition: equals('status', 'waiting'),
+});
 
 const decidedChanges = ({ clock }: Pick<Deps, 'clock'>, workspaceId: string, decision: Decision, by?: string) =>
   endedBy(STATUS_OF[decision.type], workspaceId, {

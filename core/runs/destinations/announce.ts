@@ -1,5 +1,7 @@
-import { createHash } from 'node:crypto';
+import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { batchesOf } from '#core/base/batches.ts';
+import { derivedUuid } from '#core/base/derived-uuid.ts';
+import type { EndStatus } from '#core/base/run-kinds.ts';
 import {
   type Delivery,
   type DeliveryDeps,
@@ -8,15 +10,18 @@ import {
   tryDelivery,
 } from '#core/outbound/deliveries.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { type Approval, approvalIdOf } from '../approvals/approval.ts';
+import { findApproval } from '../approvals/store.ts';
+import { headKey, newRunFrom, runFrom } from '../items.ts';
 import type { Run } from '../run.ts';
 import { RunStore } from '../store.ts';
-import { type Destination, matches } from './destination.ts';
-import { closeNote, type EndNote, openNote, openNotesBefore, type RunPlace } from './end-notes.ts';
+import { type Destination, eventOf, isEnd, matches, type RunEvent } from './destination.ts';
 import { CALLS, RUN_END, runEndListener, subjectOf } from './listener.ts';
-import { encoded, messageOf } from './message.ts';
+import { approvalMessage, encoded, messageOf, type RunMessage, waitingMessage } from './message.ts';
+import { closeNote, type Note, openNote, openNotesBefore, openNotesOf, type RunPlace } from './notes.ts';
 import { changedAfter, DestinationStore, noteDestinations } from './store.ts';
 
-type AnnounceDeps = DeliveryDeps & Pick<Deps, 'runs' | 'blobs' | 'config'>;
+export type AnnounceDeps = DeliveryDeps & Pick<Deps, 'runs' | 'blobs' | 'config' | 'showQuestion'>;
 
 /** A process that ended a run announces it within this time; after it, the sweep does. */
 const OWN_MS = 15_000;
@@ -27,26 +32,46 @@ const MAX_SWEEP_MS = 30_000;
 const REPEATED_MS = 600_000;
 
 /** Posts the end of a run to its destinations. Never throws: {@link announceEnds} does what was not done. */
-export async function announceEnd(deps: AnnounceDeps, place: RunPlace): Promise<void> {
+export const announceEnd = (deps: AnnounceDeps, place: RunPlace): Promise<void> =>
+  announce(deps, { ...place, about: '' });
+
+/**
+ * Posts and shows what a run that waits asks, and what was decided about it. Never throws: {@link announceEnds} does what
+ * was not done.
+ */
+export async function announceWaiting(deps: AnnounceDeps, place: RunPlace): Promise<void> {
   try {
-    const note = await openNote(deps, place);
-    if (note === undefined) return;
-    const made = await makeDeliveries(deps, note);
-    await Promise.all(made.map((delivery) => tryDelivery(deps, delivery, runEndListener(deps))));
+    const notes = await openNotesOf(deps, place);
+    for (const batch of batchesOf(notes, SWEEP_CONCURRENCY)) {
+      await Promise.all(batch.map((note) => announce(deps, note)));
+    }
   } catch (error) {
-    deps.log.error('end of a run not announced', { run_id: place.runId, error: String(error) });
+    deps.log.error('run that waits not announced', { run_id: place.runId, error: String(error) });
   }
 }
 
-/** Announces the ends of runs of all workspaces whose process did not. Call it every minute. */
+/** Announces what the processes of runs of all workspaces did not. Call it every minute. */
 export async function announceEnds(deps: AnnounceDeps): Promise<void> {
   const now = deps.clock.now();
   const notes = await Array.fromAsync(openNotesBefore(deps, now - OWN_MS));
   for (const batch of batchesOf(notes, SWEEP_CONCURRENCY)) {
     if (deps.clock.now() >= now + MAX_SWEEP_MS) break;
-    await Promise.all(batch.map((note) => announceEnd(deps, note)));
+    await Promise.all(batch.map((note) => announce(deps, note)));
   }
   for await (const workspaceId of changedAfter(deps, now - REPEATED_MS)) await noteDestinations(deps, workspaceId);
+}
+
+async function announce(deps: AnnounceDeps, place: Pick<Note, 'workspaceId' | 'runId' | 'about'>): Promise<void> {
+  try {
+    const note = await openNote(deps, place);
+    if (note === undefined) return;
+    const made = await makeDeliveries(deps, note);
+    await showQuestion(deps, note);
+    await closeNote(deps, note);
+    await Promise.all(made.map((delivery) => tryDelivery(deps, delivery, runEndListener(deps))));
+  } catch (error) {
+    deps.log.error('run not announced', { run_id: place.runId, about: place.about, error: String(error) });
+  }
 }
 
 /** An address that gets the message; `destination` is absent for the one that the call named. */
@@ -57,61 +82,121 @@ interface Receiver {
 }
 
 /**
- * Writes the deliveries of an ended run and closes its note. Repeating it writes nothing twice, because the id of a
- * delivery follows from its run and receiver, and its log entry outlives it.
+ * Writes the deliveries of a note. Repeating it writes nothing twice, because the id of a delivery follows from its note and
+ * receiver, and its log entry outlives it.
  */
-async function makeDeliveries(deps: AnnounceDeps, note: EndNote): Promise<Delivery[]> {
-  const runs = new RunStore(deps, note.workspaceId);
-  const run = await runs.find(note.runId);
+async function makeDeliveries(deps: AnnounceDeps, note: Note): Promise<Delivery[]> {
+  const head = await deps.runs.get(headKey(note.workspaceId, note.runId));
   const made: Delivery[] = [];
-  if (run !== undefined) {
-    const receivers = await receiversOf(deps, note, run);
-    const wantsOutput = receivers.some(({ destination }) => destination?.includeOutput);
-    const output = wantsOutput ? ((await runs.body(run.id))?.output ?? null) : null;
-    for (const receiver of receivers) {
-      const message = messageOf(run, note.endedAt, receiver.destination?.includeOutput ? { value: output } : undefined);
-      const id = deliveryId(run.id, receiver.id);
-      const name = { id, createdAt: note.endedAt, destinationId: receiver.id };
-      const delivery: Delivery = {
-        id,
-        kind: RUN_END,
-        workspaceId: note.workspaceId,
-        subjectId: subjectOf(name),
-        url: receiver.url,
-        ...encoded(message, receiver.destination?.format ?? 'standard', messageId(id)),
-        tries: 0,
-      };
-      const entry = new DestinationStore(deps, note.workspaceId).logOperation(receiver.id, {
-        id,
-        runId: run.id,
-        event: message.event,
-        status: 'pending',
-        tries: 0,
-        problem: null,
-        createdAt: note.endedAt,
-        updatedAt: note.endedAt,
-        nextTryAt: null,
-      });
-      const { ok } = await deps.main.transact([entry, deliveryOperation(deps, delivery)]);
-      if (ok) made.push(delivery);
-    }
+  if (head === undefined) return made;
+  const run = runFrom(head, deps.clock.now());
+  const event = eventIn(note, run);
+  if (event === undefined) return made;
+  // The note of an end has the address, because its run may be of an earlier version.
+  const webhookUrl = note.about === '' ? note.webhookUrl : newRunFrom(head).webhookUrl;
+  const receivers = await receiversOf(deps, run, event, webhookUrl);
+  if (receivers.length === 0) return made;
+  const messageFor = await messagesOf(deps, note, run, event, receivers);
+  for (const receiver of receivers) {
+    const message = messageFor(receiver);
+    if (message === undefined) continue;
+    // Every process derives the same.
+    const id = derivedUuid(note.about === '' ? run.id : `${run.id}#${note.about}`, receiver.id);
+    const name = { id, createdAt: note.at, destinationId: receiver.id };
+    const delivery: Delivery = {
+      id,
+      kind: RUN_END,
+      workspaceId: note.workspaceId,
+      subjectId: subjectOf(name),
+      url: receiver.url,
+      ...encoded(message, receiver.destination?.format ?? 'standard', messageId(id)),
+      tries: 0,
+    };
+    const entry = new DestinationStore(deps, note.workspaceId).logOperation(receiver.id, {
+      id,
+      runId: run.id,
+      event: message.event,
+      status: 'pending',
+      tries: 0,
+      problem: null,
+      createdAt: note.at,
+      updatedAt: note.at,
+      nextTryAt: null,
+    });
+    const { ok } = await deps.main.transact([entry, deliveryOperation(deps, delivery)]);
+    if (ok) made.push(delivery);
   }
-  await closeNote(deps, note);
   return made;
 }
 
-async function receiversOf(deps: AnnounceDeps, { workspaceId, webhookUrl }: EndNote, run: Run): Promise<Receiver[]> {
-  const destinations = await new DestinationStore(deps, workspaceId).list();
+function eventIn({ about }: Note, run: Run): RunEvent | undefined {
+  if (about === '') return eventOf(run.status as EndStatus);
+  const [kind, change] = about.split('#');
+  if (kind === 'waiting') return 'run.waiting';
+  return change === 'cancelled' ? undefined : (`approval.${change}` as RunEvent);
+}
+
+/** Returns what each receiver gets. */
+async function messagesOf(
+  deps: AnnounceDeps,
+  note: Note,
+  run: Run,
+  event: RunEvent,
+  receivers: readonly Receiver[],
+): Promise<(receiver: Receiver) => RunMessage | undefined> {
+  if (event === 'run.waiting') return () => waitingMessage(run, note.at, note.until!);
+  if (!isEnd(event)) {
+    const approval = await approvalOf(deps, note);
+    if (approval === undefined) return () => undefined;
+    const url = await pageOf(deps, run);
+    return () => approvalMessage(run, { event, time: note.at }, approval, url);
+  }
+  const wantsOutput = receivers.some(({ destination }) => destination?.includeOutput);
+  const body = wantsOutput ? await new RunStore(deps, note.workspaceId).body(run.id) : undefined;
+  const output = { value: body?.output ?? null };
+  return ({ destination }) => messageOf(run, note.at, destination?.includeOutput ? output : undefined);
+}
+
+/** Returns the page of a run in the dashboard. */
+async function pageOf(deps: Pick<Deps, 'main' | 'config'>, { workspaceId, id }: Run): Promise<string | null> {
+  const { dashboardUrl } = deps.config;
+  const workspace = dashboardUrl === undefined ? undefined : await findWorkspace(deps, workspaceId);
+  return workspace === undefined ? null : `${dashboardUrl}/${workspace.slug}/runs/${id}`;
+}
+
+async function approvalOf(deps: AnnounceDeps, { workspaceId, runId, about }: Note): Promise<Approval | undefined> {
+  const [turn, call] = about.split('#')[2]!.split('.').map(Number) as [number, number];
+  return findApproval(deps, { workspaceId, runId, turn, call });
+}
+
+/** Shows people a question as it stands. What was decided while it was shown is shown, too. */
+async function showQuestion(deps: AnnounceDeps, note: Note): Promise<void> {
+  if (!note.about.startsWith('approval#') || deps.showQuestion === undefined) return;
+  let shown: string | undefined;
+  for (;;) {
+    const approval = await approvalOf(deps, note);
+    if (approval === undefined || approval.status === shown) return;
+    const { workspaceId, agentName, tool, question, expiresAt, status } = approval;
+    const state =
+      status === 'waiting' ? 'waiting' : status === 'expired' || status === 'cancelled' ? 'over' : 'decided';
+    const about = { workspaceId, id: approvalIdOf(approval), agentName, tool, expiresAt, state } as const;
+    await deps.showQuestion({ ...about, ...(question !== undefined && { text: question }) });
+    if (state !== 'waiting') return;
+    shown = status;
+  }
+}
+
+async function receiversOf(
+  deps: AnnounceDeps,
+  run: Run,
+  event: RunEvent,
+  webhookUrl: string | undefined,
+): Promise<Receiver[]> {
+  const destinations = await new DestinationStore(deps, run.workspaceId).list();
   return [
     ...(webhookUrl === undefined ? [] : [{ id: CALLS, url: webhookUrl }]),
     ...destinations
-      .filter((destination) => matches(destination, run))
+      .filter((destination) => matches(destination, run, event))
       .map((destination) => ({ id: destination.id, url: destination.url, destination })),
   ];
-}
-
-/** Derives the id of a delivery; every process derives the same. */
-function deliveryId(runId: string, receiverId: string): string {
-  const hex = createHash('sha256').update(`${runId}\n${receiverId}`).digest('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

@@ -2,15 +2,21 @@ import type { EndStatus } from '#core/base/run-kinds.ts';
 import { fullNameOf } from '#core/manifest/references.ts';
 import type { Run } from '../run.ts';
 
-/** Events of runs. Every ended run has one of them: what did not complete failed. */
-export const RUN_EVENTS = ['run.completed', 'run.failed'] as const;
+/** Ends of runs. Every ended run has one of them: what did not complete failed. */
+const END_EVENTS = ['run.completed', 'run.failed'] as const;
+/** Events of runs that wait for people, time or events, and of what is asked. */
+const WAIT_EVENTS = ['run.waiting', 'approval.requested', 'approval.decided', 'approval.expired'] as const;
+export const RUN_EVENTS = [...END_EVENTS, ...WAIT_EVENTS] as const;
+export type EndEvent = (typeof END_EVENTS)[number];
 export type RunEvent = (typeof RUN_EVENTS)[number];
 
 /** `standard`: https://www.standardwebhooks.com; `cloudevents`: the structured JSON of https://cloudevents.io. */
 export const FORMATS = ['standard', 'cloudevents'] as const;
 export type Format = (typeof FORMATS)[number];
 
-export const eventOf = (status: EndStatus): RunEvent => (status === 'completed' ? 'run.completed' : 'run.failed');
+export const isEnd = (event: RunEvent): event is EndEvent => END_EVENTS.some((each) => each === event);
+
+export const eventOf = (status: EndStatus): EndEvent => (status === 'completed' ? 'run.completed' : 'run.failed');
 
 /** What may be changed of a destination. An empty list of a filter lets every run through. */
 export interface DestinationSettings {
@@ -26,7 +32,7 @@ export interface DestinationSettings {
   readonly includeOutput: boolean;
 }
 
-/** An address of a workspace to which ends of its runs are posted. */
+/** An address of a workspace to which events of its runs are posted. */
 export interface Destination extends DestinationSettings {
   readonly id: string;
   /** Why the platform disabled it; null if it did not. */
@@ -36,16 +42,16 @@ export interface Destination extends DestinationSettings {
   readonly updatedAt: string;
 }
 
-/** Whether the end of a run is posted to a destination. */
-export function matches(destination: Destination, run: Run): boolean {
+/** Whether an event of a run is posted to a destination. One that chooses statuses, but no events, gets only ends. */
+export function matches(destination: Destination, run: Run, event: RunEvent): boolean {
   const { enabled, events, agents, statuses, triggerSources, includeSubCalls } = destination;
   const lets = (allowed: readonly string[], value: string) => allowed.length === 0 || allowed.includes(value);
   return (
     enabled &&
     (includeSubCalls || run.parentRunId === null) &&
-    lets(events, eventOf(run.status as EndStatus)) &&
+    lets(events, event) &&
     lets(agents, fullNameOf({ orgSlug: run.agentOrg, name: run.agentName })) &&
-    lets(statuses, run.status) &&
+    (isEnd(event) ? lets(statuses, run.status) : statuses.length === 0 || events.length > 0) &&
     lets(triggerSources, run.triggerSource)
   );
 }

@@ -1,12 +1,17 @@
 import type { Json } from '#core/base/json.ts';
 import type { EndStatus } from '#core/base/run-kinds.ts';
 import { fullNameOf } from '#core/manifest/references.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import { type Approval, approvalIdOf } from '../approvals/approval.ts';
 import type { Run } from '../run.ts';
 import { eventOf, type Format, type RunEvent } from './destination.ts';
 
 /** A longer output is left out: the receiver reads it from the run. */
 export const MAX_OUTPUT_BYTES = 32 * 1024;
-const MAX_ERROR_CHARACTERS = 2000;
+const MAX_TEXT_CHARACTERS = 2000;
+/** Longer arguments and options are left out: a message has at most 64 KB. */
+const MAX_ARGUMENTS_BYTES = 16 * 1024;
+const MAX_OPTIONS_BYTES = 8 * 1024;
 
 /** What is posted, before it has a format. */
 export interface RunMessage {
@@ -34,7 +39,7 @@ export function messageOf(run: Run, time: string, output?: { readonly value: Jso
       endpoint: run.endpoint,
       status: run.status,
       error_code: run.errorCode,
-      error_message: run.errorMessage?.slice(0, MAX_ERROR_CHARACTERS) ?? null,
+      error_message: run.errorMessage?.slice(0, MAX_TEXT_CHARACTERS) ?? null,
       trigger_source: run.triggerSource,
       schedule_id: run.scheduleId,
       parent_run_id: run.parentRunId,
@@ -54,6 +59,79 @@ export function messageOf(run: Run, time: string, output?: { readonly value: Jso
     },
   };
 }
+
+/** Describes a run that began to wait, until a time (epoch milliseconds). */
+export const waitingMessage = (run: Run, time: string, until: number): RunMessage => ({
+  ...about(run, time),
+  event: 'run.waiting',
+  data: {
+    ...membersOf(run),
+    endpoint: run.endpoint,
+    status: 'waiting',
+    trigger_source: run.triggerSource,
+    schedule_id: run.scheduleId,
+    parent_run_id: run.parentRunId,
+    root_run_id: run.rootRunId,
+    started_at: run.startedAt,
+    waits_until: isoTime(until),
+  },
+});
+
+/**
+ * Describes a question of a run, or what was decided about it. Never the answer: it is for the run alone.
+ *
+ * @param url Page of the run. @default - there is no dashboard
+ */
+export function approvalMessage(
+  run: Run,
+  { event, time }: Pick<RunMessage, 'event' | 'time'>,
+  approval: Approval,
+  url: string | null,
+): RunMessage {
+  const { kind, tool, args, question, options, decision } = approval;
+  const isLong = Buffer.byteLength(JSON.stringify(args)) > MAX_ARGUMENTS_BYTES;
+  const hasOptions = options !== undefined && Buffer.byteLength(JSON.stringify(options)) <= MAX_OPTIONS_BYTES;
+  const reason = decision !== null && 'reason' in decision ? decision.reason : undefined;
+  return {
+    ...about(run, time),
+    event,
+    data: {
+      ...membersOf(run),
+      approval_id: approvalIdOf(approval),
+      kind,
+      // A message that is late tells what was so then.
+      status: event === 'approval.requested' ? 'waiting' : approval.status,
+      tool,
+      question: question?.slice(0, MAX_TEXT_CHARACTERS) ?? null,
+      options: hasOptions ? [...options] : null,
+      arguments: isLong ? null : args,
+      arguments_omitted: isLong,
+      asked_at: approval.askedAt,
+      expires_at: isoTime(approval.expiresAt),
+      on_timeout: approval.onTimeout,
+      ...(event === 'approval.decided' && {
+        edited: decision?.type === 'approve' && decision.args !== undefined,
+        for_run: decision?.type === 'approve' && decision.forRun === true,
+        reason: reason?.slice(0, MAX_TEXT_CHARACTERS) ?? null,
+        decided_by: approval.decidedBy,
+        decided_at: approval.decidedAt,
+      }),
+      url,
+    },
+  };
+}
+
+function about(run: Run, time: string): Pick<RunMessage, 'time' | 'workspaceId' | 'agent'> {
+  return { time, workspaceId: run.workspaceId, agent: fullNameOf({ orgSlug: run.agentOrg, name: run.agentName }) };
+}
+
+const membersOf = (run: Run) => ({
+  run_id: run.id,
+  workspace_id: run.workspaceId,
+  agent: fullNameOf({ orgSlug: run.agentOrg, name: run.agentName }),
+  agent_version: run.agentVersion,
+  tenant_id: run.tenantId,
+});
 
 function outputMembers(output: Json): { readonly [member: string]: Json } {
   const isTooLarge = Buffer.byteLength(JSON.stringify(output)) > MAX_OUTPUT_BYTES;
