@@ -3,6 +3,7 @@ import { callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
+import { questionListener } from '#core/collaboration/questions.ts';
 import { resumeRuns } from '#core/execution/durable/resume.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { LlmAnswer, LlmMessage, LlmRequest, LlmToolCall } from '#core/ports/llm.ts';
@@ -121,6 +122,7 @@ export function processOn(
     blobs: death.port(deps.blobs),
     vault: death.port(deps.vault),
     ...outside(death),
+    showQuestion: (question) => questionListener(process)(question),
     background(work) {
       background.add(work);
       return work.finally(() => background.delete(work));
