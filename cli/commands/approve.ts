@@ -12,11 +12,22 @@ const approve: Configure = (command, cli) => {
     .option('--for-run', 'Approve later calls of the same tool in this run, too')
     .option('--answer <text>', 'Answer a question; with --json-answer, the answer is JSON')
     .option('--json-answer', 'Read --answer as JSON, @file, or - for stdin')
+    .option('--link', 'Decide nothing: print a link with which a person without an account decides, once')
+    .option('--expires <minutes>', 'With --link: minutes for which it is valid (default: as long as the call waits)')
     .addHelpText(
       'after',
-      '\nExamples:\n  $ platform approve 7f3a9c21\n  $ platform approve 7f3a9c21 --deny --reason "paid already"\n  $ platform approve 7f3a9c21 --answer blue',
+      '\nExamples:\n  $ platform approve 7f3a9c21\n  $ platform approve 7f3a9c21 --deny --reason "paid already"\n  $ platform approve 7f3a9c21 --answer blue\n  $ platform approve 7f3a9c21 --link --expires 60',
     )
-    .action(async (id, { deny = false, reason, args, forRun = false, answer, jsonAnswer = false }) => {
+    .action(async (id, { deny = false, reason, args, forRun = false, answer, jsonAnswer = false, ...more }) => {
+      const { link = false, expires } = more;
+      if (link && (deny || forRun || [reason, args, answer].some((given) => given !== undefined))) {
+        throw new UsageError('--link decides nothing, so it goes with no option of a decision.');
+      }
+      if (expires !== undefined && (!link || !/^[1-9]\d{0,5}$/.test(expires))) {
+        throw new UsageError(
+          link ? `Invalid --expires "${expires}": use a number of minutes.` : '--expires requires --link.',
+        );
+      }
       if (answer !== undefined && (deny || reason !== undefined || args !== undefined || forRun)) {
         throw new UsageError('--answer goes with a question; --deny, --reason, --args and --for-run go with a call.');
       }
@@ -27,6 +38,14 @@ const approve: Configure = (command, cli) => {
       const workspace_id = await cli.workspaceId();
       const waiting = await findWaiting(client, workspace_id, id);
       cli.output.note(approvalLine(waiting));
+      const params = { workspace_id, approval_id: waiting.id };
+      if (link) {
+        const body = expires === undefined ? {} : { expires_in_seconds: Number(expires) * 60 };
+        const made = await client.createApprovalLink({ params, body });
+        cli.output.result(made, ({ url }) => url);
+        cli.output.note(`Whoever has the link can decide, once, until ${made.expires_at}.`);
+        return;
+      }
       if (waiting.kind === 'answer' && answer === undefined) {
         throw new UsageError('This is a question: answer it with --answer.');
       }
@@ -41,7 +60,6 @@ const approve: Configure = (command, cli) => {
               }),
               ...(forRun && { for: 'run' as const }),
             };
-      const params = { workspace_id, approval_id: waiting.id };
       const decided = await client.decideApproval({ params, body });
       cli.output.result(decided, ({ status }) => status);
       cli.output.note(`To follow the run, run \`platform logs ${decided.run_id.slice(0, 8)} -f\`.`);

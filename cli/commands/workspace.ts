@@ -21,7 +21,7 @@ export default operations([
   {
     name: 'update',
     operation: 'updateOrg',
-    summary: 'Change the name, time zone or trace content setting of the current workspace',
+    summary: 'Change the name or a setting of the current workspace',
     example: 'workspace update --timezone Europe/Berlin',
   },
   { name: 'limits', operation: 'getLimits', example: 'workspace limits' },

@@ -10,13 +10,16 @@ import { findId } from '../shared/find-id.ts';
 import { routeOf } from '../shared/route-of.ts';
 import { runParams } from '../shared/run-params.ts';
 
+/** `deletes` stands for everything that cannot be undone. */
+type Effect = 'nothing' | 'something' | 'deletes';
+
 /** A tool of `platform mcp`. */
 export interface McpTool {
   readonly name: string;
   readonly description: string;
   readonly input: z.ZodObject;
   /** Effect that clients may ask the user to confirm. */
-  readonly changes: 'nothing' | 'something' | 'deletes';
+  readonly changes: Effect;
   /** Returns the JSON result. Throws UsageError and the errors of its requests. */
   call(cli: Cli, args: Readonly<Record<string, unknown>>): Promise<unknown>;
 }
@@ -25,27 +28,39 @@ const workspace_id = z.string().optional().describe('Workspace ID. Default: the 
 const run = z.string().describe('Run ID or prefix, or the name of an agent (its latest run).');
 
 /** Tools that map to one operation of the API and have its input. */
-const OPERATIONS: readonly (readonly [name: string, operation: OperationId, description: string])[] = [
-  ['list_tasks', 'listTasks', 'List tasks of people and agents in the workspace.'],
-  ['create_task', 'createTask', 'Create a task for a person or an agent.'],
-  ['update_task', 'updateTask', 'Change a task, or set its status to done.'],
-  ['delete_task', 'deleteTask', 'Delete a task.'],
-  ['list_messages', 'listMessages', 'List messages that agents sent to the people of the workspace.'],
-  ['send_message', 'sendMessage', 'Send a message to the people of the workspace.'],
+const OPERATIONS: readonly (readonly [name: string, operation: OperationId, description: string, changes?: Effect])[] =
   [
-    'list_schedules',
-    'listSchedules',
-    'List the schedules of the workspace: agents that run on a cron expression or a webhook.',
-  ],
-  [
-    'create_schedule',
-    'createSchedule',
-    'Create a schedule that runs an agent on a cron expression or a webhook. Set `agent` to "org/agent".',
-  ],
-  ['list_runs', 'listRuns', 'List runs of the workspace, newest first.'],
-];
+    ['list_tasks', 'listTasks', 'List tasks of people and agents in the workspace.'],
+    ['create_task', 'createTask', 'Create a task for a person or an agent.'],
+    ['update_task', 'updateTask', 'Change a task, or set its status to done.'],
+    ['delete_task', 'deleteTask', 'Delete a task.'],
+    ['list_messages', 'listMessages', 'List messages that agents sent to the people of the workspace.'],
+    ['send_message', 'sendMessage', 'Send a message to the people of the workspace.'],
+    [
+      'list_schedules',
+      'listSchedules',
+      'List the schedules of the workspace: agents that run on a cron expression or a webhook.',
+    ],
+    [
+      'create_schedule',
+      'createSchedule',
+      'Create a schedule that runs an agent on a cron expression or a webhook. Set `agent` to "org/agent".',
+    ],
+    ['list_runs', 'listRuns', 'List runs of the workspace, newest first.'],
+    [
+      'list_approvals',
+      'listApprovals',
+      'List calls of tools that wait for a person, and questions of agents. Set `status` to "waiting" for the open ones.',
+    ],
+    [
+      'decide_approval',
+      'decideApproval',
+      'Approve or refuse a call that waits, or answer a question. It is final, and the call then runs: ask the user first.',
+      'deletes',
+    ],
+  ];
 
-const ofOperation = ([name, operation, description]: (typeof OPERATIONS)[number]): McpTool => {
+const ofOperation = ([name, operation, description, changes]: (typeof OPERATIONS)[number]): McpTool => {
   const { method, path, request } = routeOf(operation);
   const inPath = pathParameters(path).filter((parameter) => parameter !== 'workspace_id');
   const query = request?.query as z.ZodObject | undefined;
@@ -59,7 +74,7 @@ const ofOperation = ([name, operation, description]: (typeof OPERATIONS)[number]
       ...body?.shape,
       workspace_id,
     }),
-    changes: method === 'GET' ? 'nothing' : method === 'DELETE' ? 'deletes' : 'something',
+    changes: changes ?? (method === 'GET' ? 'nothing' : method === 'DELETE' ? 'deletes' : 'something'),
     async call(cli, args) {
       const params: Record<string, string> = {};
       if (path.includes('{workspace_id}')) params.workspace_id = await cli.workspaceId();

@@ -39,6 +39,7 @@ import type { AllDeps } from '#core/ports/deps.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { lastRunOf } from '#core/runs/agent-logs/store.ts';
 import { approvalHandlers } from '#core/runs/approvals/handlers.ts';
+import { approvalLinkHandlers } from '#core/runs/approvals/link-handlers.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
@@ -113,11 +114,17 @@ export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers | t
 });
 export const runs = (
   deps: DepsOf<
-    typeof runHandlers | typeof approvalHandlers | typeof shareHandlers | typeof bulkHandlers | typeof overviewHandlers
+    | typeof runHandlers
+    | typeof approvalHandlers
+    | typeof approvalLinkHandlers
+    | typeof shareHandlers
+    | typeof bulkHandlers
+    | typeof overviewHandlers
   >,
 ) => ({
   ...runHandlers(deps),
   ...approvalHandlers(deps),
+  ...approvalLinkHandlers(deps),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),

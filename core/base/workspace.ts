@@ -17,7 +17,13 @@ export interface Workspace {
   readonly destinations?: AnnouncedRuns;
   /** Absent: `off`. */
   readonly traceContent?: TraceContentSetting;
+  /** Who may decide what its runs ask. Absent: `members`. */
+  readonly approvers?: Approvers;
 }
+
+/** Who may decide: all members, which owners are, too, or owners only. */
+export const APPROVERS = ['members', 'owners'] as const;
+export type Approvers = (typeof APPROVERS)[number];
 
 /** Runs that are announced: those that no other run called, or sub-calls, too. */
 export type AnnouncedRuns = 'top_level' | 'all';

@@ -26,10 +26,11 @@ import {
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
  * - `WS#<workspace id>#BRANCHES#<run id without dashes> / <started>#<run id>`: a run that begins from a turn of this one;
- * - `WS#<workspace id>#RUN_END / <run id without dashes>`: a note that its end is to be announced
- *   (`destinations/announce.ts`);
+ * - `WS#<workspace id>#RUN_END / <run id without dashes>`, and with `#<what>`: notes that its end, or what it asks, is to be
+ *   announced (`destinations/notes.ts`);
  * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait;
  * - `WS#<workspace id>#APPROVALS#<run id without dashes> / ...`: calls of its tools that wait (`approvals/store.ts`);
+ * - `APPROVAL_LINK#<hash> / META`: a link about one of them (`approvals/links.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.

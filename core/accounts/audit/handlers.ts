@@ -3,7 +3,7 @@ import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { findUser } from '../workspaces/store.ts';
-import { listEntries } from './log.ts';
+import { type AuditEntry, LINK, listEntries } from './log.ts';
 import type { auditRoutes } from './routes.ts';
 
 export const auditHandlers = (deps: Pick<Deps, 'main'>): Handlers<typeof auditRoutes> => ({
@@ -21,8 +21,8 @@ export const auditHandlers = (deps: Pick<Deps, 'main'>): Handlers<typeof auditRo
           return {
             id: entry.id,
             created_at: entry.createdAt,
-            actor: entry.userId === null ? 'operator' : 'user',
-            user: entry.userId === null ? null : { id: entry.userId, name, email },
+            actor: actorOf(entry),
+            user: actorOf(entry) === 'user' ? { id: entry.userId!, name, email } : null,
             key_id: entry.keyId,
             operation: entry.operation,
             target: entry.target,
@@ -37,6 +37,8 @@ export const auditHandlers = (deps: Pick<Deps, 'main'>): Handlers<typeof auditRo
     };
   },
 });
+
+const actorOf = ({ userId }: AuditEntry) => (userId === null ? 'operator' : userId === LINK ? 'link' : 'user');
 
 /** Converts a time to UTC, because sort keys begin with times in UTC. */
 const inUtc = (time: string | undefined): string | undefined =>

@@ -20,7 +20,7 @@ export interface AuditEntry {
   readonly id: string;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Null for the operator. */
+  /** Null for the operator, {@link LINK} for somebody with a link. */
   readonly userId: string | null;
   readonly keyId: string | null;
   readonly operation: string;
@@ -32,6 +32,9 @@ export interface AuditEntry {
   /** Why the change was refused, or what failed. */
   readonly errorCode: ErrorCode | null;
 }
+
+/** Takes the place of a user's id where somebody with a link made the change. */
+export const LINK = 'link';
 
 type AuditDeps = Pick<Deps, 'main' | 'clock' | 'config' | 'log'>;
 

@@ -28,11 +28,11 @@ export const auditRoutes = defineRoutes([
           z.object({
             id: z.uuid(),
             created_at: z.iso.datetime(),
-            actor: z.enum(['user', 'operator']),
+            actor: z.enum(['user', 'link', 'operator']).describe('`link`: somebody with a link to an approval.'),
             user: z
               .object({ id: z.string(), name: z.string().nullable(), email: z.string().nullable() })
               .nullable()
-              .describe('The user who made the change. null: the operator.'),
+              .describe('The user who made the change. null: the operator, or somebody with a link.'),
             key_id: z.string().nullable().describe('The API key of the request, or of its session.'),
             operation: z.string().describe('`operationId` of the request.'),
             target: z.record(z.string(), z.unknown()).describe('What was changed: ids and names, never contents.'),

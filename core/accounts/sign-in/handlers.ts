@@ -1,7 +1,7 @@
 import type { Caller } from '#core/base/caller.ts';
 import { httpStatusOf, isPlatformError, PlatformError } from '#core/base/errors.ts';
-import { mediaType, readBounded } from '#core/http/body.ts';
-import type { HttpRequest, RequestHeaders } from '#core/http/message.ts';
+import { readForm } from '#core/http/form.ts';
+import type { RequestHeaders } from '#core/http/message.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -32,9 +32,9 @@ import { endSession, findSession, listSessions, type Session } from './sessions.
 type SignInDeps = Pick<Deps, 'main' | 'counters' | 'clock' | 'ids' | 'config'> &
   Partial<Pick<AllDeps, 'signInProvider'>>;
 type SignInHandlers = Omit<Handlers<typeof signInRoutes>, 'getSignInOptions' | 'startOidc' | 'finishOidc'>;
+/** A sign-in form has a key or a code. */
+const MAX_FORM = { bytes: 16 * 1024 };
 type PageOperation = 'showSignIn' | 'signIn' | 'getSignInScript' | 'showCliSignIn' | 'answerCliSignIn';
-
-const MAX_FORM_BYTES = 16 * 1024;
 
 const shown = ({ id, keyId, createdAt, lastSeenAt, expiresAt, userAgent }: Session) => ({
   id,
@@ -167,7 +167,7 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
         request,
         async () => {
           refuseForeignPages(config, request.headers);
-          const { credential = '' } = await readForm(request);
+          const { credential = '' } = await readForm(request, MAX_FORM);
           const isOfKey = isKey(credential.trim()) || isServiceKey(credential.trim());
           const { key, to = '/' } = isOfKey
             ? { key: await byKey(deps, credential.trim()), to: undefined }
@@ -195,7 +195,7 @@ function pageHandlers(deps: SignInDeps): Pick<SignInHandlers, PageOperation> {
     },
 
     async answerCliSignIn({ request, address }) {
-      const form = await readForm(request);
+      const form = await readForm(request, MAX_FORM);
       const { state = '', answer } = form;
       return answerPage(request, async () => {
         refuseForeignPages(config, request.headers);
@@ -302,13 +302,4 @@ async function byCode(deps: SignInDeps, code: string): Promise<{ key: ApiKey; to
 async function checkOwnKey(deps: SignInDeps, caller: Caller, keyId: string): Promise<void> {
   if ((await keysOf(deps, caller)).some(({ id }) => id === keyId)) return;
   throw new PlatformError('NOT_FOUND', `You have no API key with the id "${keyId.slice(0, 64)}".`);
-}
-
-/** Reads the fields of a form. Throws UNSUPPORTED_TYPE and DOCUMENT_TOO_LARGE. */
-async function readForm(request: HttpRequest): Promise<Record<string, string>> {
-  if (mediaType(request) !== 'application/x-www-form-urlencoded') {
-    throw new PlatformError('UNSUPPORTED_TYPE', 'The body must be a form: application/x-www-form-urlencoded.');
-  }
-  const bytes = await readBounded(request, { bytes: MAX_FORM_BYTES });
-  return Object.fromEntries(new URLSearchParams(new TextDecoder().decode(bytes)));
 }

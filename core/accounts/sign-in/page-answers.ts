@@ -1,7 +1,7 @@
 import { httpStatusOf, isPlatformError } from '#core/base/errors.ts';
+import { errorPage } from '#core/http/html-page.ts';
 import type { HttpRequest } from '#core/http/message.ts';
 import { PAGE_HEADERS } from '#core/http/page-headers.ts';
-import { errorPage } from './pages.ts';
 
 const HTML = 'text/html; charset=utf-8';
 

@@ -76,11 +76,12 @@ function ownHandlers(deps: WorkspaceDeps): Omit<WorkspaceHandlers, MemberOperati
       return { status: 200, body: shownOrg(workspace) };
     },
 
-    async updateOrg({ caller: { workspace }, body: { name, timezone, trace_content: traceContent } }) {
+    async updateOrg({ caller: { workspace }, body: { name, timezone, trace_content: traceContent, approvers } }) {
       const changes = {
         ...(name !== undefined && { name }),
         ...(timezone !== undefined && { timezone: Zone.of(timezone).name }),
         ...(traceContent !== undefined && { traceContent }),
+        ...(approvers !== undefined && { approvers }),
       };
       return { status: 200, body: shownOrg((await changeWorkspace(deps, workspace.id, changes)) ?? workspace) };
     },
@@ -214,10 +215,11 @@ async function sendInvite(deps: WorkspaceDeps, workspace: Workspace, { email }: 
   }
 }
 
-const shownOrg = ({ timezone = 'UTC', traceContent = 'off', ...workspace }: Workspace) => ({
+const shownOrg = ({ timezone = 'UTC', traceContent = 'off', approvers = 'members', ...workspace }: Workspace) => ({
   ...workspace,
   timezone,
   trace_content: traceContent,
+  approvers,
   created_at: workspace.createdAt,
 });
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { TRACE_CONTENT_SETTINGS } from '#core/base/workspace.ts';
+import { APPROVERS, TRACE_CONTENT_SETTINGS } from '#core/base/workspace.ts';
 import { printableLine } from '#core/http/printable-line.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { emailAddress } from './email-address.ts';
@@ -24,6 +24,7 @@ const org = z.object({
   trace_content: z
     .enum(TRACE_CONTENT_SETTINGS)
     .describe('Which runs keep prompts, answers, and arguments and results of tools: none, failed ones, all.'),
+  approvers: z.enum(APPROVERS).describe('Who may decide what runs ask: all members, or owners only.'),
   created_at: z.iso.datetime(),
 });
 
@@ -215,10 +216,10 @@ export const workspaceRoutes = defineRoutes([
   },
   {
     operationId: 'updateOrg',
-    audit: { request: ['name', 'timezone'] },
+    audit: { request: ['name', 'timezone', 'approvers'] },
     method: 'PATCH',
     path: '/org',
-    summary: 'Change the name, the time zone or the trace content setting of the workspace of the request',
+    summary: 'Change the name or a setting of the workspace of the request',
     fn: 'workspaces',
     auth: 'key',
     role: 'owner',
@@ -231,6 +232,7 @@ export const workspaceRoutes = defineRoutes([
           .optional()
           .describe('An IANA time zone such as `Europe/Berlin`, in which the days of the workspace begin.'),
         trace_content: z.enum(TRACE_CONTENT_SETTINGS).optional(),
+        approvers: z.enum(APPROVERS).optional().describe('Who may decide what runs ask: all members, or owners only.'),
       }),
     },
     response: { 200: org },

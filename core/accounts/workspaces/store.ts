@@ -1,7 +1,7 @@
 import type { Caller } from '#core/base/caller.ts';
 import type { Json } from '#core/base/json.ts';
 import type { PlanName } from '#core/base/plans.ts';
-import type { AnnouncedRuns, Role, TraceContentSetting, Workspace } from '#core/base/workspace.ts';
+import type { AnnouncedRuns, Approvers, Role, TraceContentSetting, Workspace } from '#core/base/workspace.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, exists, type Item, queryAll, type Table, type TransactOperation } from '#core/ports/table.ts';
 
@@ -45,6 +45,7 @@ export function workspaceFrom(item: { readonly [member: string]: Json | undefine
     ...(item.budgets === true && { budgets: true }),
     ...(typeof item.destinations === 'string' && { destinations: item.destinations as AnnouncedRuns }),
     ...(item.trace_content !== undefined && { traceContent: item.trace_content as TraceContentSetting }),
+    ...(item.approvers !== undefined && { approvers: item.approvers as Approvers }),
   };
 }
 
@@ -104,7 +105,7 @@ export async function updateWorkspace(
   {
     traceContent,
     ...changes
-  }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'traceContent'>> & {
+  }: Partial<Pick<Workspace, 'plan' | 'name' | 'timezone' | 'budgets' | 'traceContent' | 'approvers'>> & {
     readonly destinations?: AnnouncedRuns | false;
   },
 ): Promise<Workspace | undefined> {
@@ -177,6 +178,7 @@ export const workspaceMembers = ({
   budgets,
   destinations,
   traceContent,
+  approvers,
 }: Workspace) => ({
   id,
   slug,
@@ -188,6 +190,7 @@ export const workspaceMembers = ({
   ...(budgets && { budgets }),
   ...(destinations && { destinations }),
   ...(traceContent !== undefined && { trace_content: traceContent }),
+  ...(approvers !== undefined && { approvers }),
 });
 
 /** Returns the item of a membership, accepted at `acceptedAt`. */

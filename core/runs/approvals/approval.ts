@@ -64,6 +64,9 @@ export interface Approval extends Asked, Omit<AskingRun, 'tenantId'> {
   readonly decidedAt: string | null;
 }
 
+/** Whether people are asked about a call, and not only its run waits. */
+export const asksPeople = ({ kind }: Pick<Asked, 'kind'>): boolean => kind === 'approve' || kind === 'answer';
+
 /** Id of a call that waits: `<run id>.<turn>.<number in the turn>`. */
 export const approvalIdOf = ({ runId, turn, call }: Pick<Approval, 'runId' | 'turn' | 'call'>): string =>
   `${runId}.${turn}.${call}`;

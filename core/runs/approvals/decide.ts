@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type * as z from 'zod';
+import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { lazy } from '#core/base/lazy.ts';
@@ -8,7 +9,7 @@ import type { Workspace } from '#core/base/workspace.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { RunStore } from '../store.ts';
-import { type Approval, approvalIdOf, type Decision } from './approval.ts';
+import { type Approval, approvalIdOf, asksPeople, type Decision } from './approval.ts';
 import type { decisionBody } from './routes.ts';
 import { decide, findApproval } from './store.ts';
 
@@ -49,14 +50,29 @@ export async function decideAsked(
   return now;
 }
 
+/** Throws FORBIDDEN for members where only owners decide (`docs/interface/approvals.md#who-decides`). */
+export function checkMayDecide({ role, workspace }: Pick<Caller, 'role' | 'workspace'>): void {
+  if (role === 'owner' || workspace.approvers !== 'owners') return;
+  throw new PlatformError('FORBIDDEN', `Only an owner of the workspace "${workspace.slug}" may decide this.`, {
+    hint: 'Its setting "approvers" is "owners": PATCH /org changes it.',
+  });
+}
+
+/** Throws INVALID_INPUT for what waits without asking anybody. */
+export function checkAsksPeople({ kind }: Pick<Approval, 'kind'>): void {
+  if (asksPeople({ kind })) return;
+  throw new PlatformError(
+    'INVALID_INPUT',
+    `Nobody is asked here: the run waits for ${kind === 'time' ? 'a time' : 'an event'}. Cancel the run, or let it wait.`,
+  );
+}
+
 function checkMembers({ kind }: Approval, sent: Sent): void {
   const wrong = (message: string): never => {
     throw new PlatformError('INVALID_INPUT', message);
   };
   const isAnswer = sent.decision === 'answer';
-  if (kind === 'time' || kind === 'event') {
-    wrong('body.decision: nobody is asked here: the run waits for a time. Cancel the run, or let it wait.');
-  }
+  checkAsksPeople({ kind });
   if (isAnswer !== (kind === 'answer')) {
     wrong(
       `body.decision: must be ${kind === 'answer' ? '"answer"' : '"approve" or "deny"'} here, but is "${sent.decision}".`,

@@ -1,15 +1,18 @@
 import { PlatformError } from '#core/base/errors.ts';
+import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
 import { type Approval, approvalIdOf, partsOf } from './approval.ts';
-import { type DecideDeps, decideAsked } from './decide.ts';
+import { checkAsksPeople, checkMayDecide, type DecideDeps, decideAsked } from './decide.ts';
+import { createLink, LINK_PATH } from './links.ts';
 import type { approvalRoutes } from './routes.ts';
 import { approvalsOfRun, findApproval, listApprovals } from './store.ts';
 
 type ApprovalHandlers = Handlers<typeof approvalRoutes>;
 
-export function approvalHandlers(deps: DecideDeps): ApprovalHandlers {
+export function approvalHandlers(deps: DecideDeps & Pick<Deps, 'ids'>): ApprovalHandlers {
   /** Throws NOT_FOUND. */
   async function find(workspaceId: string, id: string): Promise<Approval> {
     const parts = partsOf(id);
@@ -47,7 +50,26 @@ export function approvalHandlers(deps: DecideDeps): ApprovalHandlers {
       return { status: 200, body: viewOf(await find(caller.workspace.id, params.approval_id)) };
     },
 
+    async createApprovalLink({ caller, params, body }) {
+      checkMayDecide(caller);
+      const approval = await find(caller.workspace.id, params.approval_id);
+      checkAsksPeople(approval);
+      const { token, expiresAt } = await createLink(deps, approval, body.expires_in_seconds ?? MAX_WAIT_SECONDS);
+      const { runId, agentName, tool } = approval;
+      return {
+        status: 201,
+        body: {
+          approval_id: approvalIdOf(approval),
+          ...{ run_id: runId, agent_name: agentName, tool },
+          url: `${deps.config.baseUrl ?? ''}${LINK_PATH}/${token}`,
+          expires_at: expiresAt,
+        },
+        headers: { 'cache-control': 'no-store' },
+      };
+    },
+
     async decideApproval({ caller, params, body }) {
+      checkMayDecide(caller);
       const approval = await find(caller.workspace.id, params.approval_id);
       const decided = await decideAsked(deps, caller.workspace, approval, { sent: body, by: caller.userId });
       return { status: 200, body: viewOf(decided) };
@@ -73,6 +95,7 @@ const viewOf = (approval: Approval) => {
     asked_at: approval.askedAt,
     expires_at: isoTime(approval.expiresAt),
     on_timeout: approval.onTimeout,
+    edited: decision?.type === 'approve' && decision.args !== undefined,
     changed_arguments: decision?.type === 'approve' ? (decision.args ?? null) : null,
     answer: decision?.type === 'answer' ? decision.answer : null,
     reason: decision !== null && 'reason' in decision ? (decision.reason ?? null) : null,

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { APPROVAL_KINDS, APPROVAL_STATUSES } from './approval.ts';
 
@@ -31,6 +32,7 @@ const approval = z.object({
     .describe(
       'What happens when nobody has decided in time. `deny`: the model is told. `fail`: the run ends. `continue`: it waited for that time.',
     ),
+  edited: z.boolean().describe('Whether it was approved with other arguments.'),
   changed_arguments: z
     .unknown()
     .describe('Arguments with which the call was approved, if they were changed; else null.'),
@@ -43,6 +45,9 @@ const approval = z.object({
 
 const APPROVALS = '/workspaces/{workspace_id}/approvals';
 const row = { fn: 'runs', auth: 'key' } as const;
+
+/** What audit entries say of a call. */
+const ABOUT = { run_id: 'run_id', agent_name: 'agent_name', tool: 'tool', edited: 'edited' } as const;
 
 const text = z.string().max(4000);
 
@@ -103,9 +108,76 @@ export const approvalRoutes = defineRoutes([
     path: `${APPROVALS}/{approval_id}/decision`,
     summary: 'Approve or refuse a call that waits, or answer a question',
     keyScope: 'approve',
-    audit: { request: ['decision', 'for'], response: { run_id: 'run_id', agent_name: 'agent_name', tool: 'tool' } },
+    audit: { request: ['decision', 'for'], response: ABOUT },
     request: { body: decisionBody },
     response: { 200: approval },
     errors: ['NOT_FOUND', 'CONFLICT', 'INVALID_INPUT'],
+  },
+  {
+    ...row,
+    operationId: 'createApprovalLink',
+    method: 'POST',
+    path: `${APPROVALS}/{approval_id}/link`,
+    summary: 'Create a link with which a person without an account decides, once',
+    keyScope: 'approve',
+    audit: {
+      request: ['expires_in_seconds'],
+      response: { run_id: 'run_id', agent_name: 'agent_name', tool: 'tool', expires_at: 'expires_at' },
+    },
+    request: {
+      body: z.strictObject({
+        expires_in_seconds: z
+          .int()
+          .min(60)
+          .max(MAX_WAIT_SECONDS)
+          .optional()
+          .describe('How long the link is valid. By default, and at most, as long as the call waits.'),
+      }),
+    },
+    response: {
+      201: z.object({
+        approval_id: z.string(),
+        run_id: z.uuid(),
+        agent_name: z.string(),
+        tool: z.string(),
+        url: z.string().describe('The link. Only this answer shows it; whoever has it can decide.'),
+        expires_at: time.describe('From then on the link is refused.'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+]);
+
+/** What a person decides by a link: about this call as it is, and no other. */
+export const linkDecisionBody = decisionBody.pick({ decision: true, answer: true, reason: true });
+
+const HTML = 'text/html';
+const FORM = 'application/x-www-form-urlencoded';
+const linked = approval
+  .pick({ agent_name: true, agent_version: true, kind: true, status: true, tool: true, arguments: true })
+  .extend(approval.pick({ question: true, options: true, schema: true, asked_at: true, expires_at: true }).shape)
+  .extend({ decided_at: time.nullable().describe('When it was decided. Null: not yet.') });
+/** The parameter is the secret part of a link. */
+const link = { fn: 'runs', auth: 'public', path: '/auth/approvals/{token}', alsoRaw: [HTML] } as const;
+
+export const approvalLinkRoutes = defineRoutes([
+  {
+    ...link,
+    operationId: 'getApprovalLink',
+    method: 'GET',
+    summary: 'Show what a link asks: a page for browsers, else JSON. Decides nothing',
+    response: { 200: linked },
+    errors: ['NOT_FOUND', 'CONFLICT'],
+  },
+  {
+    ...link,
+    operationId: 'decideByLink',
+    method: 'POST',
+    summary: 'Decide by a link, once',
+    request: {
+      body: { raw: [FORM, 'application/json'], shapes: { 'application/json': linkDecisionBody } },
+    },
+    response: { 200: linked },
+    errors: ['NOT_FOUND', 'CONFLICT', 'FORBIDDEN', 'INVALID_INPUT'],
   },
 ]);

@@ -4,10 +4,13 @@ import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
   absent,
+  allOf,
+  anyOf,
   type Changes,
   equals,
   type Item,
   type Key,
+  lessThan,
   queryAll,
   type TransactOperation,
 } from '#core/ports/table.ts';
@@ -20,6 +23,7 @@ import {
   type Asked,
   type AskingRun,
   approvalIdOf,
+  asksPeople,
   type Decision,
   STATUS_OF,
 } from './approval.ts';
@@ -37,6 +41,8 @@ import {
 /** Maximum number of items that a page of a listing reads: AWS bills each read. */
 const MAX_EXAMINED = 1000;
 const READ_AT_ONCE = 100;
+/** Maximum number of links about a call, valid or not. */
+export const MAX_LINKS = 20;
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
 
@@ -48,9 +54,6 @@ const keyOf = ({ workspaceId, runId, turn, call }: Pick<Approval, 'workspaceId' 
   pk: partitionOf(workspaceId, runId),
   sk: `${String(turn).padStart(4, '0')}.${String(call).padStart(4, '0')}`,
 });
-
-/** Whether people are asked about a call, and not only its run waits. */
-const asksPeople = ({ kind }: Pick<Asked, 'kind'>): boolean => kind === 'approve' || kind === 'answer';
 
 /** Notes that a question was asked, or is over, for the transaction that records it: it is announced to people. */
 function noteOperations(
@@ -186,6 +189,25 @@ export async function decide(deps: StoreDeps, approval: Approval, decision: Deci
     return written.failed.includes(0) ? false : undefined;
   });
 }
+
+/**
+ * Makes a write that creates a link about a call, and counts it. Returns false if the call does not wait, or if it has
+ * {@link MAX_LINKS} links.
+ */
+export const countLink = (
+  deps: Pick<Deps, 'runs' | 'clock'>,
+  approval: Approval,
+  write: TransactOperation,
+): Promise<boolean> =>
+  once(deps, [
+    {
+      op: 'update',
+      key: keyOf(approval),
+      changes: { add: { links: 1 } },
+      condition: allOf(equals('status', 'waiting'), anyOf(absent('links'), lessThan('links', MAX_LINKS))),
+    },
+    write,
+  ]);
 
 /**
  * Records that nobody has decided about a call in time. Only the process that has the run may do so. Returns false if

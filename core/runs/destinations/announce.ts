@@ -1,3 +1,4 @@
+import { pathOf } from '#core/accounts/sign-in/codes.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { batchesOf } from '#core/base/batches.ts';
 import { derivedUuid } from '#core/base/derived-uuid.ts';
@@ -161,7 +162,7 @@ async function messagesOf(
 async function pageOf(deps: Pick<Deps, 'main' | 'config'>, { workspaceId, id }: Run): Promise<string | null> {
   const { dashboardUrl } = deps.config;
   const workspace = dashboardUrl === undefined ? undefined : await findWorkspace(deps, workspaceId);
-  return workspace === undefined ? null : `${dashboardUrl}/${workspace.slug}/runs/${id}`;
+  return workspace === undefined ? null : `${dashboardUrl}${pathOf({ kind: 'run', id, workspace })}`;
 }
 
 async function approvalOf(deps: AnnounceDeps, { workspaceId, runId, about }: Note): Promise<Approval | undefined> {
