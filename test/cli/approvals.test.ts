@@ -75,11 +75,26 @@ test('a call is refused, and a question is answered', async () => {
   expect(await last('asker')).toMatchObject({ status: 0 });
 });
 
+test('a link is printed, with which somebody else decides', async () => {
+  const run = await waiting('teller');
+  const made = await platform('approve', run, '--link', '--expires', '60');
+  expect(made).toMatchObject({ status: 0, json: { tool: 'refund', url: expect.stringContaining('/auth/approvals/') } });
+  expect(made.stderr).toContain('Whoever has the link can decide, once');
+  const link = (method: string, json?: object) => request(target, method, new URL(made.json.url).pathname, { json });
+  expect((await link('GET')).body).toMatchObject({ status: 'waiting', arguments: { amount: 250 } });
+  expect((await link('POST', { decision: 'deny' })).body).toMatchObject({ status: 'denied' });
+  expect((await link('POST', { decision: 'deny' })).status).toBe(404);
+  expect(await last('teller')).toMatchObject({ status: 0 });
+});
+
 test.each([
   [['00000000'], 'Nothing waits whose id begins with'],
   [['00000000', '--deny', '--for-run'], 'not with --deny'],
   [['00000000', '--answer', 'x', '--deny'], '--answer goes with a question'],
   [['00000000', '--json-answer'], 'requires --answer'],
+  [['00000000', '--link', '--deny'], '--link decides nothing'],
+  [['00000000', '--link', '--expires', '0'], 'Invalid --expires'],
+  [['00000000', '--expires', '60'], '--expires requires --link'],
 ])('%j is a mistake of the command', async (options, message) => {
   expect(await platform('approve', ...options)).toMatchObject({ status: 5, stderr: expect.stringContaining(message) });
 });

@@ -47,12 +47,17 @@ describe('mcp', () => {
     const named = (readOnly: boolean) =>
       tools.filter(({ annotations }) => annotations?.readOnlyHint === readOnly).map(({ name }) => name.slice(9));
     expect(named(true)).toEqual([
-      ...['list_agents', 'list_tasks', 'list_messages', 'list_schedules', 'list_runs', 'get_run_logs', 'get_trace'],
+      ...['list_agents', 'list_tasks', 'list_messages', 'list_schedules', 'list_runs', 'list_approvals'],
+      ...['get_run_logs', 'get_trace'],
     ]);
     expect(named(false)).toEqual([
       ...['run_agent', 'create_task', 'update_task', 'delete_task', 'send_message', 'create_schedule'],
-      ...['trigger_schedule', 'publish'],
+      ...['decide_approval', 'trigger_schedule', 'publish'],
     ]);
+    const destructive = tools
+      .filter(({ annotations }) => annotations?.destructiveHint)
+      .map(({ name }) => name.slice(9));
+    expect(destructive).toEqual(['delete_task', 'decide_approval']);
     const create = tools.find(({ name }) => name === 'platform_create_task')!;
     expect(create.inputSchema).toMatchObject({
       required: ['title'],
@@ -86,6 +91,27 @@ describe('mcp', () => {
     expect((await use('list_schedules')).answer.schedules).toHaveLength(1);
     const triggered = await use('trigger_schedule', { schedule: 'hello' });
     expect(JSON.stringify(triggered.answer)).toContain('Hello Bob');
+  });
+
+  test('lists what waits for a person, and decides', async () => {
+    const platform = clientOf(target);
+    const params = { workspace_id: (await platform.getOrg({})).id };
+    await platform.putSecret({ params, body: { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-test' } });
+    const submit = { toolCalls: [{ name: 'submit_result', input: { result: 'done' } }] };
+    const turns = [{ toolCalls: [{ name: 'ask_human', input: { question: 'Which colour?' } }] }, submit];
+    const prompt = `Ask. [[llm ${JSON.stringify(turns)}]]`;
+    const loop = { type: 'agent', description: 'x', prompt, required_secrets: [], loop: { tools: ['ask_human'] } };
+    await platform.createAgent({ body: { name: 'asker', ...loop } });
+    await use('run_agent', { agent: 'asker' });
+    const waiting = await vi.waitFor(async () => {
+      const { approvals } = (await use('list_approvals', { status: 'waiting' })).answer;
+      expect(approvals).toMatchObject([{ agent_name: 'asker', question: 'Which colour?' }]);
+      return approvals[0] as { id: string };
+    }, 20_000);
+    const decide = (args: object) => use('decide_approval', { approval_id: waiting.id, ...args });
+    expect(await decide({ decision: 'approve' })).toMatchObject({ isError: true, answer: { code: 'INVALID_INPUT' } });
+    expect((await decide({ decision: 'answer', answer: 'blue' })).answer).toMatchObject({ status: 'answered' });
+    expect((await use('list_approvals', { status: 'waiting' })).answer.approvals).toEqual([]);
   });
 
   test('publishes a folder', async () => {
@@ -139,7 +165,7 @@ describe('mcp --http', () => {
       const client = new Client({ name: 'test', version: '1' });
       const headers = { authorization: `Bearer ${server.token}` };
       await client.connect(new StreamableHTTPClientTransport(new URL(server.url), { requestInit: { headers } }));
-      expect((await client.listTools()).tools).toHaveLength(15);
+      expect((await client.listTools()).tools).toHaveLength(17);
       const { content } = await client.callTool({
         name: 'platform_run_agent',
         arguments: { agent: 'hello', input: { name } },

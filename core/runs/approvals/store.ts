@@ -42,7 +42,7 @@ import {
 const MAX_EXAMINED = 1000;
 const READ_AT_ONCE = 100;
 /** Maximum number of links about a call, valid or not. */
-export const MAX_LINKS = 20;
+const MAX_LINKS = 20;
 
 type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
 
