@@ -9,6 +9,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'deleteApiKey.path.id': 'Id of the API key, a UUID.',
   'listKeySessions.path.id': 'Id of the API key, a UUID.',
   'deleteKeySession.path.id': 'Id of the API key, a UUID.',
+  'getApprovalLink.path.token': 'The secret part of a link about what waits.',
+  'decideByLink.path.token': 'The secret part of a link about what waits.',
   'getAgentTree.path.id': 'Slug of the organization that published the agent.',
   'path.workspace_id': 'Id of the workspace, a UUID; the caller must be a member of it.',
   'path.workspace': 'Slug or id of the workspace.',
@@ -201,7 +203,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
 
   // Audit log
   'listAuditEntries.entries': 'Changes, newest first.',
-  actor: 'Whether a user did it or the operator of the platform.',
+  actor: 'Who made it: a user, somebody with a link to an approval, or the operator of the platform.',
   'entries.error_code': 'Code of the error that refused it. null: it was not refused.',
 
   // Secrets and grants

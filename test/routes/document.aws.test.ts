@@ -90,6 +90,7 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   listAgents: 'a cursor comes from the page before',
   listApprovals: 'a cursor comes from the page before',
   decideApproval: 'members go with the decision, and the decision with what waits',
+  decideByLink: 'a decision that goes with what waits',
   listRunEvents: 'ids of events that were answered',
   listWorkspaceEvents: 'ids of events that were answered within the last hour',
   createApiKey: 'an end that is to come, a workspace of the user',

@@ -73,8 +73,17 @@ const MAKERS: Record<string, Maker> = {
     const body = { email: `${unique()}@example.com` };
     return (await clientOf(target, user.key).inviteMember({ params, body })).invite.id;
   },
-  async token(target, { user }) {
+  async token(target, tenant, row, made) {
+    const { user } = tenant;
     const params = { workspace_id: user.workspaceId };
+    if (row.path.startsWith('/auth/approvals')) {
+      const approval_id = await makeThing('approval_id', target, tenant, row, made);
+      const link = await clientOf(target, user.key).createApprovalLink({
+        params: { ...params, approval_id },
+        body: {},
+      });
+      return link.url.split('/').at(-1)!;
+    }
     const body = { email: `${unique()}@example.com` };
     return (await clientOf(target, user.key).inviteMember({ params, body })).invite.invite_url.split('/').at(-1)!;
   },

@@ -34,6 +34,8 @@ test('changes without the key of a user', () => {
     // The handlers write the entries.
     'putOperatorPlan',
     'giveOperatorCredits',
+    // So does this one.
+    'decideByLink',
     // These start runs, which have their own records.
     'receiveWebhook',
     'bootInstance',

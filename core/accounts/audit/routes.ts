@@ -28,7 +28,7 @@ export const auditRoutes = defineRoutes([
           z.object({
             id: z.uuid(),
             created_at: z.iso.datetime(),
-            actor: z.enum(['user', 'link', 'operator']).describe('`link`: somebody with a link to an approval.'),
+            actor: z.enum(['user', 'link', 'operator']),
             user: z
               .object({ id: z.string(), name: z.string().nullable(), email: z.string().nullable() })
               .nullable()

@@ -136,10 +136,8 @@ export const approvalRoutes = defineRoutes([
     },
     response: {
       201: z.object({
-        approval_id: z.string(),
-        run_id: z.uuid(),
-        agent_name: z.string(),
-        tool: z.string(),
+        approval_id: z.string().describe('Id of what waits.'),
+        ...approval.pick({ run_id: true, agent_name: true, tool: true }).shape,
         url: z.string().describe('The link. Only this answer shows it; whoever has it can decide.'),
         expires_at: time.describe('From then on the link is refused.'),
       }),

@@ -8,14 +8,14 @@ const agentName = z.string().regex(/^[a-z0-9-]{1,64}\/[a-z0-9-]{1,64}$/, 'must b
 const list = <T extends z.ZodType>(item: T, about: string) =>
   z.array(item).max(MAX_FILTER, `must have at most ${MAX_FILTER} entries`).describe(about);
 
-const url = z.string().describe('Public https:// URL to which ends of runs are posted.');
+const url = z.string().describe('Public https:// URL to which events of runs are posted.');
 const format = z
   .enum(FORMATS)
   .describe('Form of the body: `standard` as Standard Webhooks, or `cloudevents` as structured CloudEvents JSON.');
 const enabled = z.boolean().describe('Whether anything is posted.');
 const events = list(z.enum(RUN_EVENTS), 'Events that are posted. An empty list: all.');
 const agents = list(agentName, 'Agents whose runs are posted, as `org/agent`. An empty list: all.');
-const statuses = list(z.enum(END_STATUSES), 'Statuses of runs that are posted. An empty list: all.');
+const statuses = list(z.enum(END_STATUSES), 'Statuses of ended runs that are posted. An empty list: all.');
 const triggers = list(z.enum(TRIGGERS), 'Triggers of runs that are posted. An empty list: all.');
 const subCalls = z.boolean().describe('Whether runs that other runs called are posted, too.');
 const includeOutput = z.boolean().describe('Whether the body has the output of the run, if it has at most 32 KB.');
@@ -61,7 +61,7 @@ export const destinationRoutes = defineRoutes([
     operationId: 'listDestinations',
     method: 'GET',
     path: DESTINATIONS,
-    summary: 'List the destinations to which ends of runs are posted, oldest first',
+    summary: 'List the destinations to which events of runs are posted, oldest first',
     response: { 200: z.object({ destinations: z.array(destination) }) },
   },
   {
@@ -70,7 +70,7 @@ export const destinationRoutes = defineRoutes([
     audit: { request: [...AUDITED], response: { destination_id: 'destination.id' } },
     method: 'POST',
     path: DESTINATIONS,
-    summary: 'Post the ends of runs to an address',
+    summary: 'Post the ends of runs, and what they ask, to an address',
     role: 'owner',
     request: {
       body: z.strictObject({

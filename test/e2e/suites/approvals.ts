@@ -1,5 +1,6 @@
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { needsModel, request, type Target } from '#test/helpers/platform.ts';
+import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { expectError, expectOk } from '../expect.ts';
@@ -20,6 +21,7 @@ const REFUND = {
 /** Runs that wait for people and times (`docs/interface/approvals.md`). */
 export function approvalsSuite(target: () => Target): void {
   let user: TestUser;
+  let receiver: Receiver | undefined;
   const send = (method: string, path: string, json?: unknown, key = user.key) =>
     request(target(), method, `/workspaces/${user.workspaceId}${path}`, { key, json });
   const publish = (name: string, turns: readonly ScriptedTurn[], manifest: Record<string, unknown> = {}) => {
@@ -40,6 +42,11 @@ export function approvalsSuite(target: () => Target): void {
     await expect.poll(async () => (await show()).status, untilReady).toBe(status);
     return show();
   };
+  const linkTo = async (id: string, json: object = {}) => {
+    const { url } = expectOk(await send('POST', `/approvals/${id}/link`, json), 201);
+    expect(url).toContain('/auth/approvals/');
+    return `/auth/approvals/${(url as string).split('/').at(-1)}`;
+  };
   const decide = (id: string, body: object, key?: string) => send('POST', `/approvals/${id}/decision`, body, key);
 
   beforeAll(async () => {
@@ -47,6 +54,8 @@ export function approvalsSuite(target: () => Target): void {
     user = await target().addUser('approving');
     expectOk(await send('PUT', '/secrets', { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-approving-0123456789' }));
   });
+
+  afterAll(() => receiver?.close());
 
   describe('approvals', () => {
     test('a call above the amount waits for a person, and runs once as it was approved', limit, async () => {
@@ -121,6 +130,108 @@ export function approvalsSuite(target: () => Target): void {
       await until(id, 'cancelled');
       expectError(await decide(`${id}.1.1`, { decision: 'approve' }), 409, 'CONFLICT', 'has ended');
       expect(expectOk(await send('GET', `/approvals/${id}.1.1`)).status).toBe('cancelled');
+    });
+
+    test('somebody without an account decides by a link, once', limit, async () => {
+      expectOk(await publish('linked-teller', [calls(refund(500)), submit]), 201);
+      const id = await call('linked-teller');
+      await until(id, 'waiting');
+      const path = await linkTo(`${id}.1.1`, { expires_in_seconds: 3600 });
+      const page = (method: string, json?: object) =>
+        request(target(), method, path, { headers: { accept: 'text/html' }, ...(json && { json }) });
+      const shown = await page('GET');
+      expect(shown.status).toBe(200);
+      expect(shown.headers.get('content-type')).toMatch(/^text\/html/);
+      expect(shown.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-/);
+      expect(shown.body).toContain('&quot;amount&quot;: 500');
+      // Scanners of mail follow links.
+      for (const method of ['HEAD', 'OPTIONS', 'GET']) await page(method);
+      expect(expectOk(await send('GET', `/approvals/${id}.1.1`)).status).toBe('waiting');
+      expectError(
+        await request(target(), 'POST', path, { json: { decision: 'approve', for: 'run' } }),
+        400,
+        'INVALID_INPUT',
+        'for',
+      );
+      const done = await page('POST', { decision: 'approve', reason: 'by mail' });
+      expect([done.status, done.body]).toEqual([200, expect.stringContaining('<h1>Approved</h1>')]);
+      expect(await until(id, 'completed')).toMatchObject({ output_data: { result: 'over' } });
+      expect(expectOk(await send('GET', `/approvals/${id}.1.1`))).toMatchObject({
+        decided_by: 'link',
+        reason: 'by mail',
+      });
+      for (const gone of [path, '/auth/approvals/forged']) {
+        const again = await request(target(), 'POST', gone, { json: { decision: 'deny' } });
+        expectError(again, 404, 'NOT_FOUND', 'This link does not exist, was used, or has expired.');
+      }
+      expectError(await send('POST', `/approvals/${id}.1.1/link`, {}), 409, 'CONFLICT', 'does not wait any more');
+      const { entries } = expectOk(await send('GET', '/audit?limit=20'));
+      const ofLinks = (entries as { operation: string; actor: string }[]).filter(({ operation }) =>
+        /Link$/.test(operation),
+      );
+      expect(ofLinks.slice(0, 3).map(({ operation, actor }) => [operation, actor])).toEqual([
+        ['createApprovalLink', 'user'],
+        ['decideByLink', 'link'],
+        ['createApprovalLink', 'user'],
+      ]);
+    });
+
+    test('what a run asks is posted, and is a task and a message until it is decided', limit, async () => {
+      receiver = await startReceiver();
+      const posted = (path: string) =>
+        receiver!
+          .at(path)
+          .map(({ body }) => body.type as string)
+          .sort();
+      const events = ['run.waiting', 'approval.requested', 'approval.decided'];
+      const { destination } = expectOk(
+        await send('POST', '/destinations', { url: `${receiver.url}/all`, events }),
+        201,
+      );
+      expectOk(await publish('posted-teller', [calls(refund(500)), submit]), 201);
+      const headers = { prefer: 'respond-async', 'x-platform-webhook': `${receiver.url}/call` };
+      const path = '/approving/posted-teller/v1/run';
+      const { run_id: id } = expectOk(await request(target(), 'POST', path, { key: user.key, json: {}, headers }), 202);
+      await until(id, 'waiting');
+      await expect.poll(() => posted('/all'), untilReady).toEqual(['approval.requested', 'run.waiting']);
+      const about = { approval_id: `${id}.1.1`, run_id: id, tool: 'refund', arguments: { amount: 500 } };
+      expect(receiver.at('/all').map(({ body }) => body.data)).toEqual(
+        expect.arrayContaining([expect.objectContaining(about)]),
+      );
+      const tasks = async () => {
+        const { tasks: all } = expectOk(await send('GET', '/tasks?project=Approvals'));
+        return (all as { title: string; description: string; status: string }[])
+          .filter(({ description }) => description.includes(id))
+          .map(({ title, status }) => [title, status]);
+      };
+      await expect.poll(tasks, untilReady).toEqual([['posted-teller asks to call refund', 'open']]);
+      const { messages } = expectOk(await send('GET', '/messages?agent_name=posted-teller'));
+      expect(messages).toMatchObject([{ level: 'warning', metadata: { approval_id: `${id}.1.1` } }]);
+      expectOk(await decide(`${id}.1.1`, { decision: 'deny' }));
+      await until(id, 'completed');
+      await expect.poll(() => posted('/all'), untilReady).toEqual(events.toSorted());
+      await expect.poll(() => posted('/call'), untilReady).toEqual([...events, 'run.completed'].sort());
+      await expect.poll(tasks, untilReady).toEqual([['posted-teller asks to call refund', 'done']]);
+      expectOk(await send('DELETE', `/destinations/${destination.id}`));
+    });
+
+    test('a workspace may let only its owners decide', limit, async () => {
+      expectOk(await publish('owned-teller', [calls(refund(500)), submit]), 201);
+      const id = await call('owned-teller');
+      await until(id, 'waiting');
+      const member = await target().addUser('approving-member');
+      await target().addMember(member, user.workspaceId);
+      const setting = (approvers: string, key = user.key) => {
+        const headers = { 'x-workspace-id': user.workspaceId };
+        return request(target(), 'PATCH', '/org', { key, json: { approvers }, headers });
+      };
+      expectError(await setting('owners', member.key), 403, 'FORBIDDEN', 'owner');
+      expectOk(await setting('owners'));
+      expectError(await decide(`${id}.1.1`, { decision: 'deny' }, member.key), 403, 'FORBIDDEN', 'Only an owner');
+      expectError(await send('POST', `/approvals/${id}.1.1/link`, {}, member.key), 403, 'FORBIDDEN', 'Only an owner');
+      expectOk(await setting('members'));
+      expect(expectOk(await decide(`${id}.1.1`, { decision: 'deny' }, member.key)).decided_by).toBe(member.userId);
+      await until(id, 'completed');
     });
 
     test.each([
