@@ -1,6 +1,7 @@
-import { expect } from 'vitest';
+import { expect, vi } from 'vitest';
 import { routes } from '#core/api/routes.ts';
 import type { Route } from '#core/http/route.ts';
+import { openNotesOf } from '#core/runs/destinations/notes.ts';
 import { clientOf, type LocalTarget, publishCode, request } from '#test/helpers/platform.ts';
 import type { TestUser } from '#test/helpers/users.ts';
 import { jsonBody } from './rows.ts';
@@ -102,7 +103,10 @@ const MAKERS: Record<string, Maker> = {
     await clientOf(target, user.key).createAgent({ body: { name, ...loop } });
     const answer = await request(target, 'POST', `/${user.slug}/${name}/v1/run`, { key: user.key, json: {} });
     expect(answer.status, JSON.stringify(answer.body)).toBe(202);
-    return `${answer.body.run_id}.1.1`;
+    const place = { workspaceId: user.workspaceId, runId: answer.body.run_id as string };
+    // It is announced in the background.
+    await vi.waitFor(async () => expect(await openNotesOf(target.deps, place)).toEqual([]), 20_000);
+    return `${place.runId}.1.1`;
   },
   async name(target, { user, mark }) {
     const name = `S_${unique().toUpperCase()}`;
