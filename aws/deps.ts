@@ -117,7 +117,7 @@ export const wakeRunParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wa
 /** Loaded on demand: few runs ask people. */
 export const questionParts = (deps: HostDeps & Pick<Deps, 'main'>): Required<Pick<Deps, 'showQuestion'>> => ({
   async showQuestion(question) {
-    const { questionListener } = await import('#core/collaboration/questions.ts');
+    const { questionListener } = await import('./questions.ts');
     await questionListener(deps)(question);
   },
 });
