@@ -76,9 +76,9 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: 'npx platform dev',
     reason: 'goes on until it is ended; test/cli/dev.heavy.test.ts runs it',
   },
-  ...['npx platform approve 7f3a9c21\n', 'npx platform approve 7f3a9c21 --answer'].map((begins) => ({
+  ...['\n', ' --answer', ' --link'].map((end) => ({
     page: 'docs/approvals.md',
-    begins,
+    begins: `npx platform approve 7f3a9c21${end}`,
     reason: 'the run is made up; test/cli/approvals.test.ts decides about one',
   })),
   { page: 'docs/egress.md', begins: 'curl -s http://db.example.com:5432', reason: 'runs inside an agent' },
