@@ -66,6 +66,28 @@ describe('a link', () => {
     expect(JSON.stringify(entries)).not.toContain(path.split('/').at(-1));
   });
 
+  test('decides although its agent was deleted while the run waits, and the audit log has every decision', async () => {
+    const { pathOf, post, send, decide, deps, next, runs, runId, workspaceId, paid, user } = await setUp([
+      [pay(5), pay(6)],
+      [DONE],
+    ]);
+    const path = await pathOf();
+    const { id } = ((await send('GET', '/agents')).body as unknown as { id: string }[])[0]!;
+    const query = 'mode=all_versions&confirmation_name=payer';
+    expect(await send('DELETE', `/agents/${id}?${query}`)).toMatchObject({ status: 200 });
+    expect((await post(path, { decision: 'approve' })).status).toBe(200);
+    const changed = { decision: 'approve', arguments: { to: 'ann', amount: 1 } };
+    expect(await decide(`${runId}.1.2`, changed)).toMatchObject({ status: 200, body: { edited: true } });
+    await next();
+    expect(await runs.find(runId)).toMatchObject({ status: 'completed' });
+    expect(paid.toSorted()).toEqual(['ann 1', 'ann 5']);
+    const { entries } = await listEntries(deps, workspaceId, {}, { limit: 3 });
+    expect(entries.find(({ operation }) => operation === 'decideApproval')).toMatchObject({
+      ...{ userId: user.userId, outcome: 'done' },
+      target: { approval_id: `${runId}.1.2`, decision: 'approve', tool: 'pay', edited: true },
+    });
+  });
+
   test('is not stored, only its hash is', async () => {
     const { pathOf, deps } = await setUp([[pay(5)], [DONE]]);
     const token = (await pathOf()).split('/').at(-1)!;

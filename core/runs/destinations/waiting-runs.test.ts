@@ -167,4 +167,44 @@ describe('a run that asks', () => {
       { title: 'payer asks: Which colour?', description: expect.stringContaining(`approve ${id}.1.1 --answer`) },
     ]);
   });
+
+  test('is shown again by the sweep while showing it fails', async () => {
+    const { call, deps, sweep, listed, types } = await setUp([[pay(5)], [DONE]]);
+    const { main } = deps;
+    const transact = main.transact.bind(main);
+    let isFull = true;
+    Object.assign(main, {
+      transact: async (writes: Parameters<typeof transact>[0]) => {
+        const isTask = writes.some((write) => write.op === 'put' && write.item.pk.endsWith('#TASKS'));
+        if (isFull && isTask) throw new Error('no space');
+        return transact(writes);
+      },
+    });
+    await call();
+    await sweep();
+    expect(await listed('tasks')).toEqual([]);
+    isFull = false;
+    await sweep();
+    await sweep();
+    expect(await listed('tasks')).toHaveLength(1);
+    expect(types().filter((type) => type === 'approval.requested')).toHaveLength(1);
+  });
+
+  test('500 times at once asks 50 at the same time', async () => {
+    const all = Array.from({ length: 500 }, (_, amount) => pay(amount));
+    const { call, sweep, types, listed, list, decide, next, send, workspaceId } = await setUp([all, [DONE]]);
+    await call();
+    for (let minute = 0; minute < 3; minute++) await sweep();
+    expect(types().filter((type) => type === 'approval.requested')).toHaveLength(50);
+    expect(await listed('tasks')).toHaveLength(50);
+    const waiting = await list();
+    expect(waiting).toHaveLength(50);
+    await Promise.all(waiting.map((each) => decide(each.id, { decision: 'deny' })));
+    await next();
+    for (let minute = 0; minute < 3; minute++) await sweep();
+    expect(types().filter((type) => type === 'approval.decided')).toHaveLength(50);
+    const { body } = await send('GET', `/workspaces/${workspaceId}/tasks?status=done&limit=200`);
+    expect(body).toMatchObject({ total: 50 });
+    expect((await list()).length).toBeLessThanOrEqual(50);
+  });
 });

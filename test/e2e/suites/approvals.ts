@@ -137,8 +137,11 @@ export function approvalsSuite(target: () => Target): void {
       const id = await call('linked-teller');
       await until(id, 'waiting');
       const path = await linkTo(`${id}.1.1`, { expires_in_seconds: 3600 });
-      const page = (method: string, json?: object) =>
-        request(target(), method, path, { headers: { accept: 'text/html' }, ...(json && { json }) });
+      const page = (method: string, fields?: Record<string, string>) =>
+        request(target(), method, path, {
+          headers: { accept: 'text/html' },
+          ...(fields && { body: new URLSearchParams(fields) }),
+        });
       const shown = await page('GET');
       expect(shown.status).toBe(200);
       expect(shown.headers.get('content-type')).toMatch(/^text\/html/);
