@@ -383,7 +383,8 @@ class Loop {
     let open = others;
     for (;;) {
       const { signal } = this.#stop;
-      const ready = open.filter((call) => !asks.includes(calls.indexOf(call)) || settled.has(calls.indexOf(call)));
+      const waits = (number: number) => asks.includes(number) && !settled.has(number) && !past?.results.has(number);
+      const ready = open.filter((call) => !waits(calls.indexOf(call)));
       const working = mapWithConcurrency(MAX_AT_ONCE, ready, signal, async (call) => {
         const number = calls.indexOf(call);
         outcomes.set(call, await this.#callTool(turn, call, { number, past, settled: settled.get(number) }));
