@@ -18,6 +18,7 @@ const OTHERWISE: { readonly [example: string]: number } = {
   'approve 7f3a9c21': 5,
   'approve 7f3a9c21 --deny --reason "paid already"': 5,
   'approve 7f3a9c21 --answer blue': 5,
+  'approve 7f3a9c21 --link --expires 60': 5,
   'replay 5f0c1a2 --from-turn 3 --message "Use the new price list."': 4,
   // The example's profile does not exist.
   'logout --profile staging': 5,

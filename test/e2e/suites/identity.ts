@@ -184,6 +184,7 @@ export function identitySuite(target: () => Target): void {
         slug: 'ws-own',
         timezone: 'UTC',
         trace_content: 'off',
+        approvers: 'members',
         created_at: expect.stringMatching(ISO_TIME),
       });
       expect(expectOk(await call('GET', '/users/me', { key })).user).toMatchObject({
