@@ -11,7 +11,7 @@ export const APPROVAL_TEXTS = {
 } as const;
 
 /** Tools of the platform that wait. */
-export const WAITING_TOOLS = ['ask_human', 'wait'] as const;
+export const WAITING_TOOLS = ['ask_human', 'wait', 'event_url'] as const;
 
 type Asking = readonly { readonly approval?: unknown }[];
 

@@ -146,7 +146,16 @@ export type Dependency = {
 };
 
 /** Built-in tools of a managed loop, except `submit_result`, which ends it; it has the last three only if it names them. */
-export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'later', 'ask_human', 'wait'] as const;
+export const LOOP_TOOLS = [
+  'bash',
+  'read_file',
+  'write_file',
+  'list_files',
+  'later',
+  'ask_human',
+  'wait',
+  'event_url',
+] as const;
 export type LoopTool = (typeof LOOP_TOOLS)[number];
 
 /** Name of an MCP server's tool as the model sees it. */

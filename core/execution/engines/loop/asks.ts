@@ -5,7 +5,7 @@ import { type Clock, isoTime } from '#core/ports/clock.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
 import { type Asked, approvalIdOf, type Decision, type OnTimeout } from '#core/runs/approvals/approval.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
-import { MAX_WAITING_CALLS } from '../../durable/waits.ts';
+import { MAX_WAITING_CALLS, type Waits } from '../../durable/waits.ts';
 import type { EngineRun } from '../engine.ts';
 import type { PastTurn } from './record.ts';
 import { ASK_HUMAN, parameterProblem, WAIT } from './tool-definitions.ts';
@@ -91,7 +91,8 @@ export class LoopAsks {
       }
       case 'answer': {
         const { answer } = decision;
-        return { outcome: { text: typeof answer === 'string' ? answer : JSON.stringify(answer), isError: false } };
+        const text = answer === null ? '(no payload)' : typeof answer === 'string' ? answer : JSON.stringify(answer);
+        return { outcome: { text, isError: false } };
       }
       case 'expired':
         return { outcome: this.#expired(call, decision.onTimeout) };
@@ -109,7 +110,7 @@ export class LoopAsks {
     const answers = new Map<number, Settled>();
     const asked: Asked[] = [];
     for (const number of numbers.filter((each) => !before.has(each + 1))) {
-      const wanted = this.#asked(turn, number, calls[number]!, waits.leftMs);
+      const wanted = await this.#asked(turn, number, calls[number]!, waits);
       if ('problem' in wanted) answers.set(number, { outcome: errorOutcome(wanted.problem) });
       else if (before.size + asked.length < MAX_WAITING_CALLS) asked.push(wanted);
       else answers.set(number, { outcome: errorOutcome(tooManyCalls) });
@@ -139,7 +140,13 @@ export class LoopAsks {
     return (await this.#run.validate(approval.when, input!)).length === 0;
   }
 
-  #asked(turn: number, number: number, { name, input }: LlmToolCall, leftMs: number): Asked | { problem: string } {
+  async #asked(
+    turn: number,
+    number: number,
+    { name, input }: LlmToolCall,
+    waits: Waits,
+  ): Promise<Asked | { readonly problem: string }> {
+    const { leftMs } = waits;
     const now = this.#clock.now();
     const latest = now + leftMs;
     if (leftMs <= 0) return { problem: 'This run has waited for as long as it may, so it cannot wait again.' };
@@ -154,6 +161,12 @@ export class LoopAsks {
       const wait = waitUntil(input as Members, now);
       if ('problem' in wait) return wait;
       const { at: expiresAt } = wait;
+      const { event } = input as Members;
+      if (event !== undefined) {
+        const isKnown = await waits.hasEvent(event as string);
+        if (!isKnown) return { problem: `The event ${event} has no address yet: make one with event_url first.` };
+        return { ...place, kind: 'event', args, expiresAt: Math.min(latest, expiresAt), onTimeout: 'deny' };
+      }
       const seconds = Math.floor(leftMs / 1000);
       if (expiresAt > latest) return { problem: `This run may wait for ${seconds} more seconds, not so long.` };
       return { ...place, kind: 'time', args, expiresAt, onTimeout: 'continue' };
@@ -203,6 +216,7 @@ export class LoopAsks {
       });
     }
     if (name === ASK_HUMAN.name) return errorOutcome('Nobody answered in time.');
+    if (name === WAIT.name) return errorOutcome('The event did not happen in time.');
     return errorOutcome('Nobody decided about this call in time, so it was not made.');
   }
 }
