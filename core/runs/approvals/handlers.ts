@@ -58,7 +58,7 @@ export function approvalHandlers(deps: DecideDeps): ApprovalHandlers {
     async receiveEvent({ params, request, responseHeaders }) {
       responseHeaders['cache-control'] = 'no-store';
       const payload = (await readPayload(request, { bytes: MAX_DECIDED_BYTES })) ?? null;
-      const { waiting } = await receiveEvent(deps, params.token, payload);
+      const { waiting } = await receiveEvent(deps, params.event, payload);
       return { status: 200, body: { received: true, waiting } };
     },
   };

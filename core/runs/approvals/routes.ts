@@ -113,7 +113,7 @@ export const approvalRoutes = defineRoutes([
     auth: 'webhook',
     operationId: 'receiveEvent',
     method: 'POST',
-    path: '/webhooks/events/{token}',
+    path: '/webhooks/events/{event}',
     summary: 'Say that an event has happened for which a run waits, or will wait',
     // Senders use any content type.
     request: { body: { ...raw('application/json'), optional: true } },
