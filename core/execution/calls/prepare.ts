@@ -4,7 +4,6 @@ import { planOf } from '#core/base/plans.ts';
 import type { CallTrigger } from '#core/base/run-kinds.ts';
 import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { mayWait } from '#core/manifest/approval.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { withDefaults } from '#core/manifest/json-schema/schema-defaults.ts';
 import { refOf } from '#core/manifest/references.ts';
@@ -131,7 +130,7 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
     : undefined;
   const mask = maskFor({
     ...{ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey },
-    hasEvents: mayWait(agent.definition),
+    isDurable: isDurable(call),
   });
   return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
 }

@@ -9,8 +9,8 @@ import { keySecrets, maskNameOf, rowOf } from '#core/models/providers.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isCompatible, LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import { SecretMask } from '#core/runs/masking/masking.ts';
-import { eventSecret } from '../durable/event-token.ts';
 import type { LlmCredentials } from '../input/call-input.ts';
+import { eventSecret } from '../sub-calls/run-context.ts';
 
 type Secrets = Readonly<Record<string, string>>;
 
@@ -96,20 +96,20 @@ export const maskFor = ({
   credentials,
   models,
   serviceKey,
-  hasEvents,
+  isDurable,
 }: {
   readonly secrets: Secrets;
   readonly credentials: LlmCredentials | undefined;
   readonly models: readonly ModelChoice[];
   readonly serviceKey: string | undefined;
-  readonly hasEvents: boolean;
+  readonly isDurable: boolean;
 }): SecretMask =>
   new SecretMask({
     ...secrets,
     ...(credentials?.api_key && { LLM_API_KEY: credentials.api_key }),
     ...Object.fromEntries(models.map(({ provider, apiKey }) => [maskNameOf(provider), apiKey ?? ''])),
     ...(serviceKey !== undefined && { PLATFORM_SERVICE_KEY: serviceKey }),
-    ...(serviceKey !== undefined && hasEvents && { EVENT_URL: eventSecret(serviceKey) }),
+    ...(serviceKey !== undefined && isDurable && { EVENT_URL: eventSecret(serviceKey) }),
   });
 
 /**

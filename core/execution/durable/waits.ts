@@ -8,8 +8,7 @@ import { addEvent, findEvent } from '#core/runs/approvals/events.ts';
 import { approvalsOfRun, decide, decideInRun, findApproval, putAsked } from '#core/runs/approvals/store.ts';
 import type { Lease } from '#core/runs/leases.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import type { IssuedContext } from '../sub-calls/run-context.ts';
-import { eventToken } from './event-token.ts';
+import { eventToken, type IssuedContext } from '../sub-calls/run-context.ts';
 
 /** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#waiting`). */
 export const MAX_WAITING_CALLS = 50;

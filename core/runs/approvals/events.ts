@@ -1,16 +1,10 @@
-import { isDeepStrictEqual } from 'node:util';
 import { hashKey } from '#core/accounts/keys/key-format.ts';
-import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import { hasEnded } from '#core/base/run-kinds.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, type Item, type Key } from '#core/ports/table.ts';
 import { hexOf, runExpiry } from '../items.ts';
-import { RunStore } from '../store.ts';
 import type { AskingRun } from './approval.ts';
-import { type DecideDeps, settle } from './decide.ts';
-import { approvalsOfRun } from './store.ts';
 
 /*
  * Events for which runs wait. An event has a name, happens once in a run, and is kept if it happens before the run waits
@@ -74,51 +68,28 @@ export async function findEvent(
 }
 
 /**
- * Records that an event happened, and lets its run continue if it waits for it: then `waiting` is true. The same event
- * again changes nothing.
- *
- * Throws NOT_FOUND for an unknown token; CONFLICT if the event happened with another payload, or if the run has ended.
+ * Returns the event that the address with `token` stands for, and its run; `undefined` if there is no such address.
  */
-export async function receiveEvent(deps: DecideDeps, token: string, payload: Json): Promise<{ waiting: boolean }> {
-  const target = await deps.runs.get(tokenKey(token));
-  if (target === undefined) {
-    throw new PlatformError('NOT_FOUND', 'No run waits at this address.', {
-      hint: 'It is an address of one event of one run, and is forgotten when that run is removed.',
-    });
-  }
-  const place = { workspaceId: target.workspace_id as string, runId: target.run_id as string };
-  const name = target.event as string;
-  const before = (await findEvent(deps, place, name))?.happened;
-  if (before !== undefined) checkIsSame(before, name, payload);
-  const run = await new RunStore(deps, place.workspaceId).find(place.runId);
-  if (run === undefined || hasEnded(run.status)) {
-    if (before !== undefined) return { waiting: false };
-    throw new PlatformError('CONFLICT', `The run that waits for the event "${name}" has ended.`);
-  }
-  if (before === undefined) await record(deps, place, { name, payload });
-  const waiting = (await approvalsOfRun(deps, place)).filter(
-    ({ kind, status, args }) => kind === 'event' && status === 'waiting' && (args as { event?: Json }).event === name,
-  );
-  // Read after the event was written: a run writes that it waits, and reads the event then.
-  for (const approval of waiting) await settle(deps, approval, { type: 'answer', answer: payload }, 'event');
-  return { waiting: waiting.length > 0 };
+export async function eventAt(
+  { runs }: Pick<Deps, 'runs'>,
+  token: string,
+): Promise<{ readonly run: RunPlace; readonly name: string } | undefined> {
+  const item = await runs.get(tokenKey(token));
+  if (item === undefined) return undefined;
+  const run = { workspaceId: item.workspace_id as string, runId: item.run_id as string };
+  return { run, name: item.event as string };
 }
 
-async function record(
-  deps: DecideDeps,
-  place: RunPlace,
+/** Records that an event of a run that has an address happened. Returns what happened first. */
+export async function recordEvent(
+  deps: Pick<Deps, 'runs' | 'clock'>,
+  run: RunPlace,
   { name, payload }: { readonly name: string; readonly payload: Json },
-): Promise<void> {
-  const set = { payload: JSON.stringify(payload), received_at: isoTime(deps.clock.now()) };
-  if ((await deps.runs.update(eventKey(place, name), { set }, absent('received_at'))).ok) return;
-  checkIsSame((await findEvent(deps, place, name))!.happened!, name, payload);
-}
-
-function checkIsSame({ payload: first, receivedAt }: HappenedEvent, name: string, payload: Json): void {
-  if (isDeepStrictEqual(first, payload)) return;
-  throw new PlatformError('CONFLICT', `The event "${name}" happened at ${receivedAt} with another payload.`, {
-    hint: 'An event happens once. The agent needs an address of its own for each event.',
-  });
+): Promise<HappenedEvent> {
+  const receivedAt = isoTime(deps.clock.now());
+  const set = { payload: JSON.stringify(payload), received_at: receivedAt };
+  const written = await deps.runs.update(eventKey(run, name), { set }, absent('received_at'));
+  return written.ok ? { payload, receivedAt } : (await findEvent(deps, run, name))!.happened!;
 }
 
 const happenedFrom = ({ payload, received_at }: Item): HappenedEvent | undefined =>

@@ -5,7 +5,7 @@ import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import { type Approval, approvalIdOf, partsOf } from './approval.ts';
 import { type DecideDeps, decideAsked, MAX_DECIDED_BYTES } from './decide.ts';
-import { receiveEvent } from './events.ts';
+import { receiveEvent } from './receive-event.ts';
 import type { approvalRoutes } from './routes.ts';
 import { approvalsOfRun, findApproval, listApprovals } from './store.ts';
 
