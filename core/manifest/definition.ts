@@ -178,6 +178,8 @@ export type LoopLimits = {
   mcp_servers?: readonly McpServer[] | null;
   /** Maximum cost of a run's requests to models, in US dollars. @default - no limit */
   max_cost_usd?: number | null;
+  /** Whether the run waits for a person before it reaches {@link max_cost_usd}. @default 'end' */
+  on_max_cost?: 'end' | 'ask' | null;
   [member: string]: unknown;
 };
 

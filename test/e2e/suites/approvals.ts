@@ -140,6 +140,22 @@ export function approvalsSuite(target: () => Target): void {
       expect(shown).not.toContain(address.split('/').at(-1));
     });
 
+    test('a run that has spent its limit asks whether it may cost more', limit, async () => {
+      const loop = { max_cost_usd: 0.001, on_max_cost: 'ask' };
+      const spend = (amount: number) => ({ ...calls(refund(amount)), usage: { input: 10_000, output: 0 } });
+      expectOk(await publish('spender', [spend(1), spend(2), submit], { loop }), 201);
+      const id = await call('spender');
+      await until(id, 'waiting');
+      const { approvals } = expectOk(await send('GET', `/approvals?run_id=${id}`));
+      expect(approvals).toMatchObject([
+        { id: `${id}.1.0`, kind: 'approve', tool: 'loop.max_cost_usd', arguments: { max_cost_usd: 0.002 } },
+      ]);
+      const approved = (max_cost_usd: number) => ({ decision: 'approve', arguments: { max_cost_usd } });
+      expectError(await decide(`${id}.1.0`, approved(0.001)), 400, 'INVALID_INPUT', 'body.arguments.max_cost_usd');
+      expectOk(await decide(`${id}.1.0`, approved(10)));
+      expect(await until(id, 'completed')).toMatchObject({ output_data: { result: 'over' } });
+    });
+
     test('a run that waits is cancelled, and nothing can be decided any more', limit, async () => {
       expectOk(await publish('cancelled-teller', [calls(refund(500)), submit]), 201);
       const id = await call('cancelled-teller');
