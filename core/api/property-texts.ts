@@ -18,6 +18,7 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'path.agent': 'Name of the agent: 2 to 50 lower-case letters, digits and single hyphens.',
   'path.version': 'Version such as `v3`, or `latest` for the current one.',
   'path.endpoint': "One of the agent's endpoints; most agents have `run` alone, their `default_endpoint`.",
+  'path.event': 'The secret part of the address of an event.',
   'path.approval_id': 'Id of what waits, as lists show it.',
   'path.run_id': 'Id of the run or of its request, or the first 7 or more hexadecimal digits of either.',
   'path.prefix': 'Id of the run or of its request, or the first 7 or more hexadecimal digits of either.',

@@ -34,7 +34,9 @@ test('changes without the key of a user', () => {
     // The handlers write the entries.
     'putOperatorPlan',
     'giveOperatorCredits',
-    // So does this one.
+    // The run that gets the event records it.
+    'receiveEvent',
+    // The handler writes the entry.
     'decideByLink',
     // These start runs, which have their own records.
     'receiveWebhook',

@@ -1,15 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { leasesOf } from '#core/accounts/limits/admission.ts';
-import { askingAgent, type Call, DONE, PAY, pay } from '#test/helpers/asking-agent.ts';
 import { settled } from '#test/helpers/durable-histories.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { type Call, DONE, HOUR_MS, PAY, pay, waitingLoop } from '#test/helpers/waiting-loop.ts';
 
 /** Runs that wait for approvals and answers, in processes that begin, leave and take up. */
 
-const HOUR_MS = 3_600_000;
-
 const always = (turns: readonly (readonly Call[])[]) =>
-  askingAgent({ custom_tools: [{ ...PAY, approval: 'always' }] }, turns);
+  waitingLoop({ custom_tools: [{ ...PAY, approval: 'always' }] }, turns);
 
 describe('an approval', () => {
   test('lets the run wait without a process, a place or a lease, and then the call runs once', async () => {
@@ -80,7 +78,7 @@ describe('an approval', () => {
 
   test('is asked for only if the arguments match its condition', async () => {
     const approval = { when: { properties: { amount: { exclusiveMinimum: 100 } } } };
-    const run = await askingAgent({ custom_tools: [{ ...PAY, approval }] }, [[pay(100), pay(101)], [DONE]]);
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval }] }, [[pay(100), pay(101)], [DONE]]);
     const id = await run.call();
     expect(run.paid).toEqual(['ann 100']);
     expect((await run.list()).map((each) => each.id)).toEqual([`${id}.1.2`]);
@@ -114,7 +112,7 @@ describe('an approval', () => {
 
   test('of a call beside others that wait leaves their times as they were', async () => {
     const manifest = { custom_tools: [{ ...PAY, approval: { timeout_seconds: 7200 } }], loop: { tools: ['wait'] } };
-    const run = await askingAgent(manifest, [[pay(1), { name: 'wait', input: { seconds: 3600 } }, pay(2)], [DONE]]);
+    const run = await waitingLoop(manifest, [[pay(1), { name: 'wait', input: { seconds: 3600 } }, pay(2)], [DONE]]);
     const id = await run.call();
     await run.deps.clock.advance(HOUR_MS / 2);
     await run.decide(`${id}.1.1`, { decision: 'approve' });
@@ -138,7 +136,7 @@ describe('an approval', () => {
 
   test('that comes too late does nothing: the model is told that nobody decided', async () => {
     const approval = { timeout_seconds: 60 };
-    const run = await askingAgent({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
     const id = await run.call();
     await run.deps.clock.advance(60_000);
     const late = await run.decide(`${id}.1.1`, { decision: 'approve' });
@@ -156,7 +154,7 @@ describe('an approval', () => {
 
   test('with on_timeout fail ends the run when nobody decides', async () => {
     const approval = { timeout_seconds: 60, on_timeout: 'fail' };
-    const run = await askingAgent({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
     const id = await run.call();
     await run.deps.clock.advance(60_000);
     await run.next();
@@ -166,7 +164,7 @@ describe('an approval', () => {
   });
 
   test('shows no secret, and a changed call still has it', async () => {
-    const run = await askingAgent({ custom_tools: [{ ...PAY, approval: 'always' }], required_secrets: ['ACCOUNT'] }, [
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval: 'always' }], required_secrets: ['ACCOUNT'] }, [
       [pay(5, 'verysecretaccount')],
       [DONE],
     ]);
@@ -269,7 +267,7 @@ describe('a decision', () => {
 
 describe('a question', () => {
   const asks = (question: object, turns: readonly (readonly Call[])[] = []) =>
-    askingAgent({ loop: { tools: ['ask_human'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
+    waitingLoop({ loop: { tools: ['ask_human'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
       [{ name: 'ask_human', input: question as Call['input'] & {} }],
       ...turns,
       [DONE],
@@ -314,7 +312,7 @@ describe('a question', () => {
 
 describe('a wait', () => {
   const waits = (input: object) =>
-    askingAgent({ loop: { tools: ['wait'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
+    waitingLoop({ loop: { tools: ['wait'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
       [{ name: 'wait', input: input as Call['input'] & {} }],
       [DONE],
     ]);
@@ -334,7 +332,7 @@ describe('a wait', () => {
   });
 
   test.each([
-    [{}, /^\[ERROR\] Give either seconds or until/],
+    [{}, /^\[ERROR\] Give seconds, until or event/],
     [{ seconds: 1, until: '2035-12-01T09:00:00Z' }, /^\[ERROR\] Give either seconds or until/],
     [{ until: 'tomorrow' }, /^\[ERROR\] until must be a time with an offset/],
     [{ until: '2020-12-01T09:00:00Z' }, /^\[ERROR\] until must be in the future/],
@@ -398,7 +396,7 @@ describe('whenever a process dies', () => {
       { name: 'look', description: 'x', command: 'look' },
     ];
     for (let lifetime = 1, isOver = false; !isOver; lifetime += STEP) {
-      const run = await askingAgent({ custom_tools: tools }, turns);
+      const run = await waitingLoop({ custom_tools: tools }, turns);
       const id = await run.call();
       const where = `died at ${lifetime}`;
       await run.decide(`${id}.1.1`, { decision: 'approve' });

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { listEntries } from '#core/accounts/audit/log.ts';
 import { removeMember } from '#core/accounts/workspaces/members.ts';
 import { queryAll } from '#core/ports/table.ts';
-import { askingAgent, type Call, DONE, PAY, pay } from '#test/helpers/asking-agent.ts';
 import { settled } from '#test/helpers/durable-histories.ts';
 import { addUser } from '#test/helpers/users.ts';
+import { type Call, DONE, PAY, pay, waitingLoop } from '#test/helpers/waiting-loop.ts';
 
 /** Who decides what a run asks: members, and people with a link (`docs/interface/approvals.md#links`). */
 
@@ -14,7 +14,7 @@ const BROWSER = { ...HTML, 'sec-fetch-site': 'same-origin' };
 
 async function setUp(turns: readonly (readonly Call[])[], agent: object = {}) {
   const baseUrl = 'https://agents.example.com';
-  const run = await askingAgent({ custom_tools: [{ ...PAY, approval: 'always' }], ...agent }, turns, { baseUrl });
+  const run = await waitingLoop({ custom_tools: [{ ...PAY, approval: 'always' }], ...agent }, turns, { baseUrl });
   const { deps, app, send, approvals } = run;
   const runId = await run.call();
   const link = async (body: object = {}, id = `${runId}.1.1`, key?: string) =>

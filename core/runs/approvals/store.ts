@@ -171,7 +171,7 @@ export async function listApprovals(
  * Records what was decided about a call that waits, and wakes its run. Returns false if something was decided before, or if
  * the run has ended.
  *
- * @param by Id of the user, or `link`.
+ * @param by Id of the user, `link`, or `event`.
  */
 export async function decide(deps: StoreDeps, approval: Approval, decision: Decision, by: string): Promise<boolean> {
   const { runs, clock } = deps;
@@ -210,16 +210,18 @@ export const countLink = (
   ]);
 
 /**
- * Records that nobody has decided about a call in time. Only the process that has the run may do so. Returns false if
- * something was decided before.
+ * Records what was decided about a call of a run that a process has: that nobody has decided in time, or that an event
+ * had happened. Only that process may do so. Returns false if something was decided before.
  */
-export async function expire(
+export async function decideInRun(
   deps: StoreDeps,
   approval: Approval,
-  decision: Extract<Decision, { type: 'expired' }>,
+  decision: Decision,
+  by?: string,
 ): Promise<boolean> {
-  const changes = decidedChanges(deps, approval.workspaceId, decision);
-  return once(deps, [endOperation(approval, changes), ...noteOperations(deps, approval, 'expired')]);
+  const changes = decidedChanges(deps, approval.workspaceId, decision, by);
+  const change = decision.type === 'expired' ? 'expired' : 'decided';
+  return once(deps, [endOperation(approval, changes), ...noteOperations(deps, approval, change)]);
 }
 
 /** Ends the calls of a run that still wait, because the run has ended. Safe to repeat. */

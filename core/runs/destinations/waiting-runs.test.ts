@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { deliveryListeners } from '#core/api/listeners.ts';
 import { sweepDeliveries } from '#core/outbound/deliveries.ts';
-import { askingAgent, type Call, DONE, PAY, pay } from '#test/helpers/asking-agent.ts';
 import { settled } from '#test/helpers/durable-histories.ts';
 import { type Receiver, startReceiver } from '#test/helpers/receiver.ts';
+import { type Call, DONE, PAY, pay, waitingLoop } from '#test/helpers/waiting-loop.ts';
 import { announceEnds } from './announce.ts';
 
 /** What is posted and shown of runs that wait (`docs/interface/approvals.md#deliveries`). */
@@ -18,7 +18,7 @@ type Members = Readonly<Record<string, unknown>>;
 
 async function setUp(turns: readonly (readonly Call[])[], agent: object = {}, settings: object = {}) {
   const dashboardUrl = 'https://agents.example.com/dashboard';
-  const run = await askingAgent({ custom_tools: [{ ...PAY, approval: 'always' }], ...agent }, turns, {
+  const run = await waitingLoop({ custom_tools: [{ ...PAY, approval: 'always' }], ...agent }, turns, {
     outboundHosts: ['127.0.0.1'],
     dashboardUrl,
   });

@@ -12,7 +12,6 @@ import { memoryDeps } from './memory-deps.ts';
 import { addUser } from './users.ts';
 import { createWebApp } from './web-app.ts';
 
-/** A call of a tool, as the model makes it. */
 export type Call = Pick<LlmToolCall, 'name' | 'input'>;
 
 /** The members that these tests read of answers. */
@@ -23,7 +22,7 @@ interface Answer {
   readonly approvals: readonly { readonly id: string }[];
 }
 
-/** A call of {@link PAY}. */
+export const HOUR_MS = 3_600_000;
 export const pay = (amount: number, to = 'ann'): Call => ({ name: 'pay', input: { to, amount } });
 export const DONE: Call = { name: 'submit_result', input: { result: 'done' } };
 export const PAY = {
@@ -40,8 +39,8 @@ export const PAY = {
 /** A workspace may have ten runs that wait. */
 const { plans } = parseConfig({ PLATFORM_PLANS: '{"enterprise": {"waiting_runs": 10}}' });
 
-/** A workspace with an agent `payer` whose model makes these calls, in processes that begin, leave and take up. */
-export async function askingAgent(agent: object, turns: readonly (readonly Call[])[], settings: Partial<Config> = {}) {
+/** A durable loop of one workspace with a scripted model, in processes that begin, leave and take up. */
+export async function waitingLoop(agent: object, turns: readonly (readonly Call[])[], settings: Partial<Config> = {}) {
   const deps = memoryDeps({ plans, ...settings });
   const paid: string[] = [];
   const asked: (readonly LlmMessage[])[] = [];
