@@ -32,7 +32,7 @@ export const BACKGROUND = {
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
   announceEnds: {
-    about: 'Announces ends of runs whose host died before it did.',
+    about: 'Announces ends and questions of runs whose host died before it did.',
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },

@@ -36,7 +36,7 @@ export const questionListener =
   };
 
 const titleOf = ({ agentName, tool, text }: Question): string =>
-  asPrintableLine(text === undefined ? `${agentName} asks to call ${tool}` : `${agentName} asks: ${text}`, 200);
+  asPrintableLine(text === undefined ? `${agentName} asks for approval of ${tool}` : `${agentName} asks: ${text}`, 200);
 
 function textOf({ id, text, expiresAt }: Question): string {
   const asked = text === undefined ? '' : `${text.slice(0, MAX_TEXT_CHARACTERS).toWellFormed()}\n\n`;

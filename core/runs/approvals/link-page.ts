@@ -36,7 +36,7 @@ export function linkPage(approval: Approval, problem?: string): Uint8Array {
   const asked =
     kind === 'answer'
       ? `<p class="text">${lines(question)}</p>`
-      : `<p>The agent waits for a decision about this call of a tool.</p>\n<pre tabindex="0">${jsonLines(args)}</pre>`;
+      : `<p>The agent waits for a decision about this.</p>\n<pre tabindex="0">${jsonLines(args)}</pre>`;
   return page(
     kind === 'answer' ? 'An agent asks' : 'Approve this call?',
     `${problemLine(problem)}${asked}

@@ -143,10 +143,14 @@ describe('a run that asks', () => {
     const { call, decide, list, next, listed, send } = await setUp([[pay(5)], [DONE]]);
     const id = await call();
     const [task] = await listed('tasks');
-    expect(task).toMatchObject({ title: 'payer asks to call pay', project: 'Approvals', status: 'open' });
+    expect(task).toMatchObject({ title: 'payer asks for approval of pay', project: 'Approvals', status: 'open' });
     expect(task).toMatchObject({ created_by: 'payer', priority: 'high' });
     expect(await listed('messages')).toMatchObject([
-      { title: 'payer asks to call pay', level: 'warning', metadata: { approval_id: `${id}.1.1`, task_id: task!.id } },
+      {
+        title: 'payer asks for approval of pay',
+        level: 'warning',
+        metadata: { approval_id: `${id}.1.1`, task_id: task!.id },
+      },
     ]);
     expect(await send('PATCH', `/tasks/${task!.id}`, { status: 'done' })).toMatchObject({ status: 200 });
     expect(await list()).toHaveLength(1);

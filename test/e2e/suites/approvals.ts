@@ -250,14 +250,14 @@ export function approvalsSuite(target: () => Target): void {
           .filter(({ description }) => description.includes(id))
           .map(({ title, status }) => [title, status]);
       };
-      await expect.poll(tasks, untilReady).toEqual([['posted-teller asks to call refund', 'open']]);
+      await expect.poll(tasks, untilReady).toEqual([['posted-teller asks for approval of refund', 'open']]);
       const { messages } = expectOk(await send('GET', '/messages?agent_name=posted-teller'));
       expect(messages).toMatchObject([{ level: 'warning', metadata: { approval_id: `${id}.1.1` } }]);
       expectOk(await decide(`${id}.1.1`, { decision: 'deny' }));
       await until(id, 'completed');
       await expect.poll(() => posted('/all'), untilReady).toEqual(events.toSorted());
       await expect.poll(() => posted('/call'), untilReady).toEqual([...events, 'run.completed'].sort());
-      await expect.poll(tasks, untilReady).toEqual([['posted-teller asks to call refund', 'done']]);
+      await expect.poll(tasks, untilReady).toEqual([['posted-teller asks for approval of refund', 'done']]);
       expectOk(await send('DELETE', `/destinations/${destination.id}`));
     });
 
