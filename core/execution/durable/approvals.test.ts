@@ -483,7 +483,7 @@ describe('limits', () => {
   });
 });
 
-test('the list is paged, and filtered by status, agent and run', async () => {
+test('the list is paged, and filtered by status, kind, agent and run', async () => {
   const run = await always([[pay(1), pay(2), pay(3)], [DONE]]);
   const id = await run.call();
   const first = await run.send('GET', `${run.approvals}?limit=2`);
@@ -498,6 +498,10 @@ test('the list is paged, and filtered by status, agent and run', async () => {
   const listed = async (query: string) => (await run.send('GET', `${run.approvals}?${query}`)).body.approvals.length;
   expect(await listed('status=waiting')).toBe(2);
   expect(await listed('status=denied')).toBe(1);
+  expect(await listed('kinds=approve,answer')).toBe(3);
+  expect(await listed('kinds=answer,time')).toBe(0);
+  expect(await listed(`run_id=${id}&kinds=answer`)).toBe(0);
+  expect(await run.send('GET', `${run.approvals}?kinds=people`)).toMatchObject({ status: 400 });
   expect(await listed('agent_name=payer')).toBe(3);
   expect(await listed('agent_name=other')).toBe(0);
   expect(await listed(`run_id=${id}&status=denied`)).toBe(1);

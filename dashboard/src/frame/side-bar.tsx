@@ -15,10 +15,11 @@ import {
 } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button as AriaButton } from 'react-aria-components/Button';
+import { useWaitingCount } from '../api/approvals.ts';
 import { call } from '../api/client.ts';
 import { useFavorites } from '../api/favorites.ts';
 import { useMaybeWorkspace, useWho, useWorkspace, useWorkspaces } from '../api/session.ts';
-import { OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
+import { APPROVALS, OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
 import { IconButton } from '../ui/button.tsx';
 import { classes } from '../ui/classes.ts';
 import { Menu } from '../ui/menu.tsx';
@@ -130,7 +131,25 @@ function PlaceLink({
     >
       <Icon size={16} aria-hidden className="shrink-0" />
       {label}
+      {to === APPROVALS && <WaitingBadge />}
     </Link>
+  );
+}
+
+/** How many calls and questions wait for people. */
+function WaitingBadge() {
+  const id = useMaybeWorkspace()?.id;
+  return id === undefined ? null : <WaitingCount key={id} id={id} />;
+}
+
+function WaitingCount({ id }: { readonly id: string }) {
+  const waiting = useWaitingCount(id);
+  if (waiting === undefined) return null;
+  return (
+    <span className="ml-auto rounded-full bg-warn-ground px-1.5 text-xs font-semibold text-warn">
+      {waiting}
+      <span className="sr-only"> waiting</span>
+    </span>
   );
 }
 

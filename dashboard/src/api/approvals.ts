@@ -1,0 +1,48 @@
+import { useMemo, useRef } from 'react';
+import type { AnswerOf } from './client.ts';
+import { useOperation } from './query.ts';
+import { useWho } from './session.ts';
+
+export type Approval = AnswerOf<'listApprovals'>['approvals'][number];
+
+/** The kinds that people decide; `time` and `event` are no decisions. */
+export const DECIDED_KINDS = 'approve,answer';
+export const isForPeople = ({ kind }: Pick<Approval, 'kind'>): boolean => kind === 'approve' || kind === 'answer';
+
+/** The events of a workspace do not say that a call waits. */
+export const POLL_MS = 5_000;
+const BADGE_MS = 20_000;
+const MAX_COUNTED = 100;
+
+/** Returns how many calls and questions of a workspace wait for people, as a text; `undefined` if none does. */
+export function useWaitingCount(workspace_id: string): string | undefined {
+  const { data } = useOperation(
+    'listApprovals',
+    { params: { workspace_id }, query: { status: 'waiting', kinds: DECIDED_KINDS, limit: MAX_COUNTED } },
+    // A key may be limited to other things: the pages say so, the badge is only absent.
+    { refetchInterval: BADGE_MS, retry: false },
+  );
+  if (data === undefined || data.approvals.length === 0) return undefined;
+  return `${data.approvals.length}${data.next_cursor === null ? '' : '+'}`;
+}
+
+/** Whether the user may decide: a session has the scope of the key that began it. */
+export function useMayDecide(): boolean {
+  const { scope } = useWho();
+  return scope === 'manage' || scope === 'approve';
+}
+
+/**
+ * Returns the calls that wait, and those that did while the page was open: what was decided meanwhile stays in its place,
+ * so that nothing disappears under somebody's hands.
+ */
+export function useKept(waiting: readonly Approval[]) {
+  const known = useRef(new Map<string, Approval>());
+  return useMemo(() => {
+    const listed = new Set(waiting.map(({ id }) => id));
+    for (const each of waiting) known.current.set(each.id, each);
+    return [...known.current.values()]
+      .sort((a, b) => (a.asked_at < b.asked_at ? 1 : a.asked_at > b.asked_at ? -1 : a.id < b.id ? -1 : 1))
+      .map((approval) => ({ approval, isListed: listed.has(approval.id) }));
+  }, [waiting]);
+}
