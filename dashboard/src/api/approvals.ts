@@ -14,14 +14,17 @@ export const POLL_MS = 5_000;
 const BADGE_MS = 20_000;
 const MAX_COUNTED = 100;
 
-/** Returns how many calls and questions of a workspace wait for people, as a text; `undefined` if none does. */
-export function useWaitingCount(workspace_id: string): string | undefined {
-  const { data } = useOperation(
+/** Reads the calls and questions of a workspace that wait for people, newest first: as many as are counted. */
+export const useWaiting = (workspace_id: string) =>
+  useOperation(
     'listApprovals',
     { params: { workspace_id }, query: { status: 'waiting', kinds: DECIDED_KINDS, limit: MAX_COUNTED } },
-    // A key may be limited to other things: the pages say so, the badge is only absent.
-    { refetchInterval: BADGE_MS, retry: false },
+    { refetchInterval: BADGE_MS },
   );
+
+/** Returns how many calls and questions of a workspace wait for people, as a text; `undefined` if none does. */
+export function useWaitingCount(workspace_id: string): string | undefined {
+  const { data } = useWaiting(workspace_id);
   if (data === undefined || data.approvals.length === 0) return undefined;
   return `${data.approvals.length}${data.next_cursor === null ? '' : '+'}`;
 }

@@ -136,12 +136,12 @@ function PlaceLink({
   );
 }
 
-/** How many calls and questions wait for people. */
 function WaitingBadge() {
-  const id = useMaybeWorkspace()?.id;
-  return id === undefined ? null : <WaitingCount key={id} id={id} />;
+  const workspace = useMaybeWorkspace();
+  return workspace && <WaitingCount id={workspace.id} />;
 }
 
+/** How many calls and questions wait for people. */
 function WaitingCount({ id }: { readonly id: string }) {
   const waiting = useWaitingCount(id);
   if (waiting === undefined) return null;

@@ -83,6 +83,13 @@ function Decider({ id }: { readonly id: string }) {
 
 const VERBS: Readonly<Record<string, string>> = { approved: 'Approved', denied: 'Refused', answered: 'Answered' };
 
+const EXPIRED: Readonly<Record<Approval['kind'], string>> = {
+  approve: 'Nobody decided until',
+  answer: 'Nobody answered until',
+  event: 'The event did not come until',
+  time: 'The time came',
+};
+
 /** Says what was decided about a call, by whom, and why. */
 export function DecidedView({ approval }: { readonly approval: Approval }) {
   const { id, kind, status, decided_by, decided_at, expires_at, for_run, reason, answer, changed_arguments } = approval;
@@ -93,10 +100,10 @@ export function DecidedView({ approval }: { readonly approval: Approval }) {
         {verb === undefined ? (
           status === 'expired' ? (
             <>
-              {kind === 'answer' ? 'Nobody answered' : 'Nobody decided'} until <Time at={expires_at} />.
+              {EXPIRED[kind]} <Time at={expires_at} />.
             </>
           ) : (
-            'The run ended before anybody decided.'
+            'The run ended before.'
           )
         ) : (
           <>
