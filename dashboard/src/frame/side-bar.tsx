@@ -15,10 +15,10 @@ import {
 } from 'lucide-react';
 import { useEffect, useState } from 'react';
 import { Button as AriaButton } from 'react-aria-components/Button';
-import { useWaitingCount } from '../api/approvals.ts';
 import { call } from '../api/client.ts';
 import { useFavorites } from '../api/favorites.ts';
 import { useMaybeWorkspace, useWho, useWorkspace, useWorkspaces } from '../api/session.ts';
+import { useWaitingCount } from '../approvals/waiting.ts';
 import { APPROVALS, OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
 import { IconButton } from '../ui/button.tsx';
 import { classes } from '../ui/classes.ts';

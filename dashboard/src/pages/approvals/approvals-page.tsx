@@ -2,10 +2,11 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { getRouteApi } from '@tanstack/react-router';
 import { UserCheck } from 'lucide-react';
 import { useEffect } from 'react';
-import { type Approval, DECIDED_KINDS, POLL_MS } from '../../api/approvals.ts';
 import { call } from '../../api/client.ts';
 import { keyOf } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { ApprovalCard, WaitingCards } from '../../approvals/approval-cards.tsx';
+import { type Approval, DECIDED_KINDS, POLL_MS } from '../../approvals/waiting.ts';
 import { API_URL } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
 import { Empty, NoMatch } from '../../ui/empty.tsx';
@@ -15,7 +16,6 @@ import { OutsideLink } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
-import { ApprovalCard, WaitingCards } from './approval-cards.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/approvals');
 const PAGE = 50;
@@ -91,9 +91,12 @@ export function ApprovalsPage() {
 function NothingWaits({ agent }: { readonly agent: string | undefined }) {
   if (agent !== undefined) return <NoMatch icon={UserCheck} title="Nothing of this agent waits for you" />;
   return (
-    <Empty icon={UserCheck} title="Nothing waits for you">
-      An agent can ask before it calls a tool that sends, pays or deletes, and it can ask questions. Then you decide
-      here. <OutsideLink href={`${API_URL}/docs/approvals`}>How agents ask</OutsideLink>
+    <Empty
+      icon={UserCheck}
+      title="Nothing waits for you"
+      action={<OutsideLink href={`${API_URL}/docs/approvals`}>How agents ask</OutsideLink>}
+    >
+      An agent can ask before it calls a tool that sends, pays or deletes, and it can ask questions. You decide here.
     </Empty>
   );
 }

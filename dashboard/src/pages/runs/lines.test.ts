@@ -61,9 +61,9 @@ describe('a call that waits', () => {
   };
 
   test.each([
-    ['is drawn until its decision', at(99), [asked(), decided('deny')], 'wait for approval of pay: 10 to 50, denied'],
-    ['grows while nobody has decided', null, [asked()], 'wait for approval of pay: 10 to 70, waiting'],
-    ['ends with its run', at(60), [asked('answer')], 'wait for an answer: 10 to 60, cancelled'],
+    ['is drawn until its decision', at(99), [asked(), decided('deny')], 'approval of pay: 10 to 50, denied'],
+    ['grows while nobody has decided', null, [asked()], 'approval of pay: 10 to 70, waiting'],
+    ['ends with its run', at(60), [asked('answer')], 'answer to a question: 10 to 60, cancelled'],
     ['has waited for its time', at(99), [asked('time'), decided('expired')], 'wait for a time: 10 to 50, completed'],
   ])('%s', (_, completed_at, steps, text) => {
     expect(lineOf(completed_at, ...steps)).toBe(text);

@@ -1,8 +1,9 @@
 import { type ReactNode, useState } from 'react';
-import { isForPeople } from '../../api/approvals.ts';
 import { useOperation } from '../../api/query.ts';
 import { isInEvents } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { Arguments, DecidedView } from '../../approvals/approval-parts.tsx';
+import { isForPeople } from '../../approvals/waiting.ts';
 import { useLive } from '../../live/use-live.ts';
 import { count, Money } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
@@ -14,7 +15,6 @@ import { Facts, Section } from '../../ui/page.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
 import { JsonView, TextView } from '../../ui/text/viewer.tsx';
 import { Hinted } from '../../ui/tooltip.tsx';
-import { Arguments, DecidedView } from '../approvals/approval-parts.tsx';
 import { type Content, Contents, Part } from './contents.tsx';
 import { Conversation } from './conversation.tsx';
 import type { Line } from './lines.ts';
@@ -123,7 +123,7 @@ function WaitDetails({ wait, workspaceId }: { readonly wait: Wait; readonly work
       <Part title={isForPeople(data) ? 'Decision' : 'End'}>
         {status === 'waiting' ? (
           <p>
-            Waits until <Time at={expires_at} />.
+            {isForPeople(data) ? 'Not yet: it expires' : 'Not yet: it ends'} <Time at={expires_at} />.
           </p>
         ) : (
           <DecidedView approval={data} />

@@ -1,10 +1,10 @@
 import { Clock } from 'lucide-react';
-import { isForPeople, POLL_MS } from '../../api/approvals.ts';
 import { useOperation } from '../../api/query.ts';
+import { WaitingCards } from '../../approvals/approval-cards.tsx';
+import { isForPeople, POLL_MS } from '../../approvals/waiting.ts';
 import { Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { escapeText } from '../../ui/text/escape-text.ts';
-import { WaitingCards } from '../approvals/approval-cards.tsx';
 import type { RunParams } from './run-params.ts';
 
 const MAX_WAITING = 200;

@@ -11,7 +11,7 @@ const STATUSES: Readonly<Record<string, string>> = {
 };
 
 const NAMES: Readonly<Record<string, string>> = {
-  answer: 'wait for an answer',
+  answer: 'answer to a question',
   time: 'wait for a time',
   event: 'wait for an event',
 };
@@ -52,7 +52,7 @@ export function waitsOf(steps: readonly Step[]): ReadonlyMap<string, Wait> {
           kind,
           tool,
           turn: Number(payload.turn),
-          name: NAMES[kind] ?? `wait for approval of ${tool}`,
+          name: NAMES[kind] ?? `approval of ${tool}`,
           end: end?.started_at,
           status: isTime ? 'completed' : status,
         },

@@ -1,12 +1,12 @@
-import type { Approval } from '../../api/approvals.ts';
-import { useOperation } from '../../api/query.ts';
-import { useWho, useWorkspace } from '../../api/session.ts';
-import { Table } from '../../ui/data/table.tsx';
-import { Time } from '../../ui/data/time.tsx';
-import { Facts } from '../../ui/page.tsx';
-import { escapeText } from '../../ui/text/escape-text.ts';
-import { cutLine, JsonView } from '../../ui/text/viewer.tsx';
+import { useOperation } from '../api/query.ts';
+import { useWho, useWorkspace } from '../api/session.ts';
+import { Table } from '../ui/data/table.tsx';
+import { Time } from '../ui/data/time.tsx';
+import { Facts } from '../ui/page.tsx';
+import { escapeText } from '../ui/text/escape-text.ts';
+import { cutLine, JsonView } from '../ui/text/viewer.tsx';
 import { changesOf } from './approval.ts';
+import type { Approval } from './waiting.ts';
 
 /** Number of members, and length of a value, up to which arguments are shown as a list instead of a tree. */
 const MAX_MEMBERS = 12;
@@ -84,9 +84,9 @@ function Decider({ id }: { readonly id: string }) {
 const VERBS: Readonly<Record<string, string>> = { approved: 'Approved', denied: 'Refused', answered: 'Answered' };
 
 const EXPIRED: Readonly<Record<Approval['kind'], string>> = {
-  approve: 'Nobody decided until',
-  answer: 'Nobody answered until',
-  event: 'The event did not come until',
+  approve: 'Nobody decided: it expired',
+  answer: 'Nobody answered: it expired',
+  event: 'The event did not come: it expired',
   time: 'The time came',
 };
 

@@ -1,19 +1,19 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { Ban, Check, CheckCheck, Pencil, Send, Undo2 } from 'lucide-react';
 import { useState } from 'react';
-import type { Approval } from '../../api/approvals.ts';
-import type { ArgumentsOf } from '../../api/client.ts';
-import { keyOf, useAction } from '../../api/query.ts';
-import { useWorkspace } from '../../api/session.ts';
-import { ApiError } from '../../api-error.ts';
-import { Button } from '../../ui/button.tsx';
-import { ErrorBox } from '../../ui/error-box.tsx';
-import { TextField } from '../../ui/field.tsx';
-import { SchemaInput } from '../../ui/schema-input.tsx';
-import { escapeText } from '../../ui/text/escape-text.ts';
-import { sampleOf } from '../agents/sample-input.ts';
+import type { ArgumentsOf } from '../api/client.ts';
+import { keyOf, useAction } from '../api/query.ts';
+import { useWorkspace } from '../api/session.ts';
+import { ApiError } from '../api-error.ts';
+import { Button } from '../ui/button.tsx';
+import { ErrorBox } from '../ui/error-box.tsx';
+import { TextField } from '../ui/field.tsx';
+import { sampleOf } from '../ui/sample-value.ts';
+import { SchemaInput } from '../ui/schema-input.tsx';
+import { escapeText } from '../ui/text/escape-text.ts';
 import { changesOf, type FieldProblem, fieldProblemOf, formOf, isText } from './approval.ts';
-import { Changes } from './approval-parts.tsx';
+import { Arguments, Changes } from './approval-parts.tsx';
+import type { Approval } from './waiting.ts';
 
 type Decision = ArgumentsOf<'decideApproval'>['body'];
 
@@ -31,7 +31,7 @@ export function DecideForm({
 }) {
   const { id: workspace_id } = useWorkspace();
   const client = useQueryClient();
-  const { mutate, isPending, error } = useAction('decideApproval', { stale: STALE, silent: true });
+  const { mutate, isPending, error, reset } = useAction('decideApproval', { stale: STALE, silent: true });
   const params = { workspace_id, approval_id: approval.id };
   const decide = (body: Decision) =>
     mutate(
@@ -54,7 +54,7 @@ export function DecideForm({
   const Form = approval.kind === 'answer' ? AnswerForm : ApproveForm;
   return (
     <div className="flex min-w-0 flex-col gap-3">
-      <Form approval={approval} decide={decide} isPending={isPending} problem={problem} />
+      <Form approval={approval} decide={decide} isPending={isPending} problem={problem} onEdit={reset} />
       {error && !problem && <ErrorBox error={error} />}
     </div>
   );
@@ -65,6 +65,8 @@ interface FormProps {
   readonly decide: (decision: Decision) => void;
   readonly isPending: boolean;
   readonly problem: FieldProblem | undefined;
+  /** Called when a value changes: the problem was with the one before. */
+  readonly onEdit: () => void;
 }
 
 const objectOf = (text: string): Record<string, unknown> | undefined => {
@@ -79,18 +81,24 @@ const objectOf = (text: string): Record<string, unknown> | undefined => {
 };
 
 /** Approves a call, possibly with other arguments, or refuses it. */
-function ApproveForm({ approval, decide, isPending, problem }: FormProps) {
+function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps) {
   const [mode, setMode] = useState<'edit' | 'refuse'>();
   const [text, setText] = useState(() => JSON.stringify(approval.arguments, null, 2));
+  const edit = (next: string) => {
+    setText(next);
+    onEdit();
+  };
   const [reason, setReason] = useState('');
   const value = objectOf(text);
   const isChanged = mode === 'edit' && value !== undefined && changesOf(approval.arguments, value).length > 0;
   const approve = (scope: 'this' | 'run') =>
     decide({ decision: 'approve', for: scope, ...(isChanged && { arguments: value }) });
   const form = formOf(approval.schema);
+  const asked = <Arguments value={approval.arguments} name={`arguments-${approval.id}`} />;
   if (mode === 'refuse') {
     return (
       <>
+        {asked}
         <TextField
           label="Reason"
           description="Optional. The agent is told."
@@ -120,6 +128,7 @@ function ApproveForm({ approval, decide, isPending, problem }: FormProps) {
   const invalid = mode === 'edit' && value === undefined ? 'It must be a JSON object.' : undefined;
   return (
     <>
+      {mode === undefined && asked}
       {mode === 'edit' && (
         <>
           <SchemaInput
@@ -127,7 +136,7 @@ function ApproveForm({ approval, decide, isPending, problem }: FormProps) {
             description="A JSON object. The agent is told of the change."
             schema={form?.isWrapped === false ? form.schema : undefined}
             text={text}
-            onChange={setText}
+            onChange={edit}
             error={invalid ?? problem?.message}
             errorPath={problem?.path}
           />
@@ -173,11 +182,15 @@ function ApproveForm({ approval, decide, isPending, problem }: FormProps) {
 }
 
 /** Answers a question: by one of its options, as a text, or as its schema says. */
-function AnswerForm({ approval, decide, isPending, problem }: FormProps) {
+function AnswerForm({ approval, decide, isPending, problem, onEdit }: FormProps) {
   const { options, schema } = approval;
   const form = formOf(schema);
   const isPlain = isText(approval);
   const [text, setText] = useState(() => (isPlain ? '' : JSON.stringify(sampleOf(schema), null, 2)));
+  const edit = (next: string) => {
+    setText(next);
+    onEdit();
+  };
   const answer = (value: unknown) => decide({ decision: 'answer', for: 'this', answer: value });
   if (options !== null) {
     return (
@@ -203,7 +216,7 @@ function AnswerForm({ approval, decide, isPending, problem }: FormProps) {
   return (
     <>
       {isPlain ? (
-        <TextField label="Answer" lines={3} value={text} onChange={setText} error={problem?.message} />
+        <TextField label="Answer" lines={3} value={text} onChange={edit} error={problem?.message} />
       ) : (
         <>
           <SchemaInput
@@ -212,7 +225,7 @@ function AnswerForm({ approval, decide, isPending, problem }: FormProps) {
             schema={form?.schema}
             member={form?.isWrapped ? 'answer' : undefined}
             text={text}
-            onChange={setText}
+            onChange={edit}
             error={problem?.message}
             errorPath={problem?.path}
           />

@@ -1,7 +1,7 @@
 import { useMemo, useRef } from 'react';
-import type { AnswerOf } from './client.ts';
-import { useOperation } from './query.ts';
-import { useWho } from './session.ts';
+import type { AnswerOf } from '../api/client.ts';
+import { useOperation } from '../api/query.ts';
+import { useWho } from '../api/session.ts';
 
 export type Approval = AnswerOf<'listApprovals'>['approvals'][number];
 

@@ -1,14 +1,14 @@
 import { Info } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
-import { type Approval, useKept, useMayDecide } from '../../api/approvals.ts';
-import { useOperation } from '../../api/query.ts';
-import { useWorkspace } from '../../api/session.ts';
-import { Status } from '../../ui/data/status.tsx';
-import { Time } from '../../ui/data/time.tsx';
-import { Link } from '../../ui/link.tsx';
-import { escapeText } from '../../ui/text/escape-text.ts';
+import { useOperation } from '../api/query.ts';
+import { useWorkspace } from '../api/session.ts';
+import { Status } from '../ui/data/status.tsx';
+import { Time } from '../ui/data/time.tsx';
+import { Link } from '../ui/link.tsx';
+import { escapeText } from '../ui/text/escape-text.ts';
 import { Arguments, DecidedView } from './approval-parts.tsx';
 import { DecideForm } from './decide-form.tsx';
+import { type Approval, useKept, useMayDecide } from './waiting.ts';
 
 interface CardsProps {
   /** Calls that wait now. */
@@ -53,6 +53,7 @@ export function ApprovalCard({ approval, isInRun = false }: CardProps) {
   const mayDecide = useMayDecide();
   const [outcome, setOutcome] = useState<'own' | 'other'>();
   const isWaiting = status === 'waiting';
+  const hasForm = isWaiting && mayDecide;
   const decided = useRef<HTMLDivElement>(null);
   // The buttons with the focus are gone.
   useEffect(() => {
@@ -74,14 +75,12 @@ export function ApprovalCard({ approval, isInRun = false }: CardProps) {
           {escapeText(question)}
         </p>
       )}
-      {kind !== 'answer' && <Arguments value={approval.arguments} name={`arguments-${id}`} />}
-      {isWaiting ? (
-        mayDecide ? (
-          <DecideForm approval={approval} onDecided={(isOwn) => setOutcome(isOwn ? 'own' : 'other')} />
-        ) : (
-          <p className="text-soft">You may look, but not decide: your key has no right to approve.</p>
-        )
-      ) : (
+      {kind !== 'answer' && !hasForm && <Arguments value={approval.arguments} name={`arguments-${id}`} />}
+      {hasForm && <DecideForm approval={approval} onDecided={(isOwn) => setOutcome(isOwn ? 'own' : 'other')} />}
+      {isWaiting && !mayDecide && (
+        <p className="text-soft">You can only read this: deciding needs a key with the scope approve or manage.</p>
+      )}
+      {!isWaiting && (
         <div
           ref={decided}
           tabIndex={-1}
@@ -134,7 +133,7 @@ function Origin({
       {status === 'waiting' && (
         <>
           {' '}
-          · waits until <Time at={expires_at} />, {ON_TIMEOUT[on_timeout]}
+          · expires <Time at={expires_at} />, {ON_TIMEOUT[on_timeout]}
         </>
       )}
     </p>

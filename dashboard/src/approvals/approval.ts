@@ -1,4 +1,4 @@
-import type { Approval } from '../../api/approvals.ts';
+import type { Approval } from './waiting.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 type Members = Readonly<Record<string, unknown>>;
