@@ -1,6 +1,6 @@
-import type { WaterfallRun } from './lines.ts';
+import type { AnswerOf } from '../../api/client.ts';
 
-type Step = Pick<WaterfallRun['steps'][number], 'kind' | 'payload' | 'started_at'>;
+type Step = Pick<AnswerOf<'getRunWaterfall'>['runs'][number]['steps'][number], 'kind' | 'payload' | 'started_at'>;
 
 /** What a decision of the trace makes of a call, in words of statuses. */
 const STATUSES: Readonly<Record<string, string>> = {
