@@ -155,7 +155,7 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
           {isChanged ? 'Approve with changes' : 'Approve'}
         </Button>
         <Button icon={CheckCheck} isDisabled={isPending || invalid !== undefined} onPress={() => approve('run')}>
-          Approve for the rest of the run
+          {isChanged ? 'Approve with changes, and for the rest of the run' : 'Approve for the rest of the run'}
         </Button>
         {mode === 'edit' ? (
           <Button

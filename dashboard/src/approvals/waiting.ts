@@ -15,16 +15,16 @@ const BADGE_MS = 20_000;
 const MAX_COUNTED = 100;
 
 /** Reads the calls and questions of a workspace that wait for people, newest first: as many as are counted. */
-export const useWaiting = (workspace_id: string) =>
+export const useWaiting = (workspace_id: string, enabled = true) =>
   useOperation(
     'listApprovals',
     { params: { workspace_id }, query: { status: 'waiting', kinds: DECIDED_KINDS, limit: MAX_COUNTED } },
-    { refetchInterval: BADGE_MS },
+    { enabled, refetchInterval: BADGE_MS },
   );
 
 /** Returns how many calls and questions of a workspace wait for people, as a text; `undefined` if none does. */
-export function useWaitingCount(workspace_id: string): string | undefined {
-  const { data } = useWaiting(workspace_id);
+export function useWaitingCount(workspace_id: string, enabled: boolean): string | undefined {
+  const { data } = useWaiting(workspace_id, enabled);
   if (data === undefined || data.approvals.length === 0) return undefined;
   return `${data.approvals.length}${data.next_cursor === null ? '' : '+'}`;
 }

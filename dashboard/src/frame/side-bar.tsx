@@ -23,6 +23,7 @@ import { APPROVALS, OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../naviga
 import { IconButton } from '../ui/button.tsx';
 import { classes } from '../ui/classes.ts';
 import { Menu } from '../ui/menu.tsx';
+import { useIsAfterPage } from './after-page.ts';
 import { NotificationBell } from './notification-bell.tsx';
 import { openPalette } from './palette.tsx';
 import { type Theme, useTheme } from './theme.ts';
@@ -143,7 +144,7 @@ function WaitingBadge() {
 
 /** How many calls and questions wait for people. */
 function WaitingCount({ id }: { readonly id: string }) {
-  const waiting = useWaitingCount(id);
+  const waiting = useWaitingCount(id, useIsAfterPage());
   if (waiting === undefined) return null;
   return (
     <span className="ml-auto rounded-full bg-warn-ground px-1.5 text-xs font-semibold text-warn">

@@ -47,6 +47,7 @@ export function OverviewPage() {
     ['run', 'agent', 'schedule', 'message'],
     [
       'listRuns',
+      'listApprovals',
       'listAgents',
       'listSchedules',
       'listUpcoming',
