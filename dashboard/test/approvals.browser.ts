@@ -116,6 +116,8 @@ describeSite('approvals', (site) => {
     const page = await site.open('/acme/approvals?agent=payer');
     const payer = card(page, 'payer');
     await payer.getByRole('button', { name: 'Refuse' }).click();
+    await payer.getByRole('button', { name: 'Back' }).press('Enter');
+    await page.keyboard.press('Enter');
     await payer.getByLabel('Reason').fill('It was never paid.');
     await payer.getByRole('button', { name: 'Refuse', exact: true }).click();
     await payer.getByText('Refused by you').waitFor();

@@ -26,7 +26,7 @@ export function WaitingCards({ waiting, isInRun = false, empty }: CardsProps) {
   return (
     <ul aria-label="Waiting for you" className="flex min-w-0 flex-col gap-3">
       {kept.map(({ approval, isListed }) => (
-        <li key={approval.id} className="min-w-0">
+        <li key={approval.id} data-row="" className="min-w-0">
           <KeptCard approval={approval} isListed={isListed} isInRun={isInRun} />
         </li>
       ))}
@@ -44,7 +44,9 @@ function KeptCard({ approval, isListed, isInRun = false }: CardProps & { readonl
   const { id: workspace_id } = useWorkspace();
   const params = { workspace_id, approval_id: approval.id };
   const { data } = useOperation('getApproval', { params }, { enabled: !isListed });
-  return <ApprovalCard approval={isListed ? approval : (data ?? approval)} isInRun={isInRun} />;
+  // A decision is final, and lists may hear of it later.
+  const isCurrent = data !== undefined && (!isListed || data.status !== 'waiting');
+  return <ApprovalCard approval={isCurrent ? data : approval} isInRun={isInRun} />;
 }
 
 /** A call or a question: who asks, what for, and the decision or the form that makes it. */
@@ -90,7 +92,9 @@ export function ApprovalCard({ approval, isInRun = false }: CardProps) {
           {outcome === 'other' && (
             <p className="flex gap-2 font-medium">
               <Info size={16} aria-hidden className="mt-0.5 shrink-0 text-warn" />
-              This was decided meanwhile, so your decision was not used.
+              {status === 'expired' || status === 'cancelled'
+                ? 'It was too late, so your decision was not used.'
+                : 'This was decided meanwhile, so your decision was not used.'}
             </p>
           )}
           <DecidedView approval={approval} />

@@ -89,6 +89,7 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
     onEdit();
   };
   const [reason, setReason] = useState('');
+  const [isBack, setBack] = useState(false);
   const value = objectOf(text);
   const isChanged = mode === 'edit' && value !== undefined && changesOf(approval.arguments, value).length > 0;
   const approve = (scope: 'this' | 'run') =>
@@ -118,7 +119,13 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
           >
             Refuse
           </Button>
-          <Button variant="quiet" onPress={() => setMode(undefined)}>
+          <Button
+            variant="quiet"
+            onPress={() => {
+              setMode(undefined);
+              setBack(true);
+            }}
+          >
             Back
           </Button>
         </div>
@@ -155,7 +162,7 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
           {isChanged ? 'Approve with changes' : 'Approve'}
         </Button>
         <Button icon={CheckCheck} isDisabled={isPending || invalid !== undefined} onPress={() => approve('run')}>
-          {isChanged ? 'Approve with changes, and for the rest of the run' : 'Approve for the rest of the run'}
+          Approve for the rest of the run
         </Button>
         {mode === 'edit' ? (
           <Button
@@ -173,7 +180,7 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
             Change arguments
           </Button>
         )}
-        <Button variant="danger" icon={Ban} isDisabled={isPending} onPress={() => setMode('refuse')}>
+        <Button variant="danger" icon={Ban} isDisabled={isPending} autoFocus={isBack} onPress={() => setMode('refuse')}>
           Refuse…
         </Button>
       </div>

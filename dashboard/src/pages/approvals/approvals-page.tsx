@@ -19,6 +19,7 @@ import { Tabs } from '../../ui/tabs.tsx';
 
 const route = getRouteApi('/signed-in/$workspace/approvals');
 const PAGE = 50;
+const MAX_POLLED_PAGES = 2;
 
 /** Calls of tools and questions of agents: what waits for a decision of people, and what they have decided. */
 export function ApprovalsPage() {
@@ -38,7 +39,8 @@ export function ApprovalsPage() {
       call('listApprovals', { params: { workspace_id }, query: { ...query, cursor } }, { signal }),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: ({ next_cursor }) => next_cursor ?? undefined,
-    refetchInterval: POLL_MS,
+    // Each page of the list is asked for again.
+    refetchInterval: ({ state }) => ((state.data?.pages.length ?? 0) > MAX_POLLED_PAGES ? false : POLL_MS),
   });
   const all = data?.pages.flatMap(({ approvals }) => approvals);
   const shown = isDecided ? all?.filter(({ status }) => status !== 'waiting') : all;
@@ -121,7 +123,7 @@ function DecidedCards({
   return (
     <ul aria-label="Decided" className="flex min-w-0 flex-col gap-3">
       {decided.map((approval) => (
-        <li key={approval.id} className="min-w-0">
+        <li key={approval.id} data-row="" className="min-w-0">
           <ApprovalCard approval={approval} />
         </li>
       ))}
