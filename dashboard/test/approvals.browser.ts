@@ -161,6 +161,31 @@ describeSite('approvals', (site) => {
     expect(await Promise.all(answers)).toEqual(['blue', 'It is the sea.', { count: 2 }, 7]);
   });
 
+  test('what an agent says is text, and what a form cannot show is JSON', async () => {
+    const markup = '<img src="https://evil.example/x" onerror="alert(1)">';
+    const strange = { anyOf: [{ type: 'integer' }, { type: 'array', items: { type: 'string' } }] };
+    const hidden = { type: 'object', title: markup, properties: { a: { type: 'string', description: markup } } };
+    const run_id = await waitingRun(
+      'hostile',
+      calls(
+        ask(`${markup} \u202Eslaipel`, { options: [markup, 'no'] }),
+        ask('Strange?', { schema: strange }),
+        ask('Hidden?', { schema: hidden }),
+        refund('Z-1\u202E', 999),
+      ),
+    );
+    const page = await site.open('/acme/approvals?agent=hostile');
+    const about = (text: string) => page.getByRole('article').filter({ hasText: text });
+    await about('Hidden?').getByLabel('a', { exact: true }).waitFor();
+    expect(await page.locator('main img').count()).toBe(0);
+    // Characters that turn a text around are visible.
+    expect(await page.locator('main').textContent()).not.toContain('\u202E');
+    await about('Strange?').getByRole('textbox', { name: 'Answer' }).fill('["a", "b"]');
+    await about('Strange?').getByRole('button', { name: 'Answer' }).click();
+    await about('Strange?').getByText('Answered by you').waitFor();
+    expect((await approval(`${run_id}.1.2`)).answer).toEqual(['a', 'b']);
+  });
+
   test('what another person decided meanwhile is shown instead', async () => {
     const run_id = await waitingRun('hurried', calls(refund('C-1', 300)));
     const ann = await site.target.addUser('ann');
