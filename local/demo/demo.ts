@@ -70,8 +70,15 @@ async function demo(stays: boolean): Promise<void> {
   let model: DemoModel | undefined;
   try {
     model = await startDemoModel();
-    const settings = { PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0', PLATFORM_OLLAMA_URL: model.url };
-    server = await startLocalServer(parseLocalConfig(settings));
+    server = await startLocalServer(
+      parseLocalConfig({
+        PLATFORM_DATA: dataFolder,
+        PLATFORM_PORT: '0',
+        PLATFORM_OLLAMA_URL: model.url,
+        // What the demo does is on the terminal already.
+        PLATFORM_LOG_LEVEL: 'warn',
+      }),
+    );
     await show(server, stays);
   } finally {
     await server?.close(true);
