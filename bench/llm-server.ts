@@ -5,17 +5,24 @@ import { createServer, type ServerResponse } from 'node:http';
  * prints
  * its port. At the path of OpenAI's Responses API it answers at once in that format, without tools or streams.
  * `claude-bench` answers at once, `claude-bench-500` after 500 ms. If tools are offered, it calls one named `echo` in
- * each of its first two turns, and `claude-bench-turns-12` in its first twelve. A streamed text begins with the
+ * each of its first two turns, and `claude-bench-turns-12` in its first twelve. `claude-bench-ask` calls `ask_human` in its
+ * first turn, and `claude-bench-until-TIME` calls `wait` until then, in epoch milliseconds. A streamed text begins with the
  * machine's clock in nanoseconds, `t=NUMBER;`. A GET returns the times of the requests since the last GET, as a list of
  * epoch milliseconds.
  */
 const TEXT = { type: 'text', text: '{"greeting":"Hello, Ada!"}' };
-const toolUse = (turn: number) => ({
+const toolUse = (turn: number, text: string) => ({
   type: 'tool_use',
   id: `toolu_${turn}`,
-  name: 'echo',
-  input: { text: `again, ${turn}` },
+  ...callIn(turn, text),
 });
+
+function callIn(turn: number, text: string): { readonly name: string; readonly input: object } {
+  const [, until] = /claude-bench-until-(\d+)/.exec(text) ?? [];
+  if (until !== undefined) return { name: 'wait', input: { until: new Date(Number(until)).toISOString() } };
+  if (text.includes('claude-bench-ask')) return { name: 'ask_human', input: { question: 'Which colour?' } };
+  return { name: 'echo', input: { text: `again, ${turn}` } };
+}
 
 const message = (content: readonly object[], stopReason: string | null) => ({
   id: 'msg_bench',
@@ -87,8 +94,8 @@ function streamWords(response: ServerResponse): void {
   setImmediate(next);
 }
 
-function streamToolUse(response: ServerResponse, turn: number): void {
-  const { input, ...use } = toolUse(turn);
+function streamToolUse(response: ServerResponse, turn: number, text: string): void {
+  const { input, ...use } = toolUse(turn, text);
   const json = delta({ type: 'input_json_delta', partial_json: JSON.stringify(input) });
   response.end(begin({ ...use, input: {} }) + json + end('tool_use'));
 }
@@ -97,16 +104,17 @@ let askedAt: number[] = [];
 
 function reply(text: string, response: ServerResponse): void {
   const turn = text.split('"tool_result"').length;
-  const toolTurns = Number(/claude-bench-turns-(\d+)/.exec(text)?.[1] ?? 2);
+  const mostTurns = /claude-bench-(?:ask|until)/.test(text) ? 1 : 2;
+  const toolTurns = Number(/claude-bench-turns-(\d+)/.exec(text)?.[1] ?? mostTurns);
   const usesTool = text.includes('"tools":[{') && turn <= toolTurns;
   if (text.includes('"stream":true')) {
     response.writeHead(200, { 'content-type': 'text/event-stream' });
-    if (usesTool) streamToolUse(response, turn);
+    if (usesTool) streamToolUse(response, turn, text);
     else if (text.includes('claude-bench-turns')) response.end(WHOLE);
     else streamWords(response);
     return;
   }
-  sendJson(usesTool ? answer(toolUse(turn), 'tool_use') : PLAIN, response);
+  sendJson(usesTool ? answer(toolUse(turn, text), 'tool_use') : PLAIN, response);
 }
 
 function sendJson(body: Buffer, response: ServerResponse): void {

@@ -20,6 +20,7 @@ import { benchServices } from './services.ts';
 import { benchSoak } from './soak.ts';
 import { benchTasks } from './tasks.ts';
 import { benchUsage } from './usage.ts';
+import { benchWaiting } from './waiting.ts';
 import { benchWebhooks } from './webhooks.ts';
 
 /**
@@ -41,6 +42,7 @@ const SECTIONS: { readonly [name: string]: (minutes?: number) => Promise<Row[]> 
   tasks: benchTasks,
   webhooks: () => withPlatform(benchWebhooks),
   schedules: benchSchedules,
+  waiting: benchWaiting,
   sandboxes: benchSandboxes,
   services: () => withPlatform(benchServices),
   soak: (minutes) => withPlatform((bench) => benchSoak(bench, minutes)),
