@@ -43,9 +43,12 @@ describeSite('approvals', (site) => {
 
   /** Publishes an agent that makes these calls, calls it, and returns its run when that waits. */
   async function waitingRun(name: string, ...turns: readonly ScriptedTurn[]): Promise<string> {
+    return waitingRunOf(name, { tools: ['ask_human', 'wait', 'event_url'] }, ...turns);
+  }
+  async function waitingRunOf(name: string, loop: object, ...turns: readonly ScriptedTurn[]): Promise<string> {
     const prompt = `Refund. [[llm ${JSON.stringify([...turns, SUBMIT])}]]`;
-    const loop = { type: 'agent', description: 'refunds', required_secrets: [], custom_tools: [REFUND] } as const;
-    await site.client.createAgent({ body: { ...loop, name, prompt, loop: { tools: ['ask_human', 'wait'] } } as never });
+    const agent = { type: 'agent', description: 'refunds', required_secrets: [], custom_tools: [REFUND] } as const;
+    await site.client.createAgent({ body: { ...agent, name, prompt, loop } as never });
     const headers = { authorization: `Bearer ${site.target.key}`, prefer: 'respond-async' };
     const url = `${site.target.url}/acme/${name}/latest/run`;
     const run_id = ((await (await fetch(url, { method: 'POST', headers })).json()) as { run_id: string }).run_id;
@@ -265,6 +268,44 @@ describeSite('approvals', (site) => {
     await page
       .getByRole('row', { name: /Turn 1/ })
       .getByText('refund (refused), ask_human (answered)')
+      .waitFor();
+  });
+
+  test('a run that waits for an event says for which, and nobody is asked', async () => {
+    const event = { event: 'paid' };
+    const run_id = await waitingRun(
+      'eventful',
+      calls({ name: 'event_url', input: event }),
+      calls({ name: 'wait', input: event }),
+    );
+    const page = await site.open(`/acme/runs/${run_id}`);
+    await page.getByText('Waiting for the event “paid”').waitFor();
+    await page.getByRole('row', { name: /wait for an event \(waiting\)/ }).waitFor();
+    expect(await page.getByRole('article').count()).toBe(0);
+    const body = { decision: 'answer', answer: { amount: 80 }, for: 'this' } as const;
+    await site.client.decideApproval({ params: { workspace_id, approval_id: `${run_id}.2.1` }, body });
+    await status(run_id, 'completed');
+    await page.getByRole('row', { name: /wait for an event \(answered\)/ }).click();
+    await page.getByText('Answered by you').waitFor();
+  });
+
+  test('a run that would cost too much asks, and gets another limit', async () => {
+    const loop = { tools: ['ask_human'], max_cost_usd: 0.001, on_max_cost: 'ask' };
+    const run_id = await waitingRunOf('costly', loop, calls({ name: 'look', input: {} }));
+    const page = await site.open('/acme/approvals?agent=costly');
+    const costly = page.getByRole('article', { name: 'costly wants to cost more' });
+    await costly.getByText('May it cost more?').waitFor();
+    await costly.getByRole('button', { name: 'Change arguments' }).click();
+    await costly.getByLabel('max_cost_usd').fill('3');
+    await costly.getByRole('button', { name: 'Approve with changes' }).click();
+    await costly.getByRole('row', { name: 'max_cost_usd 0.002 3' }).waitFor();
+    await status(run_id, 'completed');
+    await page.goto(site.at(`/acme/runs/${run_id}`));
+    await page.getByRole('row', { name: /approval of more cost \(approved\)/ }).waitFor();
+    await page.getByRole('link', { name: 'Turns' }).click();
+    await page
+      .getByRole('row', { name: /Turn 1/ })
+      .getByText('more cost (approved)')
       .waitFor();
   });
 

@@ -6,6 +6,7 @@ import { Status } from '../ui/data/status.tsx';
 import { Time } from '../ui/data/time.tsx';
 import { Link } from '../ui/link.tsx';
 import { escapeText } from '../ui/text/escape-text.ts';
+import { MORE_COST } from './approval.ts';
 import { Arguments, DecidedView } from './approval-parts.tsx';
 import { DecideForm } from './decide-form.tsx';
 import { type Approval, useKept, useMayDecide } from './waiting.ts';
@@ -62,7 +63,8 @@ export function ApprovalCard({ approval, isInRun = false }: CardProps) {
     if (!isWaiting && outcome !== undefined) decided.current?.focus({ preventScroll: true });
   }, [isWaiting, outcome]);
   const name = escapeText(agent_name);
-  const title = kind === 'answer' ? `${name} asks a question` : `${name} wants to call ${escapeText(tool)}`;
+  const wish = tool === MORE_COST ? 'wants to cost more' : `wants to call ${escapeText(tool)}`;
+  const title = `${name} ${kind === 'answer' ? 'asks a question' : wish}`;
   return (
     <article aria-label={title} className="flex min-w-0 flex-col gap-3 rounded-lg border border-line bg-raised p-4">
       <header className="flex min-w-0 flex-col gap-1">

@@ -5,7 +5,7 @@ import { Time } from '../ui/data/time.tsx';
 import { Facts } from '../ui/page.tsx';
 import { escapeText } from '../ui/text/escape-text.ts';
 import { cutLine, JsonView } from '../ui/text/viewer.tsx';
-import { changesOf } from './approval.ts';
+import { changesOf, MORE_COST } from './approval.ts';
 import type { Approval } from './waiting.ts';
 
 /** Number of members, and length of a value, up to which arguments are shown as a list instead of a tree. */
@@ -69,13 +69,14 @@ export function Changes({ before, after }: { readonly before: unknown; readonly 
 function Decider({ id }: { readonly id: string }) {
   const { id: workspace_id } = useWorkspace();
   const { user } = useWho();
-  const isMember = id !== 'link' && id !== user.id;
+  const isMember = id !== 'link' && id !== 'event' && id !== user.id;
   const { data } = useOperation(
     'listMembers',
     { params: { workspace_id } },
     { staleTime: 60_000, enabled: isMember, retry: false },
   );
   if (id === 'link') return 'somebody with a link';
+  if (id === 'event') return 'the event';
   if (id === user.id) return 'you';
   const member = data?.members.find((each) => each.id === id);
   return escapeText(member?.name || member?.email || id);
@@ -92,7 +93,8 @@ const EXPIRED: Readonly<Record<Approval['kind'], string>> = {
 
 /** Says what was decided about a call, by whom, and why. */
 export function DecidedView({ approval }: { readonly approval: Approval }) {
-  const { id, kind, status, decided_by, decided_at, expires_at, for_run, reason, answer, changed_arguments } = approval;
+  const { id, kind, status, tool, decided_by, decided_at, expires_at, for_run, reason, answer, changed_arguments } =
+    approval;
   const verb = VERBS[status];
   return (
     <div className="flex min-w-0 flex-col gap-2">
@@ -109,7 +111,7 @@ export function DecidedView({ approval }: { readonly approval: Approval }) {
           <>
             {verb} by <span className="font-medium">{decided_by !== null && <Decider id={decided_by} />}</span> ·{' '}
             <Time at={decided_at} />
-            {for_run && ' · and all later calls of this tool in this run'}
+            {for_run && (tool === MORE_COST ? ' · without a limit' : ' · and all later calls of this tool in this run')}
           </>
         )}
       </p>

@@ -29,6 +29,12 @@ export function changesOf(before: unknown, after: unknown, path = ''): Change[] 
   );
 }
 
+/** The tool of a run that asks whether it may cost more: no tool has such a name. */
+export const MORE_COST = 'loop.max_cost_usd';
+
+/** Name of the event that a call waits for. */
+export const eventOf = ({ arguments: args }: Pick<Approval, 'arguments'>): string => String(membersOf(args)?.event);
+
 /** A schema that a form can show, and how its value becomes what is sent. */
 export interface FormShape {
   readonly schema: Schema;

@@ -11,7 +11,7 @@ import { TextField } from '../ui/field.tsx';
 import { sampleOf } from '../ui/sample-value.ts';
 import { SchemaInput } from '../ui/schema-input.tsx';
 import { escapeText } from '../ui/text/escape-text.ts';
-import { changesOf, type FieldProblem, fieldProblemOf, formOf, isText } from './approval.ts';
+import { changesOf, type FieldProblem, fieldProblemOf, formOf, isText, MORE_COST } from './approval.ts';
 import { Arguments, Changes } from './approval-parts.tsx';
 import type { Approval } from './waiting.ts';
 
@@ -162,7 +162,7 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
           {isChanged ? 'Approve with changes' : 'Approve'}
         </Button>
         <Button icon={CheckCheck} isDisabled={isPending || invalid !== undefined} onPress={() => approve('run')}>
-          Approve for the rest of the run
+          {approval.tool === MORE_COST ? 'Approve without a limit' : 'Approve for the rest of the run'}
         </Button>
         {mode === 'edit' ? (
           <Button

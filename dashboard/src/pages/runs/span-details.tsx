@@ -113,13 +113,16 @@ function WaitDetails({ wait, workspaceId }: { readonly wait: Wait; readonly work
   const { question, status, expires_at } = data;
   return (
     <>
-      <Part title={question === null ? 'Arguments' : 'Question'}>
-        {question === null ? (
-          <Arguments value={data.arguments} name={`arguments-${wait.id}`} />
-        ) : (
+      {question !== null && (
+        <Part title="Question">
           <TextView text={question} name={`question-${wait.id}`} />
-        )}
-      </Part>
+        </Part>
+      )}
+      {data.kind !== 'answer' && (
+        <Part title="Arguments">
+          <Arguments value={data.arguments} name={`arguments-${wait.id}`} />
+        </Part>
+      )}
       <Part title={isForPeople(data) ? 'Decision' : 'End'}>
         {status === 'waiting' ? (
           <p>

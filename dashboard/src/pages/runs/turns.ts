@@ -1,3 +1,4 @@
+import { MORE_COST } from '../../approvals/approval.ts';
 import type { WaterfallRun } from './lines.ts';
 import { isWaitBegin, waitsOf } from './waits.ts';
 
@@ -48,7 +49,8 @@ export function turnsOf(steps: readonly Step[], first: number): Turn[] {
       turn.tokens += tokens;
       tokens = 0;
       isOpen = false;
-      const name = String(payload.tool_name);
+      const tool_name = String(payload.tool_name);
+      const name = tool_name === MORE_COST ? 'more cost' : tool_name;
       // The call of a tool that waited for a decision, if this is its end.
       const asked = turn.tools.findIndex(
         (tool) => tool.name === name && tool.status === 'waiting' && tool.decision !== undefined,

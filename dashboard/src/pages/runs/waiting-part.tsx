@@ -1,5 +1,6 @@
 import { Clock } from 'lucide-react';
 import { useOperation } from '../../api/query.ts';
+import { eventOf } from '../../approvals/approval.ts';
 import { WaitingCards } from '../../approvals/approval-cards.tsx';
 import { isForPeople, POLL_MS } from '../../approvals/waiting.ts';
 import { Time } from '../../ui/data/time.tsx';
@@ -25,12 +26,14 @@ export default function WaitingPart({ params: { workspace_id, run_id } }: { read
       <h2 className="flex items-center gap-2 rounded-lg bg-warn-ground px-3 py-2 font-semibold text-warn empty:hidden">
         {people.length > 0 && 'Waiting for you'}
       </h2>
-      {others.map(({ id, kind, tool, expires_at }) => (
-        <p key={id} className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-2">
+      {others.map((approval) => (
+        <p key={approval.id} className="flex items-center gap-2 rounded-lg border border-line bg-raised px-3 py-2">
           <Clock size={16} aria-hidden className="shrink-0 text-soft" />
           <span>
-            {kind === 'time' ? 'Waiting for a time: continues' : `Waiting for an event (${escapeText(tool)}), until`}{' '}
-            <Time at={expires_at} />
+            {approval.kind === 'time'
+              ? 'Waiting for a time: continues'
+              : `Waiting for the event “${escapeText(eventOf(approval))}”: expires`}{' '}
+            <Time at={approval.expires_at} />
           </span>
         </p>
       ))}

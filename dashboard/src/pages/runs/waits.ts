@@ -1,4 +1,5 @@
 import type { AnswerOf } from '../../api/client.ts';
+import { MORE_COST } from '../../approvals/approval.ts';
 
 type Step = Pick<AnswerOf<'getRunWaterfall'>['runs'][number]['steps'][number], 'kind' | 'payload' | 'started_at'>;
 
@@ -52,7 +53,7 @@ export function waitsOf(steps: readonly Step[]): ReadonlyMap<string, Wait> {
           kind,
           tool,
           turn: Number(payload.turn),
-          name: NAMES[kind] ?? `approval of ${tool}`,
+          name: NAMES[kind] ?? `approval of ${tool === MORE_COST ? 'more cost' : tool}`,
           end: end?.started_at,
           status: isTime ? 'completed' : status,
         },
