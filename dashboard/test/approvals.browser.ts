@@ -126,6 +126,9 @@ describeSite('approvals', (site) => {
     await payer.getByText('Refused by you').waitFor();
     await payer.getByText('Reason: It was never paid.').waitFor();
     const second = page.getByRole('article').filter({ hasText: 'B-2' });
+    // What is new does not move what somebody looks at.
+    await second.waitFor();
+    expect(await page.getByRole('article').first().textContent()).toContain('B-1');
     await second.getByRole('button', { name: 'Approve for the rest of the run' }).click();
     await second.getByText('and all later calls of this tool in this run').waitFor();
     await status(run_id, 'completed');

@@ -110,7 +110,7 @@ function ApproveForm({ approval, decide, isPending, problem, onEdit }: FormProps
           onChange={setReason}
           error={problem?.message}
         />
-        <div className="flex flex-wrap gap-2">
+        <div key="refuse" className="flex flex-wrap gap-2">
           <Button
             variant="danger"
             icon={Ban}

@@ -37,15 +37,13 @@ export function useMayDecide(): boolean {
 
 /**
  * Returns the calls that wait, and those that did while the page was open: what was decided meanwhile stays in its place,
- * so that nothing disappears under somebody's hands.
+ * and what is new comes last, so that nobody decides about another call than the one they saw.
  */
 export function useKept(waiting: readonly Approval[]) {
   const known = useRef(new Map<string, Approval>());
   return useMemo(() => {
     const listed = new Set(waiting.map(({ id }) => id));
     for (const each of waiting) known.current.set(each.id, each);
-    return [...known.current.values()]
-      .sort((a, b) => (a.asked_at < b.asked_at ? 1 : a.asked_at > b.asked_at ? -1 : a.id < b.id ? -1 : 1))
-      .map((approval) => ({ approval, isListed: listed.has(approval.id) }));
+    return [...known.current.values()].map((approval) => ({ approval, isListed: listed.has(approval.id) }));
   }, [waiting]);
 }
