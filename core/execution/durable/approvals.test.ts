@@ -233,6 +233,21 @@ describe('a decision', () => {
     expect(await run.decide('nothing', { decision: 'approve' })).toMatchObject({ status: 404 });
   });
 
+  test('is in the steps of a shared run, without who made it', async () => {
+    const run = await always([[pay(5)], [DONE]]);
+    const id = await run.call();
+    await run.decide(`${id}.1.1`, { decision: 'approve' });
+    await run.next();
+    const { body } = await run.send('POST', `/workspaces/${run.workspaceId}/runs/${id}/shares`, {});
+    const token = (body as unknown as { url: string }).url.split('/').at(-1)!;
+    for (const part of ['steps', 'events']) {
+      const shared = await run.send('GET', `/public/shares/${token}/${part}`);
+      expect(shared.status).toBe(200);
+      expect(JSON.stringify(shared.body)).toContain('approval_decided');
+      expect(JSON.stringify(shared.body)).not.toContain(run.user.userId);
+    }
+  });
+
   test('needs a key with the scope approve or manage', async () => {
     const run = await always([[pay(5)], [DONE]]);
     const id = await run.call();
