@@ -16,6 +16,7 @@ export const TEMPLATES = {
   prompt: { summary: 'a single model call with schemas' },
   loop: { summary: 'a model that uses two tools' },
   'long-loop': { summary: 'a loop that may take hours and survives restarts' },
+  approval: { summary: 'a loop that asks a person before it pays' },
   orchestrator: { summary: 'a Python program that calls another agent', needs: ['hello-python'] },
   'web-app': { summary: 'a service with a web page' },
   worker: { summary: 'a program that always runs' },

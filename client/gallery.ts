@@ -23,6 +23,7 @@ interface Manifest {
   readonly description: string;
   readonly tags?: readonly string[];
   readonly run_mode?: string;
+  readonly loop?: object;
   readonly default_skills?: readonly string[];
   readonly manifest?: { readonly dependencies: readonly { readonly id: string }[] };
 }
@@ -75,9 +76,9 @@ function entryOf(name: string, files: FilesByPath): GalleryEntry {
   };
 }
 
-function kindOf({ type, run_mode }: Manifest, callsAgents: boolean): GalleryEntry['kind'] {
+function kindOf({ type, run_mode, loop }: Manifest, callsAgents: boolean): GalleryEntry['kind'] {
+  if (type === 'agent' || loop !== undefined) return 'loop';
   if (type === 'prompt') return 'prompt';
-  if (type === 'agent') return 'loop';
   if (run_mode === 'always_on') return 'service';
   return callsAgents ? 'orchestrator' : 'program';
 }

@@ -79,7 +79,8 @@ const CHUNKS = [
   { name: 'frame', tags: ['$initial' as const], priority: 3 },
   {
     name: 'parts',
-    test: (id: string) => /\/(src\/(ui|live|api|publishing)|core|node_modules)\//.test(id) && !ON_DEMAND.test(id),
+    test: (id: string) =>
+      /\/(src\/(ui|live|api|publishing|approvals)|core|node_modules)\//.test(id) && !ON_DEMAND.test(id),
     minShareCount: 2,
     priority: 2,
   },

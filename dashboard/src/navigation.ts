@@ -13,6 +13,7 @@ import {
   type LucideIcon,
   Server,
   Settings,
+  UserCheck,
   Wallet,
 } from 'lucide-react';
 
@@ -26,11 +27,15 @@ export interface Place {
   readonly key?: string;
 }
 
+/** Its link counts what waits for people. */
+export const APPROVALS = '/$workspace/approvals';
+
 /** Pages in the order of the side navigation. Only existing pages are listed. */
 export const WORKSPACE_PLACES: readonly Place[] = [
   { to: '/$workspace', label: 'Overview', icon: Gauge, key: 'o' },
   { to: '/$workspace/agents', label: 'Agents', icon: Bot, key: 'a' },
   { to: '/$workspace/runs', label: 'Runs', icon: Activity, key: 'r' },
+  { to: APPROVALS, label: 'Approvals', icon: UserCheck, key: 'p' },
   { to: '/$workspace/schedules', label: 'Schedules', icon: CalendarClock, key: 's' },
   { to: '/$workspace/services', label: 'Services', icon: Server, key: 'v' },
   { to: '/$workspace/tasks', label: 'Tasks', icon: ListTodo, key: 't' },

@@ -147,6 +147,13 @@ const run = createRoute({
   component: lazyRouteComponent(() => import('./pages/runs/run-page.tsx'), 'RunPage'),
 });
 
+const approvals = createRoute({
+  getParentRoute: () => workspace,
+  path: '/approvals',
+  validateSearch: search('show', 'agent'),
+  component: lazyRouteComponent(() => import('./pages/approvals/approvals-page.tsx'), 'ApprovalsPage'),
+});
+
 /** Target of links without a workspace: in mails, errors and CLI output. */
 const findRun = createRoute({
   getParentRoute: () => signedIn,
@@ -324,6 +331,7 @@ const tree = root.addChildren([
       runs,
       compareRuns,
       run,
+      approvals,
       schedules,
       newSchedule,
       schedule,

@@ -6,20 +6,24 @@ import { parseArgs } from 'node:util';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { parseLocalConfig } from '../config.ts';
 import { type LocalServer, startLocalServer } from '../server.ts';
+import { showApproval } from './demo-approval.ts';
+import { type DemoModel, startDemoModel } from './demo-model.ts';
 import { showService } from './demo-service.ts';
 import { EXAMPLES_FOLDER, KEY_HINT, listExamples, publishExamples } from './examples.ts';
 
 /**
  * `npm run demo`: starts a platform in a temporary folder on a free port, publishes the examples and calls each over
- * HTTP with its sample input. Examples that use a language model are skipped, because a new vault has no key. Then it
- * deploys and tests the first of the services. Exits with status 1 if an example that this machine can run fails.
+ * HTTP with its sample input. Examples that use a language model are skipped, because a new vault has no key, but for
+ * refund-desk, whose model the demo plays: its call waits for a person. Then it deploys and tests the first of the services.
+ * Exits with status 1 if an example that this machine can run fails.
  */
 const HELP = `Usage: npm run demo [-- OPTIONS]
 
-Starts a platform in a temporary folder, publishes the agents of examples/, calls them, deploys a service, and ends.
+Starts a platform in a temporary folder, publishes the agents of examples/, calls them, lets one wait for an approval,
+deploys a service, and ends.
 
 Options:
-  --stay   keep the platform until Ctrl+C, to look at the service in a browser
+  --stay   keep the platform until Ctrl+C, to decide about the call that waits, and to look at the service in a browser
   --help   show this
 `;
 const MAX_SHOWN_LINES = 25;
@@ -63,11 +67,22 @@ async function call(server: LocalServer, key: string, workspace: string, example
 async function demo(stays: boolean): Promise<void> {
   const dataFolder = mkdtempSync(join(tmpdir(), 'platform-demo-'));
   let server: LocalServer | undefined;
+  let model: DemoModel | undefined;
   try {
-    server = await startLocalServer(parseLocalConfig({ PLATFORM_DATA: dataFolder, PLATFORM_PORT: '0' }));
+    model = await startDemoModel();
+    server = await startLocalServer(
+      parseLocalConfig({
+        PLATFORM_DATA: dataFolder,
+        PLATFORM_PORT: '0',
+        PLATFORM_OLLAMA_URL: model.url,
+        // What the demo does is on the terminal already.
+        PLATFORM_LOG_LEVEL: 'warn',
+      }),
+    );
     await show(server, stays);
   } finally {
     await server?.close(true);
+    await model?.close();
     rmSync(dataFolder, { recursive: true, force: true });
   }
 }
@@ -88,19 +103,23 @@ async function show(server: LocalServer, stays: boolean): Promise<void> {
       failed++;
     }
   }
+  const approval = await showApproval(server, key, say);
+  if (!stays) await approval.approve();
   const { url, password } = await showService(server, key, say);
   if (failed > 0) throw new Error(`${failed} of the examples failed`);
   say('\nEvery example that needs no language model answered, and the service runs.');
   const others = examples.filter((each) => each.needs_model_key).map((each) => each.name);
   say(`With a model provider key you can also run: ${others.join(', ')}. ${KEY_HINT}`);
   if (stays) {
-    say(`\nOpen ${url} in a browser; the password is ${password}. Ctrl+C stops the platform.`);
+    say(`\nOpen ${url} in a browser; the password is ${password}.`);
+    say(`A refund waits for you: ${approval.url}   <- open in a browser within ten minutes; works once`);
+    say('Ctrl+C stops the platform.');
     await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
     return;
   }
   say('\nThe platform stops now. Next steps:');
   say(
-    '  npm run demo -- --stay   run the demo and keep the platform running, so that you can open the page of the service',
+    '  npm run demo -- --stay   run the demo and keep the platform running, so that you can decide about a refund in the dashboard',
   );
   say('  npm start                start a platform that keeps its data');
   say('  examples/webhook-chat/README.md   the service on such a platform: deploy it, send webhooks, change it');

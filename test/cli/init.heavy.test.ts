@@ -28,6 +28,7 @@ const ANSWERS = {
   prompt: { summary: 'The bakery opens at seven from Monday.', language: 'en' },
   loop: { answer: 'The oven failed on Wednesday.', lines: [3] },
   'long-loop': { summary: 'The second oven is cold.', sent: ['Call a technician'] },
+  approval: { refunded: 80 },
   orchestrator: { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
 } as const;
 const HELLO = { greeting: 'Hello, Ada!' };
@@ -43,6 +44,10 @@ const MODEL = [
       tool('find_lines', { path: NOTES, word: 'failed' }),
       tool('submit_result', ANSWERS.loop),
     ],
+  },
+  {
+    marker: 'arrived broken',
+    turns: [tool('refund', { order: 'A-17', amount: 80 }), tool('submit_result', ANSWERS.approval)],
   },
   {
     marker: 'shifts.txt',
@@ -236,6 +241,7 @@ describe('platform init', () => {
     const asking = examples.filter((each: { needs_model_key: boolean }) => each.needs_model_key);
     expect(asking.map((each: { name: string }) => each.name)).toEqual([
       'log-investigator',
+      'refund-desk',
       'support-digest',
       'ticket-triage',
     ]);

@@ -27,6 +27,8 @@ const read = (...path: string[]): string => readFileSync(join(EXAMPLES_FOLDER, .
 const has = (...path: string[]): boolean => existsSync(join(EXAMPLES_FOLDER, ...path));
 const examples = listExamples();
 const agents = examples.filter(({ type, isService }) => type !== 'skill' && !isService);
+/** Its sample waits for a person. */
+const WAITS = 'refund-desk';
 const isPython = ({ command }: (typeof examples)[number]): boolean => command?.startsWith('python3') ?? false;
 const fixturesOf = (name: string): string[] =>
   readdirSync(join(EXAMPLES_FOLDER, name, 'tests')).filter((file) => /^fixture-.*\.json$/.test(file));
@@ -192,7 +194,7 @@ describe('on the platform', () => {
   test.for(agents)('$name answers its sample as its README and its schema say', async (example, { skip }) => {
     await skipIfLacking(example, skip);
     const { name } = example;
-    const { status, body } = await call(name, sampleOf(name));
+    const { status, body } = name === WAITS ? await approved() : await call(name, sampleOf(name));
     expect(status, JSON.stringify(body)).toBe(200);
     expect(body.warnings).toBeUndefined();
     expectAnswer(name, body.data);
@@ -257,9 +259,29 @@ describe('on the platform', () => {
     expect(none.body.error.message).toContain('none of the 5 tickets could be sorted; LLM_ERROR');
   });
 
+  /** Calls the example that asks a person, approves what it asks for, and returns its answer. */
+  async function approved() {
+    const { status, body } = await call(WAITS, sampleOf(WAITS), { prefer: 'respond-async' });
+    expect(status, JSON.stringify(body)).toBe(202);
+    const client = createClient({ baseUrl: server.url, key });
+    const workspace_id = (await client.getOrg({})).id;
+    const params = { workspace_id, run_id: body.run_id };
+    const until = (wanted: string) =>
+      expect.poll(async () => (await client.getRun({ params })).status, { timeout: 30_000 }).toBe(wanted);
+    await until('waiting');
+    const [asked] = (await client.listApprovals({ params, query: { run_id: body.run_id } })).approvals;
+    expect(asked).toMatchObject({ tool: 'refund', status: 'waiting', arguments: { order: 'A-17', amount: 250 } });
+    const decision = { decision: 'approve', for: 'this' } as const;
+    await client.decideApproval({ params: { workspace_id, approval_id: asked!.id }, body: decision });
+    await until('completed');
+    const { messages } = await client.listWorkspaceMessages({ params, query: { agent_name: WAITS } });
+    expect(messages.map(({ title }) => title)).toEqual(['Refunded 250 USD of order A-17']);
+    return { status: 200, body: { data: (await client.getRun({ params })).output_data, warnings: undefined } };
+  }
+
   async function skipIfLacking(example: (typeof examples)[number], skip: (condition: boolean, note: string) => void) {
     skip(isPython(example) && !hasPython, 'there is no python3 on this machine');
-    const needsSandbox = example.command !== undefined || example.type === 'agent';
+    const needsSandbox = example.command !== undefined || example.kind === 'loop';
     const { kind } = await server.deps.sandbox.status();
     skip(needsSandbox && kind === 'none', 'no sandbox works on this machine');
     // The e2e suite covers the platform's answer without a registry.

@@ -49,6 +49,13 @@ export const modelAnswers = (shown: (example: string) => Record<string, unknown>
       ],
     },
     {
+      marker: 'You handle requests for refunds',
+      turns: [
+        { toolCalls: [tool('refund', { order: 'A-17', amount: 250, reason: 'A leg of the table is broken.' })] },
+        { toolCalls: [tool('submit_result', shown('refund-desk'))] },
+      ],
+    },
+    {
       marker: 'You find out from log files',
       turns: [
         { toolCalls: Object.values(FILES).map((path) => tool('count_levels', { path })) },

@@ -53,6 +53,8 @@ test('npm run demo calls, deploys and ends', { timeout: TIMEOUT_MS }, async ({ s
   expect([ended.code, ended.stderr]).toEqual([undefined, '']);
   for (const shown of [
     'main/csv-insights/latest/run',
+    'The run waits for a person: it wants to call refund with {"order":"A-17","amount":250',
+    '"refunded": 250',
     'localhost:',
     '/webhook',
     'a WebSocket',

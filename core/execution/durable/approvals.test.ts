@@ -233,6 +233,21 @@ describe('a decision', () => {
     expect(await run.decide('nothing', { decision: 'approve' })).toMatchObject({ status: 404 });
   });
 
+  test('is in the steps of a shared run, without who made it', async () => {
+    const run = await always([[pay(5)], [DONE]]);
+    const id = await run.call();
+    await run.decide(`${id}.1.1`, { decision: 'approve' });
+    await run.next();
+    const { body } = await run.send('POST', `/workspaces/${run.workspaceId}/runs/${id}/shares`, {});
+    const token = (body as unknown as { url: string }).url.split('/').at(-1)!;
+    for (const part of ['steps', 'events']) {
+      const shared = await run.send('GET', `/public/shares/${token}/${part}`);
+      expect(shared.status).toBe(200);
+      expect(JSON.stringify(shared.body)).toContain('approval_decided');
+      expect(JSON.stringify(shared.body)).not.toContain(run.user.userId);
+    }
+  });
+
   test('needs a key with the scope approve or manage', async () => {
     const run = await always([[pay(5)], [DONE]]);
     const id = await run.call();
@@ -365,7 +380,7 @@ describe('limits', () => {
   });
 });
 
-test('the list is paged, and filtered by status, agent and run', async () => {
+test('the list is paged, and filtered by status, kind, agent and run', async () => {
   const run = await always([[pay(1), pay(2), pay(3)], [DONE]]);
   const id = await run.call();
   const first = await run.send('GET', `${run.approvals}?limit=2`);
@@ -380,6 +395,10 @@ test('the list is paged, and filtered by status, agent and run', async () => {
   const listed = async (query: string) => (await run.send('GET', `${run.approvals}?${query}`)).body.approvals.length;
   expect(await listed('status=waiting')).toBe(2);
   expect(await listed('status=denied')).toBe(1);
+  expect(await listed('kinds=approve,answer')).toBe(3);
+  expect(await listed('kinds=answer,time')).toBe(0);
+  expect(await listed(`run_id=${id}&kinds=answer`)).toBe(0);
+  expect(await run.send('GET', `${run.approvals}?kinds=people`)).toMatchObject({ status: 400 });
   expect(await listed('agent_name=payer')).toBe(3);
   expect(await listed('agent_name=other')).toBe(0);
   expect(await listed(`run_id=${id}&status=denied`)).toBe(1);

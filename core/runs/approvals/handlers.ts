@@ -5,12 +5,12 @@ import { readPayload } from '#core/http/payload.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { type Approval, approvalIdOf, partsOf } from './approval.ts';
+import { type Approval, type ApprovalKind, approvalIdOf, partsOf } from './approval.ts';
 import { checkAsksPeople, checkMayDecide, type DecideDeps, decideAsked, MAX_DECIDED_BYTES } from './decide.ts';
 import { createLink, LINK_PATH } from './links.ts';
 import { receiveEvent } from './receive-event.ts';
 import type { approvalRoutes } from './routes.ts';
-import { approvalsOfRun, findApproval, listApprovals } from './store.ts';
+import { approvalsOfRun, findApproval, listApprovals, matches } from './store.ts';
 
 type ApprovalHandlers = Handlers<typeof approvalRoutes>;
 
@@ -27,23 +27,19 @@ export function approvalHandlers(deps: DecideDeps & Pick<Deps, 'ids'>): Approval
 
   return {
     async listApprovals({ caller, query }) {
-      const { status, agent_name: agentName, run_id: runId, limit, cursor } = query;
+      const { status, kinds: wanted, agent_name: agentName, run_id: runId, limit, cursor } = query;
       const { id: workspaceId } = caller.workspace;
+      const filter = { status, agentName, kinds: wanted?.split(',') as ApprovalKind[] | undefined };
       if (runId !== undefined) {
-        const all = await approvalsOfRun(deps, { workspaceId, runId });
-        const found = all.filter(
-          (each) =>
-            (status === undefined || each.status === status) &&
-            (agentName === undefined || each.agentName === agentName),
-        );
+        const found = (await approvalsOfRun(deps, { workspaceId, runId })).filter((each) => matches(each, filter));
         return { status: 200, body: { approvals: found.reverse().slice(0, limit).map(viewOf), next_cursor: null } };
       }
-      const listing = ['approvals', workspaceId, status ?? null, agentName ?? null];
+      const listing = ['approvals', workspaceId, status ?? null, wanted ?? null, agentName ?? null];
       const after =
         cursor === undefined
           ? undefined
           : readCursor(cursor, listing, ([place]) => (typeof place === 'string' ? place : undefined));
-      const page = await listApprovals(deps, workspaceId, { status, agentName }, { limit, after });
+      const page = await listApprovals(deps, workspaceId, filter, { limit, after });
       const next_cursor = page.next === undefined ? null : writeCursor(listing, [page.next]);
       return { status: 200, body: { approvals: page.approvals.map(viewOf), next_cursor } };
     },

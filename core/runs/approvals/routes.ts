@@ -78,6 +78,14 @@ export const approvalRoutes = defineRoutes([
     request: {
       query: z.object({
         status: z.enum(APPROVAL_STATUSES).optional().describe('Default: all.'),
+        kinds: z
+          .string()
+          .regex(
+            new RegExp(`^(${APPROVAL_KINDS.join('|')})(,(${APPROVAL_KINDS.join('|')}))*$`),
+            `must be of ${APPROVAL_KINDS.join(', ')}`,
+          )
+          .optional()
+          .describe('Comma-separated kinds: `approve,answer` is what people decide. Default: all.'),
         agent_name: z.string().max(200).optional(),
         run_id: z.uuid().optional().describe('Only calls of this run, on one page.'),
         limit: z.coerce.number().int().min(1).max(200).default(50),

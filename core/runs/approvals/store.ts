@@ -19,6 +19,7 @@ import { hexOf, runExpiry } from '../items.ts';
 import { decisionLeaseOperation, findLease } from '../leases.ts';
 import {
   type Approval,
+  type ApprovalKind,
   type ApprovalStatus,
   type Asked,
   type AskingRun,
@@ -131,8 +132,14 @@ export async function findApproval(
 /** Which calls of a workspace that wait or waited a listing has. */
 export interface ApprovalFilter {
   readonly status?: ApprovalStatus | undefined;
+  readonly kinds?: readonly ApprovalKind[] | undefined;
   readonly agentName?: string | undefined;
 }
+
+export const matches = (approval: Approval, { status, kinds, agentName }: ApprovalFilter): boolean =>
+  (status === undefined || approval.status === status) &&
+  (kinds === undefined || kinds.includes(approval.kind)) &&
+  (agentName === undefined || approval.agentName === agentName);
 
 /**
  * Returns the calls of a workspace that wait or waited, newest first, at most `limit`. `next` is the place after which the
@@ -141,9 +148,10 @@ export interface ApprovalFilter {
 export async function listApprovals(
   { runs }: Pick<Deps, 'runs'>,
   workspaceId: string,
-  { status, agentName }: ApprovalFilter,
+  filter: ApprovalFilter,
   { limit, after }: { readonly limit: number; readonly after?: string | undefined },
 ): Promise<{ readonly approvals: Approval[]; readonly next?: string }> {
+  const { status } = filter;
   const place =
     status === undefined
       ? ({ index: 'gsi2', pk: allPartition(workspaceId) } as const)
@@ -162,7 +170,8 @@ export async function listApprovals(
       return { approvals, ...(last !== undefined && { next: last }) };
     examined += 1;
     last = item.gsi2sk;
-    if (agentName === undefined || item.agent_name === agentName) approvals.push(approvalFrom(item));
+    const approval = approvalFrom(item);
+    if (matches(approval, filter)) approvals.push(approval);
   }
   return { approvals };
 }

@@ -89,21 +89,21 @@ function openHandlers(deps: ShareDeps): Pick<ShareHandlers, OpenOperation> {
     async listSharedRunSteps(incoming) {
       const { runs, run } = await open(incoming);
       const { steps, hasContent } = await stepsOfRun(deps, runs, run);
-      return { status: 200, body: { has_content: hasContent, steps: steps.map(withoutRunId) } };
+      return { status: 200, body: { has_content: hasContent, steps: steps.map(withoutIds) } };
     },
 
     async listSharedRunEvents(incoming) {
       const { runs, run } = await open(incoming);
       const { limit, cursor } = incoming.query;
       const page = await traceEventPage(runs, run, { limit, offset: 0, cursor, content: true });
-      return { status: 200, body: { ...page, events: page.events.map(withoutRunId) } };
+      return { status: 200, body: { ...page, events: page.events.map(withoutIds) } };
     },
   };
 }
 
-/** Sub-calls name the runs that they started, which the link does not show. */
-function withoutRunId<Step extends { readonly payload: object }>(step: Step) {
-  const { run_id: _, ...payload } = step.payload as { readonly [member: string]: unknown };
+/** Sub-calls name the runs that they started, and approvals who decided, which the link does not show. */
+function withoutIds<Step extends { readonly payload: object }>(step: Step) {
+  const { run_id: _run, by: _by, ...payload } = step.payload as { readonly [member: string]: unknown };
   return { ...step, payload };
 }
 

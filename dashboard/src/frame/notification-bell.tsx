@@ -14,10 +14,9 @@ import { Checkbox } from '../ui/field.tsx';
 import { Link } from '../ui/link.tsx';
 import { Loading } from '../ui/loading.tsx';
 import { escapeText } from '../ui/text/escape-text.ts';
+import { useIsAfterPage } from './after-page.ts';
 import { notificationsOf, type Notification as Problem } from './notifications.ts';
 
-/** The requests of the page go first. */
-const WAIT_MS = 3_000;
 const EVERY_MS = 120_000;
 const FRESH_MS = 10_000;
 /** Maximum number of notifications that the browser remembers as read. */
@@ -133,11 +132,7 @@ function Row({
 /** Reads the problems shortly after the page was opened, and every two minutes while it is visible. */
 function useProblems(isInBackground: boolean) {
   const { id: workspace_id } = useWorkspace();
-  const [isReady, setReady] = useState(false);
-  useEffect(() => {
-    const timer = setTimeout(() => setReady(true), WAIT_MS);
-    return () => clearTimeout(timer);
-  }, []);
+  const isReady = useIsAfterPage();
   return useQuery({
     // A key of its own: events refetch the lists of pages each second.
     queryKey: ['notifications', workspace_id],

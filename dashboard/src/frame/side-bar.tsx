@@ -18,10 +18,12 @@ import { Button as AriaButton } from 'react-aria-components/Button';
 import { call } from '../api/client.ts';
 import { useFavorites } from '../api/favorites.ts';
 import { useMaybeWorkspace, useWho, useWorkspace, useWorkspaces } from '../api/session.ts';
-import { OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
+import { useWaitingCount } from '../approvals/waiting.ts';
+import { APPROVALS, OTHER_PLACES, type Place, WORKSPACE_PLACES } from '../navigation.ts';
 import { IconButton } from '../ui/button.tsx';
 import { classes } from '../ui/classes.ts';
 import { Menu } from '../ui/menu.tsx';
+import { useIsAfterPage } from './after-page.ts';
 import { NotificationBell } from './notification-bell.tsx';
 import { openPalette } from './palette.tsx';
 import { type Theme, useTheme } from './theme.ts';
@@ -130,7 +132,25 @@ function PlaceLink({
     >
       <Icon size={16} aria-hidden className="shrink-0" />
       {label}
+      {to === APPROVALS && <WaitingBadge />}
     </Link>
+  );
+}
+
+function WaitingBadge() {
+  const workspace = useMaybeWorkspace();
+  return workspace && <WaitingCount id={workspace.id} />;
+}
+
+/** How many calls and questions wait for people. */
+function WaitingCount({ id }: { readonly id: string }) {
+  const waiting = useWaitingCount(id, useIsAfterPage());
+  if (waiting === undefined) return null;
+  return (
+    <span className="ml-auto rounded-full bg-warn-ground px-1.5 text-xs font-semibold text-warn">
+      {waiting}
+      <span className="sr-only"> waiting</span>
+    </span>
   );
 }
 

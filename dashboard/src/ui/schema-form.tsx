@@ -10,7 +10,7 @@ import {
   type ValidatorType,
 } from '@rjsf/utils';
 import { ArrowDown, ArrowUp, Copy, Plus, Trash2 } from 'lucide-react';
-import { useRef } from 'react';
+import { useId, useMemo, useRef } from 'react';
 
 type Value = Record<string, unknown>;
 
@@ -110,20 +110,34 @@ function widgetsOf(schema: RJSFSchema, value: unknown, known: Set<string>, path 
  * A form for a JSON Schema. Preserves members that the schema does not define. Load it with `lazy`.
  *
  * @param onChange receives the complete value
+ * @param problem of the platform with the value, shown at the field with this path
  */
 export default function SchemaForm({
   schema,
   value,
   onChange,
+  problem,
 }: {
   readonly schema: Readonly<Record<string, unknown>>;
   readonly value: Value;
   readonly onChange: (value: Value) => void;
+  readonly problem?: { readonly path: string; readonly message: string };
 }) {
   const known = useRef(new Set<string>());
+  const { path, message } = problem ?? {};
+  const extraErrors = useMemo(
+    () =>
+      path === undefined || message === undefined
+        ? undefined
+        : toErrorSchema<Value>([{ property: path === '' ? '.' : `.${path}`, message, stack: message }]),
+    [path, message],
+  );
   return (
     <Form
       className="schema-form"
+      // A page may have several forms.
+      idPrefix={useId()}
+      extraErrors={extraErrors}
       schema={schema as RJSFSchema}
       formData={value}
       validator={VALIDATOR}

@@ -17,11 +17,11 @@ import { useKeys } from '../../ui/keys.ts';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Section } from '../../ui/page.tsx';
+import { sampleOf } from '../../ui/sample-value.ts';
 import { CodeBlock } from '../../ui/text/code.tsx';
 import { JsonView, TextView } from '../../ui/text/viewer.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { type Progress, useCall } from './run-call.ts';
-import { sampleOf } from './sample-input.ts';
 import { LANGUAGES, type Language, snippetOf } from './snippets.ts';
 
 const Editor = lazy(() => import('../../ui/text/editor.tsx'));

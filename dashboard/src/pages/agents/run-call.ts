@@ -39,7 +39,15 @@ interface Record_ {
   readonly discard_text?: boolean;
   readonly attempt?: number;
   readonly reason?: string;
+  readonly approvals?: readonly { readonly kind: string; readonly tool: string }[];
 }
+
+const waitingText = ({ approvals = [] }: Record_): string => {
+  const kinds = new Set(approvals.map(({ kind }) => kind));
+  const tools = approvals.filter(({ kind }) => kind === 'approve').map(({ tool }) => tool);
+  if (tools.length > 0) return `Waiting for the approval of ${tools.join(', ')}: open the run to decide`;
+  return kinds.has('answer') ? 'Waiting for an answer: open the run to give it' : 'Waiting';
+};
 
 function after(progress: Progress, record: Record_): Progress {
   const { text = '', tool, args_brief = '', turn, status } = record;
@@ -58,6 +66,8 @@ function after(progress: Progress, record: Record_): Progress {
       return step(`${tool}: ${args_brief}`);
     case 'tool_result':
       return status === 'ok' ? progress : step(`${tool} failed`);
+    case 'waiting':
+      return step(waitingText(record));
     case 'resumed':
       return { ...step(resumedText(record)), text: '' };
     case 'retry':

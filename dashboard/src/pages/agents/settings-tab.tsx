@@ -10,6 +10,7 @@ import { Checkbox, TextField } from '../../ui/field.tsx';
 import { Section } from '../../ui/page.tsx';
 import { toast } from '../../ui/toast.tsx';
 import { Fork } from './fork.tsx';
+import { timeLimitOf } from './time-limit.ts';
 import type { TabProps } from './version.ts';
 
 /** Editable settings of a published version, copying, and deletion of the agent. */
@@ -92,6 +93,7 @@ function Changeable({ agent, isOwner }: { readonly agent: TabProps['agent']; rea
             isDisabled={!isOwner}
             value={form.seconds}
             onChange={(seconds) => set({ seconds })}
+            description={agent.durable === false ? undefined : `Its runs are durable: ${timeLimitOf(agent)}`}
             error={isNumber ? undefined : 'Enter a number of seconds'}
           />
         </div>

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { useWaiting } from '../../approvals/waiting.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
 import { useLiveRefresh } from '../../live/use-live.ts';
 import { Figures } from '../../ui/data/figures.tsx';
@@ -17,6 +18,7 @@ import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
 import { Page, Section } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
+import { escapeText } from '../../ui/text/escape-text.ts';
 import { WhenVisible } from '../../ui/when-visible.tsx';
 import { GetStarted, useChecklist } from './checklist.tsx';
 import { Pictures } from './pictures.tsx';
@@ -45,6 +47,7 @@ export function OverviewPage() {
     ['run', 'agent', 'schedule', 'message'],
     [
       'listRuns',
+      'listApprovals',
       'listAgents',
       'listSchedules',
       'listUpcoming',
@@ -77,6 +80,7 @@ export function OverviewPage() {
           <Pictures days={days} />
           <div className="grid grid-cols-1 items-start gap-4 lg:grid-cols-2">
             <div className="flex min-w-0 flex-col gap-4">
+              <WaitingForYou />
               <WhenVisible>
                 <Running />
               </WhenVisible>
@@ -178,27 +182,68 @@ function Listed<Data>({
   return isEmpty(data) ? <p className="rounded-lg border border-line p-3 text-soft">{empty}</p> : children(data);
 }
 
-function useRuns(status: 'running' | 'failed' | 'timeout', limit = SHOWN) {
+function useRuns(status: 'running' | 'waiting' | 'failed' | 'timeout', limit = SHOWN) {
   const { id: workspace_id } = useWorkspace();
   return useOperation('listRuns', { params: { workspace_id }, query: { status, limit } });
+}
+
+/** Calls and questions that wait for people; nothing if there are none. */
+function WaitingForYou() {
+  const { id: workspace_id, slug } = useWorkspace();
+  const { data } = useWaiting(workspace_id);
+  if (data === undefined || data.approvals.length === 0) return null;
+  return (
+    <Section
+      title="Waiting for you"
+      isFramed={false}
+      actions={
+        <Link to="/$workspace/approvals" params={{ workspace: slug }}>
+          All
+        </Link>
+      }
+    >
+      <Table
+        label="Waiting for you"
+        rows={data.approvals.slice(0, SHOWN)}
+        keyOf={({ id }) => id}
+        linkOf={({ run_id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: run_id } })}
+        columns={[
+          { title: 'Agent', cell: nameOf },
+          {
+            title: 'What',
+            cell: ({ tool, question }) => (
+              <span className="line-clamp-2">
+                {question === null ? `Call ${escapeText(tool)}` : escapeText(question)}
+              </span>
+            ),
+          },
+          { title: 'Until', cell: ({ expires_at }) => <Time at={expires_at} />, from: 'sm' },
+        ]}
+      />
+    </Section>
+  );
 }
 
 function Running() {
   const { slug } = useWorkspace();
   const running = useRuns('running');
-  const total = running.data?.total ?? 0;
+  const waiting = useRuns('waiting');
+  const lists = [running.data, waiting.data];
+  const total = lists.reduce((sum, list) => sum + (list?.total ?? 0), 0);
+  const isExact = lists.every((list) => list?.total_is_exact !== false);
+  const runs = lists.flatMap((list) => list?.runs ?? []).slice(0, SHOWN);
   return (
     <Section
-      title={
-        total > SHOWN
-          ? `Running now (${running.data!.total_is_exact ? '' : 'at least '}${count(total)})`
-          : 'Running now'
-      }
+      title={total > SHOWN ? `Running now (${isExact ? '' : 'at least '}${count(total)})` : 'Running now'}
       isFramed={false}
       actions={<AllRuns status="running" />}
     >
-      <Listed query={running} isEmpty={({ runs }) => runs.length === 0} empty="No runs in progress.">
-        {({ runs }) => (
+      <Listed
+        query={running.error || !running.data ? running : waiting}
+        isEmpty={() => runs.length === 0}
+        empty="No runs in progress."
+      >
+        {() => (
           <Table
             label="Running now"
             rows={runs}
@@ -206,6 +251,7 @@ function Running() {
             linkOf={({ id }) => ({ to: '/$workspace/runs/$run', params: { workspace: slug, run: id } })}
             columns={[
               { title: 'Agent', cell: nameOf },
+              { title: 'Status', cell: ({ status }) => <Status value={status} /> },
               { title: 'Source', cell: ({ trigger_source }) => trigger_source, from: 'sm' },
               { title: 'Started', cell: ({ created_at }) => <Time at={created_at} /> },
             ]}

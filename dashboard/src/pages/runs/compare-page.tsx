@@ -2,6 +2,7 @@ import { useSearch } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
+import { isUnderWay } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { count, Money } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
@@ -162,8 +163,8 @@ function Bodies({
 
 function Traces({ runs: [a, b] }: { readonly runs: Pair }) {
   const { id: workspace_id } = useWorkspace();
-  const first = useWaterfall({ workspace_id, run_id: a.id }, a.status === 'running');
-  const second = useWaterfall({ workspace_id, run_id: b.id }, b.status === 'running');
+  const first = useWaterfall({ workspace_id, run_id: a.id }, isUnderWay(a.status));
+  const second = useWaterfall({ workspace_id, run_id: b.id }, isUnderWay(b.status));
   const error = first.error ?? second.error;
   return (
     <Section title="Trace" isFramed={false}>

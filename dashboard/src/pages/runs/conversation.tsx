@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAllRows } from '../../api/query.ts';
+import { isInEvents } from '../../api/run-status.ts';
 import { useLive } from '../../live/use-live.ts';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -13,7 +14,7 @@ interface ConversationProps {
 
 /** Messages, tool calls and results of a run in their order, read like a conversation, as they come while it runs. */
 export const Conversation = (props: ConversationProps) =>
-  props.run.status === 'running' ? <LiveConversation {...props} /> : <StoredConversation {...props} />;
+  isInEvents(props.run.status) ? <LiveConversation {...props} /> : <StoredConversation {...props} />;
 
 function LiveConversation({ run: { run_id }, workspaceId }: ConversationProps) {
   const [events, setEvents] = useState<readonly Turn[]>([]);

@@ -44,6 +44,32 @@ function linesFrom(...[first, ...steps]: readonly [Part, ...Part[]]): Line[] {
 }
 const ids = (lines: readonly Line[]) => lines.map(({ id }) => id).join('');
 
+describe('a call that waits', () => {
+  const at = (ms: number) => new Date(ms).toISOString();
+  const event = (kind: string, ms: number, payload: object) => ({
+    ...{ kind, status: 'event', parent_span_id: 'a', started_at: at(ms), ended_at: at(ms) },
+    payload: { approval_id: 'r.1.1', ...payload },
+  });
+  const asked = (kind = 'approve') => event('approval_requested', 10, { tool_name: 'pay', turn: 1, kind });
+  const decided = (decision: string) => event('approval_decided', 50, { tool_name: 'pay', turn: 1, decision });
+  const lineOf = (completed_at: string | null, ...steps: readonly object[]) => {
+    const run = { span_id: 'a', parent_span_id: null, started_at: at(0), completed_at, status: 'completed', steps };
+    const lines = linesOf([run as never], 70);
+    expect(lines).toHaveLength(2);
+    const { name, from, to, status } = lines[1]!;
+    return `${name}: ${from} to ${to}, ${status}`;
+  };
+
+  test.each([
+    ['is drawn until its decision', at(99), [asked(), decided('deny')], 'approval of pay: 10 to 50, denied'],
+    ['grows while nobody has decided', null, [asked()], 'approval of pay: 10 to 70, waiting'],
+    ['ends with its run', at(60), [asked('answer')], 'answer to a question: 10 to 60, cancelled'],
+    ['has waited for its time', at(99), [asked('time'), decided('expired')], 'wait for a time: 10 to 50, completed'],
+  ])('%s', (_, completed_at, steps, text) => {
+    expect(lineOf(completed_at, ...steps)).toBe(text);
+  });
+});
+
 describe('lines of a waterfall', () => {
   const lines = linesFrom(
     ['a', null, 0, 100],

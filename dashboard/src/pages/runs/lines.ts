@@ -1,6 +1,7 @@
 import { interruptedText } from '#core/base/attempt-text.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { isFailure } from '../../api/run-status.ts';
+import { isWaitEnd, type Wait, waitsOf } from './waits.ts';
 
 export type WaterfallRun = AnswerOf<'getRunWaterfall'>['runs'][number];
 type Step = WaterfallRun['steps'][number];
@@ -12,6 +13,8 @@ export interface Line {
   readonly depth: number;
   readonly run: WaterfallRun;
   readonly step?: Step;
+  /** For a stretch in which a call of a tool waited. */
+  readonly wait?: Wait;
   /** Name chosen by the author; escape it for display. */
   readonly name: string;
   readonly status: string;
@@ -59,15 +62,21 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
       from: Date.parse(run.started_at),
       to: run.completed_at === null ? now : Date.parse(run.completed_at),
     });
+    const waits = waitsOf(run.steps);
     for (const [index, step] of run.steps.entries()) {
+      // A wait is one line, from its request to its decision.
+      const wait = waits.get(String(step.payload.approval_id));
+      if (wait !== undefined && isWaitEnd(step)) continue;
+      const end = wait === undefined ? step.ended_at : (wait.end ?? run.completed_at);
       put(step.parent_span_id, {
         id: step.span_id ?? `${run.span_id}-${index}`,
         run,
         step,
-        name: stepName(step),
-        status: step.status,
+        ...(wait && { wait }),
+        name: wait?.name ?? stepName(step),
+        status: wait === undefined ? step.status : waitStatus(wait, run),
         from: Date.parse(step.started_at),
-        to: step.ended_at === null ? now : Date.parse(step.ended_at),
+        to: end === null ? now : Date.parse(end),
       });
     }
   }
@@ -87,11 +96,15 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
   return lines;
 }
 
+/** A call about which nobody has decided ends with its run. */
+const waitStatus = ({ status }: Wait, { completed_at }: WaterfallRun): string =>
+  status === 'waiting' && completed_at !== null ? 'cancelled' : status;
+
 const byStart = (a: LooseLine, b: LooseLine) => a.from - b.from;
 
 /** Whether a line failed or timed out. */
 export const isBad = ({ status }: Line): boolean => isFailure(status);
-export const isOpen = ({ status }: Line): boolean => status === 'running';
+export const isOpen = ({ status }: Line): boolean => status === 'running' || status === 'waiting';
 
 /** Returns the matching lines and their ancestors. */
 export function withParents(lines: readonly Line[], matches: (line: Line) => boolean): Line[] {

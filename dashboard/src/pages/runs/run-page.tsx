@@ -27,6 +27,7 @@ import { TraceTab } from './trace-tab.tsx';
 import { TreeTab } from './tree-tab.tsx';
 
 const TurnsTab = lazy(() => import('./turns-tab.tsx'));
+const WaitingPart = lazy(() => import('./waiting-part.tsx'));
 
 const TABS = ['trace', 'turns', 'logs', 'input', 'output', 'tree', 'raw'] as const;
 type TabName = (typeof TABS)[number];
@@ -64,12 +65,17 @@ function RunView({ name }: { readonly name: string }) {
   const refresh = () => {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;
-      for (const each of ['getRun', 'getRunWaterfall', 'listTraceEvents'] as const) {
+      for (const each of ['getRun', 'getRunWaterfall', 'listTraceEvents', 'listApprovals'] as const) {
         void client.invalidateQueries({ queryKey: keyOf(each) });
       }
     }, REFRESH_MS);
   };
   const isRunning = isUnderWay(run?.status);
+  // What was decided on this page stays there.
+  const [hasWaited, setWaited] = useState(false);
+  useEffect(() => {
+    if (run?.status === 'waiting') setWaited(true);
+  }, [run?.status]);
   const state = useLive({
     name: 'listRunEvents',
     args: { params: { workspace_id, run_id: name } },
@@ -134,6 +140,11 @@ function RunView({ name }: { readonly name: string }) {
       }
     >
       <About run={run} />
+      {(run.status === 'waiting' || hasWaited) && (
+        <Suspense>
+          <WaitingPart params={params} />
+        </Suspense>
+      )}
       {run.failed_attempts.length > 0 && <FailedAttempts attempts={run.failed_attempts} />}
       {run.error_message !== null && <Failure run={run} params={params} />}
       {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}

@@ -3,6 +3,7 @@ import { Printer } from 'lucide-react';
 import type { ReactNode } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useAllRows, useOperation } from '../../api/query.ts';
+import { isUnderWay } from '../../api/run-status.ts';
 import { isNotFound } from '../../api-error.ts';
 import { Button } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
@@ -28,7 +29,7 @@ export function SharedRunPage() {
   const { data, error, refetch } = useOperation(
     'getSharedRun',
     { params: { share: token } },
-    { refetchInterval: ({ state }) => (state.data?.run.status === 'running' ? POLL_MS : false) },
+    { refetchInterval: ({ state }) => (isUnderWay(state.data?.run.status) ? POLL_MS : false) },
   );
   return (
     <main id="page" tabIndex={-1} className="min-w-0 outline-none">
@@ -88,7 +89,7 @@ function SharedRun({
       <Section title="Input" isFramed={false}>
         <JsonView value={run.input_data} name={`${name}-input`} />
       </Section>
-      {run.status !== 'running' && (
+      {!isUnderWay(run.status) && (
         <Section title="Output" isFramed={false}>
           <JsonView value={run.output_data} name={`${name}-output`} />
         </Section>
@@ -118,7 +119,7 @@ function factsOf(run: Run): (readonly [name: string, value: ReactNode])[] {
 }
 
 function Steps({ token, run, name }: { readonly token: string; readonly run: Run; readonly name: string }) {
-  const isRunning = run.status === 'running';
+  const isRunning = isUnderWay(run.status);
   const { data, error, refetch } = useOperation(
     'listSharedRunSteps',
     { params: { share: token } },

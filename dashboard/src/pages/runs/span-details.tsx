@@ -1,10 +1,13 @@
 import { type ReactNode, useState } from 'react';
 import { useOperation } from '../../api/query.ts';
+import { isInEvents } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
+import { Arguments, DecidedView } from '../../approvals/approval-parts.tsx';
+import { isForPeople } from '../../approvals/waiting.ts';
 import { useLive } from '../../live/use-live.ts';
 import { count, Money } from '../../ui/data/numbers.tsx';
 import { Status } from '../../ui/data/status.tsx';
-import { absoluteTime, Duration, duration } from '../../ui/data/time.tsx';
+import { absoluteTime, Duration, duration, Time } from '../../ui/data/time.tsx';
 import { ErrorBox } from '../../ui/error-box.tsx';
 import { Link } from '../../ui/link.tsx';
 import { Loading } from '../../ui/loading.tsx';
@@ -16,6 +19,7 @@ import { type Content, Contents, Part } from './contents.tsx';
 import { Conversation } from './conversation.tsx';
 import type { Line } from './lines.ts';
 import type { RunParams } from './run-params.ts';
+import type { Wait } from './waits.ts';
 
 /** Details of a line, with its messages if the workspace stores trace content. */
 export function SpanDetails({
@@ -82,20 +86,53 @@ export function SpanDetails({
             <TextView text={about.error_message} name={`${line.id}-error`} />
           </Part>
         )}
-        {payload && (
+        {line.wait && <WaitDetails wait={line.wait} workspaceId={workspace_id} />}
+        {payload && !line.wait && (
           <Part title="Details">
             <JsonView value={payload} name={line.id} />
           </Part>
         )}
         {!step && <Conversation run={run} workspaceId={workspace_id} />}
         {step?.span_id !== undefined &&
-          (run.status === 'running' ? (
+          (isInEvents(run.status) ? (
             <LiveStepContent line={line} workspaceId={workspace_id} />
           ) : (
             <StepContent line={line} workspaceId={workspace_id} />
           ))}
       </div>
     </Section>
+  );
+}
+
+/** What a call of a tool waited for, and who decided what. */
+function WaitDetails({ wait, workspaceId }: { readonly wait: Wait; readonly workspaceId: string }) {
+  const params = { workspace_id: workspaceId, approval_id: wait.id };
+  const { data, error } = useOperation('getApproval', { params });
+  if (error) return <ErrorBox error={error} />;
+  if (!data) return <Loading />;
+  const { question, status, expires_at } = data;
+  return (
+    <>
+      {question !== null && (
+        <Part title="Question">
+          <TextView text={question} name={`question-${wait.id}`} />
+        </Part>
+      )}
+      {data.kind !== 'answer' && (
+        <Part title="Arguments">
+          <Arguments value={data.arguments} name={`arguments-${wait.id}`} />
+        </Part>
+      )}
+      <Part title={isForPeople(data) ? 'Decision' : 'End'}>
+        {status === 'waiting' ? (
+          <p>
+            {isForPeople(data) ? 'Not yet: it expires' : 'Not yet: it ends'} <Time at={expires_at} />.
+          </p>
+        ) : (
+          <DecidedView approval={data} />
+        )}
+      </Part>
+    </>
   );
 }
 

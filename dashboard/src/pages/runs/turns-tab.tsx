@@ -2,6 +2,7 @@ import { GitBranch } from 'lucide-react';
 import { lazy, Suspense, useMemo, useState } from 'react';
 import type { AnswerOf } from '../../api/client.ts';
 import { useOperation } from '../../api/query.ts';
+import { isUnderWay } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { Button } from '../../ui/button.tsx';
 import { count } from '../../ui/data/numbers.tsx';
@@ -124,12 +125,18 @@ const CHANGES: Readonly<Record<Change, string>> = {
 };
 const changesText = (changed: readonly Change[]): string => changed.map((change) => CHANGES[change]).join(', ');
 
-const hasOpen = (branches: Branches = []): boolean =>
-  branches.some(({ status }) => status === 'running' || status === 'queued');
+const hasOpen = (branches: Branches = []): boolean => branches.some(({ status }) => isUnderWay(status));
 
 function Tools({ tools }: Pick<Turn, 'tools'>) {
   if (tools.length === 0) return <span className="text-soft">–</span>;
-  return tools.map(({ name, status }) => escapeText(status === 'failed' ? `${name} (failed)` : name)).join(', ');
+  return tools.map((tool) => escapeText(`${tool.name}${stateOf(tool)}`)).join(', ');
+}
+
+/** Says what was decided about a call, that it waits, or that it failed. A refused call fails by that. */
+function stateOf({ status, decision }: Turn['tools'][number]): string {
+  if (decision === undefined) return status === 'waiting' || status === 'failed' ? ` (${status})` : '';
+  if (decision === 'denied') return ' (refused)';
+  return decision === 'approved' && status === 'failed' ? ' (approved, failed)' : ` (${decision})`;
 }
 
 /** The branches that leave the run at a turn. */

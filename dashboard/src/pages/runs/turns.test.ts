@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { turnsOf } from './turns.ts';
 
 const model = (tokens: number) => ({
@@ -21,4 +21,32 @@ test('turns have the requests before their tools, and those that were copied hav
 
 test('a run without steps has its first turn', () => {
   expect(turnsOf([], 1)).toEqual([{ number: 1, isCopied: false, tokens: 0, tools: [] }]);
+});
+
+describe('a call that has to wait', () => {
+  const asked = (call: number, tool_name: string) => ({
+    ...{ kind: 'approval_requested', status: 'event', started_at: '2026-11-26T08:00:00.000Z' },
+    payload: { turn: 1, tool_name, kind: 'approve', approval_id: `r.1.${call}` },
+  });
+  const decided = (call: number, decision: string) => ({
+    ...{ kind: 'approval_decided', status: 'event', started_at: '2026-11-26T09:00:00.000Z' },
+    payload: { turn: 1, approval_id: `r.1.${call}`, decision, by: 'ann' },
+  });
+  const toolsOf = (...steps: readonly object[]) => turnsOf(steps as never, 1)[0]!.tools;
+
+  test('is a call of its turn before it is made', () => {
+    expect(turnsOf([model(9), asked(1, 'pay')] as never, 1)).toEqual([
+      { number: 1, isCopied: false, tokens: 10, tools: [called('pay', 'waiting')] },
+    ]);
+  });
+
+  test('is one call with its decision and its end', () => {
+    const steps = [asked(1, 'pay'), tool(1, 'look'), decided(1, 'approve'), tool(1, 'pay')];
+    expect(toolsOf(...steps)).toEqual([{ ...called('pay'), decision: 'approved' }, called('look')]);
+  });
+
+  test('keeps its own decision beside others of its tool', () => {
+    const steps = [asked(1, 'pay'), asked(2, 'pay'), decided(2, 'deny'), tool(1, 'pay', 'failed')];
+    expect(toolsOf(...steps)).toEqual([called('pay', 'waiting'), { ...called('pay', 'failed'), decision: 'denied' }]);
+  });
 });

@@ -201,7 +201,7 @@ const Row = memo(function Row({
         </span>
         <span className="truncate" title={step?.kind === 'interrupted' ? line.name : undefined}>
           {escapeText(line.name)}
-          {(isBad(line) || isOpen(line)) && ` (${line.status})`}
+          {(isBad(line) || isOpen(line) || line.wait) && ` (${statusWord(line)})`}
         </span>
       </div>
       {isTable ? (
@@ -221,6 +221,9 @@ const Row = memo(function Row({
     </div>
   );
 });
+
+/** A call that a person refused is `denied` in the API. */
+const statusWord = ({ status }: Line): string => (status === 'denied' ? 'refused' : status);
 
 const tokensOf = ({ step, run }: Line): number =>
   step ? (step.token_input ?? 0) + (step.token_output ?? 0) : (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
@@ -272,7 +275,15 @@ function Bar({
   if (right < 0 || left > 100) return null;
   const { kind } = line.step ?? {};
   const isMark = kind === 'interrupted';
-  const colour = isBad(line) ? 'bg-bad' : kind === 'queue' || isMark ? 'bg-warn' : line.step ? 'bg-accent' : 'bg-edge';
+  const colour = line.wait
+    ? 'bg-[repeating-linear-gradient(135deg,var(--edge)_0_4px,transparent_4px_7px)] border border-edge'
+    : isBad(line)
+      ? 'bg-bad'
+      : kind === 'queue' || isMark
+        ? 'bg-warn'
+        : line.step
+          ? 'bg-accent'
+          : 'bg-edge';
   return (
     <span
       aria-hidden
@@ -306,11 +317,11 @@ const Titles = () => (
 );
 
 function Figures({ line, start }: { readonly line: Line; readonly start: number }) {
-  const { step, run, status, from } = line;
+  const { step, run, from } = line;
   const tokens = tokensOf(line);
   const cost = costOf(line);
   const texts = [
-    status,
+    statusWord(line),
     `+${duration(Math.max(0, from - start))}`,
     escapeText((step ? step.model : run.llm_model) ?? ''),
     tokens === 0 ? '' : count(tokens),

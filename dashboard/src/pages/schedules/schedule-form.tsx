@@ -7,9 +7,9 @@ import { Checkbox, Select, TextField } from '../../ui/field.tsx';
 import { objectOf } from '../../ui/json-object.ts';
 import { useKeys } from '../../ui/keys.ts';
 import { Section } from '../../ui/page.tsx';
+import { SchemaInput } from '../../ui/schema-input.tsx';
 import { cronInWords } from './cron-words.ts';
 import { NextRuns } from './next-runs.tsx';
-import { ScheduleInput } from './schedule-input.tsx';
 import type { Schedule } from './schedule-state.ts';
 
 type Changes = ArgumentsOf<'updateSchedule'>['body'];
@@ -133,7 +133,8 @@ export function ScheduleForm({
               />
             </div>
           )}
-          <ScheduleInput
+          <SchemaInput
+            description="A JSON object. A webhook's body is added to it."
             key={agent}
             schema={(agents.rows ?? []).find(({ name }) => name === agent)?.input_schema}
             text={input}

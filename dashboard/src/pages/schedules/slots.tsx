@@ -3,6 +3,7 @@ import {
   CircleAlert,
   CircleCheck,
   CircleDashed,
+  CirclePause,
   CircleX,
   Clock,
   LoaderCircle,
@@ -17,6 +18,7 @@ const LOOKS: Readonly<Record<EntryState, readonly [word: string, colour: string,
   cancelled: ['cancelled', 'bg-warn-ground text-warn', Ban],
   completed: ['ran', 'bg-good-ground text-good', CircleCheck],
   running: ['running', 'bg-info-ground text-info', LoaderCircle],
+  waiting: ['waiting', 'bg-warn-ground text-warn', CirclePause],
   due: ['due', 'border border-line text-soft', Clock],
 };
 const TIME = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });

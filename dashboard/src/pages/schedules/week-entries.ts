@@ -5,7 +5,7 @@ type Slot = AnswerOf<'listUpcoming'>['slots'][number];
 type ScheduleEvent = AnswerOf<'listScheduleEvents'>['events'][number];
 
 /** Outcome of a slot, or `due` if it is in the future. */
-export type EntryState = 'completed' | 'failed' | 'cancelled' | 'running' | 'missed' | 'skipped' | 'due';
+export type EntryState = 'completed' | 'failed' | 'cancelled' | 'running' | 'waiting' | 'missed' | 'skipped' | 'due';
 
 export interface Entry {
   /** Its id. */
@@ -35,7 +35,7 @@ const entry = (schedule: string, at: number, state: EntryState, count = 1, text?
 const STATES: Readonly<Record<Run['status'], EntryState>> = {
   queued: 'running',
   running: 'running',
-  waiting: 'running',
+  waiting: 'waiting',
   completed: 'completed',
   failed: 'failed',
   timeout: 'failed',
