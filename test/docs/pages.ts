@@ -81,6 +81,8 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: `npx platform approve 7f3a9c21${end}`,
     reason: 'the run is made up; test/cli/approvals.test.ts decides about one',
   })),
+  { page: 'docs/approvals.md', begins: 'curl -X POST https://.../webhooks/events/', reason: 'the address is made up' },
+  { page: 'docs/loops.md', begins: 'npx platform approve 7f3a9c21', reason: 'the run is made up' },
   { page: 'docs/egress.md', begins: 'curl -s http://db.example.com:5432', reason: 'runs inside an agent' },
   { page: 'docs/dashboard.md', begins: 'npx platform open', reason: 'signs in whoever has a terminal, and only there' },
   { page: 'docs/skills.md', begins: 'platform skill install', reason: 'needs a repository of a Git host' },
