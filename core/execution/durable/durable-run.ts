@@ -5,6 +5,7 @@ import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease }
 import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
+import type { ProgramSteps } from '../steps/store.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import { endOrder, orderedUntil, putOrder } from './order.ts';
 import type { RunSeal } from './sealing.ts';
@@ -105,6 +106,13 @@ export class DurableRun {
   async waits(): Promise<Waits> {
     const { Waits } = await import('./waits.ts');
     return new Waits(this.#deps, this.#call, this.lease);
+  }
+
+  /** Loaded lazily: few programs do steps. */
+  async steps(): Promise<ProgramSteps | undefined> {
+    if (this.#call.agent.definition.durable?.steps !== true) return undefined;
+    const { ProgramSteps } = await import('../steps/store.ts');
+    return ProgramSteps.open(this.#deps, this.lease);
   }
 
   /** The run has ended: removes what only its continuation needs. */

@@ -21,11 +21,11 @@ import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { endProgram, lastProgram } from '../engines/program/durable-program.ts';
+import { endProgram } from '../engines/program/durable-program.ts';
 import { beginWaiting } from './begin-waiting.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
-import { Journal } from './journal.ts';
-import { endOrder, findOrder, lastEndOf, type OrderedCall } from './order.ts';
+import { Journal, lastProgram } from './journal.ts';
+import { endOrder, findOrder, lastEndOf, type Order, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
 const MAX_TAKEN_IN_TURN = 5;
@@ -87,7 +87,8 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
       const place = { workspaceId, runId, seal: order.seal, keptUntil: keptUntil(lastEndOf(record, order.call)) };
       journal = await Journal.read(deps, place);
     }
-    lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
+    const turn = await progressOf(deps, free, order, journal);
+    lease = await takeLease(deps, free, { turn, isFree });
     if (lease === undefined) return;
     deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
     if (head.cancel_requested_at !== undefined) throw cancelledError();
@@ -118,6 +119,19 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     if (isWaiting) await new WaitingRuns(deps, workspaceId).continue(runId);
     await endWithout(deps, record, lease, endedWith(shownError(error, message)));
   }
+}
+
+/** Returns a number that grows when the run finishes a turn, or its program a step. */
+async function progressOf(
+  deps: Deps,
+  run: Pick<Lease, 'workspaceId' | 'runId'>,
+  order: Order | undefined,
+  journal: Journal | undefined,
+): Promise<number> {
+  if (order?.call.agent.definition.durable?.steps !== true) return journal?.turn ?? 0;
+  // Loaded lazily: few programs do steps.
+  const { ProgramSteps } = await import('../steps/store.ts');
+  return (await (await ProgramSteps.open(deps, run))?.count()) ?? 0;
 }
 
 /**
@@ -187,8 +201,9 @@ async function continued(
   // A look at a program only reads its output. Budgets stop what begins or is taken up, not what is at work.
   const isTakenUp = call.lineage.parentRunId === undefined && lease.reason !== 'look' && !isWaiting;
   if (isTakenUp) await checkBudgets(deps, workspace, call.agent);
-  // A program may have worked while no process did.
-  const idleMs = engineTraits(call.agent).hasProgram ? 0 : lease.idleMs;
+  // A program may have worked while no process did. One that does steps ends when it waits.
+  const hasSteps = call.agent.definition.durable?.steps === true;
+  const idleMs = engineTraits(call.agent).hasProgram && !hasSteps ? 0 : lease.idleMs;
   const { serviceKey } = lastProgram(journal.past) ?? {};
   // A program that works by itself has the key of its run already.
   const issued = serviceKey !== undefined && {

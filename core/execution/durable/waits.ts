@@ -38,7 +38,14 @@ export class Waits {
   get leftMs(): number {
     const { agent, workspace } = this.#call;
     const { max_wait_seconds: own = MAX_WAIT_SECONDS } = agent.definition.durable ?? {};
-    return Math.min(own, planOf(this.#deps, workspace).wait_seconds) * 1000 - this.#lease.idleMs;
+    return waitLeftMs(this.#deps, workspace, { own, idleMs: this.#lease.idleMs });
+  }
+
+  /** Returns all calls that wait or waited. One that has waited for long enough is decided now. */
+  async all(): Promise<Approval[]> {
+    const approvals = await approvalsOfRun(this.#deps, this.#place);
+    const settled = await Promise.all(approvals.map((each) => this.#settled(each)));
+    return settled.filter((each) => each !== undefined);
   }
 
   /**
@@ -63,8 +70,7 @@ export class Waits {
   /** Stores calls that wait. Returns false if too many runs of the workspace wait; then nothing is stored. */
   async ask(asked: readonly Asked[]): Promise<boolean> {
     const { workspace, runId, agent, tenantId } = this.#call;
-    const { waiting_runs: most } = planOf(this.#deps, workspace);
-    if ((await new WaitingRuns(this.#deps, workspace.id).count()) >= most) return false;
+    if (!(await mayAsk(this.#deps, workspace))) return false;
     const version = typeof agent.version === 'number' ? `v${agent.version}` : agent.version;
     const run = { workspaceId: workspace.id, runId, agentName: agent.name, agentVersion: version, tenantId };
     await putAsked(this.#deps, run, asked);
@@ -84,6 +90,17 @@ export class Waits {
     return findApproval(this.#deps, approval);
   }
 }
+
+/** Returns for how long a run may still wait, in milliseconds. `own` is the maximum of its agent in seconds. */
+export const waitLeftMs = (
+  deps: Pick<Deps, 'config'>,
+  workspace: Workspace,
+  { own, idleMs }: { readonly own: number; readonly idleMs: number },
+): number => Math.min(own, planOf(deps, workspace).wait_seconds) * 1000 - idleMs;
+
+/** Whether one more run of the workspace may wait. */
+export const mayAsk = async (deps: WaitDeps, workspace: Workspace): Promise<boolean> =>
+  (await new WaitingRuns(deps, workspace.id).count()) < planOf(deps, workspace).waiting_runs;
 
 /** What was decided about a call, and by whom; `by` is null if the time has decided. */
 export interface DecidedCall {

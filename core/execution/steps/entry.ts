@@ -1,0 +1,43 @@
+import type { Json } from '#core/base/json.ts';
+
+/** What an entry is about: `suspension` says that the program ended to wait. */
+export const ENTRY_KINDS = ['step', 'ask_human', 'sleep', 'event', 'suspension'] as const;
+export type EntryKind = (typeof ENTRY_KINDS)[number];
+
+/** Identifies what a program did: the third call of `step("charge")` has the number 3. */
+export interface EntryName {
+  readonly kind: EntryKind;
+  /** Name of the step or event, or the question. Empty for others. */
+  readonly name: string;
+  /** From 1, among those of the same kind and name, in the order in which they began. */
+  readonly number: number;
+}
+
+/** What a program waits for. */
+export interface WaitTerms {
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+  readonly options?: readonly string[];
+  /** JSON Schema of the answer. */
+  readonly schema?: { readonly [member: string]: Json };
+}
+
+/** How a step or a wait ended. */
+export type EntryEnd =
+  | { readonly value: Json }
+  | { readonly error: { readonly code: 'TIMEOUT'; readonly message: string } };
+
+/** One entry of the list of what a program did, in the order in which its values were known. */
+export type Entry = EntryName & (EntryEnd | { readonly wait: WaitTerms } | { readonly suspends: true });
+
+export type PlacedEntry = Entry & { readonly position: number };
+export type PlacedWait = EntryName & { readonly position: number; readonly wait: WaitTerms };
+
+export const isSameName = (a: EntryName, b: EntryName): boolean =>
+  a.kind === b.kind && a.name === b.name && a.number === b.number;
+
+/** Names an entry in messages. */
+export function textOf({ kind, name, number }: EntryName): string {
+  const call = kind === 'event' ? 'wait_for_event' : kind;
+  return `${name === '' ? call : `${call} ${JSON.stringify(name.slice(0, 200))}`} (${number})`;
+}

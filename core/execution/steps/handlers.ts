@@ -1,0 +1,118 @@
+import type { Caller } from '#core/base/caller.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import type { Json } from '#core/base/json.ts';
+import type { Handlers, Incoming } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { findLease } from '#core/runs/leases.ts';
+import { mayAsk, waitLeftMs } from '../durable/waits.ts';
+import type { Entry, EntryName, PlacedEntry, WaitTerms } from './entry.ts';
+import type { stepRoutes } from './routes.ts';
+import { ProgramSteps } from './store.ts';
+
+/** A longer schema cannot be stored with the question. */
+const MAX_SCHEMA_BYTES = 32 * 1024;
+const MAX_STEP_NAME = 200;
+
+type Body = Incoming<Extract<(typeof stepRoutes)[number], { operationId: 'putRunStep' }>>['body'];
+
+export function stepHandlers(deps: Deps): Handlers<typeof stepRoutes> {
+  return {
+    async listRunSteps({ caller, params, query }) {
+      const { entries, hasMore } = await (await stepsOf(deps, caller, params.run_id)).page(query.after);
+      return { status: 200, body: { steps: entries.map(viewOf), has_more: hasMore } };
+    },
+
+    async putRunStep({ caller, params, body }) {
+      const steps = await stepsOf(deps, caller, params.run_id);
+      const entry = await entryOf(deps, caller, steps, body);
+      return { status: 200, body: viewOf(await steps.put(body.position, entry)) };
+    },
+  };
+}
+
+/** Throws FORBIDDEN for all keys but those of runs, NOT_FOUND for another run, UNPROCESSABLE if the program does no steps. */
+async function stepsOf(deps: Deps, { agent, workspace }: Caller, runId: string): Promise<ProgramSteps> {
+  if (agent?.kind !== 'run') {
+    throw new PlatformError('FORBIDDEN', 'Only the program of the run does its steps, with the key of the run.');
+  }
+  if (agent.runId !== runId) {
+    throw new PlatformError('NOT_FOUND', 'The key of a run opens the steps of that run only.');
+  }
+  const steps = await ProgramSteps.open(deps, { workspaceId: workspace.id, runId });
+  if (steps !== undefined) return steps;
+  throw new PlatformError('UNPROCESSABLE', `${agent.name} does no steps.`, {
+    hint: 'Write "durable": {"steps": true} into its agent.json, and publish it again.',
+  });
+}
+
+async function entryOf(deps: Deps, caller: Caller, { terms }: ProgramSteps, body: Body): Promise<Entry> {
+  const { kind, name, number, value, wait } = body;
+  const refuse = (problem: string): never => {
+    throw new PlatformError('INVALID_INPUT', `body.${problem}`);
+  };
+  const named: EntryName = { kind, name, number };
+  if (kind === 'suspension') {
+    if (value !== undefined || wait !== undefined) refuse('kind: a suspension has neither a value nor a wait.');
+    return { ...named, suspends: true };
+  }
+  const hasName = kind !== 'sleep';
+  if (hasName !== (name !== '')) refuse(`name: must ${hasName ? 'not be' : 'be'} empty here.`);
+  if (kind === 'step' && name.length > MAX_STEP_NAME) refuse(`name: must be at most ${MAX_STEP_NAME} characters.`);
+  if ((value === undefined) === (wait === undefined)) refuse('value: give either a value or a wait.');
+  if (wait === undefined) {
+    if (kind !== 'step' && kind !== 'sleep') refuse(`value: the value of ${kind} comes from outside.`);
+    return { ...named, value: value as Json };
+  }
+  if (kind === 'step') refuse('wait: a step does not wait.');
+  return { ...named, wait: await termsOf(deps, caller, { kind, wait, own: terms.maxWaitSeconds }) };
+}
+
+/** Throws INVALID_INPUT, and UNPROCESSABLE or RATE_LIMITED if the run may not wait. */
+async function termsOf(
+  deps: Deps,
+  { agent, workspace }: Caller,
+  { kind, wait, own }: { readonly kind: Body['kind']; readonly wait: NonNullable<Body['wait']>; readonly own: number },
+): Promise<WaitTerms> {
+  const { seconds, until, options, schema } = wait;
+  const refuse = (problem: string): never => {
+    throw new PlatformError('INVALID_INPUT', `body.wait${problem}`);
+  };
+  const isSleep = kind === 'sleep';
+  if (!isSleep && until !== undefined) refuse('.until: only goes with sleep.');
+  if (isSleep && (seconds === undefined) === (until === undefined)) refuse(': a sleep has either seconds or until.');
+  if (kind !== 'ask_human' && (options !== undefined || schema !== undefined)) refuse(': only ask_human has answers.');
+  if (options !== undefined && schema !== undefined) refuse(': give either options or a schema.');
+  if (schema !== undefined && Buffer.byteLength(JSON.stringify(schema)) > MAX_SCHEMA_BYTES) {
+    refuse(`.schema: must be at most ${MAX_SCHEMA_BYTES / 1024} KB.`);
+  }
+  const now = deps.clock.now();
+  const lease = agent?.kind === 'run' ? await findLease(deps, agent.runId) : undefined;
+  const latest = now + waitLeftMs(deps, workspace, { own, idleMs: lease?.idleMs ?? 0 });
+  const wanted = until !== undefined ? Date.parse(until) : seconds === undefined ? latest : now + seconds * 1000;
+  if (latest <= now || (isSleep && wanted > latest)) {
+    const left = Math.max(0, Math.floor((latest - now) / 1000));
+    throw new PlatformError(
+      'UNPROCESSABLE',
+      `This run may wait for ${left} more seconds, not until ${isoTime(wanted)}.`,
+    );
+  }
+  if (!(await mayAsk(deps, workspace))) {
+    throw new PlatformError('RATE_LIMITED', 'Too many runs of the workspace wait already.', { is_retryable: false });
+  }
+  const ofAnswer = schema ?? (options && { type: 'string', enum: options });
+  return {
+    expiresAt: Math.min(wanted, latest),
+    ...(options && { options }),
+    ...(ofAnswer && { schema: ofAnswer as NonNullable<WaitTerms['schema']> }),
+  };
+}
+
+function viewOf(entry: PlacedEntry) {
+  const { position, kind, name, number } = entry;
+  const named = { position, kind, name, number, value: null };
+  if ('wait' in entry) return { ...named, status: 'waiting' as const };
+  if ('suspends' in entry) return { ...named, status: 'suspended' as const };
+  if ('error' in entry) return { ...named, status: 'failed' as const, error: entry.error };
+  return { ...named, status: 'done' as const, value: entry.value };
+}

@@ -1,0 +1,67 @@
+export type Known = {
+    position: number;
+    kind: string;
+    name: string;
+    number: number;
+    status: 'done' | 'failed' | 'waiting' | 'suspended';
+    value: any;
+    error?: {
+        code: string;
+        message: string;
+    };
+};
+export type Task = {
+    /**
+     * What a step does.
+     */
+    work?: () => unknown;
+    /**
+     * What the platform waits for.
+     */
+    wait?: object;
+};
+export type Begun = {
+    kind: string;
+    name: string;
+    number: number;
+    task: Task;
+    state: 'begun' | 'working' | 'waiting';
+    resolve: (value: any) => void;
+    reject: (error: unknown) => void;
+};
+/**
+ * Does something once in a run: its value is kept, and when the program is started again, `work` is not called again.
+ * A step that throws is not kept. The value is JSON of at most 1 MB. Outside of runs, `work` is only called.
+ *
+ * @template T
+ * @param {string} name
+ * @param {() => T | Promise<T>} work
+ * @returns {Promise<T>}
+ * @throws {StepOrderError}
+ * @throws {PlatformError} if the value cannot be kept
+ */
+export declare function step<T>(name: string, work: () => T | Promise<T>): Promise<T>;
+/**
+ * Lets time pass. For more than 30 seconds the program ends, and is started again from its top when the time has come:
+ * meanwhile it uses nothing.
+ *
+ * @param {number | Date | string} time Seconds, or a time; a text has an offset.
+ * @returns {Promise<void>}
+ */
+export declare function sleep(time: number | Date | string): Promise<void>;
+/**
+ * Asks a person, and returns the answer. The program ends while it waits, and is started again from its top.
+ *
+ * @param {string} question The same whenever the program is started: it names the question.
+ * @param {object} [options]
+ * @param {readonly string[]} [options.options] Answers to choose from.
+ * @param {object} [options.schema] JSON Schema of the answer, in place of `options`.
+ * @param {number} [options.timeoutSeconds] Default: as long as the run may wait.
+ * @returns {Promise<any>} A text, unless there is a schema.
+ * @throws {TimeoutExceededError} if nobody answers in time
+ */
+export declare function askHuman(question: string, { options, schema, timeoutSeconds }?: {
+    options?: readonly string[];
+    schema?: object;
+    timeoutSeconds?: number;
+}): Promise<any>;
