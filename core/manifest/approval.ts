@@ -13,13 +13,17 @@ export const APPROVAL_TEXTS = {
 } as const;
 
 /** Tools of the platform that wait. */
-export const WAITING_TOOLS = ['ask_human', 'wait'] as const;
+export const WAITING_TOOLS = ['ask_human', 'wait', 'event_url'] as const;
 
 type Asking = readonly { readonly approval?: unknown }[];
 
 /** A manifest, as it was given or as it is stored. */
 interface Loop {
-  readonly loop?: { readonly tools?: readonly string[] | null; readonly mcp_servers?: Asking | null } | null;
+  readonly loop?: {
+    readonly tools?: readonly string[] | null;
+    readonly mcp_servers?: Asking | null;
+    readonly on_max_cost?: 'end' | 'ask' | null;
+  } | null;
   readonly custom_tools?: Asking;
   readonly manifest?: { readonly dependencies?: Asking | null } | null;
 }
@@ -28,6 +32,7 @@ interface Loop {
 export function waitingMember({ loop, custom_tools, manifest }: Loop): string | undefined {
   const tool = WAITING_TOOLS.find((name) => loop?.tools?.includes(name));
   if (tool !== undefined) return `loop.tools has "${tool}"`;
+  if (loop?.on_max_cost === 'ask') return 'loop.on_max_cost is "ask"';
   const lists: readonly (readonly [string, Asking])[] = [
     ['custom_tools', custom_tools ?? []],
     ['mcp_servers', loop?.mcp_servers ?? []],

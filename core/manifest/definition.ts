@@ -151,7 +151,16 @@ export type Dependency = {
 };
 
 /** Built-in tools of a managed loop, except `submit_result`, which ends it; it has the last three only if it names them. */
-export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'later', 'ask_human', 'wait'] as const;
+export const LOOP_TOOLS = [
+  'bash',
+  'read_file',
+  'write_file',
+  'list_files',
+  'later',
+  'ask_human',
+  'wait',
+  'event_url',
+] as const;
 export type LoopTool = (typeof LOOP_TOOLS)[number];
 
 /** Name of an MCP server's tool as the model sees it. */
@@ -174,6 +183,8 @@ export type LoopLimits = {
   mcp_servers?: readonly McpServer[] | null;
   /** Maximum cost of a run's requests to models, in US dollars. @default - no limit */
   max_cost_usd?: number | null;
+  /** Whether the run waits for a person before it reaches {@link max_cost_usd}. @default 'end' */
+  on_max_cost?: 'end' | 'ask' | null;
   [member: string]: unknown;
 };
 

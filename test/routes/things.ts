@@ -95,6 +95,18 @@ const MAKERS: Record<string, Maker> = {
     expect(answer.status, JSON.stringify(answer.body)).toBe(202);
     return `${answer.body.run_id}.1.1`;
   },
+  async event(target, { user, mark }) {
+    const name = `waits-${unique()}`;
+    const [make, wait] = ['event_url', 'wait'].map((tool) => [{ name: tool, input: { event: 'done' } }]);
+    const prompt = `${mark} ${name} [[llm ${JSON.stringify([{ toolCalls: make }, { toolCalls: wait }])}]]`;
+    const loop = { tools: ['wait', 'event_url'] };
+    const manifest = { type: 'agent', description: mark, prompt, required_secrets: [], loop };
+    await clientOf(target, user.key).createAgent({ body: { name, ...manifest } });
+    const answer = await request(target, 'POST', `/${user.slug}/${name}/v1/run`, { key: user.key, json: {} });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(202);
+    const { text } = target.llm.requests.findLast((each) => each.text.includes(name))!;
+    return /\/webhooks\/events\/([\w-]+)/.exec(text)![1]!;
+  },
   async name(target, { user, mark }) {
     const name = `S_${unique().toUpperCase()}`;
     const params = { workspace_id: user.workspaceId };

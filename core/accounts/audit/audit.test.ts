@@ -34,6 +34,8 @@ test('changes without the key of a user', () => {
     // The handlers write the entries.
     'putOperatorPlan',
     'giveOperatorCredits',
+    // The run that gets the event records it.
+    'receiveEvent',
     // These start runs, which have their own records.
     'receiveWebhook',
     'bootInstance',

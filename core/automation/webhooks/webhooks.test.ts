@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { mergeInput, readPayload } from '#core/execution/input/payload.ts';
+import { mergeInput } from '#core/execution/input/payload.ts';
+import { readPayload } from '#core/http/payload.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { isWebhookSecret, newWebhookSecret } from '../schedules/webhook-secret.ts';
 

@@ -128,7 +128,10 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
   const issued = engine.hasSandbox
     ? (call.issued ?? newContext(deps, { agent, runId, workspace, lineage }))
     : undefined;
-  const mask = maskFor({ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey });
+  const mask = maskFor({
+    ...{ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey },
+    isDurable: isDurable(call),
+  });
   return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
 }
 

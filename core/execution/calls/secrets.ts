@@ -10,6 +10,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { isCompatible, LLM_PROVIDERS, type LlmProvider } from '#core/ports/llm.ts';
 import { SecretMask } from '#core/runs/masking/masking.ts';
 import type { LlmCredentials } from '../input/call-input.ts';
+import { eventSecret } from '../sub-calls/run-context.ts';
 
 type Secrets = Readonly<Record<string, string>>;
 
@@ -87,25 +88,28 @@ export function missingSecrets(
 }
 
 /**
- * Builds a mask for every secret that the run could print: its own, the caller's provider key, model keys and service
- * key.
+ * Builds a mask for every secret that the run could print: its own, the caller's provider key, model keys, service
+ * key, and the addresses of its events.
  */
 export const maskFor = ({
   secrets,
   credentials,
   models,
   serviceKey,
+  isDurable,
 }: {
   readonly secrets: Secrets;
   readonly credentials: LlmCredentials | undefined;
   readonly models: readonly ModelChoice[];
   readonly serviceKey: string | undefined;
+  readonly isDurable: boolean;
 }): SecretMask =>
   new SecretMask({
     ...secrets,
     ...(credentials?.api_key && { LLM_API_KEY: credentials.api_key }),
     ...Object.fromEntries(models.map(({ provider, apiKey }) => [maskNameOf(provider), apiKey ?? ''])),
     ...(serviceKey !== undefined && { PLATFORM_SERVICE_KEY: serviceKey }),
+    ...(serviceKey !== undefined && isDurable && { EVENT_URL: eventSecret(serviceKey) }),
   });
 
 /**

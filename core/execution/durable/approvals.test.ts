@@ -1,131 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { leasesOf } from '#core/accounts/limits/admission.ts';
-import { allHandlers } from '#core/api/handlers.ts';
-import { routes } from '#core/api/routes.ts';
-import { parseConfig } from '#core/base/config.ts';
-import type { LlmAnswer, LlmMessage, LlmToolCall } from '#core/ports/llm.ts';
-import { dueLeases } from '#core/runs/leases.ts';
-import { RunStore } from '#core/runs/store.ts';
-import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import { IMMORTAL, type Life, processOn, sandboxOf, settled } from '#test/helpers/durable-histories.ts';
-import { memoryDeps } from '#test/helpers/memory-deps.ts';
+import { settled } from '#test/helpers/durable-histories.ts';
 import { addUser } from '#test/helpers/users.ts';
-import { createWebApp } from '#test/helpers/web-app.ts';
+import { type Call, DONE, HOUR_MS, PAY, pay, waitingLoop } from '#test/helpers/waiting-loop.ts';
 
 /** Runs that wait for approvals and answers, in processes that begin, leave and take up. */
 
-type Call = Pick<LlmToolCall, 'name' | 'input'>;
-
-/** The members that these tests read of answers. */
-interface Answer {
-  readonly run_id: string;
-  readonly key: string;
-  readonly next_cursor: string;
-  readonly approvals: readonly { readonly id: string }[];
-}
-
-const HOUR_MS = 3_600_000;
-const pay = (amount: number, to = 'ann'): Call => ({ name: 'pay', input: { to, amount } });
-const DONE: Call = { name: 'submit_result', input: { result: 'done' } };
-const PAY = {
-  name: 'pay',
-  description: 'x',
-  command: './pay.sh {{to}} {{amount}}',
-  input_schema: {
-    type: 'object',
-    properties: { to: { type: 'string' }, amount: { type: 'integer' } },
-    required: ['to', 'amount'],
-  },
-};
-
-/** A workspace may have ten runs that wait. */
-const { plans } = parseConfig({ PLATFORM_PLANS: '{"enterprise": {"waiting_runs": 10}}' });
-
-async function world(agent: object, turns: readonly (readonly Call[])[]) {
-  const deps = memoryDeps({ plans });
-  const paid: string[] = [];
-  const asked: (readonly LlmMessage[])[] = [];
-  const user = await addUser(deps, 'asker');
-  const { key, slug, workspaceId } = user;
-  const begin = (life: Life = IMMORTAL) =>
-    processOn(deps, { life }, (death) => ({
-      sandbox: sandboxOf(death, async function* ({ command }) {
-        await death.call(async () => {
-          const values = [...command.matchAll(/PLATFORM_ARGUMENT_(?:to|amount)='?(\w+)/g)].map(([, value]) => value);
-          if (values.length > 0) paid.push(values.join(' '));
-        });
-        yield { type: 'stdout', data: Buffer.from('paid') };
-        yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
-      }),
-      llm: {
-        generate: ({ messages }) =>
-          death.call(async (): Promise<LlmAnswer> => {
-            asked.push(structuredClone(messages));
-            const turn = messages.filter(({ role }) => role === 'assistant').length;
-            const toolCalls = turns[turn]!.map((call, index) => ({ id: `call-${turn}-${index}`, ...call }));
-            const message = { role: 'assistant', text: '', toolCalls, raw: {} } as const;
-            const usage = { inputTokens: 10, outputTokens: 5 };
-            return { text: '', toolCalls, finishReason: 'tool_calls', usage, message };
-          }),
-      },
-    }));
-  const host = begin();
-  const app = createWebApp(host.process, routes, allHandlers(host.process));
-  async function send(
-    method: string,
-    path: string,
-    body?: object,
-    as: string = key,
-  ): Promise<{ status: number; body: Answer }> {
-    const headers = { authorization: `Bearer ${as}`, 'content-type': 'application/json' };
-    const request = new Request(`http://127.0.0.1${path}`, {
-      method,
-      headers: path.endsWith('/run') ? { ...headers, prefer: 'respond-async' } : headers,
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    const response = await settled(deps, app(request));
-    return { status: response.status, body: (await response.json()) as Answer };
-  }
-  await send('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
-  const published = await send('POST', '/agents', {
-    ...{ name: 'payer', type: 'agent', description: 'x', prompt: 'Pay.', required_secrets: [], custom_tools: [PAY] },
-    ...agent,
-  });
-  expect(published).toMatchObject({ status: 201 });
-  const runs = new RunStore(deps, workspaceId);
-  const approvals = `/workspaces/${workspaceId}/approvals`;
-  return {
-    ...{ deps, paid, asked, user, send, runs, workspaceId, approvals, begin },
-    async call(): Promise<string> {
-      const { status, body } = await send('POST', `/${slug}/payer/latest/run`, {});
-      expect(status).toBe(202);
-      await settled(deps, host.idle());
-      return body.run_id;
-    },
-    list: async () => (await send('GET', `${approvals}?status=waiting`)).body.approvals,
-    decide: (id: string, body: object, as?: string) => send('POST', `${approvals}/${id}/decision`, body, as),
-    /** Lets another process take up what is due. */
-    async next(life?: Life) {
-      const { recover, death } = begin(life);
-      await settled(deps, Promise.race([recover(), death.died]));
-    },
-    /** Returns the results of the last turn before the last request to the model. */
-    results: () =>
-      asked
-        .at(-1)!
-        .flatMap((message) => (message.role === 'tool' ? message.results : []))
-        .map(({ text }) => text),
-    waiting: () => new WaitingRuns(deps, workspaceId).count(),
-    async isOver() {
-      expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
-      expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
-      expect(await new WaitingRuns(deps, workspaceId).count()).toBe(0);
-    },
-  };
-}
-
 const always = (turns: readonly (readonly Call[])[]) =>
-  world({ custom_tools: [{ ...PAY, approval: 'always' }] }, turns);
+  waitingLoop({ custom_tools: [{ ...PAY, approval: 'always' }] }, turns);
 
 describe('an approval', () => {
   test('lets the run wait without a process, a place or a lease, and then the call runs once', async () => {
@@ -196,7 +78,7 @@ describe('an approval', () => {
 
   test('is asked for only if the arguments match its condition', async () => {
     const approval = { when: { properties: { amount: { exclusiveMinimum: 100 } } } };
-    const run = await world({ custom_tools: [{ ...PAY, approval }] }, [[pay(100), pay(101)], [DONE]]);
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval }] }, [[pay(100), pay(101)], [DONE]]);
     const id = await run.call();
     expect(run.paid).toEqual(['ann 100']);
     expect((await run.list()).map((each) => each.id)).toEqual([`${id}.1.2`]);
@@ -230,7 +112,7 @@ describe('an approval', () => {
 
   test('of a call beside others that wait leaves their times as they were', async () => {
     const manifest = { custom_tools: [{ ...PAY, approval: { timeout_seconds: 7200 } }], loop: { tools: ['wait'] } };
-    const run = await world(manifest, [[pay(1), { name: 'wait', input: { seconds: 3600 } }, pay(2)], [DONE]]);
+    const run = await waitingLoop(manifest, [[pay(1), { name: 'wait', input: { seconds: 3600 } }, pay(2)], [DONE]]);
     const id = await run.call();
     await run.deps.clock.advance(HOUR_MS / 2);
     await run.decide(`${id}.1.1`, { decision: 'approve' });
@@ -254,7 +136,7 @@ describe('an approval', () => {
 
   test('that comes too late does nothing: the model is told that nobody decided', async () => {
     const approval = { timeout_seconds: 60 };
-    const run = await world({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
     const id = await run.call();
     await run.deps.clock.advance(60_000);
     const late = await run.decide(`${id}.1.1`, { decision: 'approve' });
@@ -272,7 +154,7 @@ describe('an approval', () => {
 
   test('with on_timeout fail ends the run when nobody decides', async () => {
     const approval = { timeout_seconds: 60, on_timeout: 'fail' };
-    const run = await world({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval }] }, [[pay(5)], [DONE]]);
     const id = await run.call();
     await run.deps.clock.advance(60_000);
     await run.next();
@@ -282,7 +164,7 @@ describe('an approval', () => {
   });
 
   test('shows no secret, and a changed call still has it', async () => {
-    const run = await world({ custom_tools: [{ ...PAY, approval: 'always' }], required_secrets: ['ACCOUNT'] }, [
+    const run = await waitingLoop({ custom_tools: [{ ...PAY, approval: 'always' }], required_secrets: ['ACCOUNT'] }, [
       [pay(5, 'verysecretaccount')],
       [DONE],
     ]);
@@ -385,7 +267,7 @@ describe('a decision', () => {
 
 describe('a question', () => {
   const asks = (question: object, turns: readonly (readonly Call[])[] = []) =>
-    world({ loop: { tools: ['ask_human'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
+    waitingLoop({ loop: { tools: ['ask_human'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
       [{ name: 'ask_human', input: question as Call['input'] & {} }],
       ...turns,
       [DONE],
@@ -430,7 +312,7 @@ describe('a question', () => {
 
 describe('a wait', () => {
   const waits = (input: object) =>
-    world({ loop: { tools: ['wait'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
+    waitingLoop({ loop: { tools: ['wait'] }, durable: { max_wait_seconds: 24 * 3600 } }, [
       [{ name: 'wait', input: input as Call['input'] & {} }],
       [DONE],
     ]);
@@ -450,7 +332,7 @@ describe('a wait', () => {
   });
 
   test.each([
-    [{}, /^\[ERROR\] Give either seconds or until/],
+    [{}, /^\[ERROR\] Give seconds, until or event/],
     [{ seconds: 1, until: '2035-12-01T09:00:00Z' }, /^\[ERROR\] Give either seconds or until/],
     [{ until: 'tomorrow' }, /^\[ERROR\] until must be a time with an offset/],
     [{ until: '2020-12-01T09:00:00Z' }, /^\[ERROR\] until must be in the future/],
@@ -514,7 +396,7 @@ describe('whenever a process dies', () => {
       { name: 'look', description: 'x', command: 'look' },
     ];
     for (let lifetime = 1, isOver = false; !isOver; lifetime += STEP) {
-      const run = await world({ custom_tools: tools }, turns);
+      const run = await waitingLoop({ custom_tools: tools }, turns);
       const id = await run.call();
       const where = `died at ${lifetime}`;
       await run.decide(`${id}.1.1`, { decision: 'approve' });

@@ -4,9 +4,11 @@ import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Approval, Asked, Decision } from '#core/runs/approvals/approval.ts';
-import { approvalsOfRun, expire, findApproval, putAsked } from '#core/runs/approvals/store.ts';
+import { addEvent, findEvent } from '#core/runs/approvals/events.ts';
+import { approvalsOfRun, decide, decideInRun, findApproval, putAsked } from '#core/runs/approvals/store.ts';
 import type { Lease } from '#core/runs/leases.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
+import { eventToken, type IssuedContext } from '../sub-calls/run-context.ts';
 
 /** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#waiting`). */
 export const MAX_WAITING_CALLS = 50;
@@ -20,6 +22,7 @@ interface WaitingCall {
   readonly workspace: Workspace;
   readonly runId: string;
   readonly tenantId?: string;
+  readonly issued: IssuedContext | undefined;
 }
 
 /** The calls of one durable run that wait for people, time or events. */
@@ -74,7 +77,31 @@ export class Waits {
     const version = typeof agent.version === 'number' ? `v${agent.version}` : agent.version;
     const run = { workspaceId: workspace.id, runId, agentName: agent.name, agentVersion: version, tenantId };
     await putAsked(this.#deps, run, asked);
+    // Read after the calls were written: who receives an event writes it, and reads the calls that wait then.
+    for (const { kind, turn, call } of asked) {
+      if (kind !== 'event') continue;
+      const approval = (await findApproval(this.#deps, { ...this.#place, turn, call }))!;
+      const event = await this.#happened(approval);
+      if (event !== undefined) await decide(this.#deps, approval, event, 'event');
+    }
     return true;
+  }
+
+  /**
+   * Returns the address at which somebody can say that an event of the run has happened: the same for the same name.
+   * `undefined` if the run has too many others.
+   */
+  async eventUrl(name: string): Promise<string | undefined> {
+    const { callUrl, baseUrl = '' } = this.#deps.config;
+    const token = eventToken(this.#call.issued!.serviceKey, name);
+    const latest = this.#deps.clock.now() + this.leftMs;
+    if (!(await addEvent(this.#deps, this.#place, { name, token, latest }))) return undefined;
+    return `${callUrl ?? baseUrl}/webhooks/events/${token}`;
+  }
+
+  /** Returns whether an event of the run has an address. */
+  async hasEvent(name: string): Promise<boolean> {
+    return (await findEvent(this.#deps, this.#place, name)) !== undefined;
   }
 
   get #place() {
@@ -82,12 +109,24 @@ export class Waits {
   }
 
   async #settled(approval: Approval): Promise<Approval | undefined> {
-    const isOver = approval.status === 'waiting' && approval.expiresAt <= this.#deps.clock.now();
-    if (!isOver) return approval;
-    const decision = { type: 'expired', onTimeout: approval.onTimeout } as const;
-    if (await expire(this.#deps, approval, decision)) return { ...approval, decision };
+    if (approval.status !== 'waiting') return approval;
+    const event = await this.#happened(approval);
+    const isOver = approval.expiresAt <= this.#deps.clock.now();
+    if (event === undefined && !isOver) return approval;
+    const decision: Decision = event ?? { type: 'expired', onTimeout: approval.onTimeout };
+    const decidedBy = event === undefined ? null : 'event';
+    if (await decideInRun(this.#deps, approval, decision, decidedBy ?? undefined)) {
+      return { ...approval, decision, decidedBy };
+    }
     // Somebody was faster.
     return findApproval(this.#deps, approval);
+  }
+
+  /** Returns what the event for which a call waits has decided, if it has happened. */
+  async #happened({ kind, args }: Approval): Promise<Decision | undefined> {
+    if (kind !== 'event') return undefined;
+    const found = await findEvent(this.#deps, this.#place, (args as { event: string }).event);
+    return found?.happened && { type: 'answer', answer: found.happened.payload };
   }
 }
 

@@ -10,7 +10,7 @@ import type { Spending } from '#core/runs/usage/spending.ts';
 import { AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';
-import { LoopAsks, type Settled } from './loop/asks.ts';
+import { LoopAsks, type Settled, WHOLE_TURN } from './loop/asks.ts';
 import { Compaction } from './loop/compaction.ts';
 import { Conversation } from './loop/conversation.ts';
 import { dependencyRequired, LAST_TURN, LoopEnding } from './loop/ending.ts';
@@ -234,7 +234,7 @@ class Loop {
           conversation.add({ role: 'user', text: `${faultOf(reply)} Call ${SUBMIT} with the corrected result.` });
         } else conversation.add({ role: 'user', text: `${dependencyRequired(stillRequired)} Then call ${SUBMIT}.` });
       }
-      ending.countCost(turn, this.spending.costUsd);
+      if (ending.countCost(turn, this.spending.costUsd)) await this.#boundCost(turn, unfinished);
       if (ending.isOver(turn, this.#tools.required)) throw ending.error;
       notify(turn);
       this.#tellBeforeTurn(conversation);
@@ -272,7 +272,9 @@ class Loop {
       for (const message of shown(turn.end.messages)) if (isKept) conversation.add(message);
       if (turn.end.asked === 'again') this.#emptyTurn = turn.turn;
       if (turn.end.asked === 'correction') this.#faulty = await readReply(this.#run, turn.answer);
-      this.#ending.countCost(turn.turn, turn.spending.costUsd);
+      if (this.#ending.countCost(turn.turn, turn.spending.costUsd)) {
+        this.#applyCost(turn.turn, turn.decisions.get(WHOLE_TURN));
+      }
     }
     this.#newSandbox = await this.#tools.resume(past);
     this.#isForResult = conversation.messages.some(({ role }) => role === 'only');
@@ -281,6 +283,31 @@ class Loop {
     this.#models = this.#models.slice(Math.max(0, used));
     const { unanswered } = this.#run.trace;
     if (unanswered !== undefined) this.#calls.countUnanswered(this.#models[0]!, unanswered, conversation.tokens);
+  }
+
+  /** Ends the loop with its next turn because of the cost, or asks a person whether it may cost more. */
+  async #boundCost(turn: number, past: PastTurn | undefined): Promise<void> {
+    const { loop } = this.#run.agent.definition;
+    let decision = past?.decisions.get(WHOLE_TURN);
+    // Before the last turn there is nothing to decide.
+    const mayAsk = loop?.on_max_cost === 'ask' && this.#ending.turnsAfter(turn) > 1;
+    if (decision === undefined && mayAsk) {
+      await this.#record?.begin(turn);
+      await this.#tools.keepFiles(turn, true);
+      decision = await this.#asks.moreCost(turn, this.#ending.cost);
+      if (decision !== undefined) await this.#record?.writeDecision(turn, WHOLE_TURN, decision);
+    }
+    this.#applyCost(turn, decision);
+  }
+
+  #applyCost(turn: number, decision: Decision | undefined): void {
+    if (decision?.type !== 'approve') {
+      this.#ending.endByCost(turn);
+      return;
+    }
+    const { max_cost_usd: changed } = (decision.args ?? {}) as { readonly max_cost_usd?: number };
+    const more = changed ?? 2 * this.#ending.cost.maxUsd;
+    this.#ending.raiseMaxCost(decision.forRun ? Number.POSITIVE_INFINITY : more);
   }
 
   #tellBeforeTurn(conversation: Conversation): void {

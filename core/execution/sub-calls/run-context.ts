@@ -68,6 +68,24 @@ export function contextEnvironment(
   };
 }
 
+/** 128 bits cannot be guessed, and a request with a wrong token finds nothing. */
+const EVENT_PART_BYTES = 16;
+
+/**
+ * Returns the part with which the tokens of all events of a run begin (`docs/interface/approvals.md#events-from-outside`). It
+ * is masked like a secret: what is stored of a run shows no address that works.
+ *
+ * @param serviceKey The run's key, which is the same in every process that continues the run.
+ */
+export const eventSecret = (serviceKey: string): string => eventPart(serviceKey, 'events');
+
+/** Returns the token of an event of a run. Who has one cannot derive those of other events. */
+export const eventToken = (serviceKey: string, name: string): string =>
+  `${eventSecret(serviceKey)}${eventPart(serviceKey, `event\n${name}`)}`;
+
+const eventPart = (serviceKey: string, text: string): string =>
+  createHmac('sha256', serviceKey).update(text).digest().subarray(0, EVENT_PART_BYTES).toString('base64url');
+
 /** Computes the value of `PLATFORM_CALL_CHAIN_SIG`. */
 export const signChain = (context: RunContext): string => sign(context, `chain\n${context.chain.join(',')}`);
 /** Computes the value of `PLATFORM_BILLING_ORG_SIG`. */

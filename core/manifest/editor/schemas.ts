@@ -76,8 +76,10 @@ const ABOUT: { readonly [path: string]: string } = {
   loop: 'Makes the agent a loop: a model that uses tools.',
   'loop.max_turns': 'Maximum number of model turns; 25 by default.',
   'loop.max_cost_usd': 'Maximum model cost of one run, in US dollars. No limit by default.',
+  'loop.on_max_cost':
+    '"ask" lets a person decide whether a run may cost more; "end" by default. The loop is then durable.',
   'loop.tools':
-    'The tools of the platform, and of MCP servers, that the loop may use. All but later, ask_human and wait by default.',
+    'The tools of the platform, and of MCP servers, that the loop may use. All but later, ask_human, wait and event_url by default.',
   max_turns: 'Older position of loop.max_turns.',
   custom_tools: 'Tools of the loop: shell commands with {{placeholders}}.',
   'custom_tools[].name': '1 to 64 letters, digits, "_" and "-".',

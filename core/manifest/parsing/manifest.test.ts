@@ -363,10 +363,12 @@ describe('is refused:', () => {
     [
       'an unknown tool of the platform',
       { ...agent, loop: { tools: ['read_file', 'web_search'] } },
-      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, later, ask_human, wait, or a tool of mcp_servers: submit_result and your own tools are always available, but is "web_search"',
+      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, later, ask_human, wait, event_url, or a tool of mcp_servers: submit_result and your own tools are always available, but is "web_search"',
     ],
     ['tools that are no list', { ...agent, loop: { tools: 'bash' } }, 'loop.tools: must be an array'],
     ['no money', { ...agent, loop: { max_cost_usd: 0 } }, 'loop.max_cost_usd: must be more than 0: leave it out'],
+    ['asking about no limit', { ...agent, loop: { on_max_cost: 'ask' } }, 'loop.on_max_cost: must be left out without'],
+    ['another word for it', { ...agent, loop: { max_cost_usd: 1, on_max_cost: 'stop' } }, 'loop.on_max_cost: must be'],
     ['money as text', { ...agent, loop: { max_cost_usd: '$1' } }, 'loop.max_cost_usd: must be a number of US dollars'],
     ['51 older turns', { ...agent, max_turns: 51 }, 'max_turns: must be from 1 to 50'],
     [

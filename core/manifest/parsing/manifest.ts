@@ -278,10 +278,13 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
   const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
   const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
   const waiting = waitingMember({
-    loop: { tools: loop.tools, mcp_servers: traits.hasLoop ? servers : rawServers },
+    loop: { ...loop, mcp_servers: traits.hasLoop ? servers : rawServers },
     custom_tools: traits.hasLoop ? customTools : rawTools,
     manifest: given.manifest,
   });
+  if (loop.on_max_cost != null && loop.max_cost_usd == null) {
+    errors.push({ field: 'loop.on_max_cost', message: 'must be left out without loop.max_cost_usd' });
+  }
   const durability = durabilityOf(given, { run_mode, engine, waiting }, found);
   for (const [field, count] of [
     ['loop.max_turns', max_turns],

@@ -89,6 +89,7 @@ export const MEMBERS = {
         .number('must be a number of US dollars')
         .positive('must be more than 0: leave it out for no limit')
         .nullish(),
+      on_max_cost: z.enum(['end', 'ask'], 'must be "end" or "ask"').nullish(),
       custom_tools: customToolsShape.nullish(),
       tools: list(
         z.union(

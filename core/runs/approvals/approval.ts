@@ -59,7 +59,7 @@ export interface Approval extends Asked, Omit<AskingRun, 'tenantId'> {
   /** ISO 8601. */
   readonly askedAt: string;
   readonly decision: Decision | null;
-  /** Id of the user, or `link`. Null: nobody has decided. */
+  /** Id of the user, `link`, or `event`. Null: nobody has decided. */
   readonly decidedBy: string | null;
   readonly decidedAt: string | null;
 }

@@ -18,6 +18,9 @@ const checks = lazy(() => import('#core/manifest/worker-pool/checks.ts'));
 export type DecideDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'log' | 'wakeRun'>;
 type Sent = z.output<typeof decisionBody>;
 
+/** Arguments and answers are stored in one item with what was asked; items have at most 400 KB on AWS. */
+export const MAX_DECIDED_BYTES = 64 * 1024;
+
 /**
  * Decides about a call that waits, once, and wakes its run. The same decision again returns the first one.
  *
@@ -38,15 +41,24 @@ export async function decideAsked(
     await checkValue(deps, workspace, approval, sent);
   }
   const decision = decisionOf(sent);
-  const isFirst = approval.status === 'waiting' && (await decide(deps, approval, decision, by));
+  const isFirst = approval.status === 'waiting' && (await settle(deps, approval, decision, by));
   const now = await findApproval(deps, approval);
   if (now === undefined || (!isFirst && !isSame(now.decision, decision))) throw conflict(now ?? approval);
-  if (isFirst) {
-    const { workspaceId, runId } = approval;
-    deps.log.info('call decided', { run_id: runId, approval_id: approvalIdOf(approval), decision: sent.decision });
-    await deps.wakeRun?.({ workspaceId, runId });
-  }
   return now;
+}
+
+/**
+ * Records a decision about a call that waits, and wakes its run. Returns false if something was decided before, or if the run
+ * has ended.
+ *
+ * @param by Id of the user, `link`, or `event`.
+ */
+export async function settle(deps: DecideDeps, approval: Approval, decision: Decision, by: string): Promise<boolean> {
+  if (!(await decide(deps, approval, decision, by))) return false;
+  const { workspaceId, runId } = approval;
+  deps.log.info('call decided', { run_id: runId, approval_id: approvalIdOf(approval), decision: decision.type });
+  await deps.wakeRun?.({ workspaceId, runId });
+  return true;
 }
 
 function checkMembers({ kind }: Approval, sent: Sent): void {
@@ -54,12 +66,13 @@ function checkMembers({ kind }: Approval, sent: Sent): void {
     throw new PlatformError('INVALID_INPUT', message);
   };
   const isAnswer = sent.decision === 'answer';
-  if (kind === 'time' || kind === 'event') {
+  if (kind === 'time') {
     wrong('body.decision: nobody is asked here: the run waits for a time. Cancel the run, or let it wait.');
   }
-  if (isAnswer !== (kind === 'answer')) {
+  const expectsAnswer = kind !== 'approve';
+  if (isAnswer !== expectsAnswer) {
     wrong(
-      `body.decision: must be ${kind === 'answer' ? '"answer"' : '"approve" or "deny"'} here, but is "${sent.decision}".`,
+      `body.decision: must be ${expectsAnswer ? '"answer"' : '"approve" or "deny"'} here, but is "${sent.decision}".`,
     );
   }
   if (isAnswer && sent.answer === undefined) wrong('body.answer: is required with the decision "answer".');
@@ -80,11 +93,15 @@ async function checkIsOpen(deps: DecideDeps, approval: Approval): Promise<void> 
 async function checkValue(
   deps: DecideDeps,
   workspace: Workspace,
-  { schema, args }: Approval,
+  { kind, schema, args }: Approval,
   { arguments: changed, answer }: Sent,
 ): Promise<void> {
   const [field, value] = answer === undefined ? ['arguments', changed] : ['answer', answer];
   if (value === undefined) return;
+  if (Buffer.byteLength(JSON.stringify(value)) > MAX_DECIDED_BYTES) {
+    const most = `${MAX_DECIDED_BYTES / 1024} KB`;
+    throw new PlatformError('INVALID_INPUT', `body.${field}: must be at most ${most} of JSON.`);
+  }
   const mask = maskedIn(value as Json, args);
   if (mask !== undefined) {
     throw new PlatformError(
@@ -93,7 +110,7 @@ async function checkValue(
     );
   }
   if (schema === undefined) {
-    if (field === 'answer' && typeof value !== 'string')
+    if (kind === 'answer' && typeof value !== 'string')
       throw new PlatformError('INVALID_INPUT', 'body.answer: must be a text.');
     return;
   }

@@ -1,9 +1,11 @@
 import { PlatformError } from '#core/base/errors.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
+import { readPayload } from '#core/http/payload.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import { type Approval, approvalIdOf, partsOf } from './approval.ts';
-import { type DecideDeps, decideAsked } from './decide.ts';
+import { type DecideDeps, decideAsked, MAX_DECIDED_BYTES } from './decide.ts';
+import { receiveEvent } from './receive-event.ts';
 import type { approvalRoutes } from './routes.ts';
 import { approvalsOfRun, findApproval, listApprovals } from './store.ts';
 
@@ -51,6 +53,13 @@ export function approvalHandlers(deps: DecideDeps): ApprovalHandlers {
       const approval = await find(caller.workspace.id, params.approval_id);
       const decided = await decideAsked(deps, caller.workspace, approval, { sent: body, by: caller.userId });
       return { status: 200, body: viewOf(decided) };
+    },
+
+    async receiveEvent({ params, request, responseHeaders }) {
+      responseHeaders['cache-control'] = 'no-store';
+      const payload = (await readPayload(request, { bytes: MAX_DECIDED_BYTES })) ?? null;
+      const { waiting } = await receiveEvent(deps, params.event, payload);
+      return { status: 200, body: { received: true, waiting } };
     },
   };
 }

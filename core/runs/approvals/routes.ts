@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { defineRoutes } from '#core/http/route.ts';
+import { defineRoutes, raw } from '#core/http/route.ts';
 import { APPROVAL_KINDS, APPROVAL_STATUSES } from './approval.ts';
 
 const time = z.iso.datetime();
@@ -13,7 +13,7 @@ const approval = z.object({
   kind: z
     .enum(APPROVAL_KINDS)
     .describe(
-      '`approve`: the call of a tool. `answer`: a question. `time`: nobody is asked, the run waits for a time.',
+      '`approve`: the call of a tool. `answer`: a question. `event`: the run waits for an event. `time`: nobody is asked, the run waits for a time.',
     ),
   status: z.enum(APPROVAL_STATUSES),
   tool: z.string().describe('Name of the tool, as the model sees it.'),
@@ -34,10 +34,10 @@ const approval = z.object({
   changed_arguments: z
     .unknown()
     .describe('Arguments with which the call was approved, if they were changed; else null.'),
-  answer: z.unknown().describe('The answer to a question, else null.'),
+  answer: z.unknown().describe('The answer to a question, or what the event brought; else null.'),
   reason: z.string().nullable().describe('Why it was approved or refused, if somebody said so.'),
   for_run: z.boolean().describe('Whether later calls of the tool in this run were approved, too.'),
-  decided_by: z.string().nullable().describe('Id of the user, or `link`. Null: nobody has decided.'),
+  decided_by: z.string().nullable().describe('Id of the user, `link`, or `event`. Null: nobody has decided.'),
   decided_at: time.nullable().describe('When it was decided. Null: not yet.'),
 });
 
@@ -50,12 +50,12 @@ const text = z.string().max(4000);
 export const decisionBody = z.strictObject({
   decision: z
     .enum(['approve', 'deny', 'answer'])
-    .describe('`approve` or `deny` for the call of a tool, `answer` for a question.'),
+    .describe('`approve` or `deny` for the call of a tool, `answer` for a question or an event.'),
   arguments: z
     .record(z.string(), z.unknown())
     .optional()
     .describe('Only with `approve`: arguments in place of those of the model. They must match `schema`.'),
-  answer: z.unknown().optional().describe('Only with `answer`: a text, or what `schema` says.'),
+  answer: z.unknown().optional().describe('Only with `answer`: a text, or what `schema` says; for an event, any JSON.'),
   reason: text.optional().describe('Only with `approve` and `deny`. The model is told why it was refused.'),
   for: z
     .enum(['this', 'run'])
@@ -107,5 +107,22 @@ export const approvalRoutes = defineRoutes([
     request: { body: decisionBody },
     response: { 200: approval },
     errors: ['NOT_FOUND', 'CONFLICT', 'INVALID_INPUT'],
+  },
+  {
+    fn: 'runs',
+    auth: 'webhook',
+    operationId: 'receiveEvent',
+    method: 'POST',
+    path: '/webhooks/events/{event}',
+    summary: 'Say that an event has happened for which a run waits, or will wait',
+    // Senders use any content type.
+    request: { body: { ...raw('application/json'), optional: true } },
+    response: {
+      200: z.object({
+        received: z.literal(true),
+        waiting: z.boolean().describe('Whether the run waited for it. If not, the event is kept until it does.'),
+      }),
+    },
+    errors: ['NOT_FOUND', 'CONFLICT', 'INVALID_INPUT', 'UNSUPPORTED_TYPE', 'DOCUMENT_TOO_LARGE'],
   },
 ]);

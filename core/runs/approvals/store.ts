@@ -135,7 +135,7 @@ export async function listApprovals(
  * Records what was decided about a call that waits, and wakes its run. Returns false if something was decided before, or if
  * the run has ended.
  *
- * @param by Id of the user, or `link`.
+ * @param by Id of the user, `link`, or `event`.
  */
 export async function decide(
   deps: Pick<Deps, 'runs' | 'clock'>,
@@ -159,15 +159,16 @@ export async function decide(
 }
 
 /**
- * Records that nobody has decided about a call in time. Only the process that has the run may do so. Returns false if
- * something was decided before.
+ * Records what was decided about a call of a run that a process has: that nobody has decided in time, or that an event
+ * had happened. Only that process may do so. Returns false if something was decided before.
  */
-export async function expire(
+export async function decideInRun(
   deps: Pick<Deps, 'runs' | 'clock'>,
   approval: Approval,
-  decision: Extract<Decision, { type: 'expired' }>,
+  decision: Decision,
+  by?: string,
 ): Promise<boolean> {
-  const changes = decidedChanges(deps, approval.workspaceId, decision);
+  const changes = decidedChanges(deps, approval.workspaceId, decision, by);
   return (await deps.runs.update(keyOf(approval), changes, equals('status', 'waiting'))).ok;
 }
 

@@ -113,6 +113,49 @@ export function approvalsSuite(target: () => Target): void {
       expect(approvals).toMatchObject([{ kind: 'time', status: 'expired', on_timeout: 'continue', decided_by: null }]);
     });
 
+    test('an event from outside lets its run continue, with what it brought', limit, async () => {
+      const turns = [
+        calls({ name: 'event_url', input: { event: 'paid' } }),
+        calls({ name: 'wait', input: { event: 'paid' } }),
+        { text: 'it brought [[last]]' },
+        submit,
+      ];
+      expectOk(await publish('shop', turns, { loop: { tools: ['wait', 'event_url'] } }), 201);
+      const id = await call('shop');
+      await until(id, 'waiting');
+      const asked = () => target().llm.requests.findLast(({ text }) => text.includes('event_url'))!.text;
+      const [address] = /\/webhooks\/events\/[\w-]+/.exec(asked())!;
+      const happen = (json: object) => request(target(), 'POST', address, { json });
+      expect(expectOk(await happen({ amount: 5 }))).toEqual({ received: true, waiting: true });
+      expectOk(await happen({ amount: 5 }));
+      expectError(await happen({ amount: 500 }), 409, 'CONFLICT', 'with another payload');
+      expectError(await request(target(), 'POST', `${address}x`, { json: {} }), 404, 'NOT_FOUND', 'No run waits');
+      expect((await request(target(), 'GET', address, {})).status).toBe(405);
+      await until(id, 'completed');
+      const { approvals } = expectOk(await send('GET', `/approvals?run_id=${id}`));
+      expect(approvals).toMatchObject([
+        { kind: 'event', status: 'answered', answer: { amount: 5 }, decided_by: 'event' },
+      ]);
+      const shown = JSON.stringify(expectOk(await send('GET', `/traces/${id}/events?limit=100&content=true`)));
+      expect(shown).not.toContain(address.split('/').at(-1));
+    });
+
+    test('a run that has spent its limit asks whether it may cost more', limit, async () => {
+      const loop = { max_cost_usd: 0.001, on_max_cost: 'ask' };
+      const spend = (amount: number) => ({ ...calls(refund(amount)), usage: { input: 10_000, output: 0 } });
+      expectOk(await publish('spender', [spend(1), spend(2), submit], { loop }), 201);
+      const id = await call('spender');
+      await until(id, 'waiting');
+      const { approvals } = expectOk(await send('GET', `/approvals?run_id=${id}`));
+      expect(approvals).toMatchObject([
+        { id: `${id}.1.0`, kind: 'approve', tool: 'loop.max_cost_usd', arguments: { max_cost_usd: 0.002 } },
+      ]);
+      const approved = (max_cost_usd: number) => ({ decision: 'approve', arguments: { max_cost_usd } });
+      expectError(await decide(`${id}.1.0`, approved(0.001)), 400, 'INVALID_INPUT', 'body.arguments.max_cost_usd');
+      expectOk(await decide(`${id}.1.0`, approved(10)));
+      expect(await until(id, 'completed')).toMatchObject({ output_data: { result: 'over' } });
+    });
+
     test('a run that waits is cancelled, and nothing can be decided any more', limit, async () => {
       expectOk(await publish('cancelled-teller', [calls(refund(500)), submit]), 201);
       const id = await call('cancelled-teller');

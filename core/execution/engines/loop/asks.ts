@@ -5,7 +5,7 @@ import { type Clock, isoTime } from '#core/ports/clock.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
 import { type Asked, approvalIdOf, type Decision, type OnTimeout } from '#core/runs/approvals/approval.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
-import { MAX_WAITING_CALLS } from '../../durable/waits.ts';
+import { type DecidedCall, MAX_WAITING_CALLS, type Waits } from '../../durable/waits.ts';
 import type { EngineRun } from '../engine.ts';
 import type { PastTurn } from './record.ts';
 import { ASK_HUMAN, parameterProblem, WAIT } from './tool-definitions.ts';
@@ -20,6 +20,11 @@ const MAX_SCHEMA_BYTES = 32 * 1024;
 
 const REFUSED_BEFORE =
   'A person has refused this call with the same arguments before, so nobody was asked again. Do not repeat it.';
+
+/** What is approved when a loop may cost more: no tool has such a name. */
+const MORE_COST = 'loop.max_cost_usd';
+/** Stands for the number of a call, from 0, at what is asked about a turn. */
+export const WHOLE_TURN = -1;
 
 /** How a call that waited goes on: with these parameters, or with this result. */
 export type Settled = { readonly call: LlmToolCall; readonly note?: string } | { readonly outcome: ToolOutcome };
@@ -42,7 +47,10 @@ export class LoopAsks {
 
   /** Restores what was decided in a turn of another process. */
   restore({ answer, decisions }: PastTurn): void {
-    for (const [number, decision] of decisions) this.#learn(answer.toolCalls[number]!, decision);
+    for (const [number, decision] of decisions) {
+      const call = answer.toolCalls[number];
+      if (call !== undefined) this.#learn(call, decision);
+    }
   }
 
   /** Returns the numbers of the calls, from 0, that wait. Calls with wrong parameters do not: the model corrects them. */
@@ -61,15 +69,52 @@ export class LoopAsks {
   async newDecisions({ turn, answer, decisions: known }: PastTurn): Promise<Map<number, Decision>> {
     const waits = await this.#run.durable!.waits();
     const decisions = new Map<number, Decision>();
-    for (const [call, { decision, by }] of await waits.decided(turn)) {
+    for (const [call, decided] of await waits.decided(turn)) {
       if (known.has(call - 1)) continue;
-      const { name } = answer.toolCalls[call - 1]!;
-      decisions.set(call - 1, decision);
-      const approval_id = approvalIdOf({ runId: this.#run.runId, turn, call });
-      const payload = { tool_name: name.slice(0, 64), turn, approval_id, decision: decision.type, by };
-      this.#run.trace.add({ event_type: 'approval_decided', payload });
+      decisions.set(call - 1, decided.decision);
+      this.#traceDecision({ turn, call, tool: answer.toolCalls[call - 1]?.name ?? MORE_COST }, decided);
     }
     return decisions;
+  }
+
+  /**
+   * Asks whether the run may cost more, and leaves the process until that is decided: throws {@link RunContinuesError}. Returns
+   * what was decided, or `undefined` if nobody can be asked.
+   */
+  async moreCost(
+    turn: number,
+    { spentUsd, maxUsd }: { readonly spentUsd: number; readonly maxUsd: number },
+  ): Promise<Decision | undefined> {
+    const waits = await this.#run.durable!.waits();
+    const place = { turn, call: WHOLE_TURN + 1, tool: MORE_COST };
+    const decided = (await waits.decided(turn)).get(place.call);
+    if (decided !== undefined) {
+      this.#traceDecision(place, decided);
+      return decided.decision;
+    }
+    const before = (await waits.asked(turn)).get(place.call);
+    if (before === undefined && waits.leftMs <= 0) return undefined;
+    const asked: Asked = {
+      ...{ ...place, kind: 'approve', args: { max_cost_usd: 2 * maxUsd } },
+      question: `The run has cost $${rounded(spentUsd)} of the $${maxUsd} that it may cost. May it cost more?`,
+      schema: {
+        type: 'object',
+        properties: { max_cost_usd: { type: 'number', exclusiveMinimum: maxUsd } },
+        required: ['max_cost_usd'],
+        additionalProperties: false,
+      },
+      ...{ expiresAt: this.#clock.now() + waits.leftMs, onTimeout: 'deny' },
+    };
+    if (before === undefined && !(await waits.ask([asked]))) return undefined;
+    const shown = before ?? asked;
+    this.#tell([shown], before === undefined ? [asked] : [], shown.expiresAt);
+    throw new RunContinuesError(this.#run.runId, 'wait', shown.expiresAt);
+  }
+
+  #traceDecision({ turn, call, tool }: Pick<Asked, 'turn' | 'call' | 'tool'>, { decision, by }: DecidedCall): void {
+    const approval_id = approvalIdOf({ runId: this.#run.runId, turn, call });
+    const payload = { tool_name: tool.slice(0, 64), turn, approval_id, decision: decision.type, by };
+    this.#run.trace.add({ event_type: 'approval_decided', payload });
   }
 
   /** Learns what was decided about a call, and returns how it goes on. Throws TIMEOUT if its run ends with it. */
@@ -91,7 +136,8 @@ export class LoopAsks {
       }
       case 'answer': {
         const { answer } = decision;
-        return { outcome: { text: typeof answer === 'string' ? answer : JSON.stringify(answer), isError: false } };
+        const text = answer === null ? '(no payload)' : typeof answer === 'string' ? answer : JSON.stringify(answer);
+        return { outcome: { text, isError: false } };
       }
       case 'expired':
         return { outcome: this.#expired(call, decision.onTimeout) };
@@ -109,7 +155,7 @@ export class LoopAsks {
     const answers = new Map<number, Settled>();
     const asked: Asked[] = [];
     for (const number of numbers.filter((each) => !before.has(each + 1))) {
-      const wanted = this.#asked(turn, number, calls[number]!, waits.leftMs);
+      const wanted = await this.#asked(turn, number, calls[number]!, waits);
       if ('problem' in wanted) answers.set(number, { outcome: errorOutcome(wanted.problem) });
       else if (before.size + asked.length < MAX_WAITING_CALLS) asked.push(wanted);
       else answers.set(number, { outcome: errorOutcome(tooManyCalls) });
@@ -139,7 +185,13 @@ export class LoopAsks {
     return (await this.#run.validate(approval.when, input!)).length === 0;
   }
 
-  #asked(turn: number, number: number, { name, input }: LlmToolCall, leftMs: number): Asked | { problem: string } {
+  async #asked(
+    turn: number,
+    number: number,
+    { name, input }: LlmToolCall,
+    waits: Waits,
+  ): Promise<Asked | { readonly problem: string }> {
+    const { leftMs } = waits;
     const now = this.#clock.now();
     const latest = now + leftMs;
     if (leftMs <= 0) return { problem: 'This run has waited for as long as it may, so it cannot wait again.' };
@@ -154,6 +206,12 @@ export class LoopAsks {
       const wait = waitUntil(input as Members, now);
       if ('problem' in wait) return wait;
       const { at: expiresAt } = wait;
+      const { event } = input as Members;
+      if (event !== undefined) {
+        const isKnown = await waits.hasEvent(event as string);
+        if (!isKnown) return { problem: `The event ${event} has no address yet: make one with event_url first.` };
+        return { ...place, kind: 'event', args, expiresAt: Math.min(latest, expiresAt), onTimeout: 'deny' };
+      }
       const seconds = Math.floor(leftMs / 1000);
       if (expiresAt > latest) return { problem: `This run may wait for ${seconds} more seconds, not so long.` };
       return { ...place, kind: 'time', args, expiresAt, onTimeout: 'continue' };
@@ -203,12 +261,16 @@ export class LoopAsks {
       });
     }
     if (name === ASK_HUMAN.name) return errorOutcome('Nobody answered in time.');
+    if (name === WAIT.name) return errorOutcome('The event did not happen in time.');
     return errorOutcome('Nobody decided about this call in time, so it was not made.');
   }
 }
 
 const tooManyCalls = `At most ${MAX_WAITING_CALLS} calls wait at the same time. Make this one again later.`;
 const tooManyRuns = 'Too many runs of the workspace wait already, so nobody was asked. The call was not made.';
+
+/** Six digits are a ten-thousandth of a cent. */
+const rounded = (usd: number): number => Math.round(usd * 1e6) / 1e6;
 
 type Members = { readonly [name: string]: Json };
 

@@ -27,7 +27,7 @@ export class LoopEnding {
   readonly #run: EngineRun;
   readonly #startedAt: number;
   readonly #maxTurns: number;
-  readonly #maxCostUsd: number | undefined;
+  #maxCostUsd: number | undefined;
   #last: { readonly turn: number; readonly limit: 'max_turns' | 'max_cost_usd' };
   #costUsd = 0;
   #isUnpriced = false;
@@ -61,27 +61,41 @@ export class LoopEnding {
   }
 
   /**
-   * Makes the next turn the last one if another turn like this one would reach the cost limit.
+   * Returns whether another turn like this one would reach the cost limit.
    *
    * @param costUsd Cost of the run so far; `undefined` if a price is not known.
    */
-  countCost(turn: number, costUsd: number | undefined): void {
-    if (this.#maxCostUsd === undefined || turn >= this.#last.turn) return;
-    const { trace } = this.#run;
+  countCost(turn: number, costUsd: number | undefined): boolean {
+    if (this.#maxCostUsd === undefined || turn >= this.#last.turn) return false;
     if (costUsd === undefined) {
-      if (this.#isUnpriced) return;
+      if (this.#isUnpriced) return false;
       this.#isUnpriced = true;
-      trace.add({
+      this.#run.trace.add({
         event_type: 'decision',
         payload: { description: 'the price is not known: max_cost_usd has no effect' },
       });
-      return;
+      return false;
     }
     const next = costUsd + (costUsd - this.#costUsd);
     this.#costUsd = costUsd;
-    if (next < this.#maxCostUsd) return;
+    return next >= this.#maxCostUsd;
+  }
+
+  /** What the run has cost, and what it may cost, in US dollars. Call it after {@link countCost} returned true. */
+  get cost(): { readonly spentUsd: number; readonly maxUsd: number } {
+    return { spentUsd: this.#costUsd, maxUsd: this.#maxCostUsd! };
+  }
+
+  /** Lets the run cost more. */
+  raiseMaxCost(maxCostUsd: number): void {
+    this.#maxCostUsd = maxCostUsd;
+  }
+
+  /** Makes the turn after this one the last one, because of the cost. */
+  endByCost(turn: number): void {
     if (turn + 1 < this.#maxTurns) this.#last = { turn: turn + 1, limit: 'max_cost_usd' };
-    trace.add({ event_type: 'decision', payload: { description: 'limit of cost', last_turn: this.#last.turn } });
+    const payload = { description: 'limit of cost', last_turn: this.#last.turn };
+    this.#run.trace.add({ event_type: 'decision', payload });
   }
 
   /** Notice to the model after this turn, or before the first one (0). */

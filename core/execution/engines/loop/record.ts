@@ -74,7 +74,7 @@ export function pastOf(steps: readonly Step[]): LoopPast | undefined {
         break;
       case 'decision':
         last?.decisions.set(step.call, step.decision);
-        if (step.decision.type === 'approve') last?.begun.add(step.call);
+        if (step.decision.type === 'approve' && step.call >= 0) last?.begun.add(step.call);
         break;
       case 'result':
         last?.results.set(step.call, step);

@@ -53,16 +53,37 @@ export const ASK_HUMAN: LlmTool & { readonly name: LoopTool } = {
   },
 };
 
+/** Name of an event. */
+const event = (description: string) => ({ type: 'string', pattern: '^[a-z0-9][a-z0-9_-]{0,63}$', description });
+
 /** Waits. A loop has it only if its manifest names it. */
 export const WAIT: LlmTool & { readonly name: LoopTool } = {
   name: 'wait',
-  description: 'Waits and returns when the time has come. Waiting costs nothing, so do not check again and again.',
+  description:
+    'Waits and returns when the time has come, or returns what an event brought. Waiting costs nothing, so do not check again and again.',
   inputSchema: {
     type: 'object',
     properties: {
       seconds: { type: 'integer', minimum: 1, maximum: MAX_WAIT_SECONDS, description: 'Seconds from now.' },
       until: text('Instead of seconds: a time with an offset, such as 2026-12-01T09:00:00+01:00.'),
+      event: event(
+        'Waits until this event happens; seconds or until then say for how long at most. It needs an address from event_url.',
+      ),
     },
+  },
+};
+
+/** Makes the address of an event. A loop has it only if its manifest names it. */
+export const EVENT_URL: LlmTool & { readonly name: LoopTool } = {
+  name: 'event_url',
+  description:
+    'Returns an address for an event. Give it to whoever will know that the event has happened: they send a POST request, with what happened as JSON. Then wait for the event with the tool wait.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      event: event('A name that you choose, such as paid or signed-2. An event happens once: give each its own name.'),
+    },
+    required: ['event'],
   },
 };
 

@@ -15,7 +15,15 @@ import type { LoopFiles } from './loop-files.ts';
 import { type McpDeps, McpTools } from './mcp-tools.ts';
 import type { LoopPast, PastTurn } from './record.ts';
 import { SUBMIT } from './submit.ts';
-import { ASK_HUMAN, BUILT_IN_TOOLS, customToolDefinition, LATER, parameterProblem, WAIT } from './tool-definitions.ts';
+import {
+  ASK_HUMAN,
+  BUILT_IN_TOOLS,
+  customToolDefinition,
+  EVENT_URL,
+  LATER,
+  parameterProblem,
+  WAIT,
+} from './tool-definitions.ts';
 import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
 import { type BoundOutcome, type CallPlace, ToolOutput } from './tool-output.ts';
 import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sandbox.ts';
@@ -62,7 +70,7 @@ export class LoopTools {
     const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
     this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
     const sandbox = () => this.#sandbox();
-    this.#own = [LATER, ASK_HUMAN, WAIT].filter(({ name }) => loop?.tools?.includes(name));
+    this.#own = [LATER, ASK_HUMAN, WAIT, EVENT_URL].filter(({ name }) => loop?.tools?.includes(name));
     const otherNames = [...this.#inSandbox, ...this.#own].map(({ name }) => name).concat(SUBMIT);
     this.#ofServers = new McpTools(deps, run, { signal, files, sandbox, otherNames });
     this.#run = run;
@@ -223,6 +231,12 @@ export class LoopTools {
     if (tool === WAIT) {
       const wait = waitUntil(parameters, this.#clock.now());
       return errorOutcome('problem' in wait ? wait.problem : 'This run cannot wait.');
+    }
+    if (tool === EVENT_URL) {
+      const url = await (await this.#run.durable!.waits()).eventUrl(parameters.event as string);
+      return url === undefined
+        ? errorOutcome('This run has addresses for as many events as it may. Use one of those.')
+        : outcomeOf(url);
     }
     const custom = this.#customByName.get(name);
     if (custom !== undefined) return this.#custom.call(custom, parameters, this.#callIdOf(at));
