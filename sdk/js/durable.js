@@ -19,7 +19,7 @@ const IDLE_MS = 20;
  * @property {string} kind
  * @property {string} name
  * @property {number} number
- * @property {'done' | 'failed' | 'waiting' | 'suspended'} status
+ * @property {'done' | 'failed' | 'waiting' | 'suspended' | 'started'} status
  * @property {any} value
  * @property {{ code: string, message: string }} [error]
  */
@@ -45,10 +45,7 @@ const IDLE_MS = 20;
 const idOf = ({ kind, name, number }) => `${kind}\n${name}\n${number}`;
 
 /** @param {{ kind: string, name: string, number: number }} entry */
-const textOf = ({ kind, name, number }) => {
-  const call = kind === 'event' ? 'wait_for_event' : kind;
-  return `${name === '' ? call : `${call} ${JSON.stringify(name)}`} (${number})`;
-};
+const textOf = ({ kind, name, number }) => `${name === '' ? kind : `${kind} ${JSON.stringify(name)}`} (${number})`;
 
 /** @type {(...failure: [string, import('./errors.js').Failure]) => PlatformError} */
 const makeError = (message, failure) =>
@@ -145,7 +142,8 @@ class Steps {
       const next = this.#known[this.#passed];
       if (next === undefined) break;
       const begun = this.#begun.get(idOf(next));
-      if (begun === undefined && next.kind !== 'suspension') {
+      const isMark = next.status === 'suspended' || next.status === 'started';
+      if (begun === undefined && !isMark) {
         this.#watch(next);
         return false;
       }
@@ -188,8 +186,9 @@ class Steps {
     this.#working += 1;
     try {
       if (task.work === undefined) {
-        await this.#put({ ...entry, wait: task.wait });
-        begun.state = 'waiting';
+        const kept = await this.#put({ ...entry, wait: task.wait });
+        if (kept.status === 'waiting') begun.state = 'waiting';
+        else this.#deliver(begun, kept);
       } else {
         const value = (await inStep.run(textOf(entry), task.work)) ?? null;
         if (JSON.stringify(value) === undefined) throw new TypeError(`${textOf(entry)} returned no JSON value`);
@@ -330,3 +329,25 @@ export async function askHuman(question, { options, schema, timeoutSeconds } = {
   const wait = { options, schema, seconds: timeoutSeconds };
   return ofRunOnly().begin('ask_human', question, { wait });
 }
+
+/**
+ * Returns the address at which somebody can say that an event of this run has happened, by a POST request with JSON. It is the
+ * same for the same name, and the only credential: give it to nobody else.
+ *
+ * @param {string} name 1 to 64 of `a-z`, `0-9`, `-` and `_`.
+ * @returns {Promise<string>}
+ */
+export const eventUrl = async (name) => ofRunOnly().begin('event_url', name, {});
+
+/**
+ * Waits until an event happens that has an address, and returns the JSON that came with it. The program ends while it waits,
+ * and is started again from its top. An event that has happened before is kept.
+ *
+ * @param {string} name
+ * @param {object} [options]
+ * @param {number} [options.timeoutSeconds] Default: as long as the run may wait.
+ * @returns {Promise<any>}
+ * @throws {TimeoutExceededError} if it does not happen in time
+ */
+export const waitForEvent = async (name, { timeoutSeconds } = {}) =>
+  ofRunOnly().begin('wait_for_event', name, { wait: { seconds: timeoutSeconds } });

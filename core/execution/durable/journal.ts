@@ -91,7 +91,7 @@ export interface ProgramStep {
   readonly serviceKey?: string;
   /** Epoch milliseconds. */
   readonly startedAt: number;
-  /** For a program that does steps: how many there were before (`../steps/store.ts`). */
+  /** For a program that does steps: the position of the last entry before (`../steps/store.ts`). */
   readonly stepsBefore?: number;
 }
 

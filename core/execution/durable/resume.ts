@@ -1,5 +1,6 @@
 import { admit, releaseLeaseOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
 import type { RunContext } from '#core/base/caller.ts';
 import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -10,6 +11,7 @@ import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
+import { refOf } from '#core/manifest/references.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
 import { dropLease, dueLeases, endLease, findLease, giveBackLease, type Lease, takeLease } from '#core/runs/leases.ts';
@@ -131,7 +133,7 @@ async function progressOf(
   if (order?.call.agent.definition.durable?.steps !== true) return journal?.turn ?? 0;
   // Loaded lazily: few programs do steps.
   const { ProgramSteps } = await import('../steps/store.ts');
-  return (await (await ProgramSteps.open(deps, run))?.count()) ?? 0;
+  return (await (await ProgramSteps.open(deps, run))?.progress()) ?? 0;
 }
 
 /**
@@ -204,6 +206,10 @@ async function continued(
   // A program may have worked while no process did. One that does steps ends when it waits.
   const hasSteps = call.agent.definition.durable?.steps === true;
   const idleMs = engineTraits(call.agent).hasProgram && !hasSteps ? 0 : lease.idleMs;
+  // The code of a deleted version is removed.
+  if (isWaiting && hasSteps && (await findAnyVersion(deps, call.agent.id, ANYONE)) === undefined) {
+    throw new PlatformError('NOT_FOUND', `${refOf(call.agent)} was deleted while the run waited.`);
+  }
   const { serviceKey } = lastProgram(journal.past) ?? {};
   // A program that works by itself has the key of its run already.
   const issued = serviceKey !== undefined && {

@@ -92,11 +92,8 @@ export class Waits {
    * `undefined` if the run has too many others.
    */
   async eventUrl(name: string): Promise<string | undefined> {
-    const { callUrl, baseUrl = '' } = this.#deps.config;
-    const token = eventToken(this.#call.issued!.serviceKey, name);
-    const latest = this.#deps.clock.now() + this.leftMs;
-    if (!(await addEvent(this.#deps, this.#place, { name, token, latest }))) return undefined;
-    return `${callUrl ?? baseUrl}/webhooks/events/${token}`;
+    const { serviceKey } = this.#call.issued!;
+    return addressOfEvent(this.#deps, this.#place, { name, serviceKey, leftMs: this.leftMs });
   }
 
   /** Returns whether an event of the run has an address. */
@@ -128,6 +125,18 @@ export class Waits {
     const found = await findEvent(this.#deps, this.#place, (args as { event: string }).event);
     return found?.happened && { type: 'answer', answer: found.happened.payload };
   }
+}
+
+/** See {@link Waits.eventUrl}. */
+export async function addressOfEvent(
+  deps: Pick<Deps, 'config' | 'runs' | 'clock'>,
+  run: Pick<Lease, 'workspaceId' | 'runId'>,
+  { name, serviceKey, leftMs }: { readonly name: string; readonly serviceKey: string; readonly leftMs: number },
+): Promise<string | undefined> {
+  const { callUrl, baseUrl = '' } = deps.config;
+  const token = eventToken(serviceKey, name);
+  if (!(await addEvent(deps, run, { name, token, latest: deps.clock.now() + leftMs }))) return undefined;
+  return `${callUrl ?? baseUrl}/webhooks/events/${token}`;
 }
 
 /** Returns for how long a run may still wait, in milliseconds. `own` is the maximum of its agent in seconds. */

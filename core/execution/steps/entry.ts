@@ -1,7 +1,9 @@
 import type { Json } from '#core/base/json.ts';
 
-/** What an entry is about: `suspension` says that the program ended to wait. */
-export const ENTRY_KINDS = ['step', 'ask_human', 'sleep', 'event', 'suspension'] as const;
+/** What a program says that it did. `suspension`: it ended to wait. */
+export const SENT_KINDS = ['step', 'ask_human', 'sleep', 'event_url', 'wait_for_event', 'suspension'] as const;
+/** `start`: the platform started it again. */
+export const ENTRY_KINDS = [...SENT_KINDS, 'start'] as const;
 export type EntryKind = (typeof ENTRY_KINDS)[number];
 
 /** Identifies what a program did: the third call of `step("charge")` has the number 3. */
@@ -28,7 +30,7 @@ export type EntryEnd =
   | { readonly error: { readonly code: 'TIMEOUT'; readonly message: string } };
 
 /** One entry of the list of what a program did, in the order in which its values were known. */
-export type Entry = EntryName & (EntryEnd | { readonly wait: WaitTerms } | { readonly suspends: true });
+export type Entry = EntryName & (EntryEnd | { readonly wait: WaitTerms } | { readonly marks: 'suspended' | 'started' });
 
 export type PlacedEntry = Entry & { readonly position: number };
 export type PlacedWait = EntryName & { readonly position: number; readonly wait: WaitTerms };
@@ -37,7 +39,5 @@ export const isSameName = (a: EntryName, b: EntryName): boolean =>
   a.kind === b.kind && a.name === b.name && a.number === b.number;
 
 /** Names an entry in messages. */
-export function textOf({ kind, name, number }: EntryName): string {
-  const call = kind === 'event' ? 'wait_for_event' : kind;
-  return `${name === '' ? call : `${call} ${JSON.stringify(name.slice(0, 200))}`} (${number})`;
-}
+export const textOf = ({ kind, name, number }: EntryName): string =>
+  `${name === '' ? kind : `${kind} ${JSON.stringify(name.slice(0, 200))}`} (${number})`;

@@ -1,11 +1,14 @@
-import type { Caller } from '#core/base/caller.ts';
+import type { Caller, RunCaller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import type { RequestHeaders } from '#core/http/message.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
-import type { Deps } from '#core/ports/deps.ts';
-import { findLease } from '#core/runs/leases.ts';
-import { mayAsk, waitLeftMs } from '../durable/waits.ts';
+import type { Deps, RunJob } from '#core/ports/deps.ts';
+import { findEvent } from '#core/runs/approvals/events.ts';
+import { findLease, lookNow } from '#core/runs/leases.ts';
+import type { StepTerms } from '../durable/order.ts';
+import { addressOfEvent, mayAsk, waitLeftMs } from '../durable/waits.ts';
 import type { Entry, EntryName, PlacedEntry, WaitTerms } from './entry.ts';
 import type { stepRoutes } from './routes.ts';
 import { ProgramSteps } from './store.ts';
@@ -23,10 +26,12 @@ export function stepHandlers(deps: Deps): Handlers<typeof stepRoutes> {
       return { status: 200, body: { steps: entries.map(viewOf), has_more: hasMore } };
     },
 
-    async putRunStep({ caller, params, body }) {
+    async putRunStep({ caller, params, body, request }) {
       const steps = await stepsOf(deps, caller, params.run_id);
-      const entry = await entryOf(deps, caller, steps, body);
-      return { status: 200, body: viewOf(await steps.put(body.position, entry)) };
+      const entry = await entryOf(deps, { caller, headers: request.headers }, steps, body);
+      const kept = await steps.put(body.position, entry);
+      if (body.kind === 'suspension') await hurry(deps, placeOf(caller));
+      return { status: 200, body: viewOf(kept) };
     },
   };
 }
@@ -46,34 +51,79 @@ async function stepsOf(deps: Deps, { agent, workspace }: Caller, runId: string):
   });
 }
 
-async function entryOf(deps: Deps, caller: Caller, { terms }: ProgramSteps, body: Body): Promise<Entry> {
+interface From {
+  readonly caller: Caller;
+  readonly headers: RequestHeaders;
+}
+
+async function entryOf(deps: Deps, from: From, { terms }: ProgramSteps, body: Body): Promise<Entry> {
   const { kind, name, number, value, wait } = body;
   const refuse = (problem: string): never => {
     throw new PlatformError('INVALID_INPUT', `body.${problem}`);
   };
   const named: EntryName = { kind, name, number };
-  if (kind === 'suspension') {
-    if (value !== undefined || wait !== undefined) refuse('kind: a suspension has neither a value nor a wait.');
-    return { ...named, suspends: true };
-  }
-  const hasName = kind !== 'sleep';
+  const hasName = kind !== 'sleep' && kind !== 'suspension';
   if (hasName !== (name !== '')) refuse(`name: must ${hasName ? 'not be' : 'be'} empty here.`);
   if (kind === 'step' && name.length > MAX_STEP_NAME) refuse(`name: must be at most ${MAX_STEP_NAME} characters.`);
+  const isEvent = kind === 'event_url' || kind === 'wait_for_event';
+  if (isEvent && !EVENT_NAME.test(name)) refuse('name: must be 1 to 64 of a-z, 0-9, - and _.');
+  const mayHave = { value: kind === 'step' || kind === 'sleep', wait: WAITING.includes(kind) };
+  if (value !== undefined && !mayHave.value) refuse(`value: does not go with ${kind}.`);
+  if (wait !== undefined && !mayHave.wait) refuse(`wait: does not go with ${kind}.`);
+  if (kind === 'suspension') return { ...named, marks: 'suspended' };
+  if (kind === 'event_url') return { ...named, value: await eventUrl(deps, from, terms, name) };
   if ((value === undefined) === (wait === undefined)) refuse('value: give either a value or a wait.');
-  if (wait === undefined) {
-    if (kind !== 'step' && kind !== 'sleep') refuse(`value: the value of ${kind} comes from outside.`);
-    return { ...named, value: value as Json };
+  if (wait === undefined) return { ...named, value: value as Json };
+  if (kind === 'wait_for_event') {
+    const event = await findEvent(deps, placeOf(from.caller), name);
+    if (event === undefined) {
+      throw new PlatformError('UNPROCESSABLE', `The event ${name} has no address yet: make one with event_url first.`);
+    }
+    if (event.happened !== undefined) return { ...named, value: event.happened.payload };
   }
-  if (kind === 'step') refuse('wait: a step does not wait.');
-  return { ...named, wait: await termsOf(deps, caller, { kind, wait, own: terms.maxWaitSeconds }) };
+  return { ...named, wait: await termsOf(deps, from.caller, { kind, wait, own: terms.maxWaitSeconds }) };
+}
+
+const EVENT_NAME = /^[a-z0-9_-]{1,64}$/;
+const WAITING: readonly Body['kind'][] = ['ask_human', 'sleep', 'wait_for_event'];
+
+const placeOf = ({ agent, workspace }: Caller) => ({
+  workspaceId: workspace.id,
+  runId: (agent as RunCaller).runId,
+});
+
+/** A program that works by itself is looked at about every minute: whoever it waits for should be asked now. */
+async function hurry(deps: Deps, run: RunJob): Promise<void> {
+  const lease = await findLease(deps, run.runId);
+  if (lease?.reason === 'look' && (await lookNow(deps, lease))) await deps.wakeRun?.(run);
+}
+
+async function eventUrl(
+  deps: Deps,
+  { caller, headers }: From,
+  { maxWaitSeconds: own }: StepTerms,
+  name: string,
+): Promise<string> {
+  const place = placeOf(caller);
+  const lease = await findLease(deps, place.runId);
+  const leftMs = waitLeftMs(deps, caller.workspace, { own, idleMs: lease?.idleMs ?? 0 });
+  // The key that was accepted.
+  const serviceKey = headers
+    .get('authorization')!
+    .replace(/^\S+\s+/, '')
+    .trim();
+  const url = await addressOfEvent(deps, place, { name, serviceKey, leftMs });
+  if (url !== undefined) return url;
+  throw new PlatformError('UNPROCESSABLE', 'This run has addresses for as many events as it may.');
 }
 
 /** Throws INVALID_INPUT, and UNPROCESSABLE or RATE_LIMITED if the run may not wait. */
 async function termsOf(
   deps: Deps,
-  { agent, workspace }: Caller,
+  caller: Caller,
   { kind, wait, own }: { readonly kind: Body['kind']; readonly wait: NonNullable<Body['wait']>; readonly own: number },
 ): Promise<WaitTerms> {
+  const { workspace } = caller;
   const { seconds, until, options, schema } = wait;
   const refuse = (problem: string): never => {
     throw new PlatformError('INVALID_INPUT', `body.wait${problem}`);
@@ -87,7 +137,7 @@ async function termsOf(
     refuse(`.schema: must be at most ${MAX_SCHEMA_BYTES / 1024} KB.`);
   }
   const now = deps.clock.now();
-  const lease = agent?.kind === 'run' ? await findLease(deps, agent.runId) : undefined;
+  const lease = await findLease(deps, placeOf(caller).runId);
   const latest = now + waitLeftMs(deps, workspace, { own, idleMs: lease?.idleMs ?? 0 });
   const wanted = until !== undefined ? Date.parse(until) : seconds === undefined ? latest : now + seconds * 1000;
   if (latest <= now || (isSleep && wanted > latest)) {
@@ -112,7 +162,7 @@ function viewOf(entry: PlacedEntry) {
   const { position, kind, name, number } = entry;
   const named = { position, kind, name, number, value: null };
   if ('wait' in entry) return { ...named, status: 'waiting' as const };
-  if ('suspends' in entry) return { ...named, status: 'suspended' as const };
+  if ('marks' in entry) return { ...named, status: entry.marks };
   if ('error' in entry) return { ...named, status: 'failed' as const, error: entry.error };
   return { ...named, status: 'done' as const, value: entry.value };
 }

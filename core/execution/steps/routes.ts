@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
-import { ENTRY_KINDS } from './entry.ts';
+import { ENTRY_KINDS, SENT_KINDS } from './entry.ts';
 
 const position = z.int().min(1).max(9999).describe('Place in the list of what the program did, from 1, without gaps.');
 const name = z.string().max(4000).describe('Name of the step or event, or the question; empty for others.');
@@ -11,15 +11,16 @@ const number = z
   .min(1)
   .max(9999)
   .describe('From 1, among those of the same kind and name, in the order in which they began.');
-const kind = z.enum(ENTRY_KINDS);
 
 const entry = z.object({
   position,
-  kind: kind.describe('`suspension`: the program ended, because it waits.'),
+  kind: z
+    .enum(ENTRY_KINDS)
+    .describe('`suspension`: the program ended, because it waits. `start`: it was started again.'),
   name,
   number,
   status: z
-    .enum(['done', 'failed', 'waiting', 'suspended'])
+    .enum(['done', 'failed', 'waiting', 'suspended', 'started'])
     .describe('`waiting`: it began to wait here. How that ended is another entry.'),
   value: z.unknown().describe('The value of the step, or what ended the wait; null for entries that are not `done`.'),
   error: z
@@ -83,11 +84,11 @@ export const stepRoutes = defineRoutes([
     request: {
       body: z.strictObject({
         position,
-        kind,
+        kind: z.enum(SENT_KINDS),
         name,
         number,
         value: z.unknown().optional().describe('For `step` and for a `sleep` that is over: any JSON value.'),
-        wait: waitBody.optional().describe('For `ask_human`, `event` and `sleep`: the program waits.'),
+        wait: waitBody.optional().describe('For `ask_human`, `wait_for_event` and `sleep`: the program waits.'),
       }),
     },
     response: { 200: entry },

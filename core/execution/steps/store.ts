@@ -23,11 +23,12 @@ type StepDeps = Pick<Deps, 'runs' | 'blobs' | 'vault' | 'clock'>;
  * What the program of a durable run did, in the order in which its values were known. Runs table:
  *
  * - `WS#<workspace id>#JOURNAL#<run id without dashes> / DONE#<position, 6 digits>`: one entry, sealed as the journal is, here
- *   or in a blob, with the size of all entries so far and the number of those that wait.
+ *   or in a blob, with the size of all entries so far, the number of those that wait, and that of those
+ *   that are no marks.
  *
- * Positions have no gaps, and each entry is written only if its position is free. So two processes of one run cannot do
- * different things: the slower one learns what the other did. The program writes its steps and waits, and the process that
- * has the run what was decided, before it starts the program again.
+ * Positions have no gaps, and each entry is written only if its position is free. The program writes its steps and waits.
+ * Before it is started again, the process that has the run writes what was decided, and that it starts. That is the fence: a
+ * program of an earlier start that still works cannot write any more.
  */
 export class ProgramSteps {
   readonly #deps: StepDeps;
@@ -49,10 +50,9 @@ export class ProgramSteps {
     return terms && new ProgramSteps(deps, { workspaceId, runId }, terms);
   }
 
-  /** Number of entries. */
-  async count(): Promise<number> {
-    const last = await this.#last();
-    return last === undefined ? 0 : positionOf(last);
+  /** Number of steps and waits that have begun or ended. */
+  async progress(): Promise<number> {
+    return ((await this.#last())?.done as number | undefined) ?? 0;
   }
 
   /** Returns entries in order, after a position; `hasMore` if others follow. Throws {@link DamagedError}. */
@@ -89,12 +89,23 @@ export class ProgramSteps {
     return this.#kept((await this.#find(position))!, entry);
   }
 
-  /** Writes how waits ended, after all other entries. Safe to repeat: what was written is left out. */
-  async settle(ends: ReadonlyMap<number, EntryEnd>): Promise<void> {
+  /**
+   * Writes how waits ended, and that the program starts again. Returns the position of that entry. Safe to repeat: waits that
+   * have ended are left out.
+   */
+  async start(ends: ReadonlyMap<number, EntryEnd>): Promise<number> {
     for (const { position, wait: _, ...name } of await this.waits()) {
       const end = ends.get(position);
-      // The key of the program before is worth nothing any more, but a request of it may still be under way.
-      while (end !== undefined && !(await this.#write(await this.#last(), { ...name, ...end }, position)));
+      if (end !== undefined) await this.#append({ ...name, ...end }, position);
+    }
+    return this.#append({ kind: 'start', name: '', number: 1, marks: 'started' });
+  }
+
+  /** Writes an entry after all others, whatever a program of an earlier start writes meanwhile. Returns its position. */
+  async #append(entry: Entry, of?: number): Promise<number> {
+    for (;;) {
+      const last = await this.#last();
+      if (await this.#write(last, entry, of)) return last === undefined ? 1 : positionOf(last) + 1;
     }
   }
 
@@ -112,12 +123,12 @@ export class ProgramSteps {
   /** Whether the last thing that the program did, after an entry of an earlier start, was to end because it waits. */
   async isSuspended(after: number): Promise<boolean> {
     const last = await this.#last();
-    return last !== undefined && last.type === 'suspends' && positionOf(last) > after;
+    return last !== undefined && last.type === 'suspended' && positionOf(last) > after;
   }
 
   async #kept(item: Item, wanted: Entry): Promise<PlacedEntry> {
     const { entry } = await this.#open(item);
-    if (isSameName(entry, wanted) && typeOf(entry) === typeOf(wanted)) return entry;
+    if (isSameName(entry, wanted)) return entry;
     throw new PlatformError(
       'CONFLICT',
       `Position ${entry.position} of this run has ${textOf(entry)}, not ${textOf(wanted)}.`,
@@ -150,12 +161,14 @@ export class ProgramSteps {
     if (isLarge) await this.#deps.blobs.put(this.#blobKey(blob), sealed);
     const type = typeOf(entry);
     const open = ((last?.open as number | undefined) ?? 0) + (type === 'wait' ? 1 : of === undefined ? 0 : -1);
+    const done = ((last?.done as number | undefined) ?? 0) + ('marks' in entry ? 0 : 1);
     const item: Item = {
       ...key,
       version: VERSION,
       type,
       bytes,
       open,
+      done,
       of,
       ...(isLarge ? { blob } : { data: sealed.toString('base64') }),
       ttl: this.terms.ttl,
@@ -203,7 +216,7 @@ export class ProgramSteps {
   }
 }
 
-const typeOf = (entry: Entry): 'end' | 'wait' | 'suspends' =>
-  'wait' in entry ? 'wait' : 'suspends' in entry ? 'suspends' : 'end';
+const typeOf = (entry: Entry): 'end' | 'wait' | 'suspended' | 'started' =>
+  'wait' in entry ? 'wait' : 'marks' in entry ? entry.marks : 'end';
 
 const positionOf = ({ sk }: Item): number => Number(sk.slice(PREFIX.length));

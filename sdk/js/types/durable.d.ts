@@ -3,7 +3,7 @@ export type Known = {
     kind: string;
     name: string;
     number: number;
-    status: 'done' | 'failed' | 'waiting' | 'suspended';
+    status: 'done' | 'failed' | 'waiting' | 'suspended' | 'started';
     value: any;
     error?: {
         code: string;
@@ -65,3 +65,24 @@ export declare function askHuman(question: string, { options, schema, timeoutSec
     schema?: object;
     timeoutSeconds?: number;
 }): Promise<any>;
+/**
+ * Returns the address at which somebody can say that an event of this run has happened, by a POST request with JSON. It is the
+ * same for the same name, and the only credential: give it to nobody else.
+ *
+ * @param {string} name 1 to 64 of `a-z`, `0-9`, `-` and `_`.
+ * @returns {Promise<string>}
+ */
+export declare const eventUrl: (name: string) => Promise<string>;
+/**
+ * Waits until an event happens that has an address, and returns the JSON that came with it. The program ends while it waits,
+ * and is started again from its top. An event that has happened before is kept.
+ *
+ * @param {string} name
+ * @param {object} [options]
+ * @param {number} [options.timeoutSeconds] Default: as long as the run may wait.
+ * @returns {Promise<any>}
+ * @throws {TimeoutExceededError} if it does not happen in time
+ */
+export declare const waitForEvent: (name: string, { timeoutSeconds }?: {
+    timeoutSeconds?: number;
+}) => Promise<any>;

@@ -29,6 +29,9 @@ _IDLE_SECONDS = 0.02
 _TURNS = 10
 
 
+#: Entries that are no steps: the program ended to wait, or was started again.
+_MARKS = ("suspended", "started")
+
 #: Set in what a step does.
 _in_step: ContextVar[str | None] = ContextVar("agent_platform_step", default=None)
 
@@ -38,9 +41,8 @@ def _failure(message: str, **more: Any) -> PlatformError:
 
 
 def text_of(entry: Mapping[str, Any]) -> str:
-    call = "wait_for_event" if entry["kind"] == "event" else entry["kind"]
     name = f" {json.dumps(entry['name'], ensure_ascii=False)}" if entry["name"] else ""
-    return f"{call}{name} ({entry['number']})"
+    return f"{entry['kind']}{name} ({entry['number']})"
 
 
 def order_error(other: Mapping[str, Any], known: Mapping[str, Any]) -> StepOrderError:
@@ -113,10 +115,11 @@ def do_now(ledger: Ledger, kind: str, name: str, work: Callable[[], Any] | None,
     is_waiting = False
     while ledger.passed < len(ledger.known):
         known = ledger.known[ledger.passed]
-        if known["kind"] != "suspension" and any(known[member] != value for member, value in entry.items()):
+        is_mark = known["status"] in _MARKS
+        if not is_mark and any(known[member] != value for member, value in entry.items()):
             raise order_error(entry, known)
         ledger.passed += 1
-        if known["kind"] == "suspension":
+        if is_mark:
             continue
         if known["status"] != "waiting":
             return value_of(known)
@@ -129,7 +132,9 @@ def do_now(ledger: Ledger, kind: str, name: str, work: Callable[[], Any] | None,
             _in_step.reset(token)
         return value_of(ledger.put({**entry, "value": checked(entry, value)}))
     if not is_waiting:
-        ledger.put({**entry, "wait": wait})
+        kept = ledger.put(entry if wait is None else {**entry, "wait": wait})
+        if kept["status"] != "waiting":
+            return value_of(kept)
     ledger.suspend()
 
 
@@ -221,7 +226,7 @@ class Tasks:
         while ledger.passed < len(ledger.known):
             known = ledger.known[ledger.passed]
             begun = next((each for each in self._begun if all(known[m] == v for m, v in each.entry.items())), None)
-            if begun is None and known["kind"] != "suspension":
+            if begun is None and known["status"] not in _MARKS:
                 self._watch(known)
                 return False
             ledger.passed += 1
@@ -253,8 +258,8 @@ class Tasks:
     async def _start(self, begun: _Begun) -> None:
         try:
             if begun.work is None:
-                await self._put({**begun.entry, "wait": begun.wait})
-                begun.state = "waiting"
+                wait = {} if begun.wait is None else {"wait": begun.wait}
+                await self._put({**begun.entry, **wait}, begun)
             else:
                 # Each task has its own context.
                 _in_step.set(text_of(begun.entry))
@@ -265,7 +270,7 @@ class Tasks:
         finally:
             self._pump()
 
-    async def _put(self, entry: Mapping[str, Any], begun: _Begun | None = None) -> None:
+    async def _put(self, entry: Mapping[str, Any], begun: _Begun) -> None:
         """Sends one after another, so that values are delivered in the order in which they are kept."""
         import asyncio
 
@@ -278,7 +283,9 @@ class Tasks:
             if before is not None:
                 await before
             kept = await in_thread(lambda: self._ledger.put(entry))
-            if begun is not None:
+            if kept["status"] == "waiting":
+                begun.state = "waiting"
+            else:
                 self._deliver(begun, kept)
         finally:
             own.set_result(None)

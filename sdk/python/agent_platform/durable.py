@@ -138,6 +138,36 @@ async def ask_human_async(
     return await _tasks_of(_of_run_only()).do("ask_human", question, None, _question(options, schema, timeout))
 
 
+def event_url(name: str) -> str:
+    """The address at which somebody can say that an event of this run has happened, by a POST request with JSON.
+
+    It is the same for the same name (1 to 64 of ``a-z``, ``0-9``, ``-`` and ``_``), and the only credential: give it to
+    nobody else.
+    """
+    return do_now(_of_run_only(), "event_url", name, None, None)  # type: ignore[no-any-return]
+
+
+async def event_url_async(name: str) -> str:
+    """Like :func:`event_url`, for programs with asyncio."""
+    return await _tasks_of(_of_run_only()).do("event_url", name, None, None)  # type: ignore[no-any-return]
+
+
+def wait_for_event(name: str, *, timeout: float | None = None) -> Any:
+    """Waits until an event happens that has an address, and returns the JSON that came with it.
+
+    The program ends while it waits, and is started again from its top. An event that has happened before is kept.
+    ``timeout`` is in seconds; by default as long as the run may wait.
+
+    Raises :class:`TimeoutExceededError` if it does not happen in time.
+    """
+    return do_now(_of_run_only(), "wait_for_event", name, None, _question(None, None, timeout))
+
+
+async def wait_for_event_async(name: str, *, timeout: float | None = None) -> Any:
+    """Like :func:`wait_for_event`, for programs with asyncio."""
+    return await _tasks_of(_of_run_only()).do("wait_for_event", name, None, _question(None, None, timeout))
+
+
 def _question(
     options: Sequence[str] | None, schema: Mapping[str, Any] | None, timeout: float | None
 ) -> dict[str, Any]:
@@ -165,8 +195,12 @@ def _whole(seconds: float) -> int:
 __all__ = [
     "ask_human",
     "ask_human_async",
+    "event_url",
+    "event_url_async",
     "sleep",
     "sleep_async",
     "step",
     "step_async",
+    "wait_for_event",
+    "wait_for_event_async",
 ]

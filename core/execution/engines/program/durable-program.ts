@@ -69,7 +69,7 @@ export class DurableProgram {
     const { journal } = this.#durable;
     if (this.#step === undefined) {
       const hasSteps = this.#run.agent.definition.durable?.steps === true;
-      const settled = hasSteps && (await import('./suspension.ts')).settleWaits(this.#deps, this.#run, this.#durable);
+      const settled = hasSteps && (await import('./suspension.ts')).startSteps(this.#deps, this.#run, this.#durable);
       const before = settled === false ? {} : { stepsBefore: await settled };
       const { PLATFORM_SERVICE_KEY: serviceKey } = this.#run.env;
       const access =

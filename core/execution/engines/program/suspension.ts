@@ -6,9 +6,7 @@ import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { EntryEnd, PlacedWait } from '../../steps/entry.ts';
 import type { DurableWork, EngineRun } from '../engine.ts';
 
-/** Tool that the listing of approvals names, by kind of entry. */
-const TOOLS = { ask_human: 'ask_human', sleep: 'sleep', event: 'wait_for_event' } as const;
-const KINDS = { ask_human: 'answer', sleep: 'time', event: 'event' } as const;
+const KINDS = { ask_human: 'answer', sleep: 'time', wait_for_event: 'event' } as const;
 
 /** A wait of a program is the only call of the turn that its position names. */
 const CALL = 1;
@@ -17,7 +15,7 @@ const CALL = 1;
  * Lets a run wait if its program has ended for that: throws {@link RunContinuesError}. Throws RATE_LIMITED if too many runs
  * wait.
  *
- * @param stepsBefore Number of entries before the program started.
+ * @param stepsBefore Position of the last entry when the program started.
  * @param onWait Called before the run waits.
  */
 export async function leaveIfSuspended(
@@ -42,30 +40,27 @@ export async function leaveIfSuspended(
   throw new RunContinuesError(run.runId, 'wait', until);
 }
 
-/**
- * Gives a program that does steps the values of waits that have ended, before it starts again. Returns the number of entries
- * then.
- */
-export async function settleWaits(
+/** Gives a program the values of waits that have ended, before it starts. Returns the position of its last entry. */
+export async function startSteps(
   { clock }: { readonly clock: Clock },
   run: EngineRun,
   durable: DurableWork,
 ): Promise<number> {
   const steps = await durable.steps();
-  if (steps === undefined) return 0;
-  const open = new Map((await steps.waits()).map((wait) => [wait.position, wait]));
-  if (open.size === 0) return steps.count();
+  if (steps === undefined || durable.journal.begun === 1) return 0;
+  const open = new Set((await steps.waits()).map(({ position }) => position));
+  if (open.size === 0) return steps.start(new Map());
   const approvals = await (await durable.waits()).all();
   const settled = approvals
     .filter(({ turn, decision }) => open.has(turn) && decision !== null)
     .sort((a, b) => timeOf(a) - timeOf(b));
-  await steps.settle(new Map(settled.map((approval) => [approval.turn, endOf(approval, clock)])));
+  const before = await steps.start(new Map(settled.map((approval) => [approval.turn, endOf(approval, clock)])));
   for (const approval of settled) {
     const { tool, turn, decision, decidedBy } = approval;
     const payload = { tool_name: tool, turn, approval_id: approvalIdOf(approval), decision: decision!.type };
     run.trace.add({ event_type: 'approval_decided', payload: { ...payload, by: decidedBy } });
   }
-  return steps.count();
+  return before;
 }
 
 const timeOf = ({ decidedAt, expiresAt }: Approval): number => (decidedAt === null ? expiresAt : Date.parse(decidedAt));
@@ -73,24 +68,31 @@ const timeOf = ({ decidedAt, expiresAt }: Approval): number => (decidedAt === nu
 function endOf({ decision, kind }: Approval, clock: Clock): EntryEnd {
   if (decision!.type === 'answer') return { value: decision!.answer };
   if (kind === 'time') return { value: isoTime(clock.now()) };
-  const message = kind === 'answer' ? 'Nobody answered in time.' : 'The event did not come in time.';
+  const message = kind === 'answer' ? 'Nobody answered in time.' : 'The event did not happen in time.';
   return { error: { code: 'TIMEOUT', message } };
 }
 
 function askedOf({ mask }: EngineRun, { kind, name, position, wait }: PlacedWait): Asked {
   const { expiresAt, options, schema } = wait;
-  const kindOfWait = kind as keyof typeof TOOLS;
   const question = kind === 'ask_human' ? mask.text(name) : undefined;
   const shown = mask.json({
-    ...(question === undefined ? kind === 'event' && { name } : { question }),
+    ...(question !== undefined && { question }),
+    ...(kind === 'wait_for_event' && { event: name }),
     ...(options && { options: [...options] }),
     ...(schema && !options && { schema }),
     ...(kind === 'sleep' && { until: isoTime(expiresAt) }),
   } as Json) as { readonly options?: readonly string[]; readonly schema?: Asked['schema'] };
   const ofAnswer = shown.schema ?? (shown.options && { type: 'string', enum: [...shown.options] });
   return {
-    ...{ kind: KINDS[kindOfWait], tool: TOOLS[kindOfWait], turn: position, call: CALL, args: shown as Json, expiresAt },
-    onTimeout: kind === 'sleep' ? 'continue' : 'fail',
+    ...{
+      kind: KINDS[kind as keyof typeof KINDS],
+      tool: kind,
+      turn: position,
+      call: CALL,
+      args: shown as Json,
+      expiresAt,
+    },
+    onTimeout: kind === 'sleep' ? 'continue' : 'deny',
     ...(question !== undefined && { question }),
     ...(shown.options && { options: shown.options }),
     ...(ofAnswer && { schema: ofAnswer }),
