@@ -10,6 +10,7 @@ import { retriedFor } from '#core/runs/retries.ts';
 import type { NewRun } from '#core/runs/run.ts';
 import { type Call, type PreparedCall, retryPolicyFor } from '../calls/prepare.ts';
 import type { Upload } from '../input/call-input.ts';
+import { storedTerms } from '../steps/terms.ts';
 import { DamagedError, RunSeal } from './sealing.ts';
 
 const ORDER = 'ORDER';
@@ -63,9 +64,14 @@ export async function putOrder(deps: OrderDeps, call: Call, expiresAt: number): 
   const isLarge = sealed.byteLength > MAX_INLINE_BYTES;
   if (isLarge) await deps.blobs.put(journalBlobKey(workspace.id, runId, ORDER), sealed);
   const data = isLarge ? {} : { data: sealed.toString('base64') };
-  const { durable } = call.agent.definition;
-  const steps = durable?.steps && { steps: { max_wait_seconds: durable.max_wait_seconds ?? MAX_WAIT_SECONDS } };
-  await deps.runs.put({ ...orderKey(workspace.id, runId), version: VERSION, sealed_key, ...data, ...steps, ttl });
+  await deps.runs.put({
+    ...orderKey(workspace.id, runId),
+    version: VERSION,
+    sealed_key,
+    ...data,
+    ...storedTerms(call.agent.definition),
+    ttl,
+  });
   return seal;
 }
 
@@ -83,28 +89,6 @@ export async function findOrder(deps: OrderDeps, workspaceId: string, runId: str
   if (sealed === undefined) throw new DamagedError(`The order of the run ${runId} is missing.`);
   const seal = new RunSeal(await deps.vault.openDataKey(workspaceId, item.sealed_key as string), runId);
   return { call: unpacked(seal.open(ORDER, sealed)), seal };
-}
-
-/** What the steps of a program have to keep to (`../steps/store.ts`). */
-export interface StepTerms {
-  readonly seal: RunSeal;
-  /** Maximum time that the run waits, in total, as its agent says. */
-  readonly maxWaitSeconds: number;
-  /** Epoch seconds until which the steps are kept at most. */
-  readonly ttl: number;
-}
-
-/** Reads only what requests of a run's program need of its order. Returns `undefined` if the program does no steps. */
-export async function openSteps(
-  { runs, vault }: Pick<Deps, 'runs' | 'vault'>,
-  workspaceId: string,
-  runId: string,
-): Promise<StepTerms | undefined> {
-  const item = await runs.get(orderKey(workspaceId, runId));
-  const steps = item?.steps as { readonly max_wait_seconds: number } | undefined;
-  if (item === undefined || steps === undefined) return undefined;
-  const seal = new RunSeal(await vault.openDataKey(workspaceId, item.sealed_key as string), runId);
-  return { seal, maxWaitSeconds: steps.max_wait_seconds, ttl: item.ttl! };
 }
 
 /** Removes what is stored of a run that has ended: the order a day later, and with it everybody's way to read the rest. */

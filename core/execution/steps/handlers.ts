@@ -7,11 +7,11 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { findEvent } from '#core/runs/approvals/events.ts';
 import { findLease, lookNow } from '#core/runs/leases.ts';
-import type { StepTerms } from '../durable/order.ts';
 import { addressOfEvent, mayAsk, waitLeftMs } from '../durable/waits.ts';
 import type { Entry, EntryName, PlacedEntry, WaitTerms } from './entry.ts';
 import type { stepRoutes } from './routes.ts';
 import { ProgramSteps } from './store.ts';
+import type { StepTerms } from './terms.ts';
 
 /** A longer schema cannot be stored with the question. */
 const MAX_SCHEMA_BYTES = 32 * 1024;

@@ -5,10 +5,10 @@ import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
 import { absent, type Item, type Key, queryAll } from '#core/ports/table.ts';
 import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
 import { MAX_JOURNAL_BYTES } from '../durable/journal.ts';
-import { openSteps, type StepTerms } from '../durable/order.ts';
 import { DamagedError } from '../durable/sealing.ts';
 import { MAX_WAITING_CALLS } from '../durable/waits.ts';
 import { type Entry, type EntryEnd, isSameName, type PlacedEntry, type PlacedWait, textOf } from './entry.ts';
+import { openSteps, type StepTerms } from './terms.ts';
 
 /** Their positions are the turns in the ids of approvals, which have four digits. */
 export const MAX_ENTRIES = 9999;
