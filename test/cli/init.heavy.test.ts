@@ -29,6 +29,7 @@ const ANSWERS = {
   loop: { answer: 'The oven failed on Wednesday.', lines: [3] },
   'long-loop': { summary: 'The second oven is cold.', sent: ['Call a technician'] },
   orchestrator: { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
+  'durable-orchestrator': { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
 } as const;
 const HELLO = { greeting: 'Hello, Ada!' };
 
@@ -77,7 +78,7 @@ async function publishOthers(made: readonly string[], name: string, cwd: string)
 describe.each(names)('the template %s', (template) => {
   const name = `my-${template}`;
   const isService = ['web-app', 'worker'].includes(template);
-  const isPython = ['hello-python', 'orchestrator', 'worker'].includes(template);
+  const isPython = ['hello-python', 'orchestrator', 'durable-orchestrator', 'worker'].includes(template);
   let cwd: string;
   let made: string[];
 

@@ -24,7 +24,10 @@ const entry = z.object({
     .describe('`waiting`: it began to wait here. How that ended is another entry.'),
   value: z.unknown().describe('The value of the step, or what ended the wait; null for entries that are not `done`.'),
   error: z
-    .object({ code: z.literal('TIMEOUT'), message: z.string() })
+    .object({
+      code: z.literal('TIMEOUT').describe('The time is over.'),
+      message: z.string().describe('What did not happen in time.'),
+    })
     .optional()
     .describe('Why the wait ended without a value. Only with `failed`.'),
 });
@@ -84,7 +87,7 @@ export const stepRoutes = defineRoutes([
     request: {
       body: z.strictObject({
         position,
-        kind: z.enum(SENT_KINDS),
+        kind: z.enum(SENT_KINDS).describe('What it did. `suspension`: it ends, because it waits.'),
         name,
         number,
         value: z.unknown().optional().describe('For `step` and for a `sleep` that is over: any JSON value.'),
