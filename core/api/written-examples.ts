@@ -34,17 +34,17 @@ export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
     responses: {
       200: {
         steps: [
-          { position: 1, kind: 'step', name: 'check', number: 1, status: 'done', value: { total: 120 } },
-          { position: 2, kind: 'ask_human', name: 'Refund 120 dollars?', number: 1, status: 'waiting', value: null },
+          { position: 1, kind: 'step', text: 'check', number: 1, status: 'done', value: { total: 120 } },
+          { position: 2, kind: 'ask_human', text: 'Refund 120 dollars?', number: 1, status: 'waiting', value: null },
         ],
         has_more: false,
       },
     },
   },
   putRunStep: {
-    request: { position: 1, kind: 'step', name: 'check', number: 1, value: { total: 120 } },
+    request: { position: 1, kind: 'step', text: 'check', number: 1, value: { total: 120 } },
     responses: {
-      200: { position: 1, kind: 'step', name: 'check', number: 1, status: 'done', value: { total: 120 } },
+      200: { position: 1, kind: 'step', text: 'check', number: 1, status: 'done', value: { total: 120 } },
     },
   },
   createInvite: {

@@ -17,7 +17,7 @@ const IDLE_MS = 20;
  * @typedef {object} Known What the platform knows about the run.
  * @property {number} position
  * @property {string} kind
- * @property {string} name
+ * @property {string} text Name of the step or event, or the question.
  * @property {number} number
  * @property {'done' | 'failed' | 'waiting' | 'suspended' | 'started'} status
  * @property {any} value
@@ -33,7 +33,7 @@ const IDLE_MS = 20;
 /**
  * @typedef {object} Begun
  * @property {string} kind
- * @property {string} name
+ * @property {string} text Name of the step or event, or the question.
  * @property {number} number
  * @property {Task} task
  * @property {'begun' | 'working' | 'waiting'} state
@@ -41,11 +41,11 @@ const IDLE_MS = 20;
  * @property {(error: unknown) => void} reject
  */
 
-/** @param {{ kind: string, name: string, number: number }} entry */
-const idOf = ({ kind, name, number }) => `${kind}\n${name}\n${number}`;
+/** @param {{ kind: string, text: string, number: number }} entry */
+const idOf = ({ kind, text, number }) => `${kind}\n${text}\n${number}`;
 
-/** @param {{ kind: string, name: string, number: number }} entry */
-const textOf = ({ kind, name, number }) => `${name === '' ? kind : `${kind} ${JSON.stringify(name)}`} (${number})`;
+/** @param {{ kind: string, text: string, number: number }} entry */
+const shown = ({ kind, text, number }) => `${text === '' ? kind : `${kind} ${JSON.stringify(text)}`} (${number})`;
 
 /** @type {(...failure: [string, import('./errors.js').Failure]) => PlatformError} */
 const makeError = (message, failure) =>
@@ -92,17 +92,17 @@ class Steps {
 
   /**
    * @param {string} kind
-   * @param {string} name
+   * @param {string} text
    * @param {Task} task
    * @returns {Promise<any>}
    */
-  begin(kind, name, task) {
+  begin(kind, text, task) {
     const parent = inStep.getStore();
-    if (parent !== undefined) throw new TypeError(`${parent} cannot contain ${kind} ${JSON.stringify(name)}`);
-    const number = (this.#numbers.get(`${kind}\n${name}`) ?? 0) + 1;
-    this.#numbers.set(`${kind}\n${name}`, number);
+    if (parent !== undefined) throw new TypeError(`${parent} cannot contain ${kind} ${JSON.stringify(text)}`);
+    const number = (this.#numbers.get(`${kind}\n${text}`) ?? 0) + 1;
+    this.#numbers.set(`${kind}\n${text}`, number);
     return new Promise((resolve, reject) => {
-      this.#begun.set(idOf({ kind, name, number }), { kind, name, number, task, state: 'begun', resolve, reject });
+      this.#begun.set(idOf({ kind, text, number }), { kind, text, number, task, state: 'begun', resolve, reject });
       this.#pump();
     });
   }
@@ -168,7 +168,7 @@ class Steps {
       this.#stall = undefined;
       const other = [...this.#begun.values()].find(({ state }) => state === 'begun');
       if (other === undefined) return;
-      const message = `The program does ${textOf(other)} where an earlier start of this run did ${textOf(next)}`;
+      const message = `The program does ${shown(other)} where an earlier start of this run did ${shown(next)}`;
       const hint = 'Do what may differ from one start to another, such as times and random numbers, in a step.';
       this.#end(other, () => other.reject(new StepOrderError(message, { code: 'CONFLICT', hint })));
     }, STALL_MS);
@@ -180,8 +180,8 @@ class Steps {
 
   /** @param {Begun} begun */
   async #start(begun) {
-    const { kind, name, number, task } = begun;
-    const entry = { kind, name, number };
+    const { kind, text, number, task } = begun;
+    const entry = { kind, text, number };
     begun.state = 'working';
     this.#working += 1;
     try {
@@ -190,8 +190,8 @@ class Steps {
         if (kept.status === 'waiting') begun.state = 'waiting';
         else this.#deliver(begun, kept);
       } else {
-        const value = (await inStep.run(textOf(entry), task.work)) ?? null;
-        if (JSON.stringify(value) === undefined) throw new TypeError(`${textOf(entry)} returned no JSON value`);
+        const value = (await inStep.run(shown(entry), task.work)) ?? null;
+        if (JSON.stringify(value) === undefined) throw new TypeError(`${shown(entry)} returned no JSON value`);
         this.#deliver(begun, await this.#put({ ...entry, value }));
       }
     } catch (error) {
@@ -245,7 +245,7 @@ class Steps {
     if (!this.#isIdle()) return;
     await pause(IDLE_MS);
     if (!this.#isIdle()) return;
-    await this.#put({ kind: 'suspension', name: '', number: this.#known.length + 1 });
+    await this.#put({ kind: 'suspension', text: '', number: this.#known.length + 1 });
     for (const stream of [process.stdout, process.stderr]) await new Promise((done) => stream.write('', done));
     process.exit(SUSPENDED);
   }

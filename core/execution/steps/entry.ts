@@ -10,8 +10,8 @@ export type EntryKind = (typeof ENTRY_KINDS)[number];
 export interface EntryName {
   readonly kind: EntryKind;
   /** Name of the step or event, or the question. Empty for others. */
-  readonly name: string;
-  /** From 1, among those of the same kind and name, in the order in which they began. */
+  readonly text: string;
+  /** From 1, among those of the same kind and text, in the order in which they began. */
   readonly number: number;
 }
 
@@ -36,8 +36,8 @@ export type PlacedEntry = Entry & { readonly position: number };
 export type PlacedWait = EntryName & { readonly position: number; readonly wait: WaitTerms };
 
 export const isSameName = (a: EntryName, b: EntryName): boolean =>
-  a.kind === b.kind && a.name === b.name && a.number === b.number;
+  a.kind === b.kind && a.text === b.text && a.number === b.number;
 
 /** Names an entry in messages. */
-export const textOf = ({ kind, name, number }: EntryName): string =>
-  `${name === '' ? kind : `${kind} ${JSON.stringify(name.slice(0, 200))}`} (${number})`;
+export const shownName = ({ kind, text, number }: EntryName): string =>
+  `${text === '' ? kind : `${kind} ${JSON.stringify(text.slice(0, 200))}`} (${number})`;

@@ -57,27 +57,27 @@ interface From {
 }
 
 async function entryOf(deps: Deps, from: From, { terms }: ProgramSteps, body: Body): Promise<Entry> {
-  const { kind, name, number, value, wait } = body;
+  const { kind, text, number, value, wait } = body;
   const refuse = (problem: string): never => {
     throw new PlatformError('INVALID_INPUT', `body.${problem}`);
   };
-  const named: EntryName = { kind, name, number };
-  const hasName = kind !== 'sleep' && kind !== 'suspension';
-  if (hasName !== (name !== '')) refuse(`name: must ${hasName ? 'not be' : 'be'} empty here.`);
-  if (kind === 'step' && name.length > MAX_STEP_NAME) refuse(`name: must be at most ${MAX_STEP_NAME} characters.`);
+  const named: EntryName = { kind, text, number };
+  const hasText = kind !== 'sleep' && kind !== 'suspension';
+  if (hasText !== (text !== '')) refuse(`text: must ${hasText ? 'not be' : 'be'} empty here.`);
+  if (kind === 'step' && text.length > MAX_STEP_NAME) refuse(`text: must be at most ${MAX_STEP_NAME} characters.`);
   const isEvent = kind === 'event_url' || kind === 'wait_for_event';
-  if (isEvent && !EVENT_NAME.test(name)) refuse('name: must be 1 to 64 of a-z, 0-9, - and _.');
+  if (isEvent && !EVENT_NAME.test(text)) refuse('text: must be 1 to 64 of a-z, 0-9, - and _.');
   const mayHave = { value: kind === 'step' || kind === 'sleep', wait: WAITING.includes(kind) };
   if (value !== undefined && !mayHave.value) refuse(`value: does not go with ${kind}.`);
   if (wait !== undefined && !mayHave.wait) refuse(`wait: does not go with ${kind}.`);
   if (kind === 'suspension') return { ...named, marks: 'suspended' };
-  if (kind === 'event_url') return { ...named, value: await eventUrl(deps, from, terms, name) };
+  if (kind === 'event_url') return { ...named, value: await eventUrl(deps, from, terms, text) };
   if ((value === undefined) === (wait === undefined)) refuse('value: give either a value or a wait.');
   if (wait === undefined) return { ...named, value: value as Json };
   if (kind === 'wait_for_event') {
-    const event = await findEvent(deps, placeOf(from.caller), name);
+    const event = await findEvent(deps, placeOf(from.caller), text);
     if (event === undefined) {
-      throw new PlatformError('UNPROCESSABLE', `The event ${name} has no address yet: make one with event_url first.`);
+      throw new PlatformError('UNPROCESSABLE', `The event ${text} has no address yet: make one with event_url first.`);
     }
     if (event.happened !== undefined) return { ...named, value: event.happened.payload };
   }
@@ -159,8 +159,8 @@ async function termsOf(
 }
 
 function viewOf(entry: PlacedEntry) {
-  const { position, kind, name, number } = entry;
-  const named = { position, kind, name, number, value: null };
+  const { position, kind, text, number } = entry;
+  const named = { position, kind, text, number, value: null };
   if ('wait' in entry) return { ...named, status: 'waiting' as const };
   if ('marks' in entry) return { ...named, status: entry.marks };
   if ('error' in entry) return { ...named, status: 'failed' as const, error: entry.error };

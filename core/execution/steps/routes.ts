@@ -5,19 +5,19 @@ import { defineRoutes } from '#core/http/route.ts';
 import { ENTRY_KINDS, SENT_KINDS } from './entry.ts';
 
 const position = z.int().min(1).max(9999).describe('Place in the list of what the program did, from 1, without gaps.');
-const name = z.string().max(4000).describe('Name of the step or event, or the question; empty for others.');
+const text = z.string().max(4000).describe('Name of the step or event, or the question; empty for others.');
 const number = z
   .int()
   .min(1)
   .max(9999)
-  .describe('From 1, among those of the same kind and name, in the order in which they began.');
+  .describe('From 1, among those of the same kind and text, in the order in which they began.');
 
 const entry = z.object({
   position,
   kind: z
     .enum(ENTRY_KINDS)
     .describe('`suspension`: the program ended, because it waits. `start`: it was started again.'),
-  name,
+  text,
   number,
   status: z
     .enum(['done', 'failed', 'waiting', 'suspended', 'started'])
@@ -88,7 +88,7 @@ export const stepRoutes = defineRoutes([
       body: z.strictObject({
         position,
         kind: z.enum(SENT_KINDS).describe('What it did. `suspension`: it ends, because it waits.'),
-        name,
+        text,
         number,
         value: z.unknown().optional().describe('For `step` and for a `sleep` that is over: any JSON value.'),
         wait: waitBody.optional().describe('For `ask_human`, `wait_for_event` and `sleep`: the program waits.'),

@@ -7,7 +7,7 @@ import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
 import { MAX_JOURNAL_BYTES } from '../durable/journal.ts';
 import { DamagedError } from '../durable/sealing.ts';
 import { MAX_WAITING_CALLS } from '../durable/waits.ts';
-import { type Entry, type EntryEnd, isSameName, type PlacedEntry, type PlacedWait, textOf } from './entry.ts';
+import { type Entry, type EntryEnd, isSameName, type PlacedEntry, type PlacedWait, shownName } from './entry.ts';
 import { openSteps, type StepTerms } from './terms.ts';
 
 /** Their positions are the turns in the ids of approvals, which have four digits. */
@@ -98,7 +98,7 @@ export class ProgramSteps {
       const end = ends.get(position);
       if (end !== undefined) await this.#append({ ...name, ...end }, position);
     }
-    return this.#append({ kind: 'start', name: '', number: 1, marks: 'started' });
+    return this.#append({ kind: 'start', text: '', number: 1, marks: 'started' });
   }
 
   /** Writes an entry after all others, whatever a program of an earlier start writes meanwhile. Returns its position. */
@@ -131,7 +131,7 @@ export class ProgramSteps {
     if (isSameName(entry, wanted)) return entry;
     throw new PlatformError(
       'CONFLICT',
-      `Position ${entry.position} of this run has ${textOf(entry)}, not ${textOf(wanted)}.`,
+      `Position ${entry.position} of this run has ${shownName(entry)}, not ${shownName(wanted)}.`,
       {
         hint: 'A program does its steps in the same order whenever it is started. Only one process of a run does steps.',
       },

@@ -1,7 +1,10 @@
 export type Known = {
     position: number;
     kind: string;
-    name: string;
+    /**
+     * Name of the step or event, or the question.
+     */
+    text: string;
     number: number;
     status: 'done' | 'failed' | 'waiting' | 'suspended' | 'started';
     value: any;
@@ -22,7 +25,10 @@ export type Task = {
 };
 export type Begun = {
     kind: string;
-    name: string;
+    /**
+     * Name of the step or event, or the question.
+     */
+    text: string;
     number: number;
     task: Task;
     state: 'begun' | 'working' | 'waiting';

@@ -40,14 +40,14 @@ def _failure(message: str, **more: Any) -> PlatformError:
     return StepOrderError(message, **more) if more.get("status") == 409 else error_of(message, **more)
 
 
-def text_of(entry: Mapping[str, Any]) -> str:
-    name = f" {json.dumps(entry['name'], ensure_ascii=False)}" if entry["name"] else ""
-    return f"{entry['kind']}{name} ({entry['number']})"
+def shown(entry: Mapping[str, Any]) -> str:
+    text = f" {json.dumps(entry['text'], ensure_ascii=False)}" if entry["text"] else ""
+    return f"{entry['kind']}{text} ({entry['number']})"
 
 
 def order_error(other: Mapping[str, Any], known: Mapping[str, Any]) -> StepOrderError:
     return StepOrderError(
-        f"The program does {text_of(other)} where an earlier start of this run did {text_of(known)}",
+        f"The program does {shown(other)} where an earlier start of this run did {shown(known)}",
         code="CONFLICT",
         hint="Do what may differ from one start to another, such as times and random numbers, in a step.",
     )
@@ -63,13 +63,13 @@ class Ledger:
         self.passed = 0
         self.is_loaded = False
 
-    def begin(self, kind: str, name: str) -> dict[str, Any]:
+    def begin(self, kind: str, text: str) -> dict[str, Any]:
         parent = _in_step.get()
         if parent is not None:
-            raise TypeError(f"{parent} cannot contain {kind} {json.dumps(name)}")
-        number = self._numbers.get((kind, name), 0) + 1
-        self._numbers[(kind, name)] = number
-        return {"kind": kind, "name": name, "number": number}
+            raise TypeError(f"{parent} cannot contain {kind} {json.dumps(text)}")
+        number = self._numbers.get((kind, text), 0) + 1
+        self._numbers[(kind, text)] = number
+        return {"kind": kind, "text": text, "number": number}
 
     def load(self) -> None:
         while not self.is_loaded:
@@ -87,7 +87,7 @@ class Ledger:
 
     def suspend(self) -> NoReturn:
         """Ends the process. No ``except`` or ``finally`` of the program sees it."""
-        self.put({"kind": "suspension", "name": "", "number": len(self.known) + 1})
+        self.put({"kind": "suspension", "text": "", "number": len(self.known) + 1})
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(_SUSPENDED)
@@ -104,13 +104,13 @@ def checked(entry: Mapping[str, Any], value: Any) -> Any:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{text_of(entry)} returned no JSON value: {error}") from None
+        raise type(error)(f"{shown(entry)} returned no JSON value: {error}") from None
     return value
 
 
-def do_now(ledger: Ledger, kind: str, name: str, work: Callable[[], Any] | None, wait: Mapping[str, Any] | None) -> Any:
+def do_now(ledger: Ledger, kind: str, text: str, work: Callable[[], Any] | None, wait: Mapping[str, Any] | None) -> Any:
     """For programs that do one thing at a time."""
-    entry = ledger.begin(kind, name)
+    entry = ledger.begin(kind, text)
     ledger.load()
     is_waiting = False
     while ledger.passed < len(ledger.known):
@@ -125,7 +125,7 @@ def do_now(ledger: Ledger, kind: str, name: str, work: Callable[[], Any] | None,
             return value_of(known)
         is_waiting = True
     if work is not None:
-        token = _in_step.set(text_of(entry))
+        token = _in_step.set(shown(entry))
         try:
             value = work()
         finally:
@@ -171,11 +171,11 @@ class Tasks:
         self._sending: asyncio.Future[Any] | None = None
 
     async def do(
-        self, kind: str, name: str, work: Callable[[], Awaitable[Any]] | None, wait: Mapping[str, Any] | None
+        self, kind: str, text: str, work: Callable[[], Awaitable[Any]] | None, wait: Mapping[str, Any] | None
     ) -> Any:
         import asyncio
 
-        begun = _Begun(self._ledger.begin(kind, name), work, wait, asyncio.get_running_loop().create_future())
+        begun = _Begun(self._ledger.begin(kind, text), work, wait, asyncio.get_running_loop().create_future())
         self._begun.append(begun)
         self._pump()
         return await begun.future
@@ -262,7 +262,7 @@ class Tasks:
                 await self._put({**begun.entry, **wait}, begun)
             else:
                 # Each task has its own context.
-                _in_step.set(text_of(begun.entry))
+                _in_step.set(shown(begun.entry))
                 value = checked(begun.entry, await begun.work())
                 await self._put({**begun.entry, "value": value}, begun)
         except BaseException as error:

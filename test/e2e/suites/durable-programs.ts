@@ -314,16 +314,16 @@ print(json.dumps(token == os.environ["TELLER_TOKEN"]))`);
           const { error, ...rest } = await answer.json();
           return [answer.status, error?.message ?? rest.value ?? rest.status ?? rest.steps.length];
         };
-        const step = { position: 1, kind: 'step', name: 'pay', number: 1, value: 'first' };
+        const step = { position: 1, kind: 'step', text: 'pay', number: 1, value: 'first' };
         const found = [
           await ask(id, step),
           await ask(id, { ...step, value: 'second' }),
-          await ask(id, { ...step, name: 'refund' }),
+          await ask(id, { ...step, text: 'refund' }),
           await ask(id, { ...step, position: 3 }),
           await ask(id, { ...step, position: 2, kind: 'ask_human' }),
           await ask(id, { ...step, position: 2, kind: 'start', value: undefined }),
-          await ask(id, { position: 2, kind: 'wait_for_event', name: 'none', number: 1, wait: {} }),
-          await ask(id, { position: 2, kind: 'sleep', name: '', number: 1, wait: { seconds: 2592000 } }),
+          await ask(id, { position: 2, kind: 'wait_for_event', text: 'none', number: 1, wait: {} }),
+          await ask(id, { position: 2, kind: 'sleep', text: '', number: 1, wait: { seconds: 2592000 } }),
           await ask('${'0'.repeat(8)}-0000-4000-8000-000000000000', step),
           await ask(id),
         ];

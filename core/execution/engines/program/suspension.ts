@@ -72,12 +72,12 @@ function endOf({ decision, kind }: Approval, clock: Clock): EntryEnd {
   return { error: { code: 'TIMEOUT', message } };
 }
 
-function askedOf({ mask }: EngineRun, { kind, name, position, wait }: PlacedWait): Asked {
+function askedOf({ mask }: EngineRun, { kind, text, position, wait }: PlacedWait): Asked {
   const { expiresAt, options, schema } = wait;
-  const question = kind === 'ask_human' ? mask.text(name) : undefined;
+  const question = kind === 'ask_human' ? mask.text(text) : undefined;
   const shown = mask.json({
     ...(question !== undefined && { question }),
-    ...(kind === 'wait_for_event' && { event: name }),
+    ...(kind === 'wait_for_event' && { event: text }),
     ...(options && { options: [...options] }),
     ...(schema && !options && { schema }),
     ...(kind === 'sleep' && { until: isoTime(expiresAt) }),
