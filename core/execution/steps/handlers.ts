@@ -7,6 +7,7 @@ import { isoTime } from '#core/ports/clock.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { findEvent } from '#core/runs/approvals/events.ts';
 import { findLease, lookNow } from '#core/runs/leases.ts';
+import { RunStore } from '#core/runs/store.ts';
 import { addressOfEvent, mayAsk, waitLeftMs } from '../durable/waits.ts';
 import type { Entry, EntryName, PlacedEntry, WaitTerms } from './entry.ts';
 import type { stepRoutes } from './routes.ts';
@@ -36,20 +37,28 @@ export function stepHandlers(deps: Deps): Handlers<typeof stepRoutes> {
   };
 }
 
-/** Throws FORBIDDEN for all keys but those of runs, NOT_FOUND for another run, UNPROCESSABLE if the program does no steps. */
+/**
+ * Throws NOT_FOUND for a run that is not the caller's, UNPROCESSABLE if its program does no steps, FORBIDDEN for all keys but its
+ * own.
+ */
 async function stepsOf(deps: Deps, { agent, workspace }: Caller, runId: string): Promise<ProgramSteps> {
-  if (agent?.kind !== 'run') {
-    throw new PlatformError('FORBIDDEN', 'Only the program of the run does its steps, with the key of the run.');
-  }
-  if (agent.runId !== runId) {
+  if (agent === undefined) await new RunStore(deps, workspace.id).findByName(runId);
+  else if (agent.kind !== 'run') throw notOwn();
+  else if (agent.runId !== runId) {
     throw new PlatformError('NOT_FOUND', 'The key of a run opens the steps of that run only.');
   }
   const steps = await ProgramSteps.open(deps, { workspaceId: workspace.id, runId });
-  if (steps !== undefined) return steps;
-  throw new PlatformError('UNPROCESSABLE', `${agent.name} does no steps.`, {
-    hint: 'Write "durable": {"steps": true} into its agent.json, and publish it again.',
-  });
+  if (steps === undefined) {
+    throw new PlatformError('UNPROCESSABLE', 'The agent of this run does no steps.', {
+      hint: 'Write "durable": {"steps": true} into the agent.json of a program, and publish it again.',
+    });
+  }
+  if (agent === undefined) throw notOwn();
+  return steps;
 }
+
+const notOwn = (): PlatformError =>
+  new PlatformError('FORBIDDEN', 'Only the program of the run does its steps, with the key of the run.');
 
 interface From {
   readonly caller: Caller;
