@@ -2,7 +2,7 @@ import type { Caller, RunCaller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { RequestHeaders } from '#core/http/message.ts';
-import type { Handlers, Incoming } from '#core/http/route.ts';
+import type { Incoming } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { findEvent } from '#core/runs/approvals/events.ts';
@@ -20,21 +20,18 @@ const MAX_STEP_NAME = 200;
 
 type Body = Incoming<Extract<(typeof stepRoutes)[number], { operationId: 'putRunStep' }>>['body'];
 
-export function stepHandlers(deps: Deps): Handlers<typeof stepRoutes> {
-  return {
-    async listRunSteps({ caller, params, query }) {
-      const { entries, hasMore } = await (await stepsOf(deps, caller, params.run_id)).page(query.after);
-      return { status: 200, body: { steps: entries.map(viewOf), has_more: hasMore } };
-    },
+/** Returns what the program of a run did, after a position. Throws what {@link stepsOf} throws. */
+export async function listSteps(deps: Deps, caller: Caller, { runId, after }: { runId: string; after: number }) {
+  const { entries, hasMore } = await (await stepsOf(deps, caller, runId)).page(after);
+  return { steps: entries.map(viewOf), has_more: hasMore };
+}
 
-    async putRunStep({ caller, params, body, request }) {
-      const steps = await stepsOf(deps, caller, params.run_id);
-      const entry = await entryOf(deps, { caller, headers: request.headers }, steps, body);
-      const kept = await steps.put(body.position, entry);
-      if (body.kind === 'suspension') await hurry(deps, placeOf(caller));
-      return { status: 200, body: viewOf(kept) };
-    },
-  };
+/** Keeps what the program of a run did. Throws what {@link stepsOf} and {@link ProgramSteps.put} throw, and INVALID_INPUT. */
+export async function putStep(deps: Deps, from: From, { runId, body }: { runId: string; body: Body }) {
+  const steps = await stepsOf(deps, from.caller, runId);
+  const kept = await steps.put(body.position, await entryOf(deps, from, steps, body));
+  if (body.kind === 'suspension') await hurry(deps, placeOf(from.caller));
+  return viewOf(kept);
 }
 
 /**
