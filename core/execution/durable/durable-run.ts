@@ -5,7 +5,7 @@ import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease }
 import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
-import type { ProgramSteps } from '../steps/store.ts';
+import { ProgramSteps } from '../steps/store.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import { endOrder, orderedUntil, putOrder } from './order.ts';
 import type { RunSeal } from './sealing.ts';
@@ -108,10 +108,8 @@ export class DurableRun {
     return new Waits(this.#deps, this.#call, this.lease);
   }
 
-  /** Loaded lazily: few programs do steps. */
   async steps(): Promise<ProgramSteps | undefined> {
     if (this.#call.agent.definition.durable?.steps !== true) return undefined;
-    const { ProgramSteps } = await import('../steps/store.ts');
     return ProgramSteps.open(this.#deps, this.lease);
   }
 

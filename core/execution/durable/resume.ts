@@ -24,6 +24,7 @@ import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
 import { endProgram } from '../engines/program/durable-program.ts';
+import { ProgramSteps } from '../steps/store.ts';
 import { beginWaiting } from './begin-waiting.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal, lastProgram } from './journal.ts';
@@ -131,8 +132,6 @@ async function progressOf(
   journal: Journal | undefined,
 ): Promise<number> {
   if (order?.call.agent.definition.durable?.steps !== true) return journal?.turn ?? 0;
-  // Loaded lazily: few programs do steps.
-  const { ProgramSteps } = await import('../steps/store.ts');
   return (await (await ProgramSteps.open(deps, run))?.progress()) ?? 0;
 }
 

@@ -1,17 +1,13 @@
-import { planOf } from '#core/base/plans.ts';
 import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Approval, Asked, Decision } from '#core/runs/approvals/approval.ts';
-import { addEvent, findEvent } from '#core/runs/approvals/events.ts';
+import { findEvent } from '#core/runs/approvals/events.ts';
 import { approvalsOfRun, decide, decideInRun, findApproval, putAsked } from '#core/runs/approvals/store.ts';
 import type { Lease } from '#core/runs/leases.ts';
-import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import { eventToken, type IssuedContext } from '../sub-calls/run-context.ts';
-
-/** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#waiting`). */
-export const MAX_WAITING_CALLS = 50;
+import type { IssuedContext } from '../sub-calls/run-context.ts';
+import { addressOfEvent, mayAsk, waitLeftMs } from './wait-limits.ts';
 
 type WaitDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'clock'>;
 
@@ -126,29 +122,6 @@ export class Waits {
     return found?.happened && { type: 'answer', answer: found.happened.payload };
   }
 }
-
-/** See {@link Waits.eventUrl}. */
-export async function addressOfEvent(
-  deps: Pick<Deps, 'config' | 'runs' | 'clock'>,
-  run: Pick<Lease, 'workspaceId' | 'runId'>,
-  { name, serviceKey, leftMs }: { readonly name: string; readonly serviceKey: string; readonly leftMs: number },
-): Promise<string | undefined> {
-  const { callUrl, baseUrl = '' } = deps.config;
-  const token = eventToken(serviceKey, name);
-  if (!(await addEvent(deps, run, { name, token, latest: deps.clock.now() + leftMs }))) return undefined;
-  return `${callUrl ?? baseUrl}/webhooks/events/${token}`;
-}
-
-/** Returns for how long a run may still wait, in milliseconds. `own` is the maximum of its agent in seconds. */
-export const waitLeftMs = (
-  deps: Pick<Deps, 'config'>,
-  workspace: Workspace,
-  { own, idleMs }: { readonly own: number; readonly idleMs: number },
-): number => Math.min(own, planOf(deps, workspace).wait_seconds) * 1000 - idleMs;
-
-/** Whether one more run of the workspace may wait. */
-export const mayAsk = async (deps: WaitDeps, workspace: Workspace): Promise<boolean> =>
-  (await new WaitingRuns(deps, workspace.id).count()) < planOf(deps, workspace).waiting_runs;
 
 /** What was decided about a call, and by whom; `by` is null if the time has decided. */
 export interface DecidedCall {

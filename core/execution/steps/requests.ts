@@ -8,7 +8,7 @@ import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { findEvent } from '#core/runs/approvals/events.ts';
 import { findLease, lookNow } from '#core/runs/leases.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { addressOfEvent, mayAsk, waitLeftMs } from '../durable/waits.ts';
+import { addressOfEvent, mayAsk, waitLeftMs } from '../durable/wait-limits.ts';
 import type { Entry, EntryName, PlacedEntry, WaitTerms } from './entry.ts';
 import type { stepRoutes } from './routes.ts';
 import { ProgramSteps } from './store.ts';

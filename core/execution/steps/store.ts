@@ -3,10 +3,10 @@ import { sizeText } from '#core/base/size-text.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
 import { absent, type Item, type Key, queryAll } from '#core/ports/table.ts';
+import { MAX_WAITING_CALLS } from '#core/runs/approvals/approval.ts';
 import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
 import { MAX_JOURNAL_BYTES } from '../durable/journal.ts';
 import { DamagedError } from '../durable/sealing.ts';
-import { MAX_WAITING_CALLS } from '../durable/waits.ts';
 import { type Entry, type EntryEnd, isSameName, type PlacedEntry, type PlacedWait, shownName } from './entry.ts';
 import { openSteps, type StepTerms } from './terms.ts';
 
