@@ -18,6 +18,10 @@ export const TEMPLATES = {
   'long-loop': { summary: 'a loop that may take hours and survives restarts' },
   approval: { summary: 'a loop that asks a person before it pays' },
   orchestrator: { summary: 'a Python program that calls another agent', needs: ['hello-python'] },
+  'durable-orchestrator': {
+    summary: 'an orchestrator that asks a person and survives restarts',
+    needs: ['hello-python'],
+  },
   'web-app': { summary: 'a service with a web page' },
   worker: { summary: 'a program that always runs' },
   skill: { summary: 'instructions for other agents' },

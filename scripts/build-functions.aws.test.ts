@@ -40,7 +40,7 @@ describe('what functions load when they start', () => {
   });
 
   /** This function serves calls of every kind. */
-  const MORE_KB: Record<string, number | undefined> = { calls: 540 };
+  const MORE_KB: Record<string, number | undefined> = { calls: 545 };
 
   test.each(names)('%s: less than 500 KB, or what is named here', (name) => {
     expect(atStart(name).bytes).toBeLessThan((MORE_KB[name] ?? 500) * 1024);

@@ -47,6 +47,7 @@ export const publicAgent = z.object({
           .int()
           .optional()
           .describe('Maximum time that a run waits, in total. Absent: the limit of the plan.'),
+        steps: z.literal(true).optional().describe('Whether its program does steps that are not repeated.'),
       }),
     ])
     .describe(

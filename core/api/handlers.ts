@@ -34,6 +34,7 @@ import { taskHandlers } from '#core/collaboration/tasks/handlers.ts';
 import { eventHandlers } from '#core/events/handlers.ts';
 import { overviewHandlers } from '#core/events/overview/handlers.ts';
 import { callHandlers } from '#core/execution/calls/handlers.ts';
+import { stepHandlers } from '#core/execution/steps/handlers.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
@@ -96,6 +97,7 @@ export const calls = (
   >,
 ) => ({
   ...callHandlers(deps),
+  ...stepHandlers(deps),
   ...loopCallHandlers(deps),
   ...scheduleTriggerHandlers(deps),
   ...webhookDeliveryHandlers(deps),

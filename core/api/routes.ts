@@ -28,6 +28,7 @@ import { taskRoutes } from '#core/collaboration/tasks/routes.ts';
 import { overviewRoutes } from '#core/events/overview/routes.ts';
 import { eventRoutes } from '#core/events/routes.ts';
 import { callRoutes } from '#core/execution/calls/routes.ts';
+import { stepRoutes } from '#core/execution/steps/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
 import { approvalLinkRoutes, approvalRoutes } from '#core/runs/approvals/routes.ts';
@@ -70,6 +71,7 @@ export const routes = [
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...stepRoutes,
   ...approvalRoutes,
   ...approvalLinkRoutes,
   ...shareRoutes,

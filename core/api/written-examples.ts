@@ -30,6 +30,23 @@ export const WRITTEN_EXAMPLES: Readonly<Record<string, Example>> = {
   },
   deleteSession: { responses: { 200: { deleted: true } } },
   getSignInOptions: { responses: { 200: { oidc: { name: 'login.example.org', path: '/auth/oidc/start' } } } },
+  listRunSteps: {
+    responses: {
+      200: {
+        steps: [
+          { position: 1, kind: 'step', text: 'check', number: 1, status: 'done', value: { total: 120 } },
+          { position: 2, kind: 'ask_human', text: 'Refund 120 dollars?', number: 1, status: 'waiting', value: null },
+        ],
+        has_more: false,
+      },
+    },
+  },
+  putRunStep: {
+    request: { position: 1, kind: 'step', text: 'check', number: 1, value: { total: 120 } },
+    responses: {
+      200: { position: 1, kind: 'step', text: 'check', number: 1, status: 'done', value: { total: 120 } },
+    },
+  },
   createInvite: {
     request: { email: 'ann@example.com', role: 'member' },
     responses: {

@@ -1,3 +1,5 @@
+import type { Durability } from './definition.ts';
+
 /** Approval of those tools of an MCP server that may delete or overwrite something, as the server says. */
 export const DESTRUCTIVE = 'destructive';
 
@@ -44,4 +46,5 @@ export function waitingMember({ loop, custom_tools, manifest }: Loop): string | 
 }
 
 /** Whether runs of the agent may wait. */
-export const mayWait = (definition: Loop): boolean => waitingMember(definition) !== undefined;
+export const mayWait = (definition: Loop & { readonly durable?: Durability }): boolean =>
+  definition.durable?.steps === true || waitingMember(definition) !== undefined;

@@ -119,6 +119,11 @@ export type Durability = {
   max_active_seconds?: number;
   /** Maximum time that a run waits for people, time or events, in total. @default - the limit of the plan */
   max_wait_seconds?: number;
+  /**
+   * Only for programs: a run is started again from its top after it has waited or was interrupted, and gets the values of
+   * the steps that it has done (`docs/interface/durable-programs.md`).
+   */
+  steps?: true;
 };
 
 /** What happens to a tool's call that was in progress when its run was interrupted. */

@@ -255,6 +255,16 @@ export async function giveBackLease(
   return (await runs.put(itemOf(given, dueAt), equals('holder', lease.holder))).ok;
 }
 
+/** Lets another process look at a program now. Returns false if no look is due later. */
+export async function lookNow(
+  { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
+  { runId, holder }: Lease,
+): Promise<boolean> {
+  const now = clock.now();
+  const set = { until: now, gsi1sk: isoTime(now) };
+  return (await runs.update(keyOf(runId), { set }, allOf(equals('holder', holder), equals('reason', 'look')))).ok;
+}
+
 /** Removes the lease of a run that has ended. Safe to repeat. */
 export async function dropLease({ runs }: Pick<Deps, 'runs'>, runId: string): Promise<void> {
   await runs.delete(keyOf(runId));

@@ -71,6 +71,9 @@ export class DependencyCallError extends PlatformError {
   }
 }
 
+/** A program does its steps in another order than an earlier start of the same run. */
+export class StepOrderError extends PlatformError {}
+
 /** The deadline has passed, or the answer did not come in time. */
 export class TimeoutExceededError extends PlatformError {}
 

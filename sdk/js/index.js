@@ -6,6 +6,7 @@
  * @typedef {import('./upload.js').Upload} Upload
  */
 export { AgentClient } from './agent-client.js';
+export * as durable from './durable.js';
 export {
   AuthenticationError,
   CallChainCycleError,
@@ -21,6 +22,7 @@ export {
   RateLimitError,
   RunFailedError,
   ServerError,
+  StepOrderError,
   StorageConflictError,
   StorageError,
   StorageNotFoundError,

@@ -15,10 +15,11 @@ const REPEATABLE = ['GET', 'PUT', 'DELETE'];
  *   body?: unknown,
  *   headers?: Record<string, string>,
  *   makeError?: import('./http.js').Request['makeError'],
- * }} [options]
+ *   retries?: number,
+ * }} [options] Without `retries`, only what may be sent twice is sent again.
  * @returns {Promise<any>}
  */
-export async function request(method, path, { query = {}, body, headers, makeError } = {}) {
+export async function request(method, path, { query = {}, body, headers, makeError, retries } = {}) {
   const key = process.env.PLATFORM_SERVICE_KEY || process.env.PLATFORM_API_KEY;
   const base = process.env.PLATFORM_GATEWAY_URL || process.env.PLATFORM_API_URL;
   if (!key || !base) {
@@ -39,9 +40,9 @@ export async function request(method, path, { query = {}, body, headers, makeErr
       ...headers,
     },
     body: body === undefined ? undefined : JSON.stringify(body),
-    limits: limit(TIMEOUT_MS),
+    limits: limit(retries === undefined ? TIMEOUT_MS : 2 * TIMEOUT_MS),
     // A condition that the lost first attempt met would fail the second one.
-    retries: REPEATABLE.includes(method) && !headers?.['If-Match'] ? DEFAULT_RETRIES : 0,
+    retries: retries ?? (REPEATABLE.includes(method) && !headers?.['If-Match'] ? DEFAULT_RETRIES : 0),
     makeError,
   });
   return answer.body;

@@ -30,6 +30,7 @@ const ANSWERS = {
   'long-loop': { summary: 'The second oven is cold.', sent: ['Call a technician'] },
   approval: { refunded: 80 },
   orchestrator: { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
+  'durable-orchestrator': { greetings: ['Hello, Ada!', 'Hello, Grace!'] },
 } as const;
 const HELLO = { greeting: 'Hello, Ada!' };
 
@@ -82,7 +83,7 @@ async function publishOthers(made: readonly string[], name: string, cwd: string)
 describe.each(names)('the template %s', (template) => {
   const name = `my-${template}`;
   const isService = ['web-app', 'worker'].includes(template);
-  const isPython = ['hello-python', 'orchestrator', 'worker'].includes(template);
+  const isPython = ['hello-python', 'orchestrator', 'durable-orchestrator', 'worker'].includes(template);
   let cwd: string;
   let made: string[];
 

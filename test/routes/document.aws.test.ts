@@ -102,6 +102,8 @@ const FURTHER_RULES: Readonly<Record<string, string>> = {
   createBulk: 'either ids of runs or a filter, runs that exist',
   replayRun: 'versions of the agent that can run',
   callAgent: 'uploads that exist; the input schema of the agent',
+  listRunSteps: 'the run of a program that does steps, with its own key',
+  putRunStep: 'the run of a program that does steps, with its own key',
   createAgent: 'manifests: docs/manifest.md',
   putGrant: 'hosts and ports: docs/egress.md',
   updateAgent: 'manifests: docs/manifest.md',

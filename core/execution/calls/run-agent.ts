@@ -90,7 +90,10 @@ export async function runAgent(
   };
   const current: Continuation = durable?.lease ?? { attempt: tryNumber ?? 1, reason: 'retry' };
   if (current.attempt > 1 && current.reason !== 'look') noteContinuation(run, current);
-  const isRetried = agent.definition.retry_on_interruption === true;
+  const hasSteps = agent.definition.durable?.steps === true;
+  const mayRepeat = agent.definition.retry_on_interruption === true;
+  // What a program has done in steps is not done again. A step in progress is, so its sandbox is no cheaper one.
+  const isRetried = mayRepeat || hasSteps;
   const begin = (attempt: 1 | 2) => {
     const deadline = Math.min(call.deadline, deps.clock.now() + call.timeoutMs);
     const env = hasSandbox ? sandboxEnvironment(deps, call, deadline) : {};
@@ -98,7 +101,8 @@ export async function runAgent(
     if (isCounted) env.PLATFORM_ATTEMPT = String(current.attempt + attempt - 1);
     // Other processes may only have looked at the program.
     if (durable !== undefined && hasProgram) env.PLATFORM_ATTEMPT = String(durable.journal.begun);
-    const isInterruptible = isRetried && attempt === 1 && call.isUnattended === true;
+    if (hasSteps) env.PLATFORM_RUN_ID = runId;
+    const isInterruptible = mayRepeat && attempt === 1 && call.isUnattended === true;
     return runEngine(deps, { ...run, isInterruptible, deadline, env });
   };
   const attempt = async (number: 1 | 2): Promise<EngineResult> => {

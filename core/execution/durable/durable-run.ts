@@ -6,6 +6,7 @@ import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease }
 import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
+import { ProgramSteps } from '../steps/store.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import { endOrder, orderedUntil, putOrder } from './order.ts';
 import type { RunSeal } from './sealing.ts';
@@ -103,6 +104,11 @@ export class DurableRun {
   async waits(): Promise<Waits> {
     const { Waits } = await import('./waits.ts');
     return new Waits(this.#deps, this.#call, this.lease);
+  }
+
+  async steps(): Promise<ProgramSteps | undefined> {
+    if (this.#call.agent.definition.durable?.steps !== true) return undefined;
+    return ProgramSteps.open(this.#deps, this.lease);
   }
 
   /** The run has ended: removes what only its continuation needs. */

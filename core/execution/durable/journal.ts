@@ -64,13 +64,22 @@ export type Step =
   /** A program begins in a sandbox; absent `ref`: no other process can use it. */
   | ProgramStep
   /** A process leaves the program to itself, after so many characters of its output were emitted. */
-  | { readonly type: 'look'; readonly stdout: number; readonly stderr: number };
+  | { readonly type: 'look'; readonly stdout: number; readonly stderr: number }
+  /** A program has ended to wait. */
+  | SuspendedStep;
 
 /** The files of the sandbox were kept after a turn. */
 export interface FilesStep {
   readonly type: 'files';
   readonly turn: number;
   readonly blob: string;
+}
+
+export interface SuspendedStep {
+  readonly type: 'suspended';
+  /** What it printed to stderr, shortened and masked. */
+  readonly stderr: string;
+  readonly executionMs: number;
 }
 
 export interface ProgramStep {
@@ -82,6 +91,8 @@ export interface ProgramStep {
   readonly serviceKey?: string;
   /** Epoch milliseconds. */
   readonly startedAt: number;
+  /** For a program that does steps: the position of the last entry before (`../steps/store.ts`). */
+  readonly stepsBefore?: number;
 }
 
 /** What was added to the conversation after the results of a turn. */
@@ -120,6 +131,12 @@ export interface JournalPlace {
   readonly keptUntil: number;
 }
 
+/** Returns the beginning of the program that may still work. */
+export function lastProgram(past: readonly Step[]): ProgramStep | undefined {
+  const last = past.findLast(({ type }) => type === 'program' || type === 'suspended');
+  return last?.type === 'program' ? last : undefined;
+}
+
 /** The journal of one run. Nothing is written for a run that ends before its first tool. */
 export class Journal {
   readonly #deps: JournalDeps;
@@ -143,7 +160,8 @@ export class Journal {
     this.#deps = deps;
     this.#place = place;
     this.past = past.steps;
-    this.begun = past.steps.filter(({ type }) => type === 'program').length || 1;
+    const begun = past.steps.filter(({ type }) => type === 'program').length;
+    this.begun = begun === 0 ? 1 : begun + (lastProgram(past.steps) === undefined ? 1 : 0);
     this.#count = past.count;
     this.#bytes = past.bytes;
   }

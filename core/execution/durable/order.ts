@@ -10,6 +10,7 @@ import { retriedFor } from '#core/runs/retries.ts';
 import type { NewRun } from '#core/runs/run.ts';
 import { type Call, type PreparedCall, retryPolicyFor } from '../calls/prepare.ts';
 import type { Upload } from '../input/call-input.ts';
+import { storedTerms } from '../steps/terms.ts';
 import { DamagedError, RunSeal } from './sealing.ts';
 
 const ORDER = 'ORDER';
@@ -63,7 +64,14 @@ export async function putOrder(deps: OrderDeps, call: Call, expiresAt: number): 
   const isLarge = sealed.byteLength > MAX_INLINE_BYTES;
   if (isLarge) await deps.blobs.put(journalBlobKey(workspace.id, runId, ORDER), sealed);
   const data = isLarge ? {} : { data: sealed.toString('base64') };
-  await deps.runs.put({ ...orderKey(workspace.id, runId), version: VERSION, sealed_key, ...data, ttl });
+  await deps.runs.put({
+    ...orderKey(workspace.id, runId),
+    version: VERSION,
+    sealed_key,
+    ...data,
+    ...storedTerms(call.agent.definition),
+    ttl,
+  });
   return seal;
 }
 

@@ -1,5 +1,6 @@
 import { admit, releaseLeaseOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
 import type { RunContext } from '#core/base/caller.ts';
 import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
@@ -10,6 +11,7 @@ import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
+import { refOf } from '#core/manifest/references.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
 import { dropLease, dueLeases, endLease, findLease, giveBackLease, type Lease, takeLease } from '#core/runs/leases.ts';
@@ -21,11 +23,12 @@ import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { endProgram, lastProgram } from '../engines/program/durable-program.ts';
+import { endProgram } from '../engines/program/durable-program.ts';
+import { ProgramSteps } from '../steps/store.ts';
 import { beginWaiting } from './begin-waiting.ts';
 import { announceRun, DurableRun, keptUntil } from './durable-run.ts';
-import { Journal } from './journal.ts';
-import { endOrder, findOrder, lastEndOf, type OrderedCall } from './order.ts';
+import { Journal, lastProgram } from './journal.ts';
+import { endOrder, findOrder, lastEndOf, type Order, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
 const MAX_TAKEN_IN_TURN = 5;
@@ -87,7 +90,8 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
       const place = { workspaceId, runId, seal: order.seal, keptUntil: keptUntil(lastEndOf(record, order.call)) };
       journal = await Journal.read(deps, place);
     }
-    lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
+    const turn = await progressOf(deps, free, order, journal);
+    lease = await takeLease(deps, free, { turn, isFree });
     if (lease === undefined) return;
     deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
     if (isWaiting) await announceRun(deps, { workspaceId, runId });
@@ -119,6 +123,17 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     if (isWaiting) await new WaitingRuns(deps, workspaceId).continue(runId);
     await endWithout(deps, record, lease, endedWith(shownError(error, message)));
   }
+}
+
+/** Returns a number that grows when the run finishes a turn, or its program a step. */
+async function progressOf(
+  deps: Deps,
+  run: Pick<Lease, 'workspaceId' | 'runId'>,
+  order: Order | undefined,
+  journal: Journal | undefined,
+): Promise<number> {
+  if (order?.call.agent.definition.durable?.steps !== true) return journal?.turn ?? 0;
+  return (await (await ProgramSteps.open(deps, run))?.progress()) ?? 0;
 }
 
 /**
@@ -188,8 +203,13 @@ async function continued(
   // A look at a program only reads its output. Budgets stop what begins or is taken up, not what is at work.
   const isTakenUp = call.lineage.parentRunId === undefined && lease.reason !== 'look' && !isWaiting;
   if (isTakenUp) await checkBudgets(deps, workspace, call.agent);
-  // A program may have worked while no process did.
-  const idleMs = engineTraits(call.agent).hasProgram ? 0 : lease.idleMs;
+  // A program may have worked while no process did. One that does steps ends when it waits.
+  const hasSteps = call.agent.definition.durable?.steps === true;
+  const idleMs = engineTraits(call.agent).hasProgram && !hasSteps ? 0 : lease.idleMs;
+  // The code of a deleted version is removed.
+  if (isWaiting && hasSteps && (await findAnyVersion(deps, call.agent.id, ANYONE)) === undefined) {
+    throw new PlatformError('NOT_FOUND', `${refOf(call.agent)} was deleted while the run waited.`);
+  }
   const { serviceKey } = lastProgram(journal.past) ?? {};
   // A program that works by itself has the key of its run already.
   const issued = serviceKey !== undefined && {

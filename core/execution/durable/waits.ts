@@ -1,17 +1,13 @@
-import { planOf } from '#core/base/plans.ts';
 import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Approval, Asked, Decision } from '#core/runs/approvals/approval.ts';
-import { addEvent, findEvent } from '#core/runs/approvals/events.ts';
+import { findEvent } from '#core/runs/approvals/events.ts';
 import { approvalsOfRun, decide, decideInRun, findApproval, putAsked } from '#core/runs/approvals/store.ts';
 import type { Lease } from '#core/runs/leases.ts';
-import { WaitingRuns } from '#core/runs/waiting-runs.ts';
-import { eventToken, type IssuedContext } from '../sub-calls/run-context.ts';
-
-/** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#waiting`). */
-export const MAX_WAITING_CALLS = 50;
+import type { IssuedContext } from '../sub-calls/run-context.ts';
+import { addressOfEvent, mayAsk, waitLeftMs } from './wait-limits.ts';
 
 type WaitDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'clock'>;
 
@@ -41,7 +37,14 @@ export class Waits {
   get leftMs(): number {
     const { agent, workspace } = this.#call;
     const { max_wait_seconds: own = MAX_WAIT_SECONDS } = agent.definition.durable ?? {};
-    return Math.min(own, planOf(this.#deps, workspace).wait_seconds) * 1000 - this.#lease.idleMs;
+    return waitLeftMs(this.#deps, workspace, { own, idleMs: this.#lease.idleMs });
+  }
+
+  /** Returns all calls that wait or waited. One that has waited for long enough is decided now. */
+  async all(): Promise<Approval[]> {
+    const approvals = await approvalsOfRun(this.#deps, this.#place);
+    const settled = await Promise.all(approvals.map((each) => this.#settled(each)));
+    return settled.filter((each) => each !== undefined);
   }
 
   /**
@@ -66,8 +69,7 @@ export class Waits {
   /** Stores calls that wait. Returns false if too many runs of the workspace wait; then nothing is stored. */
   async ask(asked: readonly Asked[]): Promise<boolean> {
     const { workspace, runId, agent, tenantId } = this.#call;
-    const { waiting_runs: most } = planOf(this.#deps, workspace);
-    if ((await new WaitingRuns(this.#deps, workspace.id).count()) >= most) return false;
+    if (!(await mayAsk(this.#deps, workspace))) return false;
     const version = typeof agent.version === 'number' ? `v${agent.version}` : agent.version;
     const run = { workspaceId: workspace.id, runId, agentName: agent.name, agentVersion: version, tenantId };
     await putAsked(this.#deps, run, asked);
@@ -86,11 +88,8 @@ export class Waits {
    * `undefined` if the run has too many others.
    */
   async eventUrl(name: string): Promise<string | undefined> {
-    const { callUrl, baseUrl = '' } = this.#deps.config;
-    const token = eventToken(this.#call.issued!.serviceKey, name);
-    const latest = this.#deps.clock.now() + this.leftMs;
-    if (!(await addEvent(this.#deps, this.#place, { name, token, latest }))) return undefined;
-    return `${callUrl ?? baseUrl}/webhooks/events/${token}`;
+    const { serviceKey } = this.#call.issued!;
+    return addressOfEvent(this.#deps, this.#place, { name, serviceKey, leftMs: this.leftMs });
   }
 
   /** Returns whether an event of the run has an address. */

@@ -37,13 +37,15 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     const outcome = await gatherLive(events, run, program?.shown);
     run.signal.throwIfAborted();
     const script = await scriptToExplain(session, command, outcome);
-    const result = resultOfProgram(deps.config, run, { command, outcome, script });
+    const own = resultOfProgram(deps.config, run, { command, outcome, script });
+    if (outcome.exit.reason === 'exited') await program?.leaveIfSuspended(own);
+    const result = program === undefined ? own : program.withPast(own);
     wasInterrupted = isInterruption(result.error);
     if (!wasInterrupted)
       run.emit({ type: 'done', exit_code: outcome.exit.exitCode, execution_time_ms: result.executionMs });
     return result;
   } catch (error) {
-    isLeft = isRunContinues(error) && session.ref !== undefined;
+    isLeft = isRunContinues(error) && error.departure !== 'wait' && session.ref !== undefined;
     throw error;
   } finally {
     // The answer is sent without waiting for the sandbox to close.

@@ -12,6 +12,7 @@ import type { Waits } from '../durable/waits.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
+import type { ProgramSteps } from '../steps/store.ts';
 import type { ProgressEvent } from './progress.ts';
 
 /** A checked and admitted run, as passed to engines. */
@@ -82,6 +83,8 @@ export interface DurableWork {
   readonly snapshotBytes: number;
   /** The calls of tools that wait for people, time or events. */
   waits(): Promise<Waits>;
+  /** What the program did before; `undefined` if it does no steps. */
+  steps(): Promise<ProgramSteps | undefined>;
 }
 
 /** Result of a run, with either `error` or `data`. Secrets are masked. Programs have no spending. */

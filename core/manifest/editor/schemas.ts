@@ -136,6 +136,8 @@ const ABOUT: { readonly [path: string]: string } = {
   'durable.max_active_seconds': 'Maximum time that a run is worked on, in seconds. Default: the limit of the plan.',
   'durable.max_wait_seconds':
     'Maximum time that a run waits for people, time or events, in seconds, in total. Default: the limit of the plan.',
+  'durable.steps':
+    'Whether the program does steps with the SDK; false by default. It can then wait, and goes on after an interruption.',
   retry:
     'When a failed run is tried again, if nobody waits for it: calls that are answered at once, schedules and replays.',
   'retry.max': RETRY_TEXTS.max,

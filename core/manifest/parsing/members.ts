@@ -130,9 +130,10 @@ export const MEMBERS = {
       z.strictObject({
         max_active_seconds: z.int(ACTIVE_RULE).min(1, ACTIVE_RULE).max(MAX_ACTIVE_SECONDS, ACTIVE_RULE).nullish(),
         max_wait_seconds: z.int(WAIT_RULE).min(1, WAIT_RULE).max(MAX_WAIT_SECONDS, WAIT_RULE).nullish(),
+        steps: boolean.nullish(),
       }),
     ],
-    `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}, and max_wait_seconds, which ${WAIT_RULE}`,
+    `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}, max_wait_seconds, which ${WAIT_RULE}, and steps, which is true or false`,
   ),
   retry: retryShape,
   required_secrets: secretNames,

@@ -86,8 +86,11 @@ export function durabilityOf(
     errors.push({ field: 'durable', message });
   }
   if (durable === true) return { durable: {} };
-  const { max_active_seconds, max_wait_seconds } = durable;
-  if (max_wait_seconds != null && waiting === undefined) {
+  const { max_active_seconds, max_wait_seconds, steps } = durable;
+  if (steps === true && !traitsOf(engine).hasProgram) {
+    errors.push({ field: 'durable.steps', message: 'must be left out here: only programs have steps' });
+  }
+  if (max_wait_seconds != null && waiting === undefined && steps !== true) {
     const message = 'must be left out here: nothing in this manifest waits for people, time or events';
     errors.push({ field: 'durable.max_wait_seconds', message });
   }
@@ -95,6 +98,7 @@ export function durabilityOf(
     durable: {
       ...(max_active_seconds != null && { max_active_seconds }),
       ...(max_wait_seconds != null && { max_wait_seconds }),
+      ...(steps === true && { steps }),
     },
   };
 }

@@ -8,6 +8,9 @@ export type ApprovalKind = (typeof APPROVAL_KINDS)[number];
 export const APPROVAL_STATUSES = ['waiting', 'approved', 'denied', 'answered', 'expired', 'cancelled'] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
 
+/** Maximum number of calls of a run that wait at the same time (`docs/interface/approvals.md#waiting`). */
+export const MAX_WAITING_CALLS = 50;
+
 /** What happens to a call about which nobody has decided in time; `continue`: it waited for that time. */
 export type OnTimeout = 'deny' | 'fail' | 'continue';
 

@@ -74,6 +74,9 @@ export declare class NetworkError extends PlatformError {
 export declare class DependencyCallError extends PlatformError {
     get statusCode(): number | null;
 }
+/** A program does its steps in another order than an earlier start of the same run. */
+export declare class StepOrderError extends PlatformError {
+}
 /** The deadline has passed, or the answer did not come in time. */
 export declare class TimeoutExceededError extends PlatformError {
 }

@@ -11,7 +11,8 @@ export type Upload = import('./upload.js').Upload;
  * @typedef {import('./upload.js').Upload} Upload
  */
 export { AgentClient } from './agent-client.js';
-export { AuthenticationError, CallChainCycleError, ConflictError, DependencyCallError, InvalidRequestError, LocalExecutionError, MaxHopsExceededError, NetworkError, NotFoundError, PermissionDeniedError, PlatformError, RateLimitError, RunFailedError, ServerError, StorageConflictError, StorageError, StorageNotFoundError, StorageQuotaError, TimeoutExceededError, } from './errors.js';
+export * as durable from './durable.js';
+export { AuthenticationError, CallChainCycleError, ConflictError, DependencyCallError, InvalidRequestError, LocalExecutionError, MaxHopsExceededError, NetworkError, NotFoundError, PermissionDeniedError, PlatformError, RateLimitError, RunFailedError, ServerError, StepOrderError, StorageConflictError, StorageError, StorageNotFoundError, StorageQuotaError, TimeoutExceededError, } from './errors.js';
 export { Stream } from './events.js';
 export * as message from './message.js';
 export { Platform } from './platform.js';

@@ -8,12 +8,14 @@
  *   body?: unknown,
  *   headers?: Record<string, string>,
  *   makeError?: import('./http.js').Request['makeError'],
- * }} [options]
+ *   retries?: number,
+ * }} [options] Without `retries`, only what may be sent twice is sent again.
  * @returns {Promise<any>}
  */
-export declare function request(method: string, path: readonly string[], { query, body, headers, makeError }?: {
+export declare function request(method: string, path: readonly string[], { query, body, headers, makeError, retries }?: {
     query?: Record<string, unknown>;
     body?: unknown;
     headers?: Record<string, string>;
     makeError?: import('./http.js').Request['makeError'];
+    retries?: number;
 }): Promise<any>;

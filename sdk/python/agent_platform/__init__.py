@@ -17,6 +17,7 @@ from .errors import (
     RateLimitError,
     RunFailedError,
     ServerError,
+    StepOrderError,
     StorageConflictError,
     StorageError,
     StorageNotFoundError,
@@ -27,7 +28,7 @@ from .errors import (
 # What type checkers take for true. Importing typing for it would take longer than the rest of this file.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import message, storage, task
+    from . import durable, message, storage, task
     from .agent_client import AgentClient
     from .call_context import CallContext
     from ._upload import Upload
@@ -56,6 +57,7 @@ __all__ = [
     "Run",
     "RunFailedError",
     "ServerError",
+    "StepOrderError",
     "StorageConflictError",
     "StorageError",
     "StorageNotFoundError",
@@ -63,12 +65,13 @@ __all__ = [
     "Stream",
     "TimeoutExceededError",
     "Upload",
+    "durable",
     "message",
     "storage",
     "task",
 ]
 
-_MODULES = ("agent_client", "async_platform", "call_context", "message", "platform", "storage", "task")
+_MODULES = ("agent_client", "async_platform", "call_context", "durable", "message", "platform", "storage", "task")
 _HOMES = {
     "AgentClient": "agent_client",
     "Answer": "platform",

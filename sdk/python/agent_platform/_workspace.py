@@ -24,8 +24,12 @@ def request(
     body: Any = None,
     headers: Mapping[str, str] | None = None,
     failure: Failure = error_of,
+    retries: int | None = None,
 ) -> Any:
-    """The parsed answer. Members of ``query`` that are ``None`` are left out; so is a ``body`` that is ``None``."""
+    """The parsed answer. Members of ``query`` that are ``None`` are left out; so is a ``body`` that is ``None``.
+
+    Without ``retries``, only what may be sent twice is sent again.
+    """
     key = os.environ.get("PLATFORM_SERVICE_KEY") or os.environ.get("PLATFORM_API_KEY")
     base = os.environ.get("PLATFORM_GATEWAY_URL") or os.environ.get("PLATFORM_API_URL")
     if not key or not base:
@@ -40,6 +44,8 @@ def request(
     if content is not None:
         all_headers["Content-Type"] = "application/json"
     # A condition that the lost first attempt met would fail the second one.
-    retries = DEFAULT_RETRIES if method in ("GET", "PUT", "DELETE") and "If-Match" not in all_headers else 0
-    answer, _, _ = send(method, url, all_headers, content, _TIMEOUT_SECONDS, failure, retries)
+    seconds = _TIMEOUT_SECONDS if retries is None else 2 * _TIMEOUT_SECONDS
+    if retries is None:
+        retries = DEFAULT_RETRIES if method in ("GET", "PUT", "DELETE") and "If-Match" not in all_headers else 0
+    answer, _, _ = send(method, url, all_headers, content, seconds, failure, retries)
     return answer

@@ -89,6 +89,10 @@ class DependencyCallError(PlatformError):
         return self.status
 
 
+class StepOrderError(PlatformError):
+    """A program does its steps in another order than an earlier start of the same run."""
+
+
 class TimeoutExceededError(PlatformError):
     """The deadline has passed, or the answer did not come in time."""
 

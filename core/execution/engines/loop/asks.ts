@@ -3,9 +3,15 @@ import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { type Clock, isoTime } from '#core/ports/clock.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
-import { type Asked, approvalIdOf, type Decision, type OnTimeout } from '#core/runs/approvals/approval.ts';
+import {
+  type Asked,
+  approvalIdOf,
+  type Decision,
+  MAX_WAITING_CALLS,
+  type OnTimeout,
+} from '#core/runs/approvals/approval.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
-import { type DecidedCall, MAX_WAITING_CALLS, type Waits } from '../../durable/waits.ts';
+import type { DecidedCall, Waits } from '../../durable/waits.ts';
 import type { EngineRun } from '../engine.ts';
 import type { PastTurn } from './record.ts';
 import { ASK_HUMAN, parameterProblem, WAIT } from './tool-definitions.ts';

@@ -1,19 +1,16 @@
 import { hasCode } from '#core/base/errors.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { ExecEvent, ExecRequest, SandboxSession } from '#core/ports/sandbox.ts';
+import { shortenLog } from '#core/runs/masking/masking.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
-import type { ProgramStep, Step } from '../../durable/journal.ts';
-import type { DurableWork, EngineRun } from '../engine.ts';
+import { lastProgram, type ProgramStep, type Step } from '../../durable/journal.ts';
+import type { DurableWork, EngineResult, EngineRun } from '../engine.ts';
 import { interruptedError } from '../interruption.ts';
 import { openRunSandbox } from '../run-sandbox.ts';
 import { followDetached, startDetached } from './detached-program.ts';
 
 /** Looks are up to a minute late. */
 const LAST_LOOK_MS = 90_000;
-
-/** Returns the beginning of the program that may still work. */
-export const lastProgram = (past: readonly Step[]): ProgramStep | undefined =>
-  past.findLast((step): step is ProgramStep => step.type === 'program');
 
 /** Ends the program of a run that does not continue, if it works by itself. Safe to repeat. */
 export async function endProgram({ sandbox }: Pick<Deps, 'sandbox'>, past: readonly Step[]): Promise<void> {
@@ -71,20 +68,24 @@ export class DurableProgram {
     const { clock } = this.#deps;
     const { journal } = this.#durable;
     if (this.#step === undefined) {
+      const hasSteps = this.#run.agent.definition.durable?.steps === true;
+      const settled = hasSteps && (await import('./suspension.ts')).startSteps(this.#deps, this.#run, this.#durable);
+      const before = settled === false ? {} : { stepsBefore: await settled };
       const { PLATFORM_SERVICE_KEY: serviceKey } = this.#run.env;
       const access =
         session.ref === undefined ? {} : { ref: session.ref, ...(serviceKey !== undefined && { serviceKey }) };
-      const step: ProgramStep = { type: 'program', number: journal.begun, startedAt: clock.now(), ...access };
+      const startedAt = clock.now();
+      const step: ProgramStep = { type: 'program', number: journal.begun, startedAt, ...access, ...before };
       // What begins a program twice would do its work twice.
       await journal.write(step);
       journal.begun = step.number + 1;
+      this.#step = step;
       if (session.ref === undefined) return yield* session.exec(request);
       const isStarted = await startDetached(session, request).catch((error: unknown) => {
         if (hasCode(error, 'SANDBOX_FILE')) return false;
         throw error;
       });
       if (!isStarted) throw interruptedError();
-      this.#step = step;
     }
     yield* followDetached(session, clock, {
       startedAt: this.#step.startedAt,
@@ -92,6 +93,29 @@ export class DurableProgram {
       signal: this.#run.signal,
       mayLeave: () => this.#leave(),
     });
+  }
+
+  /**
+   * Lets the run wait if the program has ended for that: throws {@link RunContinuesError}.
+   *
+   * @param result How it ended.
+   */
+  async leaveIfSuspended({ stderr, executionMs }: EngineResult): Promise<void> {
+    if (this.#run.agent.definition.durable?.steps !== true) return;
+    // Loaded lazily: few programs do steps.
+    const { leaveIfSuspended } = await import('./suspension.ts');
+    await leaveIfSuspended(this.#run, this.#durable, {
+      stepsBefore: this.#step?.stepsBefore ?? 0,
+      onWait: () => this.#durable.journal.write({ type: 'suspended', stderr, executionMs }),
+    });
+  }
+
+  /** Adds what the program printed and how long it worked before it waited. */
+  withPast(result: EngineResult): EngineResult {
+    const past = this.#durable.journal.past.filter((step) => step.type === 'suspended');
+    if (past.length === 0) return result;
+    const stderr = shortenLog([...past, result].map((each) => each.stderr).join(''));
+    return { ...result, stderr, executionMs: past.reduce((sum, each) => sum + each.executionMs, result.executionMs) };
   }
 
   async #leave(): Promise<void> {
