@@ -195,3 +195,15 @@ test('an event of another run is not found by the key of a stranger', async () =
   const own = `/workspaces/${stranger.workspaceId}/approvals/${id}.2.1/decision`;
   expect(await run.send('POST', own, { decision: 'answer', answer: 1 }, stranger.key)).toMatchObject({ status: 404 });
 });
+
+test('the address of an event stays the same in the next process', async () => {
+  const run = await loop([url('paid')], [wait('paid')], [url('paid'), url('sent')], [wait('sent')], [DONE]);
+  const id = await run.call();
+  const path = pathOf(run);
+  await happen(run, path, {});
+  await run.next();
+  expect(run.results().slice(-2)[0]).toContain(path);
+  await happen(run, run.results().at(-1)!, { tracking: 1 });
+  await run.next();
+  expect(await run.runs.find(id)).toMatchObject({ status: 'completed' });
+});
