@@ -4,6 +4,7 @@ import { createLlm } from '#adapters/llm/create-llm.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import type { OidcDeps } from '#adapters/oidc/openid-provider.ts';
 import { install } from '#core/api/install.ts';
+import { resumeRun } from '#core/execution/durable/resume.ts';
 import { registryEnvironment, registryTargets } from '#core/manifest/bundle/registries.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -180,7 +181,14 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     log,
     background,
     startInstall: (job) => background(install(deps, job)),
-    handOver: { stopping: stopping.signal, stopped: stopped.signal },
+    handOver: {
+      stopping: stopping.signal,
+      stopped: stopped.signal,
+      async wakeRun(job) {
+        const failed = (error: unknown) => log.error('run not begun', { run_id: job.runId, error: String(error) });
+        void background(resumeRun(deps, job).catch(failed));
+      },
+    },
     leaveRuns(force) {
       stopping.abort();
       if (force) stopped.abort();

@@ -110,6 +110,11 @@ export interface HandOver {
    * @default - the next sweep finds the run
    */
   readonly startRun?: (job: RunJob) => Promise<void>;
+  /**
+   * Has a run begin that has got its place in a queue, soon, in this process or another one.
+   * @default - the next look at due runs finds it
+   */
+  readonly wakeRun?: (job: RunJob) => Promise<void>;
 }
 
 /** A durable run that any process may take up. */

@@ -94,10 +94,26 @@ export const putLeaseOperation = (lease: Lease): TransactOperation => ({
 export function retryLeaseOperation(
   { clock }: Pick<Deps, 'clock'>,
   lease: Lease,
-  { dueAt, isHeld }: { readonly dueAt: number; readonly isHeld: boolean },
+  {
+    dueAt,
+    isHeld,
+    reason = 'retry',
+  }: { readonly dueAt: number; readonly isHeld: boolean; readonly reason?: 'retry' | 'later' },
 ): TransactOperation {
-  const given: Lease = { ...lease, until: dueAt, reason: 'retry', leftAt: clock.now(), takenInTurn: 0 };
+  const { triedSince: _, ...kept } = lease;
+  const given: Lease = { ...kept, until: dueAt, reason, leftAt: clock.now(), takenInTurn: 0 };
   return { op: 'put', item: itemOf(given, dueAt), ...(isHeld && { condition: equals('holder', lease.holder) }) };
+}
+
+/** Returns the write that lets a run begin that waits for a place in a queue. It fails if a process has taken the run. */
+export function beginNowOperation({ clock }: Pick<Deps, 'clock'>, runId: string): TransactOperation {
+  const now = clock.now();
+  return {
+    op: 'update',
+    key: keyOf(runId),
+    changes: { set: { until: now, left_at: now, gsi1sk: isoTime(now) } },
+    condition: equals('reason', 'later'),
+  };
 }
 
 /** Not deleted: functions that begin or cancel runs may not delete items of this table. */

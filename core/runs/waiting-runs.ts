@@ -7,9 +7,11 @@ import {
   beginChanges,
   endWithoutBeginning,
   headKey,
+  heldChanges,
   newRunFrom,
   newRunItems,
   orderKey,
+  placeOperations,
   retryChanges,
   runExpiry,
   waitingKey,
@@ -27,7 +29,7 @@ import { RunStore } from './store.ts';
 import { withEarlierTries, withFailedTry } from './usage/earlier-tries.ts';
 import { usageOperations } from './usage/rollup.ts';
 
-type WaitingDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd'>;
+type WaitingDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd' | 'handOver'>;
 
 interface NextTry {
   /** Epoch milliseconds. */
@@ -36,7 +38,10 @@ interface NextTry {
   readonly lease: Lease;
 }
 
-/** The runs of one workspace that wait for their time, or for their next try. `items.ts` documents their storage. */
+/**
+ * The runs of one workspace that wait for their time, for their next try, or for their turn. `items.ts` documents
+ * their storage.
+ */
 export class WaitingRuns {
   readonly #deps: WaitingDeps;
   readonly #workspaceId: string;
@@ -49,19 +54,28 @@ export class WaitingRuns {
   }
 
   /**
-   * Records a run that waits for its time with its lease, and counts it. Returns false if the workspace has `max` of them.
+   * Records a run that waits for its time, or for its turn, with its lease, and counts it. Returns false if the workspace has
+   * `max` of them.
+   *
+   * @param alongside Writes of the rule for which it waits.
    */
-  async queue(run: NewRun, lease: Lease, max: number): Promise<boolean> {
+  async queue(
+    run: NewRun,
+    lease: Lease,
+    { max, alongside = [] }: { readonly max: number; readonly alongside?: readonly TransactOperation[] },
+  ): Promise<boolean> {
     const { runs, config, clock } = this.#deps;
     if (max < 1) return false;
-    const ttl = runExpiry(config, run.runAt!);
+    const ttl = runExpiry(config, lease.until);
     const body = await this.#records.putBody(run.id, emptyBody(run.input), ttl);
-    const [head] = newRunItems(this.#workspaceId, run, { body, ttl, hasLease: true });
+    const [head, ...listed] = newRunItems(this.#workspaceId, run, { body, ttl, hasLease: true });
     return retryOnConflict(clock, `the number of waiting runs of the workspace ${this.#workspaceId}`, async () => {
       const written = await runs.transact([
         { op: 'put', item: head, condition: absent() },
         { ...this.#count(1), condition: anyOf(absent('count'), lessThan('count', max)) },
         putLeaseOperation(lease),
+        ...listed.map((item) => ({ op: 'put', item }) as const),
+        ...alongside,
       ]);
       if (written.ok) return true;
       if (written.failed.includes(1)) return false;
@@ -90,9 +104,34 @@ export class WaitingRuns {
       },
       this.#count(-1),
       run.isDurable ? keepLeaseOperation(this.#deps, lease) : endLeaseOperation(this.#deps, lease),
+      ...placeOperations(this.#workspaceId, run),
     ];
     return retryOnConflict(clock, `the beginning of the run ${run.id}`, async () => {
       const written = await runs.transact(begins);
+      if (written.ok) return true;
+      return written.failed.length > 0 ? false : undefined;
+    });
+  }
+
+  /**
+   * Records that a rule holds a run which was to begin (`run.heldBy`). Returns false if the run was cancelled, or if another
+   * process has it.
+   */
+  async hold(run: NewRun, lease: Lease, alongside: readonly TransactOperation[]): Promise<boolean> {
+    const { runs, clock, config } = this.#deps;
+    const { until, due } = run.heldBy!;
+    const operations: TransactOperation[] = [
+      {
+        op: 'update',
+        key: headKey(this.#workspaceId, run.id),
+        changes: heldChanges(run, runExpiry(config, until)),
+        condition: equals('status', 'queued'),
+      },
+      retryLeaseOperation(this.#deps, lease, { dueAt: due ?? until, isHeld: true, reason: 'later' }),
+      ...alongside,
+    ];
+    return retryOnConflict(clock, `the waiting of the run ${run.id}`, async () => {
+      const written = await runs.transact(operations);
       if (written.ok) return true;
       return written.failed.length > 0 ? false : undefined;
     });
@@ -118,20 +157,25 @@ export class WaitingRuns {
       this.#count(1),
       retryLeaseOperation(this.#deps, lease, { dueAt: nextAt, isHeld: run.isDurable === true }),
     ];
-    return retryOnConflict(clock, `the next try of the run ${run.id}`, async () => {
+    const isWaiting = await retryOnConflict(clock, `the next try of the run ${run.id}`, async () => {
       const written = await runs.transact(operations);
       if (written.ok) return true;
       return written.failed.length > 0 ? false : undefined;
     });
+    if (isWaiting) await this.#records.leaveQueue(run);
+    return isWaiting;
   }
 
-  /** Ends a run that waits for its time, without its having begun. Returns false if it has begun or ended. */
-  async end(runId: string, end: RunEnd): Promise<boolean> {
+  /**
+   * Ends a run that waits, without its having begun. Returns false if it has begun or ended, or is not one that `isMeant`.
+   */
+  async end(runId: string, end: RunEnd, isMeant: (run: NewRun) => boolean = () => true): Promise<boolean> {
     const { runs, clock, config } = this.#deps;
     const head = await runs.get(headKey(this.#workspaceId, runId));
     if (head === undefined) return false;
     const now = clock.now();
     const waited = newRunFrom(head);
+    if (!isMeant(waited)) return false;
     const hasBegun = head.next_try_at !== undefined;
     const run: NewRun = hasBegun ? waited : { ...waited, startedAt: now };
     const result = withEarlierTries(run, emptyResult(end, null));
@@ -158,6 +202,7 @@ export class WaitingRuns {
     await Promise.all([
       endLease(this.#deps, runId),
       runs.update(orderKey(this.#workspaceId, runId), { set: { ttl: epochSeconds(now) } }, exists()),
+      this.#records.leaveQueue(run),
     ]);
     return true;
   }

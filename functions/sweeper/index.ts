@@ -2,6 +2,7 @@ import { blobParts, handOverParts, tableParts, vaultParts, wakeParts } from '#aw
 import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
 import { askForDueRuns } from '#core/execution/durable/ask-for-due-runs.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
+import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 
@@ -20,4 +21,5 @@ export const handler = createClockHandler('sweeper', deps, {
   announceEnds,
   watchBudgets,
   resumeRuns: askForDueRuns,
+  sweepQueues,
 });

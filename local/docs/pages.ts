@@ -32,7 +32,19 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
   {
     label: 'Run',
     pages: [
-      ...['calls', 'runs', 'retries', 'schedules', 'webhooks', 'services', 'egress', 'alerts', 'destinations', 'tasks'],
+      ...[
+        'calls',
+        'runs',
+        'retries',
+        'queues',
+        'schedules',
+        'webhooks',
+        'services',
+        'egress',
+        'alerts',
+        'destinations',
+        'tasks',
+      ],
       ...['messages', 'usage', 'budgets'],
     ],
   },

@@ -44,6 +44,8 @@ interface Body {
   readonly started_at: string;
   readonly duration_ms: number;
   readonly error: { readonly code: string; readonly message: string };
+  readonly error_message: string | null;
+  readonly held_by: { readonly rule: string; readonly until: string; readonly begins_at: string | null } | null;
   readonly runs: readonly { readonly id: string; readonly run_at: string }[];
 }
 
@@ -59,7 +61,7 @@ export async function waitingWorld(
     manifest = {},
     asksLater = false,
   }: {
-    readonly ask?: (request: number) => void;
+    readonly ask?: (request: number) => void | Promise<void>;
     readonly manifest?: object;
     /** Whether the loop first asks for a later run of itself. */
     readonly asksLater?: boolean;
@@ -76,7 +78,7 @@ export async function waitingWorld(
         generate: ({ messages }: LlmRequest) =>
           death.call(async () => {
             asked.push(deps.clock.now());
-            ask(asked.length);
+            await ask(asked.length);
             const isFirst = messages.every(({ role }) => role !== 'assistant');
             return asksLater && isFirst ? ASKS_LATER : ANSWER;
           }),
@@ -110,8 +112,8 @@ export async function waitingWorld(
     durable,
     ...(asksLater && { loop: { tools: ['later'] } }),
   });
-  const call = (headers: Sent, name = 'plain', by = user) =>
-    send('POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async', ...headers }, by);
+  const call = (headers: Sent, name = 'plain', by = user, input: object = {}) =>
+    send('POST', `/later/${name}/latest/run`, input, { prefer: 'respond-async', ...headers }, by);
   const tick = async () => {
     await settled(deps, resumeRuns(process).then(idle));
   };

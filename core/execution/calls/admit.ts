@@ -30,11 +30,21 @@ export interface Admitted {
 /**
  * Takes the places of a call (see {@link takePlaces}) and records its run as running. If a later step fails, the earlier
  * ones are undone, except the count, and the lease if the record may have been written.
+ *
+ * @param turn Waits for the turn of the call, once it has its places.
  */
-export async function admitCall(deps: Deps, call: PreparedCall): Promise<Admitted> {
+export async function admitCall(
+  deps: Deps,
+  call: PreparedCall,
+  turn = async (): Promise<void> => {},
+): Promise<Admitted> {
   const places = await takePlaces(deps, call);
   const { record, payment, releaseLease } = places;
-  const kept = await keepCall(deps, call).catch(async (error) => {
+  const keep = async () => {
+    await turn();
+    return keepCall(deps, call);
+  };
+  const kept = await keep().catch(async (error) => {
     await Promise.all([payment.end(false), releaseLease()]);
     throw error;
   });
@@ -120,6 +130,7 @@ export function recordOf(call: PreparedCall): NewRun {
     ...(isAnnounced(call) && { isAnnounced: true }),
     context: call.issued?.context as unknown as Json | undefined,
     ...(policy && { retries: firstTry(policy, call.receivedAt) }),
+    queueId: call.turn?.concurrency?.queueId,
     input: call.mask.json(call.input.document as Json),
   });
 }

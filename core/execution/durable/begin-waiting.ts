@@ -21,6 +21,7 @@ import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import { type Admitted, takePlaces } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type Call, isDurable, type PreparedCall, prepareCall } from '../calls/prepare.ts';
+import { isRefusedByRule, notBegunInTime } from '../queues/turn.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
 import { endOrder, findOrder, type Order, orderedUntil, TRIED_FOR_MS } from './order.ts';
@@ -75,15 +76,30 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
   const [order, workspace] = await Promise.all([findOrder(deps, workspaceId, runId), findWorkspace(deps, workspaceId)]);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   if (order === undefined) throw new PlatformError('INTERNAL_ERROR', 'The call of the run is no longer stored.');
-  const agent = await calledVersion(deps, order, workspace);
   const now = deps.clock.now();
+  if (waiting.heldBy !== undefined && waiting.heldBy.until <= now) {
+    deps.log.warn('run ends without its turn', { run_id: runId, rule: waiting.heldBy.rule });
+    throw notBegunInTime(waiting.heldBy);
+  }
+  const agent = await calledVersion(deps, order, workspace);
   const lastTry = waiting.retries?.failed.at(-1);
   // A durable run continues where its last try failed: only the time in which it worked counts.
   const continues = lastTry !== undefined && waiting.isDurable === true;
   const idleMs = continues ? lease.idleMs + now - (Date.parse(lastTry.started_at) + lastTry.duration_ms) : 0;
   const receivedAt = continues ? waiting.startedAt : now;
   const prepared = await prepareCall(deps, { ...order.call, agent, workspace, receivedAt, idleMs });
-  const places = await takePlaces(deps, prepared);
+  const { turn } = prepared;
+  if (turn !== undefined) {
+    // Loaded lazily: few agents have such rules.
+    const { takeTurn } = await import('../queues/take-turn.ts');
+    if (!(await takeTurn(deps, { prepared, lease, waiting }, turn))) return undefined;
+  }
+  const places = await takePlaces(deps, prepared).catch(async (error) => {
+    // A run that got its place while it waited keeps it.
+    const queueId = turn?.concurrency?.queueId;
+    if (!waiting.hasPlace) await new RunStore(deps, workspaceId).leaveQueue({ ...waiting, queueId });
+    throw error;
+  });
   const { payment, releaseLease } = places;
   const record: NewRun =
     lastTry === undefined
@@ -95,7 +111,9 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
   if (!(await new WaitingRuns(deps, workspaceId).begin(record, held))) {
     // If another process has it, the places are that one's, too.
     const status = (await new RunStore(deps, workspaceId).find(runId))?.status;
-    if (status !== 'running' && status !== 'queued') await Promise.all([payment.end(false), releaseLease()]);
+    if (status !== 'running' && status !== 'queued') {
+      await Promise.all([payment.end(false), releaseLease(), new RunStore(deps, workspaceId).leaveQueue(record)]);
+    }
     return undefined;
   }
   if (lastTry === undefined) {
@@ -180,7 +198,7 @@ async function refuse(deps: Deps, lease: Lease, error: unknown): Promise<void> {
 
 /** Returns when a run is tried again that found no room; `undefined` if it is not. */
 function nextTry({ clock }: Pick<Deps, 'clock'>, { triedSince }: Lease, error: unknown): number | undefined {
-  if (!isPlatformError(error) || error.code !== 'RATE_LIMITED') return undefined;
+  if (!isPlatformError(error) || error.code !== 'RATE_LIMITED' || isRefusedByRule(error)) return undefined;
   const now = clock.now();
   const soon = now + PAUSE_MS * (1 + Math.random());
   const nextAt = isUsedUp(error) ? Math.max(soon, (error as LimitError).rateLimit.resetAt) : soon;

@@ -1,4 +1,5 @@
 import type { Json } from '#core/base/json.ts';
+import { MAX_QUEUED_MS } from '#core/base/time-limits.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
@@ -36,12 +37,13 @@ export interface Order {
 /** Returns the time (epoch milliseconds) by which the run of a call has certainly ended, with all its tries. */
 export function orderedUntil(call: PreparedCall): number {
   const policy = retryPolicyFor(call);
-  return call.deadline + TRIED_FOR_MS + (policy ? retriedFor(policy, call.timeoutMs + TRIED_FOR_MS) : 0);
+  const beginsWithin = TRIED_FOR_MS + (call.turn === undefined ? 0 : MAX_QUEUED_MS);
+  return call.deadline + beginsWithin + (policy ? retriedFor(policy, call.timeoutMs + beginsWithin) : 0);
 }
 
 /** Returns the same for a run that has begun. */
 export const lastEndOf = ({ deadline, retries }: NewRun): number =>
-  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS) : 0);
+  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS + MAX_QUEUED_MS) : 0);
 
 /**
  * Stores the call of a run that is about to begin or to wait.

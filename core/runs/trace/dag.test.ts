@@ -41,6 +41,7 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   costUsd: null,
   retries: null,
   nextTryAt: null,
+  heldBy: null,
   isExhausted: false,
   creditsCents: 0,
   ...more,
