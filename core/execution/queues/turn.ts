@@ -10,6 +10,7 @@ import { type Queue, ruleIdOf } from '#core/runs/queues/queue.ts';
 import type { Rate } from '#core/runs/queues/starts.ts';
 import { type HeldBy, replacedText } from '#core/runs/run.ts';
 import type { CallInput } from '../input/call-input.ts';
+import { RefusedByRuleError } from './refused.ts';
 
 /** The rules that say when the run of a call may begin. `key` is masked; null without a value. */
 export interface TurnOfCall {
@@ -90,14 +91,6 @@ function shown(value: Json, id: string): string {
   const characters = [...(typeof value === 'string' ? value.slice(0, 100) : JSON.stringify(value))];
   return `${characters.length < 8 ? '' : characters.slice(0, 3).join('')}…${id.slice(0, 6)}`;
 }
-
-/** Error of a call that a rule refuses: it is not tried again, as calls are that find no room in the workspace. */
-class RefusedByRuleError extends PlatformError {
-  readonly isFinal = true;
-}
-
-export const isRefusedByRule = (error: unknown): boolean =>
-  typeof error === 'object' && error !== null && (error as Partial<RefusedByRuleError>).isFinal === true;
 
 type Called = Pick<KeyedCall, 'agent'>;
 const runsText = (count: number): string => (count === 1 ? '1 run' : `${count} runs`);
