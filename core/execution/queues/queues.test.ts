@@ -1,86 +1,14 @@
 import { expect, test } from 'vitest';
-import { callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
-import { findWorkspace } from '#core/accounts/workspaces/store.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { RunJob } from '#core/ports/deps.ts';
-import { queryAll } from '#core/ports/table.ts';
-import { dueLeases } from '#core/runs/leases.ts';
-import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
-import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { expectNothingLeft, gated } from '#test/helpers/queue-world.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from '../durable/resume.ts';
 
 const HOUR = 3600_000;
 const NAMES = ['plain', 'lasting'] as const;
-
-/** A world whose model answers when it is let. */
-async function gated(
-  concurrency: object | null,
-  { plan = {}, more = {} }: { plan?: Record<string, number>; more?: object } = {},
-) {
-  const gates: (() => void)[] = [];
-  let atOnce = 0;
-  const seen = { most: 0 };
-  const world = await waitingWorld(plan, {
-    manifest: { ...(concurrency && { concurrency }), ...more },
-    async ask() {
-      atOnce += 1;
-      seen.most = Math.max(seen.most, atOnce);
-      await new Promise<void>((open) => gates.push(open));
-      atOnce -= 1;
-    },
-  });
-  const { deps, call, run, tick } = world;
-  /** Lets time pass until something holds. */
-  const until = async (holds: () => boolean | Promise<boolean>) => {
-    for (let count = 0; count < 2000 && !(await holds()); count++) await settled(deps, deps.clock.sleep(20));
-    expect(await holds()).toBe(true);
-  };
-  const asked = (count: number) => until(() => world.asked.length >= count);
-  const open = async () => {
-    await until(() => gates.length > 0);
-    gates.shift()!();
-  };
-  const begin = async (input: object = {}, headers: Sent = {}, name = 'plain', by = world.user) => {
-    const { status, body } = await call(headers, name, by, input);
-    expect(status).toBe(202);
-    // The order of calls in one millisecond is not defined.
-    await deps.clock.advance(1);
-    return body;
-  };
-  /** Begins what may begin, and waits until so many requests have reached the model. */
-  const ticked = async (count: number) => {
-    const { process } = world.processOf();
-    await settled(deps, resumeRuns({ ...process, background: async (work) => void work.catch(() => {}) }));
-    await asked(count);
-  };
-  /** Number of entries that wait for a place. */
-  const waitingEntries = async () => {
-    const [head] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${world.user.workspaceId}#RUN` }));
-    const state = await deps.runs.get({ pk: `WS#${world.user.workspaceId}#QUEUE#${head!.queue}`, sk: 'STATE' });
-    return (state?.waiting as number | undefined) ?? 0;
-  };
-  const ended = (id: string, status = 'completed') => until(async () => (await run(id)).status === status);
-  return { ...world, gates, seen, until, asked, open, begin, ticked, waitingEntries, ended, tick };
-}
-type World = Awaited<ReturnType<typeof gated>>;
-
-/** All runs have ended, and nothing is left of their waiting. */
-async function expectNothingLeft({ deps, user, waiting }: Pick<World, 'deps' | 'user' | 'waiting'>) {
-  expect(await waiting.count()).toBe(0);
-  expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
-  expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
-  const workspace = (await findWorkspace(deps, user.workspaceId))!;
-  expect((await callsInUse(deps, workspace)).concurrent_calls).toBe(0);
-  for (const head of await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }))) {
-    if (head.queue === undefined) continue;
-    const items = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#QUEUE#${head.queue}` }));
-    expect(items.map(({ sk }) => sk)).toEqual(['STATE']);
-    expect(items[0]).toMatchObject({ active: 0 });
-    expect(items[0]!.waiting ?? 0).toBe(0);
-  }
-}
 
 test.for(NAMES)('%s: runs with the same key take turns, and say what holds them', async (name) => {
   const world = await gated({ limit: 1, key: '/customer' });
@@ -290,7 +218,6 @@ test('a run that waits for its next try leaves its place to others, and waits fo
       async ask() {
         if (failing.fails) {
           failing.fails = false;
-          const { PlatformError } = await import('#core/base/errors.ts');
           throw new PlatformError('LLM_ERROR', 'The provider is down.');
         }
         await new Promise<void>((open) => gates.push(open));
@@ -339,107 +266,6 @@ test('a call for later waits for its turn at its time', async () => {
   await expectNothingLeft(world);
 });
 
-test('a rate lets so many runs begin in each window, and others in the next ones', async () => {
-  const world = await gated(null, { more: { rate: { count: 2, seconds: 60, key: '/account' } } });
-  const { deps, run, begin, gates, ticked } = world;
-  await deps.clock.advance(60_000 - (deps.clock.now() % 60_000));
-  const window = Math.floor(deps.clock.now() / 60_000) * 60_000;
-  const calls = [];
-  for (let count = 0; count < 5; count++) calls.push(await begin({ account: 'a' }));
-  expect(calls.map(({ status }) => status)).toEqual(['running', 'running', 'queued', 'queued', 'queued']);
-  const at = (windows: number) => new Date(window + windows * 60_000).toISOString();
-  expect(calls.slice(2).map(({ held_by }) => held_by)).toMatchObject([
-    { rule: 'rate', limit: 2, seconds: 60, begins_at: at(1) },
-    { rule: 'rate', begins_at: at(1) },
-    { rule: 'rate', begins_at: at(2) },
-  ]);
-  expect((await begin({ account: 'b' })).status).toBe('running');
-  const refused = await world.call({ prefer: '' }, 'plain', world.user, { account: 'a' });
-  expect([refused.status, refused.body.error.code]).toEqual([429, 'RATE_LIMITED']);
-  expect(refused.body.error.message).toMatch(/The rate of later\/plain lets 2 runs begin in 60 seconds/);
-  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(60);
-  await world.asked(3);
-  await ticked(3);
-  // The process was away: what is late begins no faster.
-  await deps.clock.advance(10 * 60_000);
-  await ticked(5);
-  const late = await Promise.all(calls.slice(2).map(({ run_id }) => run(run_id)));
-  expect(late.map(({ status }) => status).sort()).toEqual(['queued', 'running', 'running']);
-  const [waits] = late.filter(({ status }) => status === 'queued');
-  expect(Date.parse(waits!.held_by!.begins_at!)).toBeGreaterThan(deps.clock.now());
-  await deps.clock.advance(61_000);
-  await ticked(6);
-  for (const open of gates) open();
-  for (const { run_id } of calls) await world.ended(run_id);
-  await world.until(async () => (await Array.fromAsync(leasesOf(deps, { all: true }))).length === 0);
-  await expectNothingLeft(world);
-});
-
-test('a run keeps its place while it waits for its rate, and gives it back when it is cancelled', async () => {
-  const world = await gated({ limit: 1 }, { more: { rate: { count: 1, seconds: 600 } } });
-  const { deps, user, send, run, begin, open, ended, ticked } = world;
-  const first = await begin();
-  await world.asked(1);
-  const [second, third] = [await begin(), await begin()];
-  await open();
-  await ended(first.run_id);
-  await settled(deps, resumeRuns(world.processOf().process));
-  expect((await run(second.run_id)).held_by).toMatchObject({ rule: 'rate' });
-  expect((await run(third.run_id)).held_by).toMatchObject({ rule: 'concurrency' });
-  await send('DELETE', `/workspaces/${user.workspaceId}/runs/${second.run_id}`);
-  await settled(deps, resumeRuns(world.processOf().process));
-  expect((await run(third.run_id)).held_by).toMatchObject({ rule: 'rate' });
-  await deps.clock.advance(1_300_000);
-  await sweepQueues(deps);
-  await ticked(2);
-  await open();
-  await ended(third.run_id);
-  await expectNothingLeft(world);
-});
-
-test('of the calls that follow each other, only the last one runs', async () => {
-  const world = await gated(null, { more: { debounce: { seconds: 30, key: '/order' } } });
-  const { deps, run, begin, open, ended, ticked } = world;
-  const calls = [];
-  for (let count = 0; count < 3; count++) {
-    calls.push(await begin({ order: 'a' }));
-    await deps.clock.advance(20_000);
-    await world.tick();
-  }
-  const [first, second, last] = calls as [(typeof calls)[0], (typeof calls)[0], (typeof calls)[0]];
-  expect(first).toMatchObject({ status: 'queued', held_by: { rule: 'debounce', seconds: 30 } });
-  expect(new Set(calls.map(({ run_id }) => run_id)).size).toBe(3);
-  for (const [each, by] of [
-    [first, second],
-    [second, last],
-  ] as const) {
-    expect(await run(each.run_id)).toMatchObject({
-      ...{ status: 'cancelled', error_code: 'RUN_CANCELLED' },
-      error_message: `The run was replaced by the run ${by.run_id}.`,
-    });
-  }
-  const other = await begin({ order: 'b' });
-  // Whose caller waits runs at once.
-  const held = world.appOf(world.processOf().process)(
-    world.requestOf(world.user, 'POST', '/later/plain/latest/run', { order: 'a' }),
-  );
-  await open();
-  expect((await settled(deps, held)).status).toBe(200);
-  await deps.clock.advance(31_000);
-  await ticked(3);
-  await open();
-  await open();
-  await ended(last.run_id);
-  await ended(other.run_id);
-  // The next call is the first one of another series.
-  const next = await begin({ order: 'a' });
-  await deps.clock.advance(31_000);
-  await ticked(4);
-  await open();
-  await ended(next.run_id);
-  expect((await run(last.run_id)).status).toBe('completed');
-});
-
 test('the host is asked to begin a run when its turn comes', async () => {
   const world = await gated({ limit: 1 });
   const { deps, user, processOf, appOf, requestOf, open, begin } = world;
@@ -483,78 +309,3 @@ test('only a call that does not wait has a priority', async () => {
     expect(body.error.message).toMatch(message);
   }
 });
-
-test.for([
-  ['plain', 'queue'],
-  ['lasting', 'queue'],
-  ['plain', 'replace'],
-] as const)(
-  '%s, %s: no run is lost, stuck or too many, wherever a process dies',
-  { timeout: 300_000 },
-  async ([name, on_limit]) => {
-    const history = async (life: Life) => {
-      let [atOnce, most, lives] = [0, 0, 1];
-      const world = await waitingWorld(
-        {},
-        {
-          manifest: { concurrency: { limit: 1, on_limit } },
-          async ask() {
-            const life = lives;
-            atOnce += 1;
-            most = Math.max(most, atOnce);
-            await world.deps.clock.sleep(100);
-            if (life === lives) atOnce -= 1;
-          },
-        },
-      );
-      const { deps, user, processOf, requestOf, appOf, runs } = world;
-      const mortal = processOf(life);
-      const app = appOf(mortal.process);
-      const statuses: number[] = [];
-      const calls = async () => {
-        for (let count = 0; count < 3; count++) {
-          const request = requestOf(user, 'POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async' });
-          statuses.push((await app(request)).status);
-        }
-        await mortal.idle();
-        await resumeRuns(mortal.process);
-        await mortal.idle();
-      };
-      await settled(deps, Promise.race([calls(), mortal.death.died]));
-      // What the dead process asked of the model is asked no more.
-      lives += 1;
-      atOnce = 0;
-      const next = processOf();
-      for (let round = 0; round < 6; round++) {
-        const recover = async () => {
-          await sweepLostRuns(next.process, { all: round === 0 });
-          await sweepQueues(next.process);
-          await resumeRuns(next.process, { all: round === 0 });
-          await next.idle();
-        };
-        await settled(deps, recover());
-        await deps.clock.advance(61_000);
-      }
-      const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
-      const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
-      const ids = heads.map(({ sk }) => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'));
-      const ends = (await runs.findAll(ids)).map(({ status, errorCode }) => (status === 'failed' ? errorCode : status));
-      expect(heads.length, where).toBeGreaterThanOrEqual(statuses.filter((status) => status === 202).length);
-      // A run in progress that is not durable is lost with its process.
-      const allowed = [
-        'completed',
-        ...(name === 'plain' ? ['INTERNAL_ERROR'] : []),
-        ...(on_limit === 'replace' ? ['cancelled'] : []),
-      ];
-      for (const end of ends) expect(allowed, `${where}: ${ends}`).toContain(end);
-      expect(most, where).toBeLessThanOrEqual(1);
-      await expectNothingLeft(world);
-      return { asked: mortal.death.asked, ends };
-    };
-    const whole = await history(IMMORTAL);
-    expect(whole.ends).toHaveLength(3);
-    for (let lifetime = 1; lifetime <= whole.asked; lifetime += 3) {
-      await history({ lifetime, lastOneHappens: lifetime % 2 === 1 });
-    }
-  },
-);
