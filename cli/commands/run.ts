@@ -235,7 +235,7 @@ async function show(cli: Cli, answer: Answer, { output: file }: RunOptions): Pro
     cli.output.result(answer, ({ run_id }) => run_id!);
     const short = answer.run_id.slice(0, 8);
     if (answer.run_at !== undefined) cli.output.note(`It begins at ${answer.run_at}.`);
-    if (answer.held_by !== undefined) cli.output.note(`It ${heldText(answer.held_by)}.`);
+    if (answer.held_by !== undefined) cli.output.note(`It ${printable(heldText(answer.held_by))}.`);
     cli.output.note(`To follow it, run \`platform logs ${short} -f\`; to cancel it, \`platform cancel ${short}\`.`);
     return;
   }

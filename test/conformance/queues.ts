@@ -141,7 +141,14 @@ export function queuesSuite(makeRuns: (clock: Clock) => Promise<Table>): void {
     pass(61_000);
     await sweepQueues(deps);
     expect(await hasPlace(deps, queue, entry)).toBe(true);
-    // Nothing waits any more. What is refused asks for a further check.
+    // Nothing waits any more, but its process may have died as well.
+    pass(61_000);
+    await sweepQueues(deps);
+    expect(await places()).toEqual([]);
+    expect(await deps.runs.get(stateKey(queue))).toMatchObject({ active: 0, waiting: 0 });
+    expect(await deps.runs.get(stateKey(queue))).not.toHaveProperty('gsi1pk');
+    // What is refused asks for a check.
+    await take(1);
     pass(61_000);
     await sweepQueues(deps);
     expect(await places()).toHaveLength(1);
@@ -149,8 +156,6 @@ export function queuesSuite(makeRuns: (clock: Clock) => Promise<Table>): void {
     pass(61_000);
     await sweepQueues(deps);
     expect(await places()).toEqual([]);
-    expect(await deps.runs.get(stateKey(queue))).toMatchObject({ active: 0, waiting: 0 });
-    expect(await deps.runs.get(stateKey(queue))).not.toHaveProperty('gsi1pk');
   });
 
   test('of 30 starts at once, each window has as many as the rate lets', { timeout: 60_000 }, async () => {

@@ -12,13 +12,14 @@ const LIMIT = { concurrency: { limit: 1 } };
 test.for([
   ['plain', LIMIT],
   ['lasting', LIMIT],
+  ['plain', LIMIT, 'held'],
   ['plain', { concurrency: { limit: 1, on_limit: 'replace' } }],
   ['lasting', { ...LIMIT, rate: { count: 1, seconds: 60 } }],
   ['plain', { debounce: { seconds: 30 } }],
 ] as const)(
   '%s, %j: no run is lost, stuck or too many, wherever a process dies',
   { timeout: 300_000 },
-  async ([name, rules]) => {
+  async ([name, rules, held]) => {
     const isDebounced = 'debounce' in rules;
     const replaces = isDebounced || (!('rate' in rules) && 'on_limit' in rules.concurrency);
     const history = async (life: Life) => {
@@ -42,7 +43,8 @@ test.for([
       const statuses: number[] = [];
       const calls = async () => {
         for (let count = 0; count < 3; count++) {
-          const request = requestOf(user, 'POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async' });
+          const prefer = held !== undefined && count === 1 ? '' : 'respond-async';
+          const request = requestOf(user, 'POST', `/later/${name}/latest/run`, {}, { prefer });
           statuses.push((await app(request)).status);
         }
         await mortal.idle();

@@ -40,7 +40,7 @@ export interface Entry {
   readonly runId: string;
   /** Sort key, which decides the order. */
   readonly sk: string;
-  /** Number of places at which it may still take one, plus one. */
+  /** Limit of its rule: it gets a place while fewer are taken. */
   readonly limit: number;
   /** When it no longer waits, in epoch milliseconds. */
   readonly until: number;

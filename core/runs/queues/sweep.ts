@@ -43,15 +43,21 @@ export async function askForCheck({ runs, clock }: Pick<Deps, 'runs' | 'clock'>,
 
 async function check(deps: WakingDeps & Pick<Deps, 'log'>, queue: Queue): Promise<void> {
   const { runs, clock, log } = deps;
+  let recorded = 0;
   for await (const place of placesOf(deps, queue)) {
     const head = await runs.get(headKey(queue.workspaceId, place.runId));
-    if (isHeld(head, place, clock.now())) continue;
+    if (isHeld(head, place, clock.now())) {
+      if (head !== undefined) recorded += 1;
+      continue;
+    }
     log.warn('place of a run that has ended freed', { run_id: place.runId });
     await leavePlace(deps, queue, place.runId);
   }
   await grantPlaces(deps, queue);
-  const waiting = numberOf(await runs.get(stateKey(queue)), 'waiting');
-  if (waiting > 0) await runs.update(stateKey(queue), { set: checkAt(queue, clock.now() + CHECK_MS) });
+  const state = await runs.get(stateKey(queue));
+  // The process of a run that has a place and no record may have died.
+  const isChecked = numberOf(state, 'waiting') > 0 || numberOf(state, 'active') > recorded;
+  if (isChecked) await runs.update(stateKey(queue), { set: checkAt(queue, clock.now() + CHECK_MS) });
   else
     await runs.update(
       stateKey(queue),

@@ -183,7 +183,7 @@ function About({ run }: { readonly run: Run }) {
     ...(run.status === 'queued' && run.run_at !== null
       ? [['Begins', <TimeLeft key="begins" until={run.run_at} />] as const]
       : []),
-    ...(run.status === 'queued' && run.held_by !== null ? [['Waits', heldText(run.held_by)] as const] : []),
+    ...(run.status === 'queued' && run.held_by !== null ? [['Waits', escapeText(heldText(run.held_by))] as const] : []),
     ...(run.next_attempt_at === null
       ? []
       : [['Next attempt', <TimeLeft key="next" until={run.next_attempt_at} />] as const]),
