@@ -3,7 +3,7 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { batchesOf } from '#core/base/batches.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
 import { SystemClock } from '#core/ports/clock.ts';
-import type { AllDeps, Deps, RunJob } from '#core/ports/deps.ts';
+import type { AllDeps, Deps } from '#core/ports/deps.ts';
 import { SystemIds } from '#core/ports/ids.ts';
 import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { noOperatorKey, type OperatorKey } from '#core/ports/operator-key.ts';
@@ -101,10 +101,18 @@ export const installParts = ({ config }: HostDeps): Pick<Deps, 'startInstall'> =
 });
 
 /** Durable runs continue in a separate function, which has more time than a call. */
-export const handOverParts = ({ config }: HostDeps, afterMs?: number): Required<Pick<Deps, 'handOver'>> => {
-  const startRun = (job: RunJob) => invokeLater(config, 'loop-worker', job);
-  return { handOver: { afterMs, startRun, wakeRun: startRun } };
-};
+export const handOverParts = (host: HostDeps, afterMs?: number): Required<Pick<Deps, 'handOver' | 'wakeRun'>> => ({
+  handOver: { afterMs, startRun: (job) => invokeLater(host.config, 'loop-worker', job) },
+  ...wakeRunParts(host),
+});
+
+/** Invokes the function that continues a run that waited; on failure the run is taken up with the next minute. */
+export const wakeRunParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeRun'>> => ({
+  wakeRun: (job) =>
+    invokeLater(config, 'loop-worker', job).catch((error: unknown) => {
+      log.warn('run not woken until the next minute', { run_id: job.runId, error: String(error) });
+    }),
+});
 
 /** Only one function may order services. This invokes it; on failure it runs with its next minute. */
 export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeServices'>> => ({

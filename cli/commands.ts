@@ -83,8 +83,18 @@ export const COMMANDS: { readonly [group: string]: readonly CommandRow[] } = {
     { name: 'dag', summary: 'Show the call tree of a run, with costs', load: () => import('./commands/dag.ts') },
     {
       name: 'replay',
-      summary: 'Rerun a run with the same or another input',
+      summary: 'Rerun a run with the same or another input, or from one of its turns',
       load: () => import('./commands/replay.ts'),
+    },
+    {
+      name: 'approvals',
+      summary: 'List the calls and questions that wait for a decision',
+      load: () => import('./commands/approvals.ts'),
+    },
+    {
+      name: 'approve',
+      summary: 'Approve or refuse a call that waits, or answer a question',
+      load: () => import('./commands/approve.ts'),
     },
     { name: 'cancel', summary: 'Cancel runs', load: () => import('./commands/cancel.ts') },
     {

@@ -47,12 +47,12 @@ export interface FunctionSpec {
   /** @default - no secrets */
   readonly secrets?: 'read' | 'write';
   /**
-   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or opens them, as the one that
-   * continues the runs does.
+   * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as those that
+   * continue runs or begin again from a turn of another one.
    *
    * @default - neither
    */
-  readonly dataKeys?: 'make' | 'open';
+  readonly dataKeys?: 'make' | 'both';
   /** Whether it calls models: on Bedrock, and with the operator's own table, if the stage has these. @default false */
   readonly models?: boolean;
   /** Whether it calls the payment provider, if the stage has one. @default false */
@@ -106,7 +106,7 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  */
 export const MAX_BODY_MB = 4;
 
-/** Bodies of runs, and the orders and journals of durable ones, which only `loop-worker` reads. */
+/** Bodies of runs, and the orders and journals of durable ones, which few functions read. */
 const KEEP_RUNS = {
   read: ['definitions', 'runs'],
   write: ['journals', 'runs'],
@@ -178,11 +178,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Admission, budgets of sub-calls, and stored responses of calls with an Idempotency-Key.
       counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
     },
-    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'uploads'] },
+    // A replay from a turn reads the journal of its original run.
+    blobs: { ...KEEP_RUNS, read: [...KEEP_RUNS.read, 'journals', 'uploads'] },
     secrets: 'read',
     // Durable runs leave it.
     calls: ['loop-worker'],
-    dataKeys: 'make',
+    dataKeys: 'both',
     models: true,
     sandbox: 'open',
   },
@@ -269,7 +270,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     // It sends runs of hours on.
     calls: ['loop-worker'],
     callsItself: true,
-    dataKeys: 'open',
+    // A run may ask for a later one, whose call is stored.
+    dataKeys: 'both',
     models: true,
     sandbox: 'open',
   },
@@ -294,6 +296,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },
+    // Runs that waited continue after a decision.
+    calls: ['loop-worker'],
   },
   // Runs of a batch share its memory, and may belong to different workspaces: the two largest outputs fit
   // (`docs/costs.md`).

@@ -181,13 +181,13 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     log,
     background,
     startInstall: (job) => background(install(deps, job)),
-    handOver: {
-      stopping: stopping.signal,
-      stopped: stopped.signal,
-      async wakeRun(job) {
-        const failed = (error: unknown) => log.error('run not begun', { run_id: job.runId, error: String(error) });
-        void background(resumeRun(deps, job).catch(failed));
-      },
+    handOver: { stopping: stopping.signal, stopped: stopped.signal },
+    async wakeRun(job) {
+      if (stopping.signal.aborted) return;
+      const resumed = resumeRun(deps, job).catch((error: unknown) => {
+        log.error('run not continued', { run_id: job.runId, error: String(error) });
+      });
+      void background(resumed);
     },
     leaveRuns(force) {
       stopping.abort();

@@ -200,6 +200,7 @@ const serverTool = ({ name, title, description, inputSchema, annotations }: Tool
   description: description ?? title ?? annotations?.title ?? '',
   inputSchema,
   ...(annotations?.readOnlyHint !== undefined && { isReadOnly: annotations.readOnlyHint }),
+  ...(annotations?.destructiveHint !== undefined && { isDestructive: annotations.destructiveHint }),
 });
 
 function serverResult({ content, structuredContent, isError = false }: CallToolResult): ServerResult {

@@ -1,5 +1,6 @@
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import { resumedText } from '#core/base/attempt-text.ts';
+import { waitingText } from '../shared/approvals.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { type FollowedEvent, followRun } from '../shared/follow.ts';
 import { duration, printable, textOf } from '../shared/output.ts';
@@ -58,6 +59,7 @@ function show(cli: Cli, event: FollowedEvent): void {
   if (cli.output.isJson) cli.output.item(event, () => '');
   else if (type === 'progress' && typeof data.text === 'string') cli.output.part(printable(data.text));
   else if (type === 'progress' && data.type === 'resumed') cli.output.note(resumedText(data));
+  else if (type === 'progress' && data.type === 'waiting') cli.output.note(waitingText(data));
   if (type !== 'end') return;
   const status = String(data.status);
   cli.output.note(`${cli.output.status(status)} after ${duration(data.duration_ms as number | null)}`);

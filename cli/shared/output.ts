@@ -173,6 +173,7 @@ const STATUS_STYLES: { readonly [status: string]: Style } = {
   success: 'green',
   running: 'cyan',
   queued: 'cyan',
+  waiting: 'yellow',
   failed: 'red',
   error: 'red',
   timeout: 'red',

@@ -1,4 +1,5 @@
 import { resumedText } from '#core/base/attempt-text.ts';
+import { waitingText } from './approvals.ts';
 import type { Cli } from './cli.ts';
 import { printable, textOf } from './output.ts';
 
@@ -51,6 +52,9 @@ export class RunProgress {
         break;
       case 'tool_result':
         if (event.status !== 'ok') dim(`${event.tool} failed`);
+        break;
+      case 'waiting':
+        output.note(waitingText(event));
         break;
       case 'resumed':
         dim(resumedText(event));

@@ -42,7 +42,13 @@ export const publicAgent = z.object({
   durable: z
     .union([
       z.literal(false),
-      z.object({ max_active_seconds: z.int().optional().describe('Absent: the limit of the plan.') }),
+      z.object({
+        max_active_seconds: z.int().optional().describe('Absent: the limit of the plan.'),
+        max_wait_seconds: z
+          .int()
+          .optional()
+          .describe('Maximum time that a run waits, in total. Absent: the limit of the plan.'),
+      }),
     ])
     .describe(
       'Whether runs survive the process that works on them, and for how many seconds they are worked on at most.',

@@ -38,6 +38,7 @@ import type { Handlers } from '#core/http/route.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { agentLogHandlers } from '#core/runs/agent-logs/handlers.ts';
 import { lastRunOf } from '#core/runs/agent-logs/store.ts';
+import { approvalHandlers } from '#core/runs/approvals/handlers.ts';
 import { bulkHandlers } from '#core/runs/bulk/handlers.ts';
 import { destinationHandlers } from '#core/runs/destinations/handlers.ts';
 import { runHandlers } from '#core/runs/handlers.ts';
@@ -111,9 +112,12 @@ export const keys = (deps: DepsOf<typeof keyHandlers | typeof signInHandlers | t
   ...oidcHandlers(deps),
 });
 export const runs = (
-  deps: DepsOf<typeof runHandlers | typeof shareHandlers | typeof bulkHandlers | typeof overviewHandlers>,
+  deps: DepsOf<
+    typeof runHandlers | typeof approvalHandlers | typeof shareHandlers | typeof bulkHandlers | typeof overviewHandlers
+  >,
 ) => ({
   ...runHandlers(deps),
+  ...approvalHandlers(deps),
   ...shareHandlers(deps),
   ...bulkHandlers(deps),
   ...overviewHandlers(deps),

@@ -30,6 +30,7 @@ import { eventRoutes } from '#core/events/routes.ts';
 import { callRoutes } from '#core/execution/calls/routes.ts';
 import type { Route } from '#core/http/route.ts';
 import { agentLogRoutes } from '#core/runs/agent-logs/routes.ts';
+import { approvalRoutes } from '#core/runs/approvals/routes.ts';
 import { bulkRoutes } from '#core/runs/bulk/routes.ts';
 import { destinationRoutes } from '#core/runs/destinations/routes.ts';
 import { runRoutes } from '#core/runs/routes.ts';
@@ -69,6 +70,7 @@ export const routes = [
   ...serviceKeyRoutes,
   ...downloadRoutes,
   ...runRoutes,
+  ...approvalRoutes,
   ...shareRoutes,
   ...destinationRoutes,
   ...eventRoutes,

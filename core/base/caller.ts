@@ -15,8 +15,8 @@ export interface Caller {
   readonly agent?: AgentCaller;
 }
 
-/** Scopes of a user's key (`docs/interface/authentication.md#scopes`). Each scope includes those before it. */
-export const KEY_SCOPES = ['read', 'run', 'manage'] as const;
+/** Scopes of a user's key (`docs/interface/authentication.md#scopes`). Each includes `read`, and `manage` all others. */
+export const KEY_SCOPES = ['read', 'approve', 'run', 'manage'] as const;
 export type KeyScope = (typeof KEY_SCOPES)[number];
 
 /** Limits of a user's key. A key without limits has all rights of its user. */

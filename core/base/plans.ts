@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { jsonText } from './json-text.ts';
-import { MAX_ACTIVE_SECONDS, MAX_TIMEOUT_SECONDS } from './time-limits.ts';
+import { MAX_ACTIVE_SECONDS, MAX_TIMEOUT_SECONDS, MAX_WAIT_SECONDS } from './time-limits.ts';
 
 /**
  * Plans of workspaces. `free` and `pro` are part of the interface (`docs/interface/limits.md#plans`); `team` and
@@ -12,6 +12,7 @@ export type PlanName = (typeof PLAN_NAMES)[number];
 const KB = 1024;
 const MB = 1024 * KB;
 const GB = 1024 * MB;
+const DAY = 24 * 3600;
 
 /**
  * Default concurrency of an AWS account. Each running call has a lease, 50 leases share an item, and a call that finds
@@ -42,7 +43,10 @@ const plan = () => {
     daily_paid_calls: perDay,
     /** Concurrent calls of all kinds. */
     concurrent_calls: z.int().min(1).max(MAX_CONCURRENT_CALLS),
-    /** Calls that wait for the time at which they begin (`docs/interface/calls.md#later`). */
+    /**
+     * Runs that wait: for the time at which they begin (`docs/interface/calls.md#later`), or for people, time and events
+     * (`docs/interface/approvals.md`).
+     */
     waiting_runs: z.int().min(0).max(1_000_000),
     /** Concurrent installations of dependencies after uploads. */
     concurrent_installs: z.int().min(1).max(MAX_CONCURRENT_INSTALLS),
@@ -60,6 +64,8 @@ const plan = () => {
     sandbox_timeout_seconds: seconds,
     /** Maximum time that a durable run is worked on (`docs/interface/durable-runs.md`). */
     durable_seconds: z.int().min(1).max(MAX_ACTIVE_SECONDS),
+    /** Maximum time that a durable run waits for people, time and events, in total. */
+    wait_seconds: z.int().min(1).max(MAX_WAIT_SECONDS),
     /** Maximum size of the files that a durable run keeps when it moves to another sandbox. */
     snapshot_bytes: z.int().min(MB).max(MAX_SNAPSHOT_BYTES),
     /** Namespaces of stored documents (`docs/interface/limits.md#plans`); null: no limit. */
@@ -101,6 +107,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: 30,
     durable_seconds: 30,
+    wait_seconds: DAY,
     snapshot_bytes: 100 * MB,
     storage_namespaces: 5,
     storage_documents: 100,
@@ -126,6 +133,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     durable_seconds: 3600,
+    wait_seconds: 7 * DAY,
     snapshot_bytes: 256 * MB,
     storage_namespaces: 25,
     storage_documents: 1_000,
@@ -151,6 +159,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     durable_seconds: 4 * 3600,
+    wait_seconds: MAX_WAIT_SECONDS,
     snapshot_bytes: 256 * MB,
     storage_namespaces: 100,
     storage_documents: 10_000,
@@ -176,6 +185,7 @@ const DEFAULT_PLANS: Plans = {
     timeout_seconds: MAX_TIMEOUT_SECONDS,
     sandbox_timeout_seconds: MAX_TIMEOUT_SECONDS,
     durable_seconds: 8 * 3600,
+    wait_seconds: MAX_WAIT_SECONDS,
     snapshot_bytes: 256 * MB,
     storage_namespaces: null,
     storage_documents: null,

@@ -7,6 +7,7 @@ interface StatusRow {
 const STATUSES = {
   queued: { isEnd: false },
   running: { isEnd: false },
+  waiting: { isEnd: false },
   completed: { isEnd: true },
   failed: { isEnd: true },
   timeout: { isEnd: true },

@@ -18,6 +18,9 @@ export const HELD_CALL_MS = 285_000;
 /** Longest time that a durable run of any plan is worked on. */
 export const MAX_ACTIVE_SECONDS = 24 * 3600;
 
+/** Longest time that a durable run of any plan waits for people, time or events, in total: 30 days. */
+export const MAX_WAIT_SECONDS = 30 * 24 * 3600;
+
 /** How long before it begins a run may be asked for: 30 days. */
 export const MAX_DELAY_SECONDS = 30 * 24 * 3600;
 

@@ -1,4 +1,4 @@
-import { hasEnded } from '#core/base/run-kinds.ts';
+import { hasEnded, type RunStatus } from '#core/base/run-kinds.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -22,7 +22,7 @@ export class RunEvents implements Watched {
   readonly #runId: string;
   readonly #place: { readonly workspaceId: string; readonly runId: string };
   /** Statuses that were already reported. */
-  readonly #subCalls = new Map<string, string>();
+  readonly #subCalls = new Map<string, RunStatus>();
   #last: number;
 
   constructor(deps: RunEventDeps, { workspaceId, id }: Pick<Run, 'workspaceId' | 'id'>, after: number) {
@@ -83,7 +83,7 @@ export class RunEvents implements Watched {
   async #changedSubCalls(run: Run): Promise<RunEvent[]> {
     // Prompts have no sandbox that could make sub-calls.
     if (!traitsOf(run.engine).hasSandbox) return [];
-    const isKnown = (id: string) => (this.#subCalls.get(id) ?? 'running') !== 'running';
+    const isKnown = (id: string) => hasEnded(this.#subCalls.get(id) ?? 'running');
     const changed: RunEvent[] = [];
     for (const call of await this.#runs.subCallsOf(run, isKnown)) {
       if (this.#subCalls.get(call.id) === call.status) continue;

@@ -122,11 +122,23 @@ export type AgentDefinition = {
 export type Durability = {
   /** Maximum time that a run is worked on. @default - the limit of the plan */
   max_active_seconds?: number;
+  /** Maximum time that a run waits for people, time or events, in total. @default - the limit of the plan */
+  max_wait_seconds?: number;
 };
 
 /** What happens to a tool's call that was in progress when its run was interrupted. */
 export const INTERRUPTIONS = ['retry', 'unknown'] as const;
 export type Interruption = (typeof INTERRUPTIONS)[number];
+
+/** Which calls of a tool wait until a person has approved them (`docs/interface/approvals.md#manifest`). */
+export type Approval = {
+  /** JSON Schema of the arguments of those calls. @default - all calls */
+  when?: Record<string, unknown>;
+  /** How long a call waits. @default - as long as the run may */
+  timeout_seconds?: number;
+  /** What happens when nobody has decided in time: the model is told, or the run fails. @default deny */
+  on_timeout?: 'deny' | 'fail';
+};
 
 /** An agent version that another version may call. */
 export type Dependency = {
@@ -134,10 +146,12 @@ export type Dependency = {
   id: string;
   /** An exact version: `v1`. */
   version: string;
+  /** For each custom tool that calls it, besides the tool's own. @default - never */
+  approval?: Approval;
 };
 
-/** Built-in tools of a managed loop, except `submit_result`, which ends it; it has `later` only if it names it. */
-export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'later'] as const;
+/** Built-in tools of a managed loop, except `submit_result`, which ends it; it has the last three only if it names them. */
+export const LOOP_TOOLS = ['bash', 'read_file', 'write_file', 'list_files', 'later', 'ask_human', 'wait'] as const;
 export type LoopTool = (typeof LOOP_TOOLS)[number];
 
 /** Name of an MCP server's tool as the model sees it. */
@@ -194,6 +208,8 @@ export type McpServer = {
   optional: boolean;
   /** @default - `retry` if `read_only`, else `unknown` */
   interruption?: Interruption;
+  /** @default - never */
+  approval?: Approval | 'destructive';
 };
 
 /** An author's tool of a managed loop. */
@@ -206,6 +222,8 @@ export type CustomTool = {
   input_schema?: Record<string, unknown>;
   /** @default - `retry` if the command calls another agent, else `unknown` */
   interruption?: Interruption;
+  /** @default - never */
+  approval?: Approval;
 };
 
 /**

@@ -61,6 +61,11 @@ export interface Deps {
   /** How durable runs leave this process. @default - they stay in it until they end */
   readonly handOver?: HandOver;
   /**
+   * Takes up a run that waited, or that has got its place in a queue, soon: in this process or another one. Never throws.
+   * @default - the next sweep finds the run
+   */
+  readonly wakeRun?: (job: RunJob) => Promise<void>;
+  /**
    * Asks for a prompt reconciliation of the host with the records of these services, by the process that is allowed to
    * do it. Calls are hints: the next sweep makes up for a lost one. Absent on hosts without services.
    */
@@ -110,11 +115,6 @@ export interface HandOver {
    * @default - the next sweep finds the run
    */
   readonly startRun?: (job: RunJob) => Promise<void>;
-  /**
-   * Has a run begin that has got its place in a queue, soon, in this process or another one.
-   * @default - the next look at due runs finds it
-   */
-  readonly wakeRun?: (job: RunJob) => Promise<void>;
 }
 
 /** A durable run that any process may take up. */

@@ -65,8 +65,9 @@ export interface ServerTool {
   readonly name: string;
   readonly description: string;
   readonly inputSchema: Readonly<Record<string, unknown>>;
-  /** The server's own claim; absent if it makes none. */
+  /** The server's own claims; absent if it makes none. */
   readonly isReadOnly?: boolean;
+  readonly isDestructive?: boolean;
 }
 
 export interface ServerResult {

@@ -1,3 +1,4 @@
+import { hasEnded } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { CANCELLED, cancelledError, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
@@ -9,7 +10,10 @@ import { RunStore } from './store.ts';
  */
 const POLL_MS = { first: 400, max: 1000 };
 
-type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
+/** Pause before the next look at a run whose status is just changing. */
+const CHANGING_MS = 50;
+
+type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals' | 'wakeRun'>;
 
 /** Identifies a run that is already recorded. */
 interface RecordedRun {
@@ -40,22 +44,15 @@ export function watchForCancel(
 /** Cancels a run and all sub-calls below it; one that waits for its time ends at once. Returns false if the run has already ended. */
 export async function cancelRun(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
   const runs = new RunStore(deps, workspaceId);
-  let run = await runs.find(runId);
-  if (run?.status === 'queued') {
-    // Loaded lazily: few runs wait, and smaller functions start faster.
-    const { WaitingRuns } = await import('./waiting-runs.ts');
-    if (await new WaitingRuns(deps, workspaceId).end(runId, CANCELLED)) return true;
-    // Its time has come meanwhile.
-    run = await runs.find(runId);
-  }
-  if (run?.status !== 'running' || !(await cancelOne(deps, runs, runId))) return false;
+  const run = await runs.find(runId);
+  if (run === undefined || !(await cancelOne(deps, workspaceId, runId))) return false;
   const done = new Set([runId]);
   // Both sides write before they read, so a concurrent sub-call either sees its caller's mark or is found here.
   for (;;) {
     const callers = await runs.callers(run.rootRunId);
     const below = [...callers.keys()].filter((id) => !done.has(id) && isBelow(id, runId, callers));
     if (below.length === 0) return true;
-    await Promise.all(below.map((id) => cancelOne(deps, runs, id)));
+    await Promise.all(below.map((id) => cancelOne(deps, workspaceId, id)));
     for (const id of below) done.add(id);
   }
 }
@@ -72,10 +69,27 @@ export async function hasCancelledBelow(
   return (await Promise.all(below.map((each) => runs.isCancelled(each)))).includes(true);
 }
 
-async function cancelOne(deps: CancelDeps, runs: RunStore, runId: string): Promise<boolean> {
-  const isMarked = await runs.requestCancel(runId);
-  deps.runSignals.abort(runId, cancelledError());
-  return isMarked;
+/** Cancels one run: it ends at once, or is marked for the process that has it. Returns false if it has ended. */
+async function cancelOne(deps: CancelDeps, workspaceId: string, runId: string): Promise<boolean> {
+  const runs = new RunStore(deps, workspaceId);
+  for (;;) {
+    const isMarked = await runs.requestCancel(runId);
+    deps.runSignals.abort(runId, cancelledError());
+    if (isMarked) return true;
+    const status = (await runs.find(runId))?.status ?? 'cancelled';
+    if (hasEnded(status)) return false;
+    // Loaded lazily: few runs wait, and smaller functions start faster.
+    const { WaitingRuns } = await import('./waiting-runs.ts');
+    const waiting = new WaitingRuns(deps, workspaceId);
+    if (status === 'queued' && (await waiting.end(runId, CANCELLED))) return true;
+    if (status === 'waiting' && (await waiting.requestCancel(runId))) {
+      // A process takes it up, and ends it.
+      await deps.wakeRun?.({ workspaceId, runId });
+      return true;
+    }
+    // It changes at this moment.
+    await deps.clock.sleep(CHANGING_MS);
+  }
 }
 
 /** `callers` maps each sub-call to its caller. */

@@ -1,5 +1,5 @@
 import { PlatformError } from '#core/base/errors.ts';
-import { isInstallation } from '#core/base/run-kinds.ts';
+import { hasEnded, isInstallation } from '#core/base/run-kinds.ts';
 import type { Handlers } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -8,7 +8,7 @@ import { filterOf } from './filter.ts';
 import { listRuns, runsWithPrefix } from './listing.ts';
 import { findReadableRun } from './readable-run.ts';
 import type { runRoutes } from './routes.ts';
-import { momentView, type Run, type RunBody } from './run.ts';
+import { type Branch, hasTurns, momentView, type Run, type RunBody } from './run.ts';
 import { RunStore } from './store.ts';
 import { buildDag } from './trace/dag.ts';
 import { traceEventPage } from './trace/event-page.ts';
@@ -16,10 +16,12 @@ import { spanIdOf } from './trace/trace-view.ts';
 import { waterfallOf } from './trace/waterfall.ts';
 import { listedRunOf } from './view.ts';
 
+/** Maximum number of branches that are listed. */
+const MAX_BRANCHES = 200;
 const CANCEL_WAIT_MS = 3000;
 const CANCEL_POLL_MS = 50;
 
-type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals'>;
+type RunDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals' | 'wakeRun'>;
 
 type RunHandlers = Handlers<typeof runRoutes>;
 
@@ -27,7 +29,7 @@ export const runHandlers = (deps: RunDeps): RunHandlers => ({ ...recordHandlers(
 
 function recordHandlers(
   deps: RunDeps,
-): Pick<RunHandlers, 'listRuns' | 'getRun' | 'cancelRun' | 'requestRunCancel' | 'getRunLogs'> {
+): Pick<RunHandlers, 'listRuns' | 'getRun' | 'cancelRun' | 'requestRunCancel' | 'getRunLogs' | 'listRunBranches'> {
   const storeOf = (workspaceId: string) => new RunStore(deps, workspaceId);
 
   async function cancel(workspaceId: string, name: string) {
@@ -78,6 +80,16 @@ function recordHandlers(
     cancelRun: ({ caller, params }) => cancel(caller.workspace.id, params.run_id),
     requestRunCancel: ({ caller, params }) => cancel(caller.workspace.id, params.run_id),
 
+    async listRunBranches({ caller, params }) {
+      const runs = storeOf(caller.workspace.id);
+      const { id } = await runs.findByName(params.run_id);
+      const branches = (await runs.branchesOf(id, MAX_BRANCHES)).map((run) => ({
+        ...listedRunOf(run),
+        ...branchView(run.branch!),
+      }));
+      return { status: 200, body: { run_id: id, branches } };
+    },
+
     async getRunLogs({ caller, params }) {
       const runs = storeOf(caller.workspace.id);
       const run = await runs.findByName(params.run_id);
@@ -106,7 +118,7 @@ function recordHandlers(
 /** Waits a short time for a cancelled run to end; its host may have died. */
 async function waitForEnd({ clock }: RunDeps, runs: RunStore, runId: string): Promise<void> {
   const giveUpAt = clock.now() + CANCEL_WAIT_MS;
-  while (clock.now() < giveUpAt && (await runs.find(runId))?.status === 'running') {
+  while (clock.now() < giveUpAt && !hasEnded((await runs.find(runId))?.status ?? 'cancelled')) {
     await clock.sleep(CANCEL_POLL_MS);
   }
 }
@@ -159,6 +171,8 @@ function traceHandlers(
   };
 }
 
+const branchView = ({ fromTurn, changed }: Branch) => ({ from_turn: fromTurn, changed: [...changed] });
+
 function detailOf(run: Run, body: RunBody | undefined) {
   return {
     ...listedRunOf(run),
@@ -168,6 +182,8 @@ function detailOf(run: Run, body: RunBody | undefined) {
     parent_run_id: run.parentRunId,
     root_run_id: run.rootRunId,
     replay_of_run_id: run.replayOf,
+    branch: run.branch && branchView(run.branch),
+    has_turns: hasTurns(run),
     tenant_id: run.tenantId,
     deadline: isoTime(run.deadline),
     schedule_id: run.scheduleId,

@@ -6,6 +6,7 @@ import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import { type Changes, exists, type Item, type Key, type Query, type TransactOperation } from '#core/ports/table.ts';
 import { isExhausted, nextTryAt, retriesFrom, storedRetries } from './retries.ts';
 import {
+  type Branch,
   LOST,
   lostBefore,
   type NewRun,
@@ -25,9 +26,11 @@ import {
  * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
+ * - `WS#<workspace id>#BRANCHES#<run id without dashes> / <started>#<run id>`: a run that begins from a turn of this one;
  * - `WS#<workspace id>#RUN_END / <run id without dashes>`: a note that its end is to be announced
  *   (`destinations/announce.ts`);
- * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait for their time;
+ * - `WS#<workspace id>#WAITING / COUNT`: the number of its runs that wait;
+ * - `WS#<workspace id>#APPROVALS#<run id without dashes> / ...`: calls of its tools that wait (`approvals/store.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
  * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
@@ -39,6 +42,8 @@ export const treePartition = (workspaceId: string, rootRunId: string): string =>
   `WS#${workspaceId}#TREE#${hexOf(rootRunId)}`;
 export const schedulePartition = (workspaceId: string, scheduleId: string): string =>
   `WS#${workspaceId}#SCHEDULE#${scheduleId}`;
+export const branchPartition = (workspaceId: string, originId: string): string =>
+  `WS#${workspaceId}#BRANCHES#${hexOf(originId)}`;
 const timePartition = (workspaceId: string): string => `WS#${workspaceId}#RUNS`;
 
 export const headKey = (workspaceId: string, runId: string): Key => ({
@@ -163,6 +168,7 @@ export function newRunItems(
     parent_run_id: run.parentRunId,
     root_run_id: run.rootRunId === run.id ? undefined : run.rootRunId,
     replay_of: run.replayOf,
+    branch: run.branch && storedBranch(run.branch),
     tenant_id: run.tenantId,
     schedule_id: run.scheduleId,
     scheduled_at: run.scheduled?.at,
@@ -178,7 +184,7 @@ export function newRunItems(
     gsi2pk: timePartition(workspaceId),
     gsi2sk: startedAt,
   };
-  const { id, parentRunId, scheduleId } = run;
+  const { id, parentRunId, scheduleId, replayOf, branch } = run;
   const listed: Item[] = [];
   if (parentRunId !== undefined) {
     const pk = treePartition(workspaceId, run.rootRunId ?? id);
@@ -186,6 +192,9 @@ export function newRunItems(
   }
   if (scheduleId !== undefined) {
     listed.push({ pk: schedulePartition(workspaceId, scheduleId), sk: `${startedAt}#${id}`, ttl, run_id: id });
+  }
+  if (replayOf !== undefined && branch !== undefined) {
+    listed.push({ pk: branchPartition(workspaceId, replayOf), sk: `${startedAt}#${id}`, ttl, run_id: id });
   }
   return [head, ...listed];
 }
@@ -215,6 +224,12 @@ export const heldChanges = ({ queueId, heldBy, hasPlace }: NewRun, ttl: number):
 
 /** The changes to the head of a run that waited for a place and has got it. */
 export const PLACE_CHANGES: Changes = { set: { has_place: true }, remove: ['held_by'] };
+
+/** Builds the changes to the head of a run that waits for people, time or events. `ttl` in epoch seconds. */
+export function waitChanges(body: StoredBody, ttl: number): Changes {
+  const { set, remove } = bodyChanges(body);
+  return { set: { ...set, status: 'waiting', ttl }, remove };
+}
 
 /** Builds the changes to the head of a run that waited and begins now. `ttl` in epoch seconds. */
 export const beginChanges = (workspaceId: string, run: NewRun, ttl: number): Changes => ({
@@ -302,6 +317,8 @@ export function runFrom(head: Item, now: number): Run {
     parentRunId: (head.parent_run_id as string | undefined) ?? null,
     rootRunId: (head.root_run_id as string | undefined) ?? id,
     replayOf: (head.replay_of as string | undefined) ?? null,
+    branch: branchFrom(head) ?? null,
+    isDurable: head.durable === true,
     tenantId: (head.tenant_id as string | undefined) ?? null,
     scheduleId: (head.schedule_id as string | undefined) ?? null,
     scheduled: momentFrom(head) ?? null,
@@ -350,6 +367,7 @@ export function newRunFrom(head: Item): NewRun {
     parentRunId: head.parent_run_id as string | undefined,
     rootRunId: head.root_run_id as string | undefined,
     replayOf: head.replay_of as string | undefined,
+    branch: branchFrom(head),
     tenantId: head.tenant_id as string | undefined,
     scheduleId: head.schedule_id as string | undefined,
     scheduled: momentFrom(head),
@@ -365,6 +383,14 @@ export function newRunFrom(head: Item): NewRun {
 }
 
 const heldFrom = ({ held_by }: Item): NewRun['heldBy'] => held_by as unknown as NewRun['heldBy'];
+
+const storedBranch = ({ fromTurn, changed }: Branch): Json => ({ from_turn: fromTurn, changed: [...changed] });
+
+function branchFrom({ branch }: Item): Branch | undefined {
+  if (branch === undefined) return undefined;
+  const { from_turn, changed } = branch as unknown as { from_turn: number; changed: Branch['changed'] };
+  return { fromTurn: from_turn, changed };
+}
 
 const momentFrom = ({ scheduled_at, scheduled_zone }: Item): ScheduledMoment | undefined =>
   scheduled_at === undefined ? undefined : { at: scheduled_at as number, timezone: scheduled_zone as string };

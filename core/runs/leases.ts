@@ -3,6 +3,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import {
   absent,
   allOf,
+  anyOf,
   type Changes,
   equals,
   exists,
@@ -36,7 +37,16 @@ const duePartition = (digit: string): string => `DUE#${digit}`;
  * Why a run waits for a process. While a process has it, the reason is stored for the case that the process dies:
  * `host_lost`.
  */
-export type LeaseReason = 'host_lost' | 'handover' | 'later' | 'retry' | 'look';
+export type LeaseReason =
+  | 'host_lost'
+  | 'handover'
+  | 'later'
+  | 'retry'
+  | 'look'
+  /** It waits for people, time or events, until one of its calls has waited for long enough. */
+  | 'timeout'
+  /** It waited, and something was decided. */
+  | 'decision';
 
 export interface Lease {
   readonly runId: string;
@@ -57,6 +67,11 @@ export interface Lease {
   readonly takenInTurn: number;
   /** When a run that waited for its time was first tried to begin, in epoch milliseconds. */
   readonly triedSince?: number;
+  /**
+   * Number of decisions about calls of the run (`approvals/store.ts`) when a process took it. A process leaves the run
+   * waiting only if there were none since.
+   */
+  readonly decided: number;
 }
 
 type LeaseDeps = Pick<Deps, 'runs' | 'clock' | 'ids'>;
@@ -69,7 +84,7 @@ export function firstLease(
   const now = clock.now();
   return {
     ...{ runId, workspaceId, holder: ids.uuid(), attempt: 1, until: now + LEASE_MS, reason: 'host_lost', leftAt: now },
-    ...{ idleMs: 0, turn: 0, takenInTurn: 1 },
+    ...{ idleMs: 0, turn: 0, takenInTurn: 1, decided: 0 },
   };
 }
 
@@ -116,6 +131,43 @@ export function beginNowOperation({ clock }: Pick<Deps, 'clock'>, runId: string)
   };
 }
 
+/**
+ * Returns the write by which a run waits for decisions until `dueAt` (epoch milliseconds), for the transaction that records
+ * it. It fails if the run was taken, or if something was decided since this process took it.
+ */
+export function waitLeaseOperation({ clock }: Pick<Deps, 'clock'>, lease: Lease, dueAt: number): TransactOperation {
+  const given: Lease = { ...lease, reason: 'timeout', until: dueAt, leftAt: clock.now(), takenInTurn: 0 };
+  const isUndecided =
+    lease.decided === 0 ? anyOf(absent('decided'), equals('decided', 0)) : equals('decided', lease.decided);
+  return { op: 'put', item: itemOf(given, dueAt), condition: allOf(equals('holder', lease.holder), isUndecided) };
+}
+
+/**
+ * Returns the write by which a run learns of a decision, for the transaction that records the decision: it counts it, and
+ * makes the lease of a run that waits due now. It fails if the lease has changed since it was read.
+ */
+export function decisionLeaseOperation({ clock }: Pick<Deps, 'clock'>, lease: Lease): TransactOperation {
+  const now = clock.now();
+  const due = { until: now, reason: 'decision', gsi1sk: isoTime(now) };
+  return {
+    op: 'update',
+    key: keyOf(lease.runId),
+    changes: { add: { decided: 1 }, ...(lease.reason === 'timeout' && { set: due }) },
+    condition: allOf(equals('holder', lease.holder), equals('reason', lease.reason)),
+  };
+}
+
+/**
+ * Returns the write that makes the lease of a run that waits due now, for the transaction that records why. A process that
+ * has the run learns of it by the record. It fails if the lease has changed since it was read.
+ */
+export function wakeLeaseOperation({ clock }: Pick<Deps, 'clock'>, { runId, reason }: Lease): TransactOperation {
+  const now = clock.now();
+  const key = keyOf(runId);
+  const changes = reason === 'timeout' ? { set: { until: now, gsi1sk: isoTime(now) } } : {};
+  return { op: 'update', key, changes, condition: equals('reason', reason) };
+}
+
 /** Not deleted: functions that begin or cancel runs may not delete items of this table. */
 const endedAt = (now: number): Changes => ({ set: { ttl: epochSeconds(now) }, remove: ['gsi1pk', 'gsi1sk'] });
 
@@ -158,8 +210,8 @@ export async function takeWaiting(
 ): Promise<Lease | undefined> {
   const now = deps.clock.now();
   if (!isFree && lease.until > now) return undefined;
-  const { triedSince = now, takenInTurn, attempt, idleMs, turn } = lease;
-  const kept = { attempt, idleMs, turn, triedSince };
+  const { triedSince = now, takenInTurn, attempt, idleMs, turn, decided } = lease;
+  const kept = { attempt, idleMs, turn, triedSince, decided };
   const taken: Lease = { ...firstLease(deps, lease), ...kept, takenInTurn: takenInTurn + 1 };
   const condition = allOf(equals('holder', lease.holder), equals('until', lease.until));
   return (await deps.runs.put(itemOf(taken, now), condition)).ok ? taken : undefined;
@@ -293,6 +345,7 @@ const itemOf = (lease: Lease, dueAt: number): Item => ({
   turn: lease.turn,
   taken_in_turn: lease.takenInTurn,
   tried_since: lease.triedSince,
+  decided: lease.decided === 0 ? undefined : lease.decided,
   ttl: epochSeconds(dueAt + KEPT_MS),
   gsi1pk: duePartition(lease.runId[0]!),
   gsi1sk: isoTime(dueAt),
@@ -310,4 +363,5 @@ const leaseFrom = (item: Item): Lease => ({
   turn: item.turn as number,
   takenInTurn: item.taken_in_turn as number,
   triedSince: item.tried_since as number | undefined,
+  decided: (item.decided as number | undefined) ?? 0,
 });

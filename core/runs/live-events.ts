@@ -42,10 +42,19 @@ const sortKey = (number: number): string => String(number).padStart(8, '0');
 
 type WriterDeps = Pick<Deps, 'runs' | 'clock' | 'log'>;
 
+interface WatchedRun {
+  readonly workspaceId: string;
+  readonly runId: string;
+  /** Epoch milliseconds. */
+  readonly startedAt: number;
+  /** How long the run may wait, in milliseconds: its events are kept for so much longer. @default 0 */
+  readonly waitMs?: number;
+}
+
 /** Writes the events of one run in batches. A failed write is retried with the next batch; the run never waits. */
 export class LiveEvents {
   readonly #deps: WriterDeps;
-  readonly #run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number };
+  readonly #run: WatchedRun;
   readonly #mask: SecretMask;
   #waiting: LiveEvent[] = [];
   #count = 0;
@@ -56,19 +65,14 @@ export class LiveEvents {
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param run `startedAt` in epoch milliseconds.
    * @param past Number of events that other processes wrote.
    */
-  constructor(
-    deps: WriterDeps,
-    run: { readonly workspaceId: string; readonly runId: string; readonly startedAt: number },
-    mask: SecretMask,
-    past = 0,
-  ) {
+  constructor(deps: WriterDeps, run: WatchedRun, mask: SecretMask, past = 0) {
     this.#deps = deps;
     this.#run = run;
     this.#mask = mask;
     this.#count = past;
+    this.#hasWritten = past > 0;
   }
 
   readonly add = (type: LiveEvent['type'], data: object): void => {
@@ -103,12 +107,15 @@ export class LiveEvents {
     return this.#count;
   }
 
-  /** Flushes pending events, unless the run is so short that it has written none. Never throws. */
-  async end(): Promise<void> {
+  /**
+   * Flushes pending events, unless the run is over and so short that it has written none: its record has them. All that is
+   * known of a run that leaves its process is in its events. Never throws.
+   */
+  async end({ isOver = true }: { readonly isOver?: boolean } = {}): Promise<void> {
     this.#cancelTimer?.();
     const age = this.#deps.clock.now() - this.#run.startedAt;
     if (this.#waiting.length === 0 && !this.#hasWritten) return;
-    if (age < FIRST_WRITE_MS && !this.#hasWritten) return;
+    if (isOver && age < FIRST_WRITE_MS && !this.#hasWritten) return;
     for (let left = LAST_WRITE_TRIES; left > 0 && this.#waiting.length > 0; left--) {
       this.#write();
       await this.#writing;
@@ -135,7 +142,7 @@ export class LiveEvents {
 
   async #writeWaiting(): Promise<void> {
     const { runs, clock, log } = this.#deps;
-    const { workspaceId, runId } = this.#run;
+    const { workspaceId, runId, waitMs = 0 } = this.#run;
     let batch: LiveEvent[] = [];
     try {
       while (this.#waiting.length > 0) {
@@ -144,7 +151,7 @@ export class LiveEvents {
         // Drops undefined members, which neither the mask nor the table accepts.
         const events = this.#mask.json(JSON.parse(JSON.stringify(batch)));
         const sk = sortKey(this.#count + batch.length);
-        const ttl = epochSeconds(clock.now()) + KEPT_SECONDS;
+        const ttl = epochSeconds(clock.now() + waitMs) + KEPT_SECONDS;
         await runs.put({ pk: partitionOf(workspaceId, runId), sk, events, ttl });
         this.#hasWritten = true;
         this.#count += batch.length;

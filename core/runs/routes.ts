@@ -5,6 +5,7 @@ import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { RUN_ID_PREFIX } from './items.ts';
 import { heldByView } from './queues/held-by.ts';
+import { BRANCH_CHANGES } from './run.ts';
 
 const status = z.enum(RUN_STATUSES);
 const time = z.iso.datetime();
@@ -57,6 +58,11 @@ export const listedRun = runSummary.extend({
     .describe('Whether it failed for good in spite of its retry policy, and was not replayed since.'),
 });
 
+const branch = z.object({
+  from_turn: z.int().describe('Turn of the original run that this one begins with; the turns before it are copied.'),
+  changed: z.array(z.enum(BRANCH_CHANGES)).describe('What is changed of the turns before.'),
+});
+
 const run = listedRun.extend({
   endpoint: z.string(),
   error_code: z.string().nullable(),
@@ -64,6 +70,12 @@ const run = listedRun.extend({
   parent_run_id: z.uuid().nullable(),
   root_run_id: z.uuid(),
   replay_of_run_id: z.uuid().nullable(),
+  branch: branch
+    .nullable()
+    .describe('The turn of the original run from which this one begins again. Null: it begins at its beginning.'),
+  has_turns: z
+    .boolean()
+    .describe('Whether it is a run of a durable loop: a replay can begin from its turns for a day after its end.'),
   tenant_id: z.string().nullable(),
   deadline: time.describe('When the run is ended as `timeout` if it is still running.'),
   schedule_id: z.uuid().nullable(),
@@ -309,6 +321,14 @@ export const runRoutes = defineRoutes([
         execution_time_ms: z.int().nullable(),
       }),
     },
+  },
+  {
+    ...row,
+    operationId: 'listRunBranches',
+    method: 'GET',
+    path: `${RUN}/branches`,
+    summary: 'List the runs that begin again from a turn of a run, newest first: the newest 200',
+    response: { 200: z.object({ run_id: z.uuid(), branches: z.array(listedRun.extend(branch.shape)) }) },
   },
   {
     ...row,

@@ -9,7 +9,9 @@ export type Departure =
   /** It waits for a place in a queue. */
   | 'queue'
   /** Its program works by itself, and a process looks at it from time to time. */
-  | 'look';
+  | 'look'
+  /** It waits for people, time or events. */
+  | 'wait';
 
 /**
  * The run has not ended, but it does not continue in this process: nothing may be recorded about its end. Test the code.
@@ -17,13 +19,13 @@ export type Departure =
 export class RunContinuesError extends Error {
   readonly code = 'RUN_CONTINUES';
   readonly departure: Departure;
-  /** For `look`: when, in epoch milliseconds. */
-  readonly lookAt?: number;
+  /** For `look` and `wait`: when another process takes it up at the latest, in epoch milliseconds. */
+  readonly until?: number;
 
-  constructor(runId: string, departure: Departure, lookAt?: number) {
+  constructor(runId: string, departure: Departure, until?: number) {
     super(`the run ${runId} continues in another process`);
     this.departure = departure;
-    if (lookAt !== undefined) this.lookAt = lookAt;
+    if (until !== undefined) this.until = until;
   }
 }
 

@@ -38,6 +38,10 @@ export interface Run {
   readonly parentRunId: string | null;
   readonly rootRunId: string;
   readonly replayOf: string | null;
+  /** Null for a run that begins at its beginning. */
+  readonly branch: Branch | null;
+  /** Whether another process continues it if its own dies. */
+  readonly isDurable: boolean;
   readonly tenantId: string | null;
   readonly scheduleId: string | null;
   readonly scheduled: ScheduledMoment | null;
@@ -83,6 +87,20 @@ export interface HeldBy {
   /** When the run ends if it has not begun, in epoch milliseconds. */
   readonly until: number;
 }
+
+/** What a branch may change of the turns before it (`docs/interface/branches.md`). */
+export const BRANCH_CHANGES = ['message', 'tool_results', 'model', 'version'] as const;
+
+/** The turn of its original run from which a run begins again, and what is changed before it. */
+export interface Branch {
+  /** From 1. */
+  readonly fromTurn: number;
+  readonly changed: readonly (typeof BRANCH_CHANGES)[number][];
+}
+
+/** Whether a run can begin again from one of its turns, as long as they are kept. */
+export const hasTurns = ({ isDurable, engine }: Pick<Run, 'isDurable' | 'engine'>): boolean =>
+  isDurable && engine === 'managed_loop';
 
 /** Scheduled time of a schedule's run: `at` in epoch milliseconds, and the schedule's time zone. */
 export interface ScheduledMoment {
@@ -192,6 +210,7 @@ export interface NewRun {
   readonly parentRunId?: string;
   readonly rootRunId?: string;
   readonly replayOf?: string;
+  readonly branch?: Branch;
   readonly tenantId?: string;
   /** Schedule that started the run. */
   readonly scheduleId?: string;

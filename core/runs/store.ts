@@ -19,6 +19,7 @@ import {
   bodyBlobKey,
   bodyChanges,
   bodyKey,
+  branchPartition,
   contentBlobKey,
   digitsOf,
   endChanges,
@@ -182,7 +183,7 @@ export class RunStore {
     await this.#deps.runs.update(this.#headKey(runId), { remove: ['exhausted'] }, exists('exhausted'));
   }
 
-  /** Marks a running run for cancellation, on any host. Returns false if it has ended. */
+  /** Marks a running run for cancellation, on any host. Returns false if it is not running. */
   async requestCancel(runId: string): Promise<boolean> {
     const { ok } = await this.#deps.runs.update(
       this.#headKey(runId),
@@ -256,6 +257,13 @@ export class RunStore {
     if (status === undefined) return { runs, total: ids.length };
     const found = runs.filter((run) => run.status === status);
     return { runs: found.slice(offset, offset + limit), total: found.length };
+  }
+
+  /** Returns the newest runs that begin from a turn of this one, newest first: at most `limit`. */
+  async branchesOf(runId: string, limit: number): Promise<Run[]> {
+    const pk = branchPartition(this.#workspaceId, runId);
+    const { items } = await this.#deps.runs.query({ pk, reverse: true, limit });
+    return this.findAll(items.map(({ run_id }) => run_id as string));
   }
 
   /** Returns the sub-calls of a chain: run id -> id of the calling run. */

@@ -1,4 +1,4 @@
-import { epochSeconds } from '#core/ports/clock.ts';
+import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import { absent, allOf, anyOf, equals, exists, lessThan, type TransactOperation } from '#core/ports/table.ts';
@@ -14,15 +14,19 @@ import {
   placeOperations,
   retryChanges,
   runExpiry,
+  waitChanges,
   waitingKey,
 } from './items.ts';
 import {
   endLease,
   endLeaseOperation,
+  findLease,
   keepLeaseOperation,
   type Lease,
   putLeaseOperation,
   retryLeaseOperation,
+  waitLeaseOperation,
+  wakeLeaseOperation,
 } from './leases.ts';
 import { emptyBody, emptyResult, type NewRun, type RunEnd, type RunResult } from './run.ts';
 import { RunStore } from './store.ts';
@@ -39,8 +43,8 @@ interface NextTry {
 }
 
 /**
- * The runs of one workspace that wait for their time, for their next try, or for their turn. `items.ts` documents
- * their storage.
+ * The runs of one workspace that wait: for their time, their next try, their turn, or for people, time and events. `items.ts`
+ * documents their storage.
  */
 export class WaitingRuns {
   readonly #deps: WaitingDeps;
@@ -84,7 +88,7 @@ export class WaitingRuns {
     });
   }
 
-  /** Returns the number of runs of the workspace that wait for their time. */
+  /** Returns the number of runs of the workspace that wait. */
   async count(): Promise<number> {
     return ((await this.#deps.runs.get(waitingKey(this.#workspaceId)))?.count as number | undefined) ?? 0;
   }
@@ -164,6 +168,75 @@ export class WaitingRuns {
     });
     if (isWaiting) await this.#records.leaveQueue(run);
     return isWaiting;
+  }
+
+  /**
+   * Records that a run waits for people, time or events, until `dueAt` (epoch milliseconds). Returns false if the run was
+   * cancelled, if another process has it, or if something was decided since this one took it.
+   */
+  async wait(run: NewRun, lease: Lease, dueAt: number): Promise<boolean> {
+    const { runs, clock, config } = this.#deps;
+    const ttl = runExpiry(config, dueAt);
+    const stored = await this.#records.body(run.id);
+    // Written again, so that it is kept as long as the run.
+    const body = await this.#records.putBody(run.id, stored ?? emptyBody(run.input), ttl);
+    const operations: TransactOperation[] = [
+      {
+        op: 'update',
+        key: headKey(this.#workspaceId, run.id),
+        changes: waitChanges(body, ttl),
+        condition: allOf(equals('status', 'running'), absent('cancel_requested_at')),
+      },
+      this.#count(1),
+      waitLeaseOperation(this.#deps, lease, dueAt),
+    ];
+    return retryOnConflict(clock, `the wait of the run ${run.id}`, async () => {
+      const written = await runs.transact(operations);
+      if (written.ok) return true;
+      return written.failed.length > 0 ? false : undefined;
+    });
+  }
+
+  /** Records that a run that waited for people, time or events is worked on again. Returns false if it does not wait. */
+  async continue(runId: string): Promise<boolean> {
+    const { runs, clock } = this.#deps;
+    const operations: TransactOperation[] = [
+      {
+        op: 'update',
+        key: headKey(this.#workspaceId, runId),
+        changes: { set: { status: 'running' } },
+        condition: equals('status', 'waiting'),
+      },
+      this.#count(-1),
+    ];
+    return retryOnConflict(clock, `the continuation of the run ${runId}`, async () => {
+      const written = await runs.transact(operations);
+      if (written.ok) return true;
+      return written.failed.length > 0 ? false : undefined;
+    });
+  }
+
+  /**
+   * Marks a run that waits for people, time or events for cancellation, and makes its lease due: the process that takes it
+   * up ends it. Returns false if it does not wait.
+   */
+  async requestCancel(runId: string): Promise<boolean> {
+    const { runs, clock } = this.#deps;
+    return retryOnConflict(clock, `the cancellation of the run ${runId}`, async () => {
+      const lease = await findLease(this.#deps, runId);
+      if (lease === undefined) return false;
+      const written = await runs.transact([
+        {
+          op: 'update',
+          key: headKey(this.#workspaceId, runId),
+          changes: { set: { cancel_requested_at: isoTime(clock.now()) } },
+          condition: equals('status', 'waiting'),
+        },
+        wakeLeaseOperation(this.#deps, lease),
+      ]);
+      if (written.ok) return true;
+      return written.failed.includes(0) ? false : undefined;
+    });
   }
 
   /**

@@ -168,17 +168,17 @@ export class PlatformFunction extends Construct {
   }
 
   /**
-   * Grants making and opening data keys of this stage's workspaces: of what the KMS key encrypted, only those have this
+   * Grants making or opening data keys of this stage's workspaces, or both: of what the KMS key encrypted, only those have this
    * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
    */
-  useDataKeys(access: 'make' | 'open'): void {
+  useDataKeys(access: 'make' | 'both'): void {
     const { keyArn } = this.#stage;
     const alias = dataKeyAliasOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
     const anyKey = `arn:\${AWS::Partition}:kms:\${AWS::Region}:\${AWS::AccountId}:key/*`;
     this.lambda.addToRolePolicy(
       new PolicyStatement({
-        actions: [access === 'make' ? 'kms:GenerateDataKey' : 'kms:Decrypt'],
+        actions: ['kms:GenerateDataKey', ...(access === 'both' ? ['kms:Decrypt'] : [])],
         resources: [keyArn ?? substituted(anyKey)],
         conditions: {
           StringEquals: {

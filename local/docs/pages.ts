@@ -37,6 +37,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'runs',
         'retries',
         'queues',
+        'approvals',
         'schedules',
         'webhooks',
         'services',

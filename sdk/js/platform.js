@@ -206,12 +206,20 @@ export class Platform {
    * Runs the same version again with the same input, and returns at once.
    *
    * @param {Run | string} run
-   * @param {RequestOptions & { input?: object, agentVersion?: string }} [options] `input` replaces the recorded input, and
-   * `agentVersion` (`v3` or `latest`) the version of the run.
+   * @param {RequestOptions & {
+   *   input?: object,
+   *   agentVersion?: string,
+   *   fromTurn?: number,
+   *   message?: string,
+   *   toolResults?: { turn: number, call: number, text: string }[],
+   *   model?: string,
+   * }} [options] `input` replaces the recorded input, and `agentVersion` (`v3` or `latest`) the version of the run. With
+   * `fromTurn` the new run begins from a turn of a durable loop: with a `message`, other `toolResults`, another `model`.
    * @returns {Promise<Run>}
    */
-  async replay(run, { input, agentVersion, ...options } = {}) {
-    const body = { input, agent_version: agentVersion };
+  async replay(run, { input, agentVersion, fromTurn, message, toolResults, model, ...options } = {}) {
+    const branch = { from_turn: fromTurn, message, tool_results: toolResults, model };
+    const body = { input, agent_version: agentVersion, ...branch };
     const { run_id } = await this.#send('POST', `${this.#locate(run).path}/replay`, { ...options, body });
     return { id: run_id, url: this.#locate(run_id).path };
   }

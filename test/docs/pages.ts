@@ -76,6 +76,11 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: 'npx platform dev',
     reason: 'goes on until it is ended; test/cli/dev.heavy.test.ts runs it',
   },
+  ...['npx platform approve 7f3a9c21\n', 'npx platform approve 7f3a9c21 --answer'].map((begins) => ({
+    page: 'docs/approvals.md',
+    begins,
+    reason: 'the run is made up; test/cli/approvals.test.ts decides about one',
+  })),
   { page: 'docs/egress.md', begins: 'curl -s http://db.example.com:5432', reason: 'runs inside an agent' },
   { page: 'docs/dashboard.md', begins: 'npx platform open', reason: 'signs in whoever has a terminal, and only there' },
   { page: 'docs/skills.md', begins: 'platform skill install', reason: 'needs a repository of a Git host' },

@@ -32,11 +32,15 @@ const TURNS: readonly (readonly Pick<LlmToolCall, 'name' | 'input'>[])[] = [
 ];
 const UNKNOWN = 'Whether it took effect is unknown';
 
+/** What a model was asked. */
+type Asked = Pick<LlmRequest, 'provider' | 'model' | 'system' | 'tools' | 'messages'>;
+
 /** The outside world: what was sent, and every conversation that a model was asked with. */
 interface World {
   readonly deps: MemoryDeps;
   readonly sent: string[];
   readonly asked: (readonly LlmMessage[])[];
+  readonly requests: Asked[];
 }
 
 /** A process that dies at call number `lifetime` of a port. */
@@ -157,7 +161,9 @@ export function processOf(world: World, life: Life, isDead?: () => boolean) {
     llm: {
       generate: (request) =>
         death.call(async () => {
-          world.asked.push(structuredClone(request.messages));
+          const { provider, model, system, tools, messages } = request;
+          world.requests.push(structuredClone({ provider, model, system, tools, messages }));
+          world.asked.push(structuredClone(messages));
           return answer(request);
         }),
     },
@@ -168,24 +174,24 @@ const tool = (name: string, command: string, more: object) => ({ name, descripti
 
 /** Makes a workspace with an agent whose runs are durable. */
 export async function setUp() {
-  const world: World = { deps: memoryDeps(), sent: [], asked: [] };
+  const world: World = { deps: memoryDeps(), sent: [], asked: [], requests: [] };
   const { deps } = world;
   const { key, slug, workspaceId } = await addUser(deps, 'durable');
   const { process } = processOf(world, IMMORTAL);
-  const request = (method: string, path: string, body: object, headers: Record<string, string> = {}) =>
+  const request = (method: string, path: string, body?: object, headers: Record<string, string> = {}) =>
     new Request(`http://127.0.0.1${path}`, {
       method,
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
-      body: JSON.stringify(body),
+      headers: { authorization: `Bearer ${key}`, ...(body && { 'content-type': 'application/json' }), ...headers },
+      ...(body && { body: JSON.stringify(body) }),
     });
   const app = createWebApp(process, routes, allHandlers(process));
-  const made = async (method: string, path: string, body: object): Promise<void> => {
+  const send = async (method: string, path: string, body?: object): Promise<void> => {
     const response = await app(request(method, path, body));
     if (!response.ok) throw new Error(await response.text());
   };
-  await made('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
+  await send('PUT', `/workspaces/${workspaceId}/secrets`, { name: 'ANTHROPIC_API_KEY', value: 'sk-made-up' });
   const input_schema = { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] };
-  await made('POST', '/agents', {
+  await send('POST', '/agents', {
     name: 'lasting',
     type: 'agent',
     description: 'x',
@@ -197,17 +203,11 @@ export async function setUp() {
       tool('look', 'look', { interruption: 'retry' }),
     ],
   });
-  const send = async (method: string, path: string, body?: object): Promise<void> => {
-    if (body !== undefined) return made(method, path, body);
-    const response = await app(
-      new Request(`http://127.0.0.1${path}`, { method, headers: { authorization: `Bearer ${key}` } }),
-    );
-    if (!response.ok) throw new Error(await response.text());
-  };
   return {
     world,
     workspaceId,
     send,
+    request,
     call: () => request('POST', `/${slug}/lasting/latest/run`, {}, { prefer: 'respond-async' }),
   };
 }

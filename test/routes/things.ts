@@ -85,6 +85,16 @@ const MAKERS: Record<string, Maker> = {
     sharedUrls.set(run_id, made);
     return (await made).url.split('/').at(-1)!;
   },
+  async approval_id(target, { user, mark }) {
+    const name = `asks-${unique()}`;
+    const turns = [{ toolCalls: [{ name: 'ask_human', input: { question: mark } }] }];
+    const prompt = `${mark} [[llm ${JSON.stringify(turns)}]]`;
+    const loop = { type: 'agent', description: mark, prompt, required_secrets: [], loop: { tools: ['ask_human'] } };
+    await clientOf(target, user.key).createAgent({ body: { name, ...loop } });
+    const answer = await request(target, 'POST', `/${user.slug}/${name}/v1/run`, { key: user.key, json: {} });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(202);
+    return `${answer.body.run_id}.1.1`;
+  },
   async name(target, { user, mark }) {
     const name = `S_${unique().toUpperCase()}`;
     const params = { workspace_id: user.workspaceId };

@@ -166,6 +166,9 @@ describe.each(languages())('the SDK for $name, on a running platform', ({ name, 
     const { runId } = (await platform('call', ['acme/add@v1', { a: 1, b: 2 }])).value;
     const { id } = (await platform('replay', [runId], { input: { a: 2, b: 2 }, agentVersion: 'v1' })).value;
     expect((await platform('wait', [id])).value.data).toEqual({ sum: 4 });
+    const branch = { fromTurn: 1, message: 'Again.', toolResults: [{ turn: 1, call: 1, text: 'x' }], model: 'any' };
+    const { error } = await platform('replay', [runId], branch);
+    expect(error?.message).toContain('body.tool_results.0.turn: must be before from_turn (1)');
     const { value: link } = await platform('share', [runId], { expiresInDays: 1 });
     expect(link.url).toContain('/dashboard/share/');
     const ids = async () => (await platform('shares', [runId])).value.map((each: { id: string }) => each.id);

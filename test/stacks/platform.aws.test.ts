@@ -627,14 +627,15 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
       ...WORKER,
-      ...JOURNALS,
+      // A replay from a turn reads the journal of its original run.
+      [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem', 'dynamodb:PutItem', 'dynamodb:DeleteItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
       [`${BLOBS}/uploads/*`]: ['s3:GetObject'],
       [SECRETS]: ['secretsmanager:GetSecretValue'],
-      ...DATA_KEYS,
+      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'],
       ...SANDBOXES,
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
       [`${BLOBS}/layers/*`]: ['s3:GetObject'],
@@ -708,11 +709,11 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
     },
-    // It reads the journals that the others only write.
+    // It reads the journals that others only write.
     'loop-worker': {
       ...RUN_SCHEDULES,
       [`${BLOBS}/journals/*`]: ['s3:GetObject', 's3:PutObject', 's3:DeleteObject'],
-      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:Decrypt'],
+      'arn:aws:kms:eu-west-1:111122223333:key/*': ['kms:GenerateDataKey', 'kms:Decrypt'],
     },
     reconciler: {
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
@@ -734,6 +735,7 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi2`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject'],
+      'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-loop-worker': ['lambda:InvokeFunction'],
     },
     'schedule-fired': {
       ...RUN_SCHEDULES,

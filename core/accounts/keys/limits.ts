@@ -1,4 +1,4 @@
-import { type Caller, KEY_SCOPES, type KeyLimits } from '#core/base/caller.ts';
+import type { Caller, KeyLimits } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
 
@@ -9,7 +9,7 @@ import { type KeyNeeds, keyScopeOf } from '#core/http/route.ts';
 export function checkKeyLimits(limits: KeyLimits, row: KeyNeeds, wantedWorkspace: string | undefined): void {
   const { scope = 'manage', workspaceId } = limits;
   const needed = keyScopeOf(row);
-  if (KEY_SCOPES.indexOf(scope) < KEY_SCOPES.indexOf(needed)) {
+  if (needed !== 'read' && scope !== needed && scope !== 'manage') {
     throw new PlatformError('FORBIDDEN', `This API key has the scope "${scope}", but this request needs "${needed}".`);
   }
   if (workspaceId === undefined) return;

@@ -47,8 +47,8 @@ const digitsOf = (lease: string): string =>
     .slice(0, 15);
 
 /** Classes of calls, each with its own daily limit. */
-type CallClass = 'llm' | 'sandbox' | 'paid';
-const COUNTER = /^(?:llm|sandbox|paid)_(\d{4}-\d\d-\d\d)$/;
+type CallClass = 'llm' | 'sandbox' | 'paid' | 'continued';
+const COUNTER = /^(?:llm|sandbox|paid|continued)_(\d{4}-\d\d-\d\d)$/;
 
 /** An attempt fails only if another call was admitted or ended at the same time. */
 const MAX_ATTEMPTS = 20;
@@ -64,6 +64,8 @@ export interface AdmissionRequest {
   readonly isPaid: boolean;
   /** False for sub-calls, which are part of their parent call. */
   readonly isCounted: boolean;
+  /** Whether the call was counted before and only takes a place again. @default false */
+  readonly isContinued?: boolean;
   readonly runId: string;
   /** Epoch milliseconds. */
   readonly deadline: number;
@@ -84,11 +86,11 @@ export interface Admission {
  */
 export async function admit(deps: AdmissionDeps, request: AdmissionRequest): Promise<Admission> {
   if (!request.isCounted) return { release: async () => {} };
-  const { workspace, runId, isPaid, kind } = request;
+  const { workspace, runId, isPaid, kind, isContinued } = request;
   const plan = planOf(deps, workspace);
   const now = deps.clock.now();
   const day = dayOf(now);
-  const callClass = isPaid ? 'paid' : kind;
+  const callClass = isContinued ? 'continued' : isPaid ? 'paid' : kind;
   const limit = limitOf(plan, callClass);
   const counter = `${callClass}_${day}`;
   const lease = leaseOf(runId);
@@ -333,7 +335,13 @@ const CLASS_NAMES: Record<CallClass, string> = {
   llm: 'calls of prompt agents',
   sandbox: 'calls of agents with a sandbox',
   paid: 'calls of paid agents',
+  continued: 'continued calls',
 };
 
 const limitOf = (plan: Plan, callClass: CallClass): number =>
-  ({ llm: plan.daily_calls, sandbox: plan.daily_sandbox_calls, paid: plan.daily_paid_calls })[callClass];
+  ({
+    llm: plan.daily_calls,
+    sandbox: plan.daily_sandbox_calls,
+    paid: plan.daily_paid_calls,
+    continued: Number.MAX_SAFE_INTEGER,
+  })[callClass];

@@ -9,7 +9,7 @@ import { checkSpace } from '#core/ports/space.ts';
 import { firstTry } from '#core/runs/retries.ts';
 import { type NewRun, newRunOf } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
-import type { DurableRun } from '../durable/durable-run.ts';
+import type { BeginJournal, DurableRun } from '../durable/durable-run.ts';
 import { isDurable, type PreparedCall, retryPolicyFor } from './prepare.ts';
 
 /** Resources that an admitted call holds until its run has ended; `finish.ts` releases them. */
@@ -32,17 +32,21 @@ export interface Admitted {
  * ones are undone, except the count, and the lease if the record may have been written.
  *
  * @param turn Waits for the turn of the call, once it has its places.
+ * @param beginJournal For a durable run that begins with the journal of another one.
  */
 export async function admitCall(
   deps: Deps,
   call: PreparedCall,
-  turn = async (): Promise<void> => {},
+  {
+    turn = async () => {},
+    beginJournal,
+  }: { readonly turn?: () => Promise<void>; readonly beginJournal?: BeginJournal | undefined } = {},
 ): Promise<Admitted> {
   const places = await takePlaces(deps, call);
   const { record, payment, releaseLease } = places;
   const keep = async () => {
     await turn();
-    return keepCall(deps, call);
+    return keepCall(deps, call, beginJournal);
   };
   const kept = await keep().catch(async (error) => {
     await Promise.all([payment.end(false), releaseLease()]);
@@ -60,7 +64,11 @@ export async function admitCall(
 }
 
 /** Stores the call of a run that another process may continue or try again. */
-async function keepCall(deps: Deps, call: PreparedCall): Promise<Pick<Admitted, 'durable' | 'forget'>> {
+async function keepCall(
+  deps: Deps,
+  call: PreparedCall,
+  beginJournal: BeginJournal | undefined,
+): Promise<Pick<Admitted, 'durable' | 'forget'>> {
   const isKept = isDurable(call) || retryPolicyFor(call) !== undefined;
   if (!isKept) return { forget: async () => {} };
   // Loaded lazily: few agents are durable or tried again, and smaller functions start faster.
@@ -70,7 +78,7 @@ async function keepCall(deps: Deps, call: PreparedCall): Promise<Pick<Admitted, 
     return { forget: () => endOrder(deps, call.workspace.id, call.runId) };
   }
   const { DurableRun } = await import('../durable/durable-run.ts');
-  const durable = await DurableRun.begin(deps, call);
+  const durable = await DurableRun.begin(deps, call, beginJournal);
   return { durable, forget: () => durable.end() };
 }
 
@@ -122,6 +130,7 @@ export function recordOf(call: PreparedCall): NewRun {
     parentRunId: call.lineage.parentRunId,
     rootRunId: call.lineage.rootRunId,
     replayOf: call.replayOf,
+    branch: call.branch,
     tenantId: call.tenantId,
     scheduleId: call.scheduleId,
     scheduled: call.scheduled,

@@ -1,6 +1,7 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
-import { HELD_CALL_MS } from '#core/base/time-limits.ts';
+import { HELD_CALL_MS, MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
+import { mayWait } from '#core/manifest/approval.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
 import { attemptOf } from '#core/runs/retries.ts';
@@ -8,6 +9,8 @@ import type { HeldBy } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import { type LiveTraceEvent, Trace } from '#core/runs/trace/trace.ts';
 import type { TraceContents } from '#core/runs/trace/trace-content.ts';
+import type { BeginJournal, DurableRun } from '../durable/durable-run.ts';
+import type { EngineResult } from '../engines/engine.ts';
 import type { ProgressEvent } from '../engines/progress.ts';
 import { type Admitted, admitCall } from './admit.ts';
 import { ShownOutput } from './charge.ts';
@@ -43,11 +46,13 @@ export interface StartedCall {
  *
  * Throws what {@link prepareCall}, {@link admitCall} and `admitInTurn` throw, and RATE_LIMITED for a workspace with too
  * many rejected calls; in these cases there is no run.
+ *
+ * @param beginJournal For a durable run that begins with the journal of another one.
  */
-export async function startCall(deps: Deps, call: Call): Promise<StartedCall> {
+export async function startCall(deps: Deps, call: Call, beginJournal?: BeginJournal): Promise<StartedCall> {
   const [prepared, outcome] = await chargeIfRejected(deps, call.workspace, async () => {
     const checked = await prepareCall(deps, call);
-    return [checked, await admitted(deps, call, checked)] as const;
+    return [checked, await admitted(deps, call, checked, beginJournal)] as const;
   });
   const live = liveEventsOf(deps, prepared);
   return 'heldBy' in outcome
@@ -59,8 +64,12 @@ async function admitted(
   deps: Deps,
   call: Call,
   prepared: PreparedCall,
+  beginJournal: BeginJournal | undefined,
 ): Promise<{ readonly admitted: Admitted } | { readonly heldBy: HeldBy }> {
-  if (prepared.turn === undefined) return { admitted: await admitCall(deps, prepared) };
+  // A run that begins again from a turn does not wait: what it continues with is removed a day after the end of the other.
+  if (prepared.turn === undefined || beginJournal !== undefined) {
+    return { admitted: await admitCall(deps, prepared, { beginJournal }) };
+  }
   // Loaded lazily: few agents have such rules, and smaller functions start faster.
   const { admitInTurn } = await import('../queues/admit-in-turn.ts');
   return admitInTurn(deps, call, prepared, prepared.turn);
@@ -97,9 +106,13 @@ function heldUntil({ agent, receivedAt }: PreparedCall): number {
 /** Begins the event stream of a run, after `past` events of other processes. */
 export const liveEventsOf = (
   deps: Deps,
-  { runId, workspace, receivedAt: startedAt, mask }: PreparedCall,
+  { runId, workspace, agent, receivedAt: startedAt, mask }: PreparedCall,
   past = 0,
-): LiveEvents => new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt }, mask, past);
+): LiveEvents => {
+  // They are all that is known of a run that waits.
+  const waitMs = mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 : 0;
+  return new LiveEvents(deps, { workspaceId: workspace.id, runId, startedAt, waitMs }, mask, past);
+};
 
 interface RunOptions {
   readonly live: LiveEvents;
@@ -137,13 +150,26 @@ async function runToEnd(
   const trace = new Trace(deps.clock, live.add, await contentsOf(prepared), past);
   const shown = new ShownOutput();
   const result = await runAgent(deps, prepared, { trace, live, shown, emit, durable, attempt });
-  trace.end({ isInterrupted: result.continues === true && result.lookAt === undefined });
-  await live.end();
-  if (result.continues === true && durable !== undefined) {
-    await durable.leave(result.lookAt);
-    throw new RunContinuesError(prepared.runId, 'handover');
+  const { continues } = result;
+  trace.end({ isInterrupted: continues !== undefined && continues.until === undefined });
+  await live.end({ isOver: continues === undefined });
+  if (continues !== undefined && durable !== undefined) {
+    await leaveRun(prepared, admitted, durable, continues);
+    throw new RunContinuesError(prepared.runId, continues.departure);
   }
   return finishCall(deps, prepared, admitted, { result, trace, isShown: shown.isIn(result), onSuccess });
+}
+
+/** Lets a durable run wait, or gives it to another process. A run that waits holds no place. */
+async function leaveRun(
+  { wantedDeadline = Number.POSITIVE_INFINITY, lineage }: PreparedCall,
+  { record, releaseLease }: Admitted,
+  durable: DurableRun,
+  { departure, until }: NonNullable<EngineResult['continues']>,
+): Promise<void> {
+  const dueAt = Math.min(until ?? 0, wantedDeadline, lineage.deadline ?? wantedDeadline);
+  if (departure === 'wait' && (await durable.wait(record, dueAt))) await releaseLease();
+  else await durable.leave({ departure, until });
 }
 
 /** Finishes a call without a waiting client: the run's record shows how it ended. */

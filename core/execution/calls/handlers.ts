@@ -1,14 +1,43 @@
 import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { lazy } from '#core/base/lazy.ts';
-import type { Handlers } from '#core/http/route.ts';
+import type { Handlers, Incoming } from '#core/http/route.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { BranchRequest } from '../durable/branch.ts';
 import { answerCall } from './answer-call.ts';
 import { finishInBackground } from './call.ts';
 import { readCall } from './read-call.ts';
 import type { callRoutes } from './routes.ts';
 
 const replay = lazy(() => import('./replay.ts'));
+
+type ReplayBody = Incoming<Extract<(typeof callRoutes)[number], { operationId: 'replayRun' }>>['body'];
+
+/** Throws INVALID_INPUT for members that make no sense together. */
+function branchOf({ from_turn: fromTurn, input, ...changes }: ReplayBody): BranchRequest | undefined {
+  const { message, tool_results = [], model } = changes;
+  const refused = (text: string) => new PlatformError('INVALID_INPUT', `body.${text}`);
+  if (fromTurn === undefined) {
+    const lost = (['message', 'tool_results', 'model'] as const).find((name) => changes[name] !== undefined);
+    if (lost !== undefined) throw refused(`${lost}: requires from_turn, the turn that the new run begins with.`);
+    return undefined;
+  }
+  if (input !== undefined) {
+    throw refused('input: cannot be combined with from_turn, as a branch keeps its input. Use message to add to it.');
+  }
+  const seen = new Set<string>();
+  for (const [index, { turn, call }] of tool_results.entries()) {
+    if (turn >= fromTurn) {
+      throw refused(`tool_results.${index}.turn: must be before from_turn (${fromTurn}), not ${turn}.`);
+    }
+    if (seen.has(`${turn}.${call}`)) {
+      throw refused(`tool_results.${index}: call ${call} of turn ${turn} is named twice.`);
+    }
+    seen.add(`${turn}.${call}`);
+  }
+  return { fromTurn, message, toolResults: tool_results, model };
+}
 
 export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
   async callAgent(incoming) {
@@ -25,6 +54,7 @@ export const callHandlers = (deps: Deps): Handlers<typeof callRoutes> => ({
       receivedAt,
       input: body.input as { [member: string]: Json } | undefined,
       agentVersion: body.agent_version?.replace(/^(?=\d)/, 'v'),
+      branch: branchOf(body),
     });
     finishInBackground(deps, started);
     return {

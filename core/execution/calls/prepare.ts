@@ -14,7 +14,7 @@ import { chooseModels, type ModelChoice } from '#core/models/choose.ts';
 import type { ModelFile } from '#core/models/file-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { SecretMask } from '#core/runs/masking/masking.ts';
-import type { ScheduledMoment } from '#core/runs/run.ts';
+import type { Branch, ScheduledMoment } from '#core/runs/run.ts';
 import { checkEgress } from '../egress.ts';
 import type { Warning } from '../engines/engine.ts';
 import { checkPlaceholders } from '../engines/prompt.ts';
@@ -61,6 +61,8 @@ export interface Call {
   readonly idleMs?: number;
   /** Id of the original run of a replay. */
   readonly replayOf?: string;
+  /** For a replay that begins from a turn of its original run. */
+  readonly branch?: Branch;
   /** Retry policy of the schedule that started the run. @default - the agent's */
   readonly retry?: RetryPolicy;
   /** Rules of the schedule that started the run, each in place of the agent's. @default - the agent's */

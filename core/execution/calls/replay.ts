@@ -1,17 +1,25 @@
+import { chargeIfRejected } from '#core/accounts/limits/cpu-budget.ts';
 import { devUserOf, findDev } from '#core/agents/dev/slots.ts';
 import { AgentStore, findAnyVersion } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { lazy } from '#core/base/lazy.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import { DEV, parseVersion, refOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
+import type { BranchRequest, prepareBranch } from '../durable/branch.ts';
+import type { BeginJournal } from '../durable/durable-run.ts';
 import { topOfChain } from '../sub-calls/lineage.ts';
 import { type StartedCall, startCall } from './call.ts';
+import type { Call } from './prepare.ts';
 import { actingWorkspace } from './target.ts';
+
+/** Loaded lazily: few replays begin from a turn, and smaller functions start faster. */
+const branches = lazy(() => import('../durable/branch.ts'));
 
 interface Replay {
   readonly caller: Caller;
@@ -25,63 +33,82 @@ interface Replay {
   readonly input?: { readonly [member: string]: Json } | undefined;
   /** Replaces the original run's version: `v3` or `latest`. */
   readonly agentVersion?: string | undefined;
+  /** Begins again from a turn. @default - from the beginning */
+  readonly branch?: BranchRequest | undefined;
 }
 
 /**
- * Starts a run again with its original input and version, or with another version or input. The caller must call
- * `finish`
- * on the result. No run is started twice with the same `runId`.
+ * Starts a run again with its original input and version, or with another version or input, or from one of its turns. The
+ * caller must call `finish` on the result. No run is started twice with the same `runId`.
  *
- * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be replayed (an installation, a run with files or secrets in
- * its
- * input, a deleted version), FORBIDDEN for an agent that is no longer shared, and what `startCall` throws.
+ * Throws NOT_FOUND, UNPROCESSABLE for a run that cannot be replayed (an installation, a run with files or secrets in its
+ * input, a deleted version), FORBIDDEN for an agent that is no longer shared, and what `prepareBranch` and `startCall` throw.
  */
 export async function startReplay(deps: Deps, replay: Replay): Promise<{ original: string; started: StartedCall }> {
   const { caller, name, runId, receivedAt } = replay;
   const runs = new RunStore(deps, caller.workspace.id);
   const run = await runs.findByName(name);
-  const cannot = (why: string) => new PlatformError('UNPROCESSABLE', `The run ${run.id} cannot be repeated: ${why}.`);
-  if (isInstallation(run)) throw cannot('it was an installation; upload the bundle again instead');
+  if (isInstallation(run)) throw cannotRepeat(run, 'it was an installation; upload the bundle again instead');
+  const hasOwnInput = replay.input !== undefined || replay.branch !== undefined;
   const [agent, body] = await Promise.all([
     versionOf(deps, caller, run, replay.agentVersion),
-    replay.input === undefined ? runs.body(run.id) : undefined,
+    hasOwnInput ? undefined : runs.body(run.id),
   ]);
   if (agent === undefined) {
     const wanted = replay.agentVersion;
     const lacks = wanted === undefined ? `${run.agentVersion} was deleted` : `has no version ${wanted} that can run`;
-    throw cannot(`${run.agentOrg}/${run.agentName} ${lacks}`);
+    throw cannotRepeat(run, `${run.agentOrg}/${run.agentName} ${lacks}`);
   }
-  const input = replay.input ?? body?.input;
-  if (typeof input !== 'object' || input === null || Array.isArray(input))
-    throw cannot('its input is no longer stored');
-  if (hasFiles(input)) throw cannot('its input had files, which are not stored');
-  if (holdsMasked(input)) {
-    throw cannot(
-      replay.input === undefined
-        ? 'its input contained the value of a secret, which is not stored'
-        : 'body.input contains a masked secret, which the agent would receive as is',
-    );
-  }
+  const { beginJournal, ...begins } =
+    replay.branch === undefined
+      ? withInput(run, replay.input, body?.input)
+      : await fromTurn(deps, caller, { run, agent, request: replay.branch });
   await actingWorkspace(deps, caller, agent, true);
-  const started = await startCall(deps, {
+  const call: Call = {
     agent,
     endpoint: run.endpoint,
-    input: { document: input, uploads: [], isMultipart: false },
+    ...begins,
     workspace: caller.workspace,
     runId,
     triggerSource: 'replay',
     isUnattended: true,
     receivedAt,
     lineage: topOfChain(agent),
-    skillHeaders: {},
     tenantId: run.tenantId ?? undefined,
     replayOf: run.id,
     ...(run.scheduled && { scheduled: run.scheduled }),
-  });
+  };
+  const started = await startCall(deps, call, beginJournal);
   if (run.isExhausted) await runs.noteReplay(run.id);
   deps.log.info('run replayed', { run_id: runId, replay_of: run.id, agent: refOf(agent) });
   return { original: run.id, started };
 }
+
+type Beginning = Pick<Call, 'input' | 'skillHeaders' | 'branch'> & { readonly beginJournal?: BeginJournal };
+
+/** Checks the input of a run that begins at its beginning: the sent one, or the recorded one. */
+function withInput(run: Run, sent: Json | undefined, recorded: Json | null | undefined): Beginning {
+  const input = sent ?? recorded;
+  if (typeof input !== 'object' || input === null || Array.isArray(input))
+    throw cannotRepeat(run, 'its input is no longer stored');
+  if (hasFiles(input)) throw cannotRepeat(run, 'its input had files, which are not stored');
+  if (holdsMasked(input)) {
+    throw cannotRepeat(
+      run,
+      sent === undefined
+        ? 'its input contained the value of a secret, which is not stored'
+        : 'body.input contains a masked secret, which the agent would receive as is',
+    );
+  }
+  return { input: { document: input, uploads: [], isMultipart: false }, skillHeaders: {} };
+}
+
+/** Reads what the original run did, which takes time also if the request is refused. */
+const fromTurn = (deps: Deps, { workspace }: Caller, wanted: Parameters<typeof prepareBranch>[1]): Promise<Beginning> =>
+  chargeIfRejected(deps, workspace, async () => (await branches()).prepareBranch(deps, wanted));
+
+const cannotRepeat = ({ id }: Run, why: string): PlatformError =>
+  new PlatformError('UNPROCESSABLE', `The run ${id} cannot be repeated: ${why}.`);
 
 /**
  * Finds the version to replay: the requested one of the same agent, or the run's own; for a run of `dev`, the caller's

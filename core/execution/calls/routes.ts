@@ -4,6 +4,7 @@ import { flag } from '#core/http/flag.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
 import { heldByView } from '#core/runs/queues/held-by.ts';
+import { branchMembers } from './branch-members.ts';
 
 const warning = z.object({
   code: z.enum(['LOW_CONFIDENCE', 'TRUNCATED', 'DEPRECATED_FIELD', 'VALIDATION_SKIPPED']),
@@ -33,7 +34,7 @@ export const callRoutes = defineRoutes([
     operationId: 'replayRun',
     method: 'POST',
     path: '/workspaces/{workspace_id}/runs/{run_id}/replay',
-    summary: 'Replay a run with its own or another input and version',
+    summary: 'Replay a run, from its beginning or from one of its turns, with its own or another input and version',
     fn: 'calls',
     auth: 'key',
     keyScope: 'run',
@@ -47,6 +48,7 @@ export const callRoutes = defineRoutes([
           .regex(/^(latest|v?\d{1,9})$/, 'must be a version such as v3, or latest')
           .optional()
           .describe('Replaces the version of the original run.'),
+        ...branchMembers,
       }),
     },
     response: {

@@ -132,7 +132,10 @@ export async function runAgent(
 type Continuation = Pick<Lease, 'attempt' | 'reason'>;
 
 function noteContinuation({ trace, emit }: EngineRun, { attempt, reason }: Continuation): void {
-  trace.add({ event_type: 'interrupted', payload: { attempt: attempt - 1, begins_again: true, reason } });
+  const hasWaited = reason === 'timeout' || reason === 'decision';
+  if (!hasWaited) {
+    trace.add({ event_type: 'interrupted', payload: { attempt: attempt - 1, begins_again: true, reason } });
+  }
   emit({ type: 'resumed', attempt, reason });
 }
 

@@ -155,7 +155,7 @@ async function continuing(
   const place = { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(orderedUntil(prepared)) };
   const journal = continues ? await Journal.read(deps, place) : Journal.begin(deps, place);
   if (continues) await journal.write({ type: 'attempt', attempt: lease.attempt });
-  return new DurableRun(deps, workspace, lease, journal);
+  return new DurableRun(deps, prepared, lease, journal);
 }
 
 async function finish(deps: Deps, { prepared, admitted, before }: Begun): Promise<void> {

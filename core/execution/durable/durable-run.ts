@@ -1,13 +1,19 @@
 import { planOf } from '#core/base/plans.ts';
-import type { Workspace } from '#core/base/workspace.ts';
+import { mayWait } from '#core/manifest/approval.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease } from '#core/runs/leases.ts';
+import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
-import { Journal } from './journal.ts';
+import { Journal, type JournalPlace } from './journal.ts';
 import { endOrder, orderedUntil, putOrder } from './order.ts';
+import type { RunSeal } from './sealing.ts';
+import type { Waits } from './waits.ts';
 
-type DurableDeps = Pick<Deps, 'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver'>;
+type DurableDeps = Pick<
+  Deps,
+  'config' | 'runs' | 'blobs' | 'vault' | 'clock' | 'ids' | 'log' | 'handOver' | 'wakeRun' | 'onRunEnd'
+>;
 
 /** Time after the end of a run for which its journal is kept if nothing removes it. */
 const KEPT_AFTER_END_MS = 24 * 3600 * 1000;
@@ -18,6 +24,9 @@ const LOOK_EVERY_MS = 30_000;
 /** Returns until when steps of a journal are kept, if the run has ended by a time (epoch milliseconds). */
 export const keptUntil = (endedBy: number): number => endedBy + KEPT_AFTER_END_MS;
 
+/** Writes the first steps of a run whose record does not exist yet. */
+export type BeginJournal = (place: JournalPlace) => Promise<Journal>;
+
 /** A durable run in this process, which holds its lease. */
 export class DurableRun {
   readonly journal: Journal;
@@ -27,13 +36,15 @@ export class DurableRun {
   /** Aborted with {@link RunContinuesError} when the run has to leave this process at once. */
   readonly leaving: AbortSignal;
   readonly #deps: DurableDeps;
+  readonly #call: PreparedCall;
   readonly #startedAt: number;
   readonly #stop: () => void;
 
   /** Continues a run whose lease this process has taken. */
-  constructor(deps: DurableDeps, workspace: Workspace, lease: Lease, journal: Journal) {
+  constructor(deps: DurableDeps, call: PreparedCall, lease: Lease, journal: Journal) {
     this.#deps = deps;
-    this.snapshotBytes = planOf(deps, workspace).snapshot_bytes;
+    this.#call = call;
+    this.snapshotBytes = planOf(deps, call.workspace).snapshot_bytes;
     this.lease = lease;
     this.journal = journal;
     this.#startedAt = deps.clock.now();
@@ -53,13 +64,25 @@ export class DurableRun {
   }
 
   /** Stores the order of a run and takes its lease, before its record is written. */
-  static async begin(deps: DurableDeps, call: PreparedCall): Promise<DurableRun> {
+  static async begin(deps: DurableDeps, call: PreparedCall, beginJournal?: BeginJournal): Promise<DurableRun> {
     const { runId, workspace } = call;
     const until = orderedUntil(call);
-    const lease = firstLease(deps, { workspaceId: workspace.id, runId });
-    const [seal] = await Promise.all([putOrder(deps, call, until), putLease(deps, lease)]);
-    const journal = Journal.begin(deps, { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) });
-    return new DurableRun(deps, workspace, lease, journal);
+    const placeFor = (seal: RunSeal) => ({ workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) });
+    const place = { workspaceId: workspace.id, runId };
+    if (beginJournal === undefined) {
+      const lease = firstLease(deps, place);
+      const [seal] = await Promise.all([putOrder(deps, call, until), putLease(deps, lease)]);
+      return new DurableRun(deps, call, lease, Journal.begin(deps, placeFor(seal)));
+    }
+    const seal = await putOrder(deps, call, until);
+    const journal = await beginJournal(placeFor(seal)).catch(async (error) => {
+      await endOrder(deps, workspace.id, runId);
+      throw error;
+    });
+    // Taken last: to write a journal may take longer than a lease lasts.
+    const lease = firstLease(deps, place);
+    await putLease(deps, lease);
+    return new DurableRun(deps, call, lease, journal);
   }
 
   /**
@@ -78,10 +101,20 @@ export class DurableRun {
     this.#stop();
   }
 
+  /** Loaded lazily: few runs wait, and smaller functions start faster. */
+  async waits(): Promise<Waits> {
+    const { Waits } = await import('./waits.ts');
+    return new Waits(this.#deps, this.#call, this.lease);
+  }
+
   /** The run has ended: removes what only its continuation needs. */
   async end(): Promise<void> {
     this.#stop();
     const { runId, workspaceId } = this.lease;
+    if (mayWait(this.#call.agent.definition)) {
+      const { cancelApprovals } = await import('#core/runs/approvals/store.ts');
+      await cancelApprovals(this.#deps, { workspaceId, runId });
+    }
     await Promise.all([dropLease(this.#deps, runId), endOrder(this.#deps, workspaceId, runId)]);
   }
 
@@ -95,18 +128,30 @@ export class DurableRun {
   }
 
   /**
-   * Gives the run to another process, unless one has it already. With `lookAt` (epoch milliseconds) its program works by
-   * itself until another process looks at it.
+   * Lets the run wait for people, time or events, until `dueAt` (epoch milliseconds). Returns false if it has to go on: it
+   * was cancelled, or something was decided meanwhile.
    */
-  async leave(lookAt?: number): Promise<void> {
+  async wait(record: NewRun, dueAt: number): Promise<boolean> {
+    this.#stop();
+    const { WaitingRuns } = await import('#core/runs/waiting-runs.ts');
+    return new WaitingRuns(this.#deps, this.lease.workspaceId).wait(record, this.lease, dueAt);
+  }
+
+  /** Gives the run to another process, unless one has it already; for `look`, from `until` (epoch milliseconds) on. */
+  async leave({ departure, until }: Pick<RunContinuesError, 'departure' | 'until'> = HANDOVER): Promise<void> {
     this.#stop();
     const { runId, workspaceId } = this.lease;
-    const how = lookAt === undefined ? ({ reason: 'handover' } as const) : { reason: 'look' as const, dueAt: lookAt };
-    const lease = lookAt === undefined ? this.lease : { ...this.lease, takenInTurn: 0 };
-    if (!(await giveBackLease(this.#deps, lease, how)) || lookAt !== undefined) return;
-    await askForStart(this.#deps, { workspaceId, runId });
+    const isLook = departure === 'look';
+    const hasWaited = departure === 'wait';
+    const lease = isLook || hasWaited ? { ...this.lease, takenInTurn: 0 } : this.lease;
+    const reason = isLook ? 'look' : hasWaited ? 'decision' : 'handover';
+    if (!(await giveBackLease(this.#deps, lease, { reason, ...(isLook && { dueAt: until }) })) || isLook) return;
+    if (hasWaited) await this.#deps.wakeRun?.({ workspaceId, runId });
+    else await askForStart(this.#deps, { workspaceId, runId });
   }
 }
+
+const HANDOVER = { departure: 'handover' } as const;
 
 /** Asks another process to take up a run. A lost request is made up for by the next sweep. */
 export async function askForStart(

@@ -6,6 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
 import type { LlmAnswer, LlmFile, LlmMessage, LlmTool } from '#core/ports/llm.ts';
 import { absent, type Item, queryAll } from '#core/ports/table.ts';
+import type { Decision } from '#core/runs/approvals/approval.ts';
 import { journalBlobKey, journalPartition } from '#core/runs/items.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
@@ -27,11 +28,14 @@ export type Step =
   | {
       readonly type: 'base';
       readonly turn: number;
-      readonly system: string;
-      readonly tools: readonly LlmTool[];
+      /** Absent, as the tools, for a conversation that another version of its agent continues: those of the version. */
+      readonly system?: string;
+      readonly tools?: readonly LlmTool[];
       readonly messages: readonly LlmMessage[];
       readonly compactionsLeft: number;
     }
+  /** A user's message to the model before a turn (`branch.ts`). */
+  | { readonly type: 'message'; readonly turn: number; readonly text: string }
   /** An answer of the model, and what the conversation got since the answer before. Written before its tools run. */
   | {
       readonly type: 'turn';
@@ -42,7 +46,11 @@ export type Step =
       readonly model: string;
       /** Spending of the run so far. */
       readonly spending: Spending;
+      /** Calls of the answer that wait until something is decided about them, by number from 0. @default - none */
+      readonly asks?: readonly number[];
     }
+  /** What was decided about a call that waited. Written before the call runs. */
+  | { readonly type: 'decision'; readonly turn: number; readonly call: number; readonly decision: Decision }
   /** A tool begins that did not begin with its turn. */
   | { readonly type: 'begin'; readonly turn: number; readonly call: number }
   | {
@@ -52,11 +60,18 @@ export type Step =
       readonly outcome: StoredOutcome;
       readonly durationMs: number;
     }
-  | { readonly type: 'files'; readonly turn: number; readonly blob: string }
+  | FilesStep
   /** A program begins in a sandbox; absent `ref`: no other process can use it. */
   | ProgramStep
   /** A process leaves the program to itself, after so many characters of its output were emitted. */
   | { readonly type: 'look'; readonly stdout: number; readonly stderr: number };
+
+/** The files of the sandbox were kept after a turn. */
+export interface FilesStep {
+  readonly type: 'files';
+  readonly turn: number;
+  readonly blob: string;
+}
 
 export interface ProgramStep {
   readonly type: 'program';
@@ -97,7 +112,7 @@ const RETRY_MS = 500;
 
 type JournalDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'log'>;
 
-interface JournalPlace {
+export interface JournalPlace {
   readonly workspaceId: string;
   readonly runId: string;
   readonly seal: RunSeal;
@@ -136,6 +151,22 @@ export class Journal {
   /** Returns the empty journal of a run that begins. */
   static begin(deps: JournalDeps, place: JournalPlace): Journal {
     return new Journal(deps, place, { steps: [], count: 0, bytes: 0 });
+  }
+
+  /**
+   * Begins the journal of a run with steps of another one, and with the files that the other one kept. Everything is stored
+   * when it resolves. Throws what {@link write} throws.
+   */
+  static async beginWith(
+    deps: JournalDeps,
+    place: JournalPlace,
+    { origin, steps, files }: { readonly origin: Journal; readonly steps: readonly Step[]; readonly files?: FilesStep },
+  ): Promise<Journal> {
+    const begun = Journal.begin(deps, place);
+    const kept = files && (await begun.#copyFiles(origin, files));
+    const all = kept === undefined ? steps : [...steps, kept];
+    await begun.write(...all);
+    return new Journal(deps, place, { steps: all, count: begun.#count, bytes: begun.#bytes });
   }
 
   /** Reads the journal of a run. Throws {@link DamagedError} if a step is damaged or missing. */
@@ -193,11 +224,27 @@ export class Journal {
     this.#files = blob;
     const sealed = await this.#deps.blobs.get(this.#blobKey(blob));
     try {
-      return sealed && (await this.#place.seal.openPieces(blob, sealed));
+      return sealed && Buffer.concat(await Array.fromAsync(this.#place.seal.openPieces(blob, sealed)));
     } catch (error) {
       if (hasCode(error, 'DAMAGED')) return undefined;
       throw error;
     }
+  }
+
+  /** Copies the files that another run kept. Returns `undefined` if they are missing or damaged. */
+  async #copyFiles(origin: Journal, { turn, blob }: FilesStep): Promise<FilesStep | undefined> {
+    const sealed = await this.#deps.blobs.get(origin.#blobKey(blob));
+    if (sealed === undefined) return undefined;
+    const pieces = () => origin.#place.seal.openPieces(blob, sealed);
+    try {
+      for await (const _ of pieces());
+    } catch (error) {
+      if (hasCode(error, 'DAMAGED')) return undefined;
+      throw error;
+    }
+    const name = `FILES-${turn}-${this.#deps.clock.now()}`;
+    await this.#deps.blobs.put(this.#blobKey(name), this.#place.seal.sealPieces(name, pieces()));
+    return { type: 'files', turn, blob: name };
   }
 
   #blobKey(name: string): string {

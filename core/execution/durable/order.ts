@@ -1,5 +1,6 @@
 import type { Json } from '#core/base/json.ts';
-import { MAX_QUEUED_MS } from '#core/base/time-limits.ts';
+import { MAX_QUEUED_MS, MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
+import { mayWait } from '#core/manifest/approval.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { MAX_INLINE_BYTES } from '#core/ports/large-value.ts';
@@ -38,12 +39,16 @@ export interface Order {
 export function orderedUntil(call: PreparedCall): number {
   const policy = retryPolicyFor(call);
   const beginsWithin = TRIED_FOR_MS + (call.turn === undefined ? 0 : MAX_QUEUED_MS);
-  return call.deadline + beginsWithin + (policy ? retriedFor(policy, call.timeoutMs + beginsWithin) : 0);
+  const retriedMs = policy ? retriedFor(policy, call.timeoutMs + beginsWithin) : 0;
+  return call.deadline + beginsWithin + retriedMs + waitMsOf(call);
 }
 
-/** Returns the same for a run that has begun. */
-export const lastEndOf = ({ deadline, retries }: NewRun): number =>
-  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS + MAX_QUEUED_MS) : 0);
+/** Returns for how long the run of a call may wait for people, time and events, in milliseconds. */
+const waitMsOf = ({ agent }: Pick<Call, 'agent'>): number => (mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 : 0);
+
+/** Returns the same for the run of a stored call that has begun. */
+export const lastEndOf = ({ deadline, retries }: NewRun, call: Pick<Call, 'agent'>): number =>
+  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS + MAX_QUEUED_MS) : 0) + waitMsOf(call);
 
 /**
  * Stores the call of a run that is about to begin or to wait.

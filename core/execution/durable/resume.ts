@@ -1,21 +1,23 @@
-import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
+import { admit, releaseLeaseOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import type { RunContext } from '#core/base/caller.ts';
 import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { hasEnded, type RunStatus } from '#core/base/run-kinds.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { checkBudgets } from '#core/billing/budgets/admission.ts';
+import { checkBudgets, takeBudgetPlace } from '#core/billing/budgets/admission.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, newRunFrom } from '#core/runs/items.ts';
-import { dropLease, dueLeases, endLease, findLease, type Lease, takeLease } from '#core/runs/leases.ts';
+import { dropLease, dueLeases, endLease, findLease, giveBackLease, type Lease, takeLease } from '#core/runs/leases.ts';
 import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
 import { cancelledError, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
+import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
@@ -27,6 +29,9 @@ import { endOrder, findOrder, lastEndOf, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
 const MAX_TAKEN_IN_TURN = 5;
+
+/** Time until a run that waited looks for room again, plus up to as much at random. */
+const NO_ROOM_MS = 5_000;
 
 /**
  * Takes up all runs that no process works on: their process died or left them, or their time has come. With `all`, takes
@@ -66,10 +71,11 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
   const head = await deps.runs.get(headKey(workspaceId, runId));
   if (head?.status === 'queued') return (await beginWaiting(deps, free, head, { isFree }))?.end();
   // Its process died before it wrote the record, or after it wrote the end.
-  if (head === undefined || head.status !== 'running') {
+  if (head === undefined || hasEnded(head.status as RunStatus)) {
     if (isFree || free.until <= deps.clock.now()) await removeAll(deps, free);
     return;
   }
+  const isWaiting = head.status === 'waiting';
   const runs = new RunStore(deps, workspaceId);
   const record: NewRun = { ...newRunFrom(head), input: (await runs.body(runId))?.input ?? null };
   let lease: Lease | undefined;
@@ -77,8 +83,10 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
   let hasBegun = false;
   try {
     const order = await findOrder(deps, workspaceId, runId);
-    const until = keptUntil(lastEndOf(record));
-    journal = order && (await Journal.read(deps, { workspaceId, runId, seal: order.seal, keptUntil: until }));
+    if (order !== undefined) {
+      const place = { workspaceId, runId, seal: order.seal, keptUntil: keptUntil(lastEndOf(record, order.call)) };
+      journal = await Journal.read(deps, place);
+    }
     lease = await takeLease(deps, free, { turn: journal?.turn ?? 0, isFree });
     if (lease === undefined) return;
     deps.log.info('run taken up', { run_id: runId, attempt: lease.attempt, reason: free.reason });
@@ -87,9 +95,11 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
       throw new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was in progress.');
     }
     if (lease.takenInTurn > MAX_TAKEN_IN_TURN) throw unlucky();
+    if (isWaiting && !(await takePlaceAgain(deps, { call: order.call, record, lease }))) return;
     await journal.write({ type: 'attempt', attempt: lease.attempt });
     const { context } = head;
-    const { prepared, admitted } = await continued(deps, { call: order.call, record, context, lease, journal });
+    const { call } = order;
+    const { prepared, admitted } = await continued(deps, { call, record, context, lease, journal, isWaiting });
     hasBegun = true;
     await goOn(deps, prepared, admitted);
   } catch (error) {
@@ -105,7 +115,44 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     }
     const message = isDamaged ? (error as Error).message : 'The platform failed to continue the run.';
     if (journal !== undefined) await endProgram(deps, journal.past);
+    if (isWaiting) await new WaitingRuns(deps, workspaceId).continue(runId);
     await endWithout(deps, record, lease, endedWith(shownError(error, message)));
+  }
+}
+
+/**
+ * Takes a place among the concurrent calls for a run that waited without one. Returns false if there is no room: the run
+ * waits on. Throws BUDGET_EXCEEDED.
+ */
+async function takePlaceAgain(
+  deps: Deps,
+  { call, record, lease }: { readonly call: OrderedCall; readonly record: NewRun; readonly lease: Lease },
+): Promise<boolean> {
+  const { agent, lineage } = call;
+  const workspace = await findWorkspace(deps, lease.workspaceId);
+  // What follows says that it was deleted.
+  if (workspace === undefined || lineage.parentRunId !== undefined) return true;
+  const deadline = record.deadline + lease.idleMs;
+  await takeBudgetPlace(deps, workspace, { runId: record.id, agent, priceCents: 0, deadline });
+  try {
+    const { quota: kind } = engineTraits(agent);
+    await admit(deps, {
+      workspace,
+      kind,
+      runId: record.id,
+      deadline,
+      isPaid: false,
+      isCounted: true,
+      isContinued: true,
+    });
+    return true;
+  } catch (error) {
+    if (!hasCode(error, 'RATE_LIMITED')) throw error;
+    await releaseRun(deps, workspace.id, record.id);
+    const dueAt = Math.round(deps.clock.now() + NO_ROOM_MS * (1 + Math.random()));
+    const given = { ...lease, attempt: lease.attempt - 1, takenInTurn: 0 };
+    await giveBackLease(deps, given, { reason: 'decision', dueAt });
+    return false;
   }
 }
 
@@ -125,18 +172,20 @@ async function continued(
     context: contextBefore,
     lease,
     journal,
+    isWaiting,
   }: {
     readonly call: OrderedCall;
     readonly record: NewRun;
     readonly context: Json | undefined;
     readonly lease: Lease;
     readonly journal: Journal;
+    readonly isWaiting: boolean;
   },
 ): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   // A look at a program only reads its output. Budgets stop what begins or is taken up, not what is at work.
-  const isTakenUp = call.lineage.parentRunId === undefined && lease.reason !== 'look';
+  const isTakenUp = call.lineage.parentRunId === undefined && lease.reason !== 'look' && !isWaiting;
   if (isTakenUp) await checkBudgets(deps, workspace, call.agent);
   // A program may have worked while no process did.
   const idleMs = engineTraits(call.agent).hasProgram ? 0 : lease.idleMs;
@@ -148,9 +197,12 @@ async function continued(
   const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs, ...issued });
   const { deadline } = prepared;
   const context = prepared.issued?.context as unknown as Json | undefined;
+  if (isWaiting && !(await new WaitingRuns(deps, workspace.id).continue(record.id))) {
+    throw new Error(`the run ${record.id} does not wait any more`);
+  }
   // From here on, the key of a sandbox before is worth nothing.
   await new RunStore(deps, workspace.id).continue(record.id, { deadline, context });
-  const durable = new DurableRun(deps, workspace, lease, journal);
+  const durable = new DurableRun(deps, prepared, lease, journal);
   const admitted: Admitted = {
     record: { ...record, deadline },
     payment: paymentOf(deps, prepared),
@@ -196,6 +248,10 @@ async function endWithout(
 }
 
 async function removeAll(deps: Deps, { workspaceId, runId }: Lease): Promise<void> {
+  // Loaded lazily: few runs wait, and smaller functions start faster.
+  const { cancelApprovals } = await import('#core/runs/approvals/store.ts');
+  // Before the lease is dropped: if the process dies in between, the next one takes it up and comes here again.
+  await cancelApprovals(deps, { workspaceId, runId });
   await Promise.all([dropLease(deps, runId), endOrder(deps, workspaceId, runId)]);
 }
 

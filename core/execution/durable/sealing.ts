@@ -50,21 +50,23 @@ export class RunSeal {
   /**
    * Encrypts content of any size that is compressed already, in pieces, so that nothing else has to wait: nonce, data, tag.
    */
-  async *sealPieces(name: string, content: Uint8Array): AsyncGenerator<Buffer> {
+  async *sealPieces(name: string, content: Uint8Array | AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(this.#authenticated(name));
     yield nonce;
-    for (const piece of piecesOf(content)) {
+    for await (const piece of content instanceof Uint8Array ? piecesOf(content) : content) {
       await setImmediate();
       yield cipher.update(piece);
     }
     yield Buffer.concat([cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Returns what {@link sealPieces} encrypted. Throws {@link DamagedError}. */
-  async openPieces(name: string, sealed: Uint8Array): Promise<Buffer> {
+  /**
+   * Yields what {@link sealPieces} encrypted. Only its end tells whether the pieces before are sound. Throws
+   * {@link DamagedError}.
+   */
+  async *openPieces(name: string, sealed: Uint8Array): AsyncGenerator<Buffer> {
     const end = sealed.byteLength - TAG_BYTES;
-    const content: Buffer[] = [];
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);
       const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, { authTagLength: TAG_BYTES })
@@ -72,9 +74,9 @@ export class RunSeal {
         .setAuthTag(sealed.subarray(end));
       for (const piece of piecesOf(sealed.subarray(NONCE_BYTES, end))) {
         await setImmediate();
-        content.push(decipher.update(piece));
+        yield decipher.update(piece);
       }
-      return Buffer.concat([...content, decipher.final()]);
+      yield decipher.final();
     } catch (cause) {
       throw new DamagedError(`${name} of the run ${this.#runId} is damaged.`, { cause });
     }

@@ -4,9 +4,11 @@ import type { FieldError } from '#core/manifest/field-error.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import type { SecretMask } from '#core/runs/masking/masking.ts';
+import type { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import type { Journal } from '../durable/journal.ts';
+import type { Waits } from '../durable/waits.ts';
 import type { CallInput } from '../input/call-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import type { Skill } from '../skills/skills.ts';
@@ -78,6 +80,8 @@ export interface DurableWork {
   nextLook(): number | undefined;
   /** Maximum size of the files that move with the run to another sandbox. */
   readonly snapshotBytes: number;
+  /** The calls of tools that wait for people, time or events. */
+  waits(): Promise<Waits>;
 }
 
 /** Result of a run, with either `error` or `data`. Secrets are masked. Programs have no spending. */
@@ -92,10 +96,8 @@ export interface EngineResult extends Partial<Spending> {
   /** Exit code of the program; null for other engines. */
   readonly exitCode: number | null;
   readonly executionMs: number;
-  /** Whether the run has not ended and continues in another process. */
-  readonly continues?: true;
-  /** When another process should look at its program, in epoch milliseconds. @default - at once */
-  readonly lookAt?: number | undefined;
+  /** Set if the run has not ended and continues in another process. */
+  readonly continues?: Pick<RunContinuesError, 'departure' | 'until'>;
 }
 
 /** A note in the answer of a successful call. */

@@ -3,12 +3,14 @@ import type { Json } from '#core/base/json.ts';
 import type { ModelChoice } from '#core/models/choose.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { isOverflow, type LlmAnswer, type LlmMessage, type LlmTool, type LlmToolCall } from '#core/ports/llm.ts';
+import type { Decision } from '#core/runs/approvals/approval.ts';
 import { shortenLog } from '#core/runs/masking/masking.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import { AdaptiveModels } from './adaptive-request.ts';
 import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';
+import { LoopAsks, type Settled } from './loop/asks.ts';
 import { Compaction } from './loop/compaction.ts';
 import { Conversation } from './loop/conversation.ts';
 import { dependencyRequired, LAST_TURN, LoopEnding } from './loop/ending.ts';
@@ -16,7 +18,7 @@ import { LoopDetector } from './loop/loop-detector.ts';
 import { LoopFiles } from './loop/loop-files.ts';
 import { mapWithConcurrency } from './loop/map-with-concurrency.ts';
 import { raceWithAbort } from './loop/race-with-abort.ts';
-import { type LoopPast, LoopRecord, outcomeFrom, type PastTurn, pastOf } from './loop/record.ts';
+import { type LoopPast, LoopRecord, outcomeFrom, type PastTurn, pastOf, unansweredMessage } from './loop/record.ts';
 import { SUBMIT, submitTool, submittedResult } from './loop/submit.ts';
 import { systemMessage } from './loop/system-message.ts';
 import { parameterProblem } from './loop/tool-definitions.ts';
@@ -101,6 +103,7 @@ class Loop {
   readonly #ending: LoopEnding;
   readonly #repeats = new LoopDetector();
   readonly #reporter: ToolReporter;
+  readonly #asks: LoopAsks;
   readonly #roomy: AdaptiveModels;
   /** Remaining models, without those that failed in an earlier turn. */
   #models: readonly ModelChoice[];
@@ -116,6 +119,8 @@ class Loop {
   #isForResult = false;
   /** What the model has to know about a new sandbox. */
   #newSandbox: string | undefined;
+  /** A user's message that it has to get before the next turn. */
+  #message: string | undefined;
   #lostSandboxes = 0;
   #replacing: Promise<void> | undefined;
 
@@ -129,10 +134,12 @@ class Loop {
     this.#submit = submitTool(run.agent.definition.output_schema);
     this.#ending = new LoopEnding(deps.clock, run);
     this.#reporter = new ToolReporter(deps.clock, run, stop.signal);
+    this.#asks = new LoopAsks(deps.clock, run, this.#tools);
     this.#models = run.models;
     this.#calls = new ModelCalls(deps, run);
     this.#roomy = new AdaptiveModels(deps, run, this.#calls);
     this.#past = run.durable && pastOf(run.durable.journal.past);
+    this.#message = run.durable && unansweredMessage(run.durable.journal.past);
   }
 
   get spending(): Spending {
@@ -175,14 +182,17 @@ class Loop {
       if (text !== undefined) conversation.add({ role: 'user', text });
     };
     const { durable } = this.#run;
-    this.#record = durable && new LoopRecord(durable.journal, conversation, past === undefined);
+    // Without an answer that they follow, messages are only in the beginning.
+    const isNew = past?.system === undefined || past.turns.length === 0;
+    this.#record = durable && new LoopRecord(durable.journal, conversation, isNew);
     if (past === undefined) notify(0);
     else await this.#restore(past, conversation, compaction);
     let unfinished = past?.turns.at(-1);
     let hasProgressed = false;
-    if (unfinished === undefined) this.#tellNewSandbox(conversation);
+    if (unfinished === undefined) this.#tellBeforeTurn(conversation);
     for (let turn = unfinished?.turn ?? past?.nextTurn ?? 1; ; turn++) {
       let answer = unfinished?.answer;
+      let asks = unfinished?.asks ?? [];
       if (answer === undefined) {
         if (durable?.mustLeave(hasProgressed)) {
           await this.#tools.keepFiles(turn - 1, true);
@@ -198,15 +208,20 @@ class Loop {
         answer = await this.#askUnlessFull(turn, conversation, compaction);
         const { provider, model } = this.#models[0]!;
         const { spending } = this;
-        this.#record?.noteTurn(turn, answer, { provider, model, spending, compactionsLeft: compaction.left });
+        asks = this.#isForResult ? [] : await this.#asks.among(answer.toolCalls);
+        this.#record?.noteTurn(turn, answer, { provider, model, spending, asks, compactionsLeft: compaction.left });
         conversation.addAnswer(answer);
       }
       if (answer.toolCalls.length > 0) {
         const maxBytes = compaction.resultBytes(turn);
-        const { results, submitted } = await this.#callTools(turn, answer.toolCalls, { maxBytes, past: unfinished });
+        const { results, submitted } = await this.#callTools(turn, answer.toolCalls, {
+          maxBytes,
+          asks,
+          past: unfinished,
+        });
         if (submitted !== undefined) return { data: mask.json(submitted), warnings: [] };
         conversation.add({ role: 'tool', results });
-      } else {
+      } else if (this.#message === undefined) {
         const stillRequired = this.#tools.required;
         if (stillRequired.length === 0 && this.#mayAskAgain(turn, answer)) {
           this.#record?.noteAsked('again');
@@ -222,7 +237,7 @@ class Loop {
       ending.countCost(turn, this.spending.costUsd);
       if (ending.isOver(turn, this.#tools.required)) throw ending.error;
       notify(turn);
-      this.#tellNewSandbox(conversation);
+      this.#tellBeforeTurn(conversation);
       if (durable !== undefined) await this.#tools.keepFiles(turn, false);
       unfinished = undefined;
     }
@@ -241,6 +256,7 @@ class Loop {
       this.#calls.restore(turn.spending);
       this.#reporter.restore(turn);
       this.#tools.restore(turn);
+      this.#asks.restore(turn);
       if (turn.end === undefined) continue;
       const { toolCalls } = turn.answer;
       const outcomes = toolCalls.map((_, call) => this.#files.restored(outcomeFrom(turn.results.get(call)!.outcome)));
@@ -267,9 +283,12 @@ class Loop {
     if (unanswered !== undefined) this.#calls.countUnanswered(this.#models[0]!, unanswered, conversation.tokens);
   }
 
-  #tellNewSandbox(conversation: Conversation): void {
-    if (this.#newSandbox !== undefined) conversation.add({ role: 'user', text: this.#newSandbox });
+  #tellBeforeTurn(conversation: Conversation): void {
+    for (const text of [this.#newSandbox, this.#message]) {
+      if (text !== undefined) conversation.add({ role: 'user', text });
+    }
     this.#newSandbox = undefined;
+    this.#message = undefined;
   }
 
   /** Whether an answer is empty, the one before was not, and a turn remains. */
@@ -350,16 +369,37 @@ class Loop {
   async #callTools(
     turn: number,
     calls: readonly LlmToolCall[],
-    { maxBytes, past }: { readonly maxBytes: number; readonly past: PastTurn | undefined },
+    {
+      maxBytes,
+      asks,
+      past,
+    }: { readonly maxBytes: number; readonly asks: readonly number[]; readonly past: PastTurn | undefined },
   ) {
     const outcomes = new Map<LlmToolCall, BoundOutcome>();
-    const { signal } = this.#stop;
     const isForResult = this.#isForResult;
     const others = calls.filter(({ name }) => name !== SUBMIT);
-    const working = mapWithConcurrency(MAX_AT_ONCE, others, signal, async (call) => {
-      outcomes.set(call, await this.#callTool(turn, call, { number: calls.indexOf(call), past }));
-    });
-    await raceWithAbort(this.#deps.clock, signal, working);
+    let settled = past === undefined ? new Map<number, Settled>() : await this.#settle(past);
+    const edits = new Map([...settled].map(([number, each]) => [number, 'call' in each ? each.note : undefined]));
+    let open = others;
+    for (;;) {
+      const { signal } = this.#stop;
+      const ready = open.filter((call) => !asks.includes(calls.indexOf(call)) || settled.has(calls.indexOf(call)));
+      const working = mapWithConcurrency(MAX_AT_ONCE, ready, signal, async (call) => {
+        const number = calls.indexOf(call);
+        outcomes.set(call, await this.#callTool(turn, call, { number, past, settled: settled.get(number) }));
+      });
+      await raceWithAbort(this.#deps.clock, signal, working);
+      open = open.filter((call) => !outcomes.has(call));
+      if (open.length === 0) break;
+      // What is decided about is the answer in the journal.
+      await this.#record?.begin(turn);
+      await this.#tools.keepFiles(turn, true);
+      settled = await this.#asks.wait(
+        turn,
+        calls,
+        open.map((call) => calls.indexOf(call)),
+      );
+    }
     let submitted: Json | undefined;
     for (const call of calls.filter(({ name }) => name === SUBMIT)) {
       const outcome = await this.#reporter.report(turn, call, async () => {
@@ -379,17 +419,39 @@ class Loop {
     const shared = await raceWithAbort(this.#deps.clock, this.#stop.signal, bounded);
     const results = calls.map(({ id, name }, index) => {
       const { text, isError, files } = shared[index]!;
-      const note = notes[index];
-      return { id, name, text: note === undefined ? text : `${text}\n${note}`, isError, files };
+      const said = [edits.get(index), text, notes[index]].filter((line) => line !== undefined);
+      return { id, name, text: said.join('\n'), isError, files };
     });
     return { results, submitted };
+  }
+
+  /**
+   * Returns how the calls of a turn go on that waited, by number from 0; those about which something was decided since the
+   * last process are written to the journal first.
+   */
+  async #settle(past: PastTurn): Promise<Map<number, Settled>> {
+    const { turn, answer, asks, decisions, results } = past;
+    const isOpen = asks.some((number) => !results.has(number) && !decisions.has(number));
+    const fresh = isOpen ? await this.#asks.newDecisions(past) : new Map<number, Decision>();
+    const settled = new Map<number, Settled>();
+    for (const number of asks) {
+      const decided = fresh.get(number);
+      if (decided !== undefined) await this.#record?.writeDecision(turn, number, decided);
+      const decision = decisions.get(number) ?? decided;
+      if (decision !== undefined) settled.set(number, this.#asks.settle(answer.toolCalls[number]!, decision));
+    }
+    return settled;
   }
 
   /** Calls one tool, unless the journal has its result, or tells that it began and must not begin again. */
   async #callTool(
     turn: number,
     call: LlmToolCall,
-    { number, past }: { readonly number: number; readonly past: PastTurn | undefined },
+    {
+      number,
+      past,
+      settled,
+    }: { readonly number: number; readonly past: PastTurn | undefined; readonly settled: Settled | undefined },
   ): Promise<BoundOutcome> {
     const record = this.#record;
     const known = past?.results.get(number);
@@ -403,11 +465,20 @@ class Loop {
       record?.noteResult(turn, number, outcome);
       return outcome;
     }
+    const at = { turn, number: number + 1 };
+    const refused = settled === undefined ? this.#asks.refusedBefore(call) : undefined;
+    const given = refused ?? (settled !== undefined && 'outcome' in settled ? settled.outcome : undefined);
+    if (given !== undefined) {
+      const outcome = await this.#reporter.report(turn, call, () => this.#tools.output.bound(given, at));
+      record?.noteResult(turn, number, outcome);
+      return outcome;
+    }
+    const approved = settled !== undefined && 'call' in settled ? settled.call : call;
     const startedAt = this.#deps.clock.now();
     const isUnknown = past?.begun.has(number) === true && !this.#tools.mayRepeat(call);
     await record?.begin(turn, number);
     const outcome = await this.#reporter.report<BoundOutcome>(turn, call, async () =>
-      isUnknown ? errorOutcome(UNKNOWN_EFFECT) : this.#callSurely(call, { turn, number: number + 1 }),
+      isUnknown ? errorOutcome(UNKNOWN_EFFECT) : this.#callSurely(approved, at),
     );
     // The process is about to stop, or another one has the run: it decides about this call.
     if (record !== undefined) this.#stop.signal.throwIfAborted();

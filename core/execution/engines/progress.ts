@@ -1,3 +1,4 @@
+import type { ApprovalKind } from '#core/runs/approvals/approval.ts';
 import type { TokenUsage } from '#core/runs/usage/spending.ts';
 
 /**
@@ -14,6 +15,18 @@ export type ProgressEvent =
   | { readonly type: 'interrupted'; readonly attempt: number }
   /** Another process continues a durable run. */
   | { readonly type: 'resumed'; readonly attempt: number; readonly reason: string }
+  /** The run waits for people, time or events. */
+  | {
+      readonly type: 'waiting';
+      readonly approvals: readonly {
+        readonly id: string;
+        readonly kind: ApprovalKind;
+        readonly tool: string;
+        readonly question?: string | undefined;
+      }[];
+      /** When it continues at the latest, ISO 8601. */
+      readonly until: string;
+    }
   | { readonly type: 'output_truncated' }
   | { readonly type: 'text_delta' | 'reasoning_delta'; readonly text: string }
   | { readonly type: 'turn_start'; readonly turn: number; readonly max_turns: number }

@@ -30,11 +30,11 @@ export async function runEngine(deps: Deps, run: EngineRun): Promise<EngineResul
     const engine = await ENGINES[name]();
     return await engine(deps, run);
   } catch (error) {
-    const continues = isRunContinues(error);
-    if (!isPlatformError(error) && !continues)
+    const continues = isRunContinues(error) ? error : undefined;
+    if (!isPlatformError(error) && continues === undefined)
       deps.log.error('engine failed', { run_id: run.runId, error: String(error) });
     return {
-      ...(continues && { continues, lookAt: error.lookAt }),
+      ...(continues && { continues }),
       error: shownError(error, 'The platform failed to run the agent.'),
       warnings: [],
       stdout: '',

@@ -1,4 +1,5 @@
 import type { Json } from '#core/base/json.ts';
+import { hasEnded } from '#core/base/run-kinds.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { Run } from '#core/runs/run.ts';
@@ -47,7 +48,7 @@ export async function outcomeOfAbandonedCall(
   const now = deps.clock.now();
   if (run === undefined) return fateWithoutRun(claimed, recovery, now);
   if (recovery.answerAtOnce !== undefined) return recovery.answerAtOnce(run);
-  if (run.status === 'running' || run.status === 'queued') return 'pending';
+  if (!hasEnded(run.status)) return 'pending';
   const { answerFrom } = recovery;
   // Lost but not recorded as ended: the run's host may still record another end.
   if (answerFrom !== undefined && run.completedAt === null) return 'pending';

@@ -271,9 +271,9 @@ test('the host is asked to begin a run when its turn comes', async () => {
   const { deps, user, processOf, appOf, requestOf, open, begin } = world;
   const jobs: RunJob[] = [];
   const { process } = processOf();
-  const handOver = { wakeRun: async (job: RunJob) => void jobs.push(job) };
+  const wakeRun = async (job: RunJob) => void jobs.push(job);
   const request = requestOf(user, 'POST', '/later/plain/latest/run', {}, { prefer: 'respond-async' });
-  expect((await settled(deps, appOf({ ...process, handOver })(request))).status).toBe(202);
+  expect((await settled(deps, appOf({ ...process, wakeRun })(request))).status).toBe(202);
   await world.asked(1);
   const { run_id: runId } = await begin();
   await open();

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
+import { APPROVAL_TEXTS } from '../approval.ts';
 import { IGNORED, MEMBERS } from '../parsing/members.ts';
 import { QUEUE_TEXTS } from '../queue-rules.ts';
 import { RETRY_TEXTS } from '../retry-policy.ts';
@@ -76,7 +77,8 @@ const ABOUT: { readonly [path: string]: string } = {
   loop: 'Makes the agent a loop: a model that uses tools.',
   'loop.max_turns': 'Maximum number of model turns; 25 by default.',
   'loop.max_cost_usd': 'Maximum model cost of one run, in US dollars. No limit by default.',
-  'loop.tools': 'The tools of the platform, and of MCP servers, that the loop may use. All but later by default.',
+  'loop.tools':
+    'The tools of the platform, and of MCP servers, that the loop may use. All but later, ask_human and wait by default.',
   max_turns: 'Older position of loop.max_turns.',
   custom_tools: 'Tools of the loop: shell commands with {{placeholders}}.',
   'custom_tools[].name': '1 to 64 letters, digits, "_" and "-".',
@@ -84,6 +86,10 @@ const ABOUT: { readonly [path: string]: string } = {
   'custom_tools[].command': 'The shell command. {{name}} stands for a value that the model gives, quoted.',
   'custom_tools[].interruption':
     'What happens to a call that was in progress when a durable run was interrupted: "retry" makes it again, "unknown" (the default) tells the model that it may have had its effect.',
+  'custom_tools[].approval': APPROVAL_TEXTS.approval,
+  'custom_tools[].approval.when': APPROVAL_TEXTS.when,
+  'custom_tools[].approval.timeout_seconds': APPROVAL_TEXTS.timeout_seconds,
+  'custom_tools[].approval.on_timeout': APPROVAL_TEXTS.on_timeout,
   'custom_tools[].input_schema': 'JSON Schema of the values; required with {{placeholders}}.',
   mcp_servers: 'MCP servers whose tools the loop may use.',
   'mcp_servers[].name': '1 to 24 lower-case letters, digits and single hyphens.',
@@ -102,6 +108,10 @@ const ABOUT: { readonly [path: string]: string } = {
   'mcp_servers[].read_only': 'Whether its tools change nothing, so that a call may be repeated.',
   'mcp_servers[].interruption':
     'What happens to a call that was in progress when a durable run was interrupted: "retry" if it is read_only, else "unknown".',
+  'mcp_servers[].approval': `${APPROVAL_TEXTS.approval} "destructive": those of tools that may delete or overwrite something, as the server says.`,
+  'mcp_servers[].approval.when': APPROVAL_TEXTS.when,
+  'mcp_servers[].approval.timeout_seconds': APPROVAL_TEXTS.timeout_seconds,
+  'mcp_servers[].approval.on_timeout': APPROVAL_TEXTS.on_timeout,
   'mcp_servers[].optional': 'Whether runs continue without it if it does not answer.',
   callable: 'Whether other agents may call it; true by default, false for skills.',
   description: 'What the agent does, for people and for models that choose among agents.',
@@ -123,6 +133,8 @@ const ABOUT: { readonly [path: string]: string } = {
   durable:
     'Whether runs survive the process that works on them, and may take hours; false by default. Loops and programs.',
   'durable.max_active_seconds': 'Maximum time that a run is worked on, in seconds. Default: the limit of the plan.',
+  'durable.max_wait_seconds':
+    'Maximum time that a run waits for people, time or events, in seconds, in total. Default: the limit of the plan.',
   retry:
     'When a failed run is tried again, if nobody waits for it: calls that are answered at once, schedules and replays.',
   'retry.max': RETRY_TEXTS.max,
@@ -169,6 +181,10 @@ const ABOUT: { readonly [path: string]: string } = {
   'manifest.dependencies': 'The agents that it calls.',
   'manifest.dependencies[].id': 'org/agent.',
   'manifest.dependencies[].version': 'An exact version such as "v1".',
+  'manifest.dependencies[].approval': `For the custom tools that call it. ${APPROVAL_TEXTS.approval}`,
+  'manifest.dependencies[].approval.when': APPROVAL_TEXTS.when,
+  'manifest.dependencies[].approval.timeout_seconds': APPROVAL_TEXTS.timeout_seconds,
+  'manifest.dependencies[].approval.on_timeout': APPROVAL_TEXTS.on_timeout,
   'manifest.max_hops': 'Maximum depth of calls below a run; at least 1 with dependencies.',
   'manifest.timeout_ms': 'Total time of a run with its calls, in milliseconds; required with dependencies.',
   'manifest.per_call_downstream_cap': 'Budget of each call of a dependency; 50 by default.',

@@ -369,7 +369,7 @@ describe('is refused:', () => {
     [
       'an unknown tool of the platform',
       { ...agent, loop: { tools: ['read_file', 'web_search'] } },
-      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, later, or a tool of mcp_servers: submit_result and your own tools are always available, but is "web_search"',
+      'loop.tools[1]: must be one of bash, read_file, write_file, list_files, later, ask_human, wait, or a tool of mcp_servers: submit_result and your own tools are always available, but is "web_search"',
     ],
     ['tools that are no list', { ...agent, loop: { tools: 'bash' } }, 'loop.tools: must be an array'],
     ['no money', { ...agent, loop: { max_cost_usd: 0 } }, 'loop.max_cost_usd: must be more than 0: leave it out'],

@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { waitingMember } from '../approval.ts';
 import { type AgentDefinition, type AgentType, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
 import { suggestion } from '../did-you-mean.ts';
 import { engineOf, traitsOf } from '../engines.ts';
@@ -277,7 +278,14 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
       errors.push({ field: 'run_mode', message: 'must be on_demand without a runtime.command: always_on needs one' });
     }
   }
-  const durability = durabilityOf(given, { run_mode, engine }, found);
+  const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
+  const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
+  const waiting = waitingMember({
+    loop: { tools: loop.tools, mcp_servers: traits.hasLoop ? servers : rawServers },
+    custom_tools: traits.hasLoop ? customTools : rawTools,
+    manifest: given.manifest,
+  });
+  const durability = durabilityOf(given, { run_mode, engine, waiting }, found);
   for (const [field, count] of [
     ['loop.max_turns', max_turns],
     ['max_turns', given.max_turns],
@@ -286,8 +294,6 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     const message = `must be from 1 to ${MAX_TURNS}, but is ${count}; only a durable loop may have up to ${MAX_DURABLE_TURNS}`;
     errors.push({ field, message });
   }
-  const customTools = traits.hasLoop ? checkCustomTools(rawTools, found) : [];
-  const servers = traits.hasLoop ? checkMcpServers(rawServers, { given, customTools }, found) : [];
   return {
     run_mode,
     execution_engine: engine,

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { providerOfSecret } from '#core/models/providers.ts';
 import { type CustomTool, MCP_TRANSPORTS, type McpServer } from '../definition.ts';
 import { type Found, fieldName, quote } from '../field-error.ts';
+import { approvalOf, serverApprovalShape } from './approvals.ts';
 import { interruptionShape } from './orchestration.ts';
 
 const MAX_SERVERS = 8;
@@ -67,6 +68,7 @@ export const mcpServersShape = z
         read_only: z.boolean('must be true or false').nullish(),
         optional: z.boolean('must be true or false').nullish(),
         interruption: interruptionShape.nullish(),
+        approval: serverApprovalShape.nullish(),
       },
       'must be an object with name and one of url, service and command',
     ),
@@ -110,7 +112,7 @@ export function checkMcpServers(
     errors.push({ field: 'mcp_servers', message });
   }
   return servers.map((server, index) => {
-    const { name, tools: named, read_only, optional, interruption } = server;
+    const { name, tools: named, read_only, optional, interruption, approval } = server;
     const at = ['mcp_servers', index];
     if (names.has(name)) errors.push({ field: fieldName([...at, 'name']), message: `is "${name}" a second time` });
     names.add(name);
@@ -129,6 +131,7 @@ export function checkMcpServers(
       read_only: read_only ?? false,
       optional: optional ?? false,
       ...(interruption && { interruption }),
+      ...approvalOf(approval, `mcp_servers[${index}].approval`, found),
     };
   });
 }

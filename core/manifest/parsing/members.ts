@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { countText } from '#core/base/size-text.ts';
-import { MAX_ACTIVE_SECONDS } from '#core/base/time-limits.ts';
+import { MAX_ACTIVE_SECONDS, MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import { providerShape } from '#core/models/provider-shape.ts';
 import { egressTargetProblem, MAX_EGRESS_TARGETS } from '#core/outbound/egress-target.ts';
 import { PROVIDER_NAMES } from '#core/ports/llm.ts';
@@ -17,6 +17,7 @@ import { customToolsShape, orchestrationShape } from './orchestration.ts';
 const TURNS_RULE = `must be from 1 to ${MAX_TURNS}`;
 const DURABLE_TURNS_RULE = `must be from 1 to ${MAX_DURABLE_TURNS}`;
 const ACTIVE_RULE = `must be a whole number of seconds from 1 to ${MAX_ACTIVE_SECONDS}`;
+const WAIT_RULE = `must be a whole number of seconds from 1 to ${MAX_WAIT_SECONDS}`;
 
 const SECRET_NAME = /^[A-Z][A-Z0-9_]{0,127}$/;
 
@@ -128,9 +129,10 @@ export const MEMBERS = {
       z.boolean(),
       z.strictObject({
         max_active_seconds: z.int(ACTIVE_RULE).min(1, ACTIVE_RULE).max(MAX_ACTIVE_SECONDS, ACTIVE_RULE).nullish(),
+        max_wait_seconds: z.int(WAIT_RULE).min(1, WAIT_RULE).max(MAX_WAIT_SECONDS, WAIT_RULE).nullish(),
       }),
     ],
-    `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}`,
+    `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}, and max_wait_seconds, which ${WAIT_RULE}`,
   ),
   retry: retryShape,
   ...queueShapes,

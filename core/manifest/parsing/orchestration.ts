@@ -11,6 +11,7 @@ import { type Found, isObject, show } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
 import { dependencyRef, EXACT_VERSION, FULL_NAME } from '../references.ts';
 import { commandProblems } from '../tool-commands/tool-command.ts';
+import { approvalOf, approvalShape } from './approvals.ts';
 
 const MAX_DEPENDENCIES = 50;
 const MAX_TOOLS = 50;
@@ -30,6 +31,7 @@ const dependency = z.object(
     version: z
       .string('must be an exact version such as "v1"')
       .regex(EXACT_VERSION, 'must be an exact version such as "v1"'),
+    approval: approvalShape.nullish(),
   },
   'must be an object with id and version',
 );
@@ -81,6 +83,7 @@ export const customToolsShape = z
         command: line(10_000),
         input_schema: z.unknown().optional(),
         interruption: interruptionShape.nullish(),
+        approval: approvalShape.nullish(),
       },
       'must be an object with name, description and command',
     ),
@@ -91,9 +94,13 @@ export const customToolsShape = z
 /** Checks the rules of custom tools beyond their shape (`docs/interface/manifest.md#custom-tools`). */
 export function checkCustomTools(tools: z.output<typeof customToolsShape>, { errors, warnings }: Found): CustomTool[] {
   const names = new Set<string>();
-  return tools.map(({ input_schema, interruption, ...given }, index) => {
-    const tool = { ...given, ...(interruption && { interruption }) };
+  return tools.map(({ input_schema, interruption, approval, ...given }, index) => {
     const field = `custom_tools[${index}]`;
+    const tool = {
+      ...given,
+      ...(interruption && { interruption }),
+      ...approvalOf(approval, `${field}.approval`, { errors, warnings }),
+    };
     if (BUILT_IN_TOOLS.includes(tool.name)) {
       errors.push({ field: `${field}.name`, message: `is "${tool.name}", the name of a built-in tool` });
     }
@@ -136,6 +143,10 @@ function isNumberOrBoolean(schema: unknown): boolean {
   return types.every((type) => ['integer', 'number', 'boolean'].includes(type as string));
 }
 
+/** Returns the dependencies that a tool's command calls, as `org/agent`. */
+export const calledDependencies = (command: string): string[] =>
+  [...command.matchAll(PLATFORM_CALL)].map(([, id]) => id!);
+
 /** Whether a tool's command calls a dependency of the agent. */
 export const callsDependency = (command: string): boolean => command.search(PLATFORM_CALL) >= 0;
 
@@ -155,7 +166,10 @@ export function checkOrchestration(
   // Agent records show these members inside the section (docs/interface/agents.md#records), but a manifest has them
   // beside it.
   const { custom_tools: _tools, environment: _environment, runtime: _runtime, loop: _loop, ...rest } = given;
-  const dependencies = section.dependencies ?? [];
+  const dependencies = (section.dependencies ?? []).map(({ approval, ...dependency }, index) => ({
+    ...dependency,
+    ...approvalOf(approval, `manifest.dependencies[${index}].approval`, { errors, warnings }),
+  }));
   if (tools) checkCalls(tools, dependencies, isManagedLoop, { errors, warnings });
   if (Object.keys(rest).length === 0) return null;
 

@@ -57,17 +57,47 @@ export function isRetried(
 
 /** What a loop does is in its journal, and a program works by itself; a prompt is one request. */
 export function durabilityOf(
-  { durable = false }: Members,
-  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { durable: given }: Members,
+  {
+    run_mode,
+    engine,
+    waiting,
+  }: Pick<AgentDefinition, 'run_mode'> & {
+    readonly engine: ExecutionEngine | null;
+    /** The member by which its runs may wait (`waitingMember`). */
+    readonly waiting: string | undefined;
+  },
   { errors }: Found,
 ): Pick<AgentDefinition, 'durable'> {
-  if (durable === false) return {};
+  const durable = given ?? waiting !== undefined;
+  const canWait = traitsOf(engine).hasLoop && run_mode === 'on_demand';
+  if (waiting !== undefined && !canWait) {
+    const message = `must be left out here, but ${waiting}: only loops with run_mode on_demand wait`;
+    errors.push({ field: waiting.slice(0, waiting.indexOf(' ')), message });
+    return {};
+  }
+  if (durable === false) {
+    if (waiting !== undefined) {
+      errors.push({ field: 'durable', message: `must not be false, because ${waiting}: only durable loops wait` });
+    }
+    return {};
+  }
   if (!traitsOf(engine).hasSandbox || run_mode === 'always_on') {
     const message = 'must be left out here: only loops and programs with run_mode on_demand can be durable';
     errors.push({ field: 'durable', message });
   }
-  const seconds = durable === true ? null : durable.max_active_seconds;
-  return { durable: seconds == null ? {} : { max_active_seconds: seconds } };
+  if (durable === true) return { durable: {} };
+  const { max_active_seconds, max_wait_seconds } = durable;
+  if (max_wait_seconds != null && waiting === undefined) {
+    const message = 'must be left out here: nothing in this manifest waits for people, time or events';
+    errors.push({ field: 'durable.max_wait_seconds', message });
+  }
+  return {
+    durable: {
+      ...(max_active_seconds != null && { max_active_seconds }),
+      ...(max_wait_seconds != null && { max_wait_seconds }),
+    },
+  };
 }
 
 /** Only runs that calls start end, and a durable run cannot repeat what it has done. */

@@ -22,6 +22,7 @@ export const agentLogHandlers = (deps: LogDeps): Handlers<typeof agentLogRoutes>
 const LOG_STATUS = {
   queued: 'running',
   running: 'running',
+  waiting: 'running',
   cancelled: 'error',
   completed: 'success',
   failed: 'error',

@@ -1,4 +1,4 @@
-import { isInstallation } from '#core/base/run-kinds.ts';
+import { type EndStatus, hasEnded, isInstallation } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { runFrom, runsByAgent } from '../items.ts';
@@ -36,9 +36,9 @@ export async function lastRunOf(
   for await (const head of queryAll(runs, { ...runsByAgent(agentId), limit: 2 })) {
     const run = runFrom(head, clock.now());
     const { status } = run;
-    if (!isInstallation(run) && status !== 'queued' && status !== 'running') return { ...run, status };
+    if (!isInstallation(run) && hasEnded(status)) return { ...run, status };
   }
   return undefined;
 }
 
-type EndedRun = Run & { readonly status: Exclude<Run['status'], 'queued' | 'running'> };
+type EndedRun = Run & { readonly status: EndStatus };

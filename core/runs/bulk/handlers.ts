@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { PlatformError } from '#core/base/errors.ts';
+import { hasEnded } from '#core/base/run-kinds.ts';
 import type { Handlers, Incoming } from '#core/http/route.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -99,8 +100,7 @@ function bulkFilter(
   action: Bulk['action'],
   sent: NonNullable<CreateBody['filter']>,
 ): RunFilter {
-  const isOpen = sent.status === 'running' || sent.status === 'queued';
-  if (sent.status !== undefined && isOpen !== (action === 'cancel')) {
+  if (sent.status !== undefined && hasEnded(sent.status) === (action === 'cancel')) {
     const why =
       action === 'cancel'
         ? 'only runs that wait or are running can be cancelled'

@@ -55,7 +55,7 @@ export interface Place {
 }
 
 type QueueDeps = Pick<Deps, 'runs' | 'clock'>;
-export type WakingDeps = QueueDeps & Pick<Deps, 'handOver'>;
+export type WakingDeps = QueueDeps & Pick<Deps, 'wakeRun'>;
 
 /** Longer than any run, with the time in which it waits. Expiry only cleans up: `sweep.ts` frees places. */
 const KEPT_MS = 70 * 24 * 3600 * 1000;
@@ -176,7 +176,7 @@ export async function grantPlaces(deps: WakingDeps, queue: Queue): Promise<void>
     if (granted === 'none') return;
     if (granted === 'removed' || !granted.isRun) continue;
     // A lost request is made up for by the next look at due runs.
-    await deps.handOver?.wakeRun?.({ workspaceId: queue.workspaceId, runId: granted.runId }).catch(() => {});
+    await deps.wakeRun?.({ workspaceId: queue.workspaceId, runId: granted.runId }).catch(() => {});
   }
 }
 

@@ -23,6 +23,8 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   parentRunId,
   rootRunId: 'top',
   replayOf: null,
+  branch: null,
+  isDurable: false,
   tenantId: null,
   scheduleId: null,
   scheduled: null,

@@ -1,3 +1,4 @@
+import { hasEnded } from '#core/base/run-kinds.ts';
 import type { Run } from '../run.ts';
 import type { TraceEvent } from './trace.ts';
 
@@ -53,7 +54,7 @@ export function buildDag(chain: readonly { readonly run: Run; readonly trace: re
   }
   const [mostExpensive] = [...costs].sort(([, a], [, b]) => b - a);
   const count = (...statuses: Run['status'][]) => runs.filter(({ status }) => statuses.includes(status)).length;
-  const active = count('queued', 'running');
+  const active = runs.filter(({ status }) => !hasEnded(status)).length;
   const completed = count('completed');
   return {
     root_run_id: root.id,

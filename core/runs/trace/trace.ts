@@ -14,6 +14,8 @@ export type TraceEventType =
   | 'context_compacted'
   | 'policy_violation'
   | 'interrupted'
+  | 'approval_requested'
+  | 'approval_decided'
   | 'error';
 
 /** One step of a run: names, counts and times. Its content is stored separately, see {@link TraceContents}. */

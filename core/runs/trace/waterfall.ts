@@ -1,3 +1,4 @@
+import { hasEnded } from '#core/base/run-kinds.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { liveEventsOf } from '../live-events.ts';
 import type { Run } from '../run.ts';
@@ -65,7 +66,7 @@ export async function waterfallOf(
   function page(end: number) {
     return {
       root_run_id: rootRunId,
-      is_live: runs.some(({ status }) => status === 'running' || status === 'queued'),
+      is_live: runs.some(({ status }) => !hasEnded(status)),
       total_runs: runs.length,
       runs: shown,
       next_cursor: end < runs.length ? String(end) : null,
@@ -85,6 +86,9 @@ function beginsBefore(a: Run, b: Run, rootRunId: string): boolean {
   return a.startedAt === b.startedAt ? a.id < b.id : a.startedAt < b.startedAt;
 }
 
+/** Whether the steps of a run are in its events only: its record gets them at its end, and after each failed try. */
+const isUnderWay = ({ status }: Run): boolean => status === 'running' || status === 'waiting';
+
 interface RunTrace {
   readonly views: readonly View[];
   readonly hasContent: boolean;
@@ -92,7 +96,7 @@ interface RunTrace {
 
 async function readTrace(deps: Pick<Deps, 'runs'>, store: RunStore, run: Run): Promise<RunTrace> {
   const { id, workspaceId } = run;
-  if (run.status !== 'running') {
+  if (!isUnderWay(run)) {
     const body = await store.body(id);
     const views = (body?.trace ?? []).map((event) => traceEventView(id, event));
     return { views, hasContent: body?.hasContent === true };
@@ -146,7 +150,7 @@ function stepOf(run: Run, view: Entry, begin: Entry | undefined) {
   const { event_type, created_at, started_at = created_at, ended_at, payload, parent_span_id, ...rest } = view;
   const [, kind = event_type, state] = /^(.+)_(started|succeeded|failed)$/.exec(event_type) ?? [];
   // When the run has ended, so have all its steps.
-  const open = run.status === 'running' ? 'running' : 'failed';
+  const open = isUnderWay(run) ? 'running' : 'failed';
   const status = state === 'started' ? open : (state ?? 'event');
   return {
     ...rest,

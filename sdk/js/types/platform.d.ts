@@ -238,13 +238,28 @@ export declare class Platform {
      * Runs the same version again with the same input, and returns at once.
      *
      * @param {Run | string} run
-     * @param {RequestOptions & { input?: object, agentVersion?: string }} [options] `input` replaces the recorded input, and
-     * `agentVersion` (`v3` or `latest`) the version of the run.
+     * @param {RequestOptions & {
+     *   input?: object,
+     *   agentVersion?: string,
+     *   fromTurn?: number,
+     *   message?: string,
+     *   toolResults?: { turn: number, call: number, text: string }[],
+     *   model?: string,
+     * }} [options] `input` replaces the recorded input, and `agentVersion` (`v3` or `latest`) the version of the run. With
+     * `fromTurn` the new run begins from a turn of a durable loop: with a `message`, other `toolResults`, another `model`.
      * @returns {Promise<Run>}
      */
-    replay(run: Run | string, { input, agentVersion, ...options }?: RequestOptions & {
+    replay(run: Run | string, { input, agentVersion, fromTurn, message, toolResults, model, ...options }?: RequestOptions & {
         input?: object;
         agentVersion?: string;
+        fromTurn?: number;
+        message?: string;
+        toolResults?: {
+            turn: number;
+            call: number;
+            text: string;
+        }[];
+        model?: string;
     }): Promise<Run>;
     /**
      * Creates a link that shows a run, read-only, to people without an account. Only owners of the workspace may.

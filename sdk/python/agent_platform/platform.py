@@ -7,7 +7,7 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http.client import HTTPException
@@ -268,13 +268,25 @@ class Platform:
         self.request("DELETE", _locate(run)[1], timeout=timeout, max_retries=max_retries)
 
     def replay(
-        self, run: Run | str, *, input: Mapping[str, Any] | None = None, agent_version: str | None = None, **options: Any
+        self,
+        run: Run | str,
+        *,
+        input: Mapping[str, Any] | None = None,
+        agent_version: str | None = None,
+        from_turn: int | None = None,
+        message: str | None = None,
+        tool_results: Sequence[Mapping[str, Any]] | None = None,
+        model: str | None = None,
+        **options: Any,
     ) -> Run:
         """Runs the same version again with the same input, and returns at once.
 
-        ``input`` replaces the recorded input, and ``agent_version`` (``v3`` or ``latest``) the version of the run.
+        ``input`` replaces the recorded input, and ``agent_version`` (``v3`` or ``latest``) the version of the run. With
+        ``from_turn`` the new run begins from a turn of a durable loop: with a ``message``, other ``tool_results`` (each
+        with ``turn``, ``call`` and ``text``), another ``model``.
         """
-        given = {"input": input, "agent_version": agent_version}
+        branch = {"from_turn": from_turn, "message": message, "tool_results": tool_results, "model": model}
+        given = {"input": input, "agent_version": agent_version, **branch}
         body = {name: value for name, value in given.items() if value is not None}
         run_id = self.request("POST", f"{_locate(run)[1]}/replay", body=body, **options)["run_id"]
         return Run(run_id, _locate(run_id)[1])

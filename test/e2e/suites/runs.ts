@@ -300,6 +300,8 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           parent_run_id: null,
           root_run_id: id,
           replay_of_run_id: null,
+          branch: null,
+          has_turns: false,
           tenant_id: 'customer-1',
           input_tokens: null,
           output_tokens: null,

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { hasEnded } from '#core/base/run-kinds.ts';
 import { HELD_CALL_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import type { Handlers } from '#core/http/route.ts';
@@ -60,7 +61,7 @@ async function triggerOnce(
   for (;;) {
     // Checked before the lock is taken: the lock is released only after the run has ended.
     const run = firstRunId === undefined ? undefined : await runs.find(firstRunId);
-    if (run && run.status !== 'running' && run.status !== 'queued') {
+    if (run && hasEnded(run.status)) {
       const body = await runs.body(run.id);
       return { ...answerFromRun(run, body?.output ?? null), deduplicated: true };
     }

@@ -3,7 +3,8 @@ import { fileTypeOf } from '#core/base/file-type.ts';
 import { type Json, jsonProblem } from '#core/base/json.ts';
 import { countText } from '#core/base/size-text.ts';
 import { asPrintableLine } from '#core/http/printable-line.ts';
-import type { McpServer } from '#core/manifest/definition.ts';
+import { DESTRUCTIVE } from '#core/manifest/approval.ts';
+import type { Approval, McpServer } from '#core/manifest/definition.ts';
 import { filledValue, mayBeToolOf, mcpToolName } from '#core/manifest/parsing/mcp-servers.ts';
 import { modelFileOf } from '#core/models/file-limits.ts';
 import { toolServerUrlProblem } from '#core/outbound/tool-server-url.ts';
@@ -108,6 +109,15 @@ export class McpTools {
   mayRepeat(name: string): boolean {
     const server = this.#tools.get(name)?.server;
     return server !== undefined && (server.interruption ?? (server.read_only ? 'retry' : 'unknown')) === 'retry';
+  }
+
+  /** Returns which calls of a tool wait for an approval; `undefined` if none do, or if no server has this tool. */
+  approvalOf(name: string): Approval | undefined {
+    const { server, tool } = this.#tools.get(name) ?? {};
+    if (server?.approval !== DESTRUCTIVE) return server?.approval;
+    // As in the specification of MCP, a tool that says nothing may be destructive.
+    const isHarmless = tool?.isReadOnly === true || tool?.isDestructive === false;
+    return isHarmless ? undefined : {};
   }
 
   /**

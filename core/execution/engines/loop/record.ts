@@ -1,5 +1,6 @@
 import type { Journal, Step, StoredOutcome, TurnEnd } from '#core/execution/durable/journal.ts';
 import type { LlmAnswer, LlmMessage, LlmTool } from '#core/ports/llm.ts';
+import type { Decision } from '#core/runs/approvals/approval.ts';
 import type { Spending } from '#core/runs/usage/spending.ts';
 import type { Conversation } from './conversation.ts';
 import type { BoundOutcome } from './tool-output.ts';
@@ -20,12 +21,17 @@ export interface PastTurn {
   readonly results: Map<number, { readonly outcome: StoredOutcome; readonly durationMs: number }>;
   /** Calls that had begun, by number. */
   readonly begun: Set<number>;
+  /** Calls that wait until something is decided about them, by number. */
+  readonly asks: readonly number[];
+  /** What was decided about them. */
+  readonly decisions: Map<number, Decision>;
 }
 
 /** A loop as its journal tells it. */
 export interface LoopPast {
-  readonly system: string;
-  readonly tools: readonly LlmTool[];
+  /** Absent, as the tools, if another version of the agent began the conversation. */
+  readonly system?: string;
+  readonly tools?: readonly LlmTool[];
   /** The conversation at its beginning, or at its last compaction. */
   readonly messages: readonly LlmMessage[];
   readonly compactionsLeft: number;
@@ -57,12 +63,18 @@ export function pastOf(steps: readonly Step[]): LoopPast | undefined {
         break;
       case 'turn': {
         if (last) last.end = step.before;
-        const begun = new Set(step.answer.toolCalls.slice(0, BEGIN_AT_ONCE).keys());
-        turns.push({ ...step, results: new Map(), begun });
+        const { asks = [] } = step;
+        const atOnce = [...step.answer.toolCalls.slice(0, BEGIN_AT_ONCE).keys()];
+        const begun = new Set(atOnce.filter((call) => !asks.includes(call)));
+        turns.push({ ...step, results: new Map(), begun, asks, decisions: new Map() });
         break;
       }
       case 'begin':
         last?.begun.add(step.call);
+        break;
+      case 'decision':
+        last?.decisions.set(step.call, step.decision);
+        if (step.decision.type === 'approve') last?.begun.add(step.call);
         break;
       case 'result':
         last?.results.set(step.call, step);
@@ -74,6 +86,12 @@ export function pastOf(steps: readonly Step[]): LoopPast | undefined {
     }
   }
   return base && { ...base, turns, earlier, nextTurn: base.turn, files, hasCalledDependency };
+}
+
+/** Returns the user's message that the model has not answered yet. */
+export function unansweredMessage(steps: readonly Step[]): string | undefined {
+  const last = steps.findLast(({ type }) => type === 'message' || type === 'base' || type === 'turn');
+  return last?.type === 'message' ? last.text : undefined;
 }
 
 /** Writes down what a loop does, for the process that continues it if this one dies. */
@@ -106,15 +124,24 @@ export class LoopRecord {
   noteTurn(
     turn: number,
     answer: LlmAnswer,
-    { compactionsLeft, ...at }: { provider: string; model: string; spending: Spending; compactionsLeft: number },
+    {
+      compactionsLeft,
+      asks,
+      ...at
+    }: { provider: string; model: string; spending: Spending; compactionsLeft: number; asks: readonly number[] },
   ): void {
     const { system, tools, messages } = this.#conversation;
     if (this.#isNew)
       this.#journal.note({ type: 'base', turn, system, tools, messages: [...messages], compactionsLeft });
     this.#isNew = false;
-    this.#journal.note({ type: 'turn', turn, before: this.#end(), answer, ...at });
+    this.#journal.note({ type: 'turn', turn, before: this.#end(), answer, ...at, ...(asks.length > 0 && { asks }) });
     this.#texts = new Map();
     this.#asked = undefined;
+  }
+
+  /** Writes what was decided about a call that waited: what was approved begins only then. */
+  async writeDecision(turn: number, call: number, decision: Decision): Promise<void> {
+    await this.#journal.write({ type: 'decision', turn, call, decision });
   }
 
   /** Notes the result of a tool that had no effect. */

@@ -1,6 +1,6 @@
 import type { Json } from '#core/base/json.ts';
 import { memoizeWeak } from '#core/base/memoize-weak.ts';
-import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
+import { MAX_DELAY_SECONDS, MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import type { CustomTool, LoopTool } from '#core/manifest/definition.ts';
 import type { LlmTool } from '#core/ports/llm.ts';
 import type { EngineRun } from '../engine.ts';
@@ -11,7 +11,7 @@ import { HOME } from './tool-sandbox.ts';
 const text = (description: string) => ({ type: 'string', description });
 const path = text(`Absolute, or relative to ${HOME}.`);
 
-/** The platform's tool that needs no sandbox. A loop has it only if its manifest names it. */
+/** Runs the agent again later. A loop has it only if its manifest names it. */
 export const LATER: LlmTool & { readonly name: LoopTool } = {
   name: 'later',
   description:
@@ -22,6 +22,46 @@ export const LATER: LlmTool & { readonly name: LoopTool } = {
       input: { type: 'object', description: 'The input of the later run.', default: {} },
       delay_seconds: { type: 'integer', minimum: 1, maximum: MAX_DELAY_SECONDS, description: 'Seconds from now.' },
       run_at: text('Instead of delay_seconds: a time with an offset, such as 2026-12-01T09:00:00+01:00.'),
+    },
+  },
+};
+
+/** Asks a person. A loop has it only if its manifest names it. */
+export const ASK_HUMAN: LlmTool & { readonly name: LoopTool } = {
+  name: 'ask_human',
+  description:
+    'Asks a person a question and returns the answer, which may take hours. Use it for what only a person knows or may decide; ask for everything at once.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      question: {
+        type: 'string',
+        minLength: 1,
+        maxLength: 4000,
+        description: 'The question, with all that is needed to answer it.',
+      },
+      options: {
+        type: 'array',
+        items: { type: 'string', minLength: 1, maxLength: 200 },
+        minItems: 2,
+        maxItems: 20,
+        description: 'The answers to choose from. Default: a text.',
+      },
+      schema: { type: 'object', description: 'Instead of options: a JSON Schema of the answer.' },
+    },
+    required: ['question'],
+  },
+};
+
+/** Waits. A loop has it only if its manifest names it. */
+export const WAIT: LlmTool & { readonly name: LoopTool } = {
+  name: 'wait',
+  description: 'Waits and returns when the time has come. Waiting costs nothing, so do not check again and again.',
+  inputSchema: {
+    type: 'object',
+    properties: {
+      seconds: { type: 'integer', minimum: 1, maximum: MAX_WAIT_SECONDS, description: 'Seconds from now.' },
+      until: text('Instead of seconds: a time with an offset, such as 2026-12-01T09:00:00+01:00.'),
     },
   },
 };

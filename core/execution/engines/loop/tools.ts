@@ -1,7 +1,7 @@
 import { hasCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
-import type { CustomTool } from '#core/manifest/definition.ts';
-import { callsDependency } from '#core/manifest/parsing/orchestration.ts';
+import type { Approval, CustomTool } from '#core/manifest/definition.ts';
+import { calledDependencies, callsDependency } from '#core/manifest/parsing/orchestration.ts';
 import type { Clock } from '#core/ports/clock.ts';
 import type { LlmTool, LlmToolCall } from '#core/ports/llm.ts';
 import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
@@ -15,10 +15,11 @@ import type { LoopFiles } from './loop-files.ts';
 import { type McpDeps, McpTools } from './mcp-tools.ts';
 import type { LoopPast, PastTurn } from './record.ts';
 import { SUBMIT } from './submit.ts';
-import { BUILT_IN_TOOLS, customToolDefinition, LATER, parameterProblem } from './tool-definitions.ts';
+import { ASK_HUMAN, BUILT_IN_TOOLS, customToolDefinition, LATER, parameterProblem, WAIT } from './tool-definitions.ts';
 import { commandOutcome, errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
 import { type BoundOutcome, type CallPlace, ToolOutput } from './tool-output.ts';
 import { openToolSandbox, runToolCommand, type ToolSandboxDeps } from './tool-sandbox.ts';
+import { waitUntil } from './wait-time.ts';
 
 /** Results stored in files may use an eighth of the sandbox's disk, and so of its memory. */
 const KEPT_PART = 8;
@@ -61,7 +62,7 @@ export class LoopTools {
     const builtIn = allowed.filter(({ name }) => name !== 'bash' || !run.isStrict);
     this.#inSandbox = [...builtIn, ...custom.map(customToolDefinition)];
     const sandbox = () => this.#sandbox();
-    this.#own = loop?.tools?.includes(LATER.name) ? [LATER] : [];
+    this.#own = [LATER, ASK_HUMAN, WAIT].filter(({ name }) => loop?.tools?.includes(name));
     const otherNames = [...this.#inSandbox, ...this.#own].map(({ name }) => name).concat(SUBMIT);
     this.#ofServers = new McpTools(deps, run, { signal, files, sandbox, otherNames });
     this.#run = run;
@@ -92,7 +93,8 @@ export class LoopTools {
   /** Prepares for a call of `name`, which the model has begun to write. */
   expect(name: string): void {
     const isInSandbox = this.#inSandbox.some((tool) => tool.name === name);
-    if (isInSandbox && !this.#isClosed) this.#sandbox().catch(() => {});
+    // A call that may wait opens it when it runs.
+    if (isInSandbox && !this.#isClosed && this.approvalOf(name) === undefined) this.#sandbox().catch(() => {});
   }
 
   /** Opens the agent's MCP servers. Throws what {@link McpTools.open} throws. */
@@ -145,6 +147,20 @@ export class LoopTools {
     if (this.#inSandbox.some((tool) => tool.name === name)) return name !== 'bash';
     if (this.#own.some((tool) => tool.name === name)) return true;
     return this.#ofServers.mayRepeat(name);
+  }
+
+  /** Returns the definition of a tool; `undefined` if there is no such tool. */
+  definitionOf(name: string): LlmTool | undefined {
+    return this.definitions.find((tool) => tool.name === name);
+  }
+
+  /** Returns which calls of a tool wait for an approval; `undefined` if none do. */
+  approvalOf(name: string): Approval | undefined {
+    const custom = this.#customByName.get(name);
+    if (custom === undefined) return this.#ofServers.approvalOf(name);
+    const { dependencies = [] } = this.#run.agent.definition.manifest ?? {};
+    const called = calledDependencies(custom.command);
+    return custom.approval ?? dependencies.find(({ id, approval }) => approval && called.includes(id))?.approval;
   }
 
   /** Restores what is known from a turn of another process. */
@@ -203,6 +219,11 @@ export class LoopTools {
     const parameters = input as Parameters;
     if (tool === LATER)
       return callLater(this.#run, parameters, { requestId: this.#callIdOf(at), now: this.#clock.now() });
+    // With parameters that make sense, the run waits instead (`asks.ts`).
+    if (tool === WAIT) {
+      const wait = waitUntil(parameters, this.#clock.now());
+      return errorOutcome('problem' in wait ? wait.problem : 'This run cannot wait.');
+    }
     const custom = this.#customByName.get(name);
     if (custom !== undefined) return this.#custom.call(custom, parameters, this.#callIdOf(at));
     try {

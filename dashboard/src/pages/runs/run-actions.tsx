@@ -3,6 +3,7 @@ import { Ban, Columns2, Copy, Pencil, Printer, RotateCw, Share2 } from 'lucide-r
 import { useState } from 'react';
 import { type AnswerOf, call } from '../../api/client.ts';
 import { useAction } from '../../api/query.ts';
+import { isUnderWay } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { API_URL, COMMAND } from '../../base.ts';
 import { Button } from '../../ui/button.tsx';
@@ -36,7 +37,7 @@ export function RunActions({ run }: { readonly run: Run }) {
     setEdited(undefined);
     await navigate({ to: '/$workspace/runs/$run', params: { workspace: slug, run: run_id } });
   };
-  const isRunning = run.status === 'running' || run.status === 'queued';
+  const isRunning = isUnderWay(run.status);
   const cancelRun = () => cancel.mutate({ params });
   const replayRun = () => void start().catch(() => {});
   const edit = async () => {

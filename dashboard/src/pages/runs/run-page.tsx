@@ -1,9 +1,10 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useParams, useSearch } from '@tanstack/react-router';
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
 import { heldText } from '#core/base/held-text.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { keyOf, useOperation } from '../../api/query.ts';
+import { isUnderWay } from '../../api/run-status.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { isNotFound } from '../../api-error.ts';
 import { LiveBadge } from '../../live/live-badge.tsx';
@@ -26,7 +27,9 @@ import { RunActions } from './run-actions.tsx';
 import { TraceTab } from './trace-tab.tsx';
 import { TreeTab } from './tree-tab.tsx';
 
-const TABS = ['trace', 'logs', 'input', 'output', 'tree', 'raw'] as const;
+const TurnsTab = lazy(() => import('./turns-tab.tsx'));
+
+const TABS = ['trace', 'turns', 'logs', 'input', 'output', 'tree', 'raw'] as const;
 type TabName = (typeof TABS)[number];
 /** Minimum interval of refetches, so that a burst of events causes one. */
 const REFRESH_MS = 1_000;
@@ -67,7 +70,7 @@ function RunView({ name }: { readonly name: string }) {
       }
     }, REFRESH_MS);
   };
-  const isRunning = run?.status === 'running' || run?.status === 'queued';
+  const isRunning = isUnderWay(run?.status);
   const state = useLive({
     name: 'listRunEvents',
     args: { params: { workspace_id, run_id: name } },
@@ -123,7 +126,7 @@ function RunView({ name }: { readonly name: string }) {
       tabs={
         <Tabs
           label="Parts of the run"
-          tabs={TABS.map((each) => ({
+          tabs={TABS.filter((each) => each !== 'turns' || run.has_turns).map((each) => ({
             label: each[0]!.toUpperCase() + each.slice(1),
             search: { ...search, tab: each === 'trace' ? undefined : each },
             isCurrent: each === tab,
@@ -135,6 +138,11 @@ function RunView({ name }: { readonly name: string }) {
       {run.failed_attempts.length > 0 && <FailedAttempts attempts={run.failed_attempts} />}
       {run.error_message !== null && <Failure run={run} params={params} />}
       {tab === 'trace' && <TraceTab params={params} isRunning={isRunning} />}
+      {tab === 'turns' && (
+        <Suspense fallback={<Loading />}>
+          <TurnsTab run={run} isRunning={isRunning} />
+        </Suspense>
+      )}
       {tab === 'logs' && <LogTab name={run.id} pieces={output} isRunning={isRunning} isOver={state === 'over'} />}
       {tab === 'input' && <BodyView params={params} member="input_data" state={run.status} />}
       {tab === 'output' && <BodyView params={params} member="output_data" state={run.status} />}
@@ -148,7 +156,7 @@ function RunView({ name }: { readonly name: string }) {
 function Source({ run }: { readonly run: Run }) {
   const { slug: workspace } = useWorkspace();
   const runLink = (id: string) => (
-    <Link to="/$workspace/runs/$run" params={{ workspace, run: id }}>
+    <Link to="/$workspace/runs/$run" params={{ workspace, run: id }} className="underline">
       {id.slice(0, 8)}
     </Link>
   );
@@ -158,6 +166,7 @@ function Source({ run }: { readonly run: Run }) {
         to="/$workspace/agents/$name"
         params={{ workspace, name: run.agent_name }}
         search={{ v: run.agent_version }}
+        className="underline"
       >
         {run.agent_name}@{run.agent_version}
       </Link>
@@ -165,11 +174,21 @@ function Source({ run }: { readonly run: Run }) {
       {run.schedule_id === null ? (
         `by ${run.trigger_source}`
       ) : (
-        <Link to="/$workspace/schedules/$schedule" params={{ workspace, schedule: run.schedule_id }}>
+        <Link
+          to="/$workspace/schedules/$schedule"
+          params={{ workspace, schedule: run.schedule_id }}
+          className="underline"
+        >
           by schedule
         </Link>
       )}
-      {run.replay_of_run_id !== null && <> · replay of {runLink(run.replay_of_run_id)}</>}
+      {run.replay_of_run_id !== null && (
+        <>
+          {' '}
+          · {run.branch === null ? 'replay' : 'branch'} of {runLink(run.replay_of_run_id)}
+          {run.branch !== null && ` from turn ${run.branch.from_turn}`}
+        </>
+      )}
       {run.parent_run_id !== null && <> · called by {runLink(run.parent_run_id)}</>} · <Time at={run.created_at} />
     </>
   );

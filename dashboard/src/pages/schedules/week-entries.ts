@@ -35,6 +35,7 @@ const entry = (schedule: string, at: number, state: EntryState, count = 1, text?
 const STATES: Readonly<Record<Run['status'], EntryState>> = {
   queued: 'running',
   running: 'running',
+  waiting: 'running',
   completed: 'completed',
   failed: 'failed',
   timeout: 'failed',

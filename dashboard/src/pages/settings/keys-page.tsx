@@ -18,6 +18,7 @@ import { SettingsFrame } from './settings-frame.tsx';
 
 const SCOPES = [
   { id: 'read', label: 'Read', description: 'Read-only access' },
+  { id: 'approve', label: 'Approve', description: 'Read, approve calls that wait, and answer questions' },
   { id: 'run', label: 'Run', description: 'Also run agents, cancel and replay runs' },
   { id: 'manage', label: 'Manage', description: 'Full access with your permissions' },
 ];
@@ -110,7 +111,7 @@ function NewKey({ onClose }: { readonly onClose: () => void }) {
       const { key } = await make.mutateAsync({
         body: {
           name,
-          scope: scope as 'read' | 'run' | 'manage',
+          scope: scope as 'read' | 'approve' | 'run' | 'manage',
           ...(isOfOne && { workspace_id: workspace.id }),
           ...(days !== '' && { expires_at: new Date(Date.now() + Number(days) * DAY_MS).toISOString() }),
         },

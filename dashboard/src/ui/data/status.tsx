@@ -28,6 +28,7 @@ const KNOWN: Readonly<Record<string, readonly [word: string, tone: Tone, icon: L
   queued: ['Queued', 'plain', Clock],
   pending: ['Pending', 'plain', Clock],
   running: ['Running', 'info', LoaderCircle],
+  waiting: ['Waiting', 'warn', CirclePause],
   completed: ['Completed', 'good', CircleCheck],
   failed: ['Failed', 'bad', CircleX],
   timeout: ['Timed out', 'bad', Clock],

@@ -1,0 +1,83 @@
+import { PlatformError } from '#core/base/errors.ts';
+import { readCursor, writeCursor } from '#core/http/cursor.ts';
+import type { Handlers } from '#core/http/route.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import { type Approval, approvalIdOf, partsOf } from './approval.ts';
+import { type DecideDeps, decideAsked } from './decide.ts';
+import type { approvalRoutes } from './routes.ts';
+import { approvalsOfRun, findApproval, listApprovals } from './store.ts';
+
+type ApprovalHandlers = Handlers<typeof approvalRoutes>;
+
+export function approvalHandlers(deps: DecideDeps): ApprovalHandlers {
+  /** Throws NOT_FOUND. */
+  async function find(workspaceId: string, id: string): Promise<Approval> {
+    const parts = partsOf(id);
+    const found = parts && (await findApproval(deps, { workspaceId, ...parts }));
+    if (found !== undefined) return found;
+    throw new PlatformError('NOT_FOUND', `There is no approval "${id.slice(0, 64)}" in this workspace.`, {
+      hint: 'GET /workspaces/{workspace_id}/approvals lists them with their ids.',
+    });
+  }
+
+  return {
+    async listApprovals({ caller, query }) {
+      const { status, agent_name: agentName, run_id: runId, limit, cursor } = query;
+      const { id: workspaceId } = caller.workspace;
+      if (runId !== undefined) {
+        const all = await approvalsOfRun(deps, { workspaceId, runId });
+        const found = all.filter(
+          (each) =>
+            (status === undefined || each.status === status) &&
+            (agentName === undefined || each.agentName === agentName),
+        );
+        return { status: 200, body: { approvals: found.reverse().slice(0, limit).map(viewOf), next_cursor: null } };
+      }
+      const listing = ['approvals', workspaceId, status ?? null, agentName ?? null];
+      const after =
+        cursor === undefined
+          ? undefined
+          : readCursor(cursor, listing, ([place]) => (typeof place === 'string' ? place : undefined));
+      const page = await listApprovals(deps, workspaceId, { status, agentName }, { limit, after });
+      const next_cursor = page.next === undefined ? null : writeCursor(listing, [page.next]);
+      return { status: 200, body: { approvals: page.approvals.map(viewOf), next_cursor } };
+    },
+
+    async getApproval({ caller, params }) {
+      return { status: 200, body: viewOf(await find(caller.workspace.id, params.approval_id)) };
+    },
+
+    async decideApproval({ caller, params, body }) {
+      const approval = await find(caller.workspace.id, params.approval_id);
+      const decided = await decideAsked(deps, caller.workspace, approval, { sent: body, by: caller.userId });
+      return { status: 200, body: viewOf(decided) };
+    },
+  };
+}
+
+const viewOf = (approval: Approval) => {
+  const { decision } = approval;
+  return {
+    id: approvalIdOf(approval),
+    run_id: approval.runId,
+    agent_name: approval.agentName,
+    agent_version: approval.agentVersion,
+    tenant_id: approval.tenantId,
+    kind: approval.kind,
+    status: approval.status,
+    tool: approval.tool,
+    arguments: approval.args,
+    question: approval.question ?? null,
+    options: approval.options === undefined ? null : [...approval.options],
+    schema: approval.schema ?? null,
+    asked_at: approval.askedAt,
+    expires_at: isoTime(approval.expiresAt),
+    on_timeout: approval.onTimeout,
+    changed_arguments: decision?.type === 'approve' ? (decision.args ?? null) : null,
+    answer: decision?.type === 'answer' ? decision.answer : null,
+    reason: decision !== null && 'reason' in decision ? (decision.reason ?? null) : null,
+    for_run: decision?.type === 'approve' && decision.forRun === true,
+    decided_by: approval.decidedBy,
+    decided_at: approval.decidedAt,
+  };
+};
