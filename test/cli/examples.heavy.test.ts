@@ -14,6 +14,11 @@ vi.setConfig({ testTimeout: 60_000 });
 
 /** Examples with another exit status here, each with its reason. */
 const OTHERWISE: { readonly [example: string]: number } = {
+  // Nothing waits, and the run does not exist.
+  'approve 7f3a9c21': 5,
+  'approve 7f3a9c21 --deny --reason "paid already"': 5,
+  'approve 7f3a9c21 --answer blue': 5,
+  'replay 5f0c1a2 --from-turn 3 --message "Use the new price list."': 4,
   // The example's profile does not exist.
   'logout --profile staging': 5,
   'switch staging': 5,

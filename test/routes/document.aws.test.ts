@@ -88,6 +88,8 @@ test('TypeScript types are generated that a strict compiler accepts', { timeout:
 const FURTHER_RULES: Readonly<Record<string, string>> = {
   listDocuments: 'a cursor comes from the page before',
   listAgents: 'a cursor comes from the page before',
+  listApprovals: 'a cursor comes from the page before',
+  decideApproval: 'members go with the decision, and the decision with what waits',
   listRunEvents: 'ids of events that were answered',
   listWorkspaceEvents: 'ids of events that were answered within the last hour',
   createApiKey: 'an end that is to come, a workspace of the user',

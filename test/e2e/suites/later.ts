@@ -47,6 +47,16 @@ export function laterSuite(target: () => Target): void {
       expect(run).toMatchObject({ attempt: null, max_attempts: null });
     });
 
+    test('when a loop asks for it whose caller does not wait', limit, async () => {
+      const settings = { loop: { tools: ['later'] }, durable: true };
+      expectOk(await publish('detached', [laterCalls({ delay_seconds: 3600 }), submit], settings), 201);
+      const { run_id: id } = expectOk(await call('detached', { headers: { prefer: 'respond-async' } }), 202);
+      const look = async () => expectOk(await send('GET', `/runs/${id}`));
+      await expect.poll(look, { timeout: 150_000, interval: 500 }).toMatchObject({ status: 'completed' });
+      const { runs } = expectOk(await send('GET', '/runs?agent_name=detached&status=queued'));
+      expect(runs).toMatchObject([{ trigger_source: 'agent' }]);
+    });
+
     test('when a loop asks for it, which is told what is wrong', async () => {
       const asks = [
         { input: { step: 2 }, delay_seconds: 3600 },
