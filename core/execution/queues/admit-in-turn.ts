@@ -90,13 +90,15 @@ async function hold(
   const { limit } = queue.rule;
   const entry: Entry = { runId, limit, until: heldUntil(prepared), isRun: false, sk: entryKeyOf(0, now, runId) };
   try {
-    return await admitCall(deps, prepared, { turn: async () => {
-      await addEntry(deps, queue, entry);
-      await settle(deps, queue, entry);
-      await waitForPlace(deps, queue, entry, () => waitedTooLong(prepared, queue));
-      const isNow = rate === undefined || (await takeStart(deps, rate, deps.clock.now())) !== undefined;
-      if (!isNow) throw aboveRate(prepared, rate, (await nextStart(deps, rate)) - deps.clock.now());
-    } });
+    return await admitCall(deps, prepared, {
+      turn: async () => {
+        await addEntry(deps, queue, entry);
+        await settle(deps, queue, entry);
+        await waitForPlace(deps, queue, entry, () => waitedTooLong(prepared, queue));
+        const isNow = rate === undefined || (await takeStart(deps, rate, deps.clock.now())) !== undefined;
+        if (!isNow) throw aboveRate(prepared, rate, (await nextStart(deps, rate)) - deps.clock.now());
+      },
+    });
   } catch (error) {
     await removeEntry(deps, queue, entry.sk);
     await leavePlace(deps, queue, runId);
