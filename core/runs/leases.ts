@@ -46,7 +46,9 @@ export type LeaseReason =
   /** It waits for people, time or events, until one of its calls has waited for long enough. */
   | 'timeout'
   /** It waited, and something was decided. */
-  | 'decision';
+  | 'decision'
+  /** It waited, and waits for a place in a queue to continue. */
+  | 'turn';
 
 export interface Lease {
   readonly runId: string;
@@ -113,21 +115,24 @@ export function retryLeaseOperation(
     dueAt,
     isHeld,
     reason = 'retry',
-  }: { readonly dueAt: number; readonly isHeld: boolean; readonly reason?: 'retry' | 'later' },
+  }: { readonly dueAt: number; readonly isHeld: boolean; readonly reason?: 'retry' | 'later' | 'turn' },
 ): TransactOperation {
   const { triedSince: _, ...kept } = lease;
   const given: Lease = { ...kept, until: dueAt, reason, leftAt: clock.now(), takenInTurn: 0 };
   return { op: 'put', item: itemOf(given, dueAt), ...(isHeld && { condition: equals('holder', lease.holder) }) };
 }
 
-/** Returns the write that lets a run begin that waits for a place in a queue. It fails if a process has taken the run. */
+/**
+ * Returns the write that lets a run begin or continue that waits for a place in a queue. It fails if a process has taken the
+ * run.
+ */
 export function beginNowOperation({ clock }: Pick<Deps, 'clock'>, runId: string): TransactOperation {
   const now = clock.now();
   return {
     op: 'update',
     key: keyOf(runId),
-    changes: { set: { until: now, left_at: now, gsi1sk: isoTime(now) } },
-    condition: equals('reason', 'later'),
+    changes: { set: { until: now, gsi1sk: isoTime(now) } },
+    condition: anyOf(equals('reason', 'later'), equals('reason', 'turn')),
   };
 }
 
@@ -164,7 +169,7 @@ export function decisionLeaseOperation({ clock }: Pick<Deps, 'clock'>, lease: Le
 export function wakeLeaseOperation({ clock }: Pick<Deps, 'clock'>, { runId, reason }: Lease): TransactOperation {
   const now = clock.now();
   const key = keyOf(runId);
-  const changes = reason === 'timeout' ? { set: { until: now, gsi1sk: isoTime(now) } } : {};
+  const changes = reason === 'timeout' || reason === 'turn' ? { set: { until: now, gsi1sk: isoTime(now) } } : {};
   return { op: 'update', key, changes, condition: equals('reason', reason) };
 }
 

@@ -68,11 +68,13 @@ export interface Run {
   readonly nextTryAt: string | null;
   /** Whether it failed for good and was not replayed since. */
   readonly isExhausted: boolean;
-  /** Null for a run that no rule keeps from beginning. */
+  /** Null for a run that no rule keeps from beginning or continuing. */
   readonly heldBy: HeldBy | null;
+  /** Whether it has begun. If it has and is `queued`, it waits for its next try, or for its turn to continue. */
+  readonly hasBegun: boolean;
 }
 
-/** The rule that keeps a run from beginning (`docs/interface/queues.md`). */
+/** The rule that keeps a run from beginning or continuing (`docs/interface/queues.md`). */
 export interface HeldBy {
   readonly rule: keyof QueueRules;
   /** Masked; null if the rule has no key, or the input no value for it. */
@@ -231,6 +233,8 @@ export interface NewRun {
   readonly heldBy?: HeldBy & { readonly entry?: string; readonly window?: number };
   /** Whether a run that waits has a place. @default - false */
   readonly hasPlace?: true;
+  /** Whether a run that waits for its turn has begun before, and continues then. @default - false */
+  readonly continues?: true;
   /** Limits and identity that this run's sub-calls are checked against: a `RunContext`. */
   readonly context?: Json;
 }
@@ -273,6 +277,7 @@ export const cancelledError = (): PlatformError => new PlatformError('RUN_CANCEL
 
 /** Message of a run that was cancelled because another one took its place. */
 export const replacedText = (runId: string): string => `The run was replaced by the run ${runId}.`;
+export const replacedError = (runId: string): PlatformError => new PlatformError('RUN_CANCELLED', replacedText(runId));
 
 /** End of a cancelled run. */
 export const CANCELLED = endedWith(cancelledError());

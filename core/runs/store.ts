@@ -193,9 +193,10 @@ export class RunStore {
     return ok;
   }
 
-  /** Notes which run replaces a run in progress, before that is cancelled. */
+  /** Notes which run replaces a run that has begun, before that is cancelled. */
   async noteReplacement(runId: string, by: string): Promise<void> {
-    await this.#deps.runs.update(this.#headKey(runId), { set: { replaced_by: by } }, equals('status', 'running'));
+    const isOpen = allOf(exists(), absent('duration_ms'));
+    await this.#deps.runs.update(this.#headKey(runId), { set: { replaced_by: by } }, isOpen);
   }
 
   /** Whether a cancellation of this run was requested. */

@@ -11,7 +11,7 @@ export const runSummaryOf = (run: Run) => ({
   error_message: run.errorMessage,
   duration_ms: run.durationMs,
   trigger_source: run.triggerSource,
-  started_at: run.status === 'queued' && run.nextTryAt === null ? null : run.startedAt,
+  started_at: run.hasBegun ? run.startedAt : null,
   created_at: run.createdAt,
   run_at: run.runAt,
 });

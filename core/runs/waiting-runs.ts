@@ -5,12 +5,14 @@ import { absent, allOf, anyOf, equals, exists, lessThan, type TransactOperation 
 import { noteEndOperations } from './destinations/end-notes.ts';
 import {
   beginChanges,
+  CONTINUED_CHANGES,
   endWithoutBeginning,
   headKey,
   heldChanges,
   newRunFrom,
   newRunItems,
   orderKey,
+  PAUSED,
   placeOperations,
   retryChanges,
   runExpiry,
@@ -98,7 +100,7 @@ export class WaitingRuns {
    * its lease, so that no process begins it again. Returns false if the run was cancelled, or if another process has it.
    */
   async begin(run: NewRun, lease: Lease): Promise<boolean> {
-    const { runs, clock, config } = this.#deps;
+    const { config } = this.#deps;
     const begins: TransactOperation[] = [
       {
         op: 'update',
@@ -110,35 +112,32 @@ export class WaitingRuns {
       run.isDurable ? keepLeaseOperation(this.#deps, lease) : endLeaseOperation(this.#deps, lease),
       ...placeOperations(this.#workspaceId, run),
     ];
-    return retryOnConflict(clock, `the beginning of the run ${run.id}`, async () => {
-      const written = await runs.transact(begins);
-      if (written.ok) return true;
-      return written.failed.length > 0 ? false : undefined;
-    });
+    return this.#write(`the beginning of the run ${run.id}`, begins);
   }
 
   /**
-   * Records that a rule holds a run which was to begin (`run.heldBy`). Returns false if the run was cancelled, or if another
-   * process has it.
+   * Records that a rule holds a run which was to begin, or to continue after it waited (`run.heldBy`). Returns false if the
+   * run was cancelled, or if another process has it.
    */
   async hold(run: NewRun, lease: Lease, alongside: readonly TransactOperation[]): Promise<boolean> {
-    const { runs, clock, config } = this.#deps;
+    const { config } = this.#deps;
     const { until, due } = run.heldBy!;
     const operations: TransactOperation[] = [
       {
         op: 'update',
         key: headKey(this.#workspaceId, run.id),
         changes: heldChanges(run, runExpiry(config, until)),
-        condition: equals('status', 'queued'),
+        condition: run.continues
+          ? allOf(equals('status', 'waiting'), absent('cancel_requested_at'))
+          : equals('status', 'queued'),
       },
-      retryLeaseOperation(this.#deps, lease, { dueAt: due ?? until, isHeld: true, reason: 'later' }),
+      retryLeaseOperation(this.#deps, lease, {
+        ...{ dueAt: due ?? until, isHeld: true },
+        reason: run.continues ? 'turn' : 'later',
+      }),
       ...alongside,
     ];
-    return retryOnConflict(clock, `the waiting of the run ${run.id}`, async () => {
-      const written = await runs.transact(operations);
-      if (written.ok) return true;
-      return written.failed.length > 0 ? false : undefined;
-    });
+    return this.#write(`the waiting of the run ${run.id}`, operations);
   }
 
   /**
@@ -146,28 +145,20 @@ export class WaitingRuns {
    * if another process has it.
    */
   async retry(run: NewRun, result: RunResult, { nextAt, lease }: NextTry): Promise<boolean> {
-    const { runs, clock, config } = this.#deps;
+    const { clock, config } = this.#deps;
     const ttl = runExpiry(config, nextAt);
     const { input, output, stdout, stderr, trace } = result;
     const body = await this.#records.putBody(run.id, { input, output, stdout, stderr, trace }, ttl);
     const retries = withFailedTry(run, run.retries!, result, clock.now());
-    const operations: TransactOperation[] = [
+    return this.#pause(run, [
       {
         op: 'update',
         key: headKey(this.#workspaceId, run.id),
         changes: retryChanges(retries, body, { nextAt, ttl }),
         condition: allOf(equals('status', 'running'), absent('cancel_requested_at')),
       },
-      this.#count(1),
       retryLeaseOperation(this.#deps, lease, { dueAt: nextAt, isHeld: run.isDurable === true }),
-    ];
-    const isWaiting = await retryOnConflict(clock, `the next try of the run ${run.id}`, async () => {
-      const written = await runs.transact(operations);
-      if (written.ok) return true;
-      return written.failed.length > 0 ? false : undefined;
-    });
-    if (isWaiting) await this.#records.leaveQueue(run);
-    return isWaiting;
+    ]);
   }
 
   /**
@@ -175,49 +166,50 @@ export class WaitingRuns {
    * cancelled, if another process has it, or if something was decided since this one took it.
    */
   async wait(run: NewRun, lease: Lease, dueAt: number): Promise<boolean> {
-    const { runs, clock, config } = this.#deps;
+    const { config } = this.#deps;
     const ttl = runExpiry(config, dueAt);
     const stored = await this.#records.body(run.id);
     // Written again, so that it is kept as long as the run.
     const body = await this.#records.putBody(run.id, stored ?? emptyBody(run.input), ttl);
-    const operations: TransactOperation[] = [
+    return this.#pause(run, [
       {
         op: 'update',
         key: headKey(this.#workspaceId, run.id),
         changes: waitChanges(body, ttl),
         condition: allOf(equals('status', 'running'), absent('cancel_requested_at')),
       },
-      this.#count(1),
       waitLeaseOperation(this.#deps, lease, dueAt),
-    ];
-    return retryOnConflict(clock, `the wait of the run ${run.id}`, async () => {
-      const written = await runs.transact(operations);
-      if (written.ok) return true;
-      return written.failed.length > 0 ? false : undefined;
-    });
-  }
-
-  /** Records that a run that waited for people, time or events is worked on again. Returns false if it does not wait. */
-  async continue(runId: string): Promise<boolean> {
-    const { runs, clock } = this.#deps;
-    const operations: TransactOperation[] = [
-      {
-        op: 'update',
-        key: headKey(this.#workspaceId, runId),
-        changes: { set: { status: 'running' } },
-        condition: equals('status', 'waiting'),
-      },
-      this.#count(-1),
-    ];
-    return retryOnConflict(clock, `the continuation of the run ${runId}`, async () => {
-      const written = await runs.transact(operations);
-      if (written.ok) return true;
-      return written.failed.length > 0 ? false : undefined;
-    });
+    ]);
   }
 
   /**
-   * Marks a run that waits for people, time or events for cancellation, and makes its lease due: the process that takes it
+   * Counts a run in progress that begins to wait, and gives its place in a queue to the next one: in the same write, for
+   * another process may continue the run at once.
+   */
+  async #pause(run: NewRun, pauses: readonly TransactOperation[]): Promise<boolean> {
+    const operations = [...pauses, this.#count(1)];
+    if (run.queueId === undefined) return this.#write(`the waiting of the run ${run.id}`, operations);
+    // Loaded lazily: few agents have a limit, and smaller functions start faster.
+    const { leavePlace } = await import('./queues/queue.ts');
+    const queue = { workspaceId: this.#workspaceId, queueId: run.queueId };
+    return leavePlace(this.#deps, queue, run.id, operations);
+  }
+
+  /**
+   * Records that a run that waited for people, time or events is worked on again. Returns false if it does not wait, or if an
+   * operation `alongside` fails.
+   */
+  async continue(runId: string, alongside: readonly TransactOperation[] = []): Promise<boolean> {
+    const operations: TransactOperation[] = [
+      { op: 'update', key: headKey(this.#workspaceId, runId), changes: CONTINUED_CHANGES, condition: PAUSED },
+      this.#count(-1),
+      ...alongside,
+    ];
+    return this.#write(`the continuation of the run ${runId}`, operations);
+  }
+
+  /**
+   * Marks a run that has begun and waits for cancellation, and makes its lease due: the process that takes it
    * up ends it. Returns false if it does not wait.
    */
   async requestCancel(runId: string): Promise<boolean> {
@@ -230,7 +222,7 @@ export class WaitingRuns {
           op: 'update',
           key: headKey(this.#workspaceId, runId),
           changes: { set: { cancel_requested_at: isoTime(clock.now()) } },
-          condition: equals('status', 'waiting'),
+          condition: PAUSED,
         },
         wakeLeaseOperation(this.#deps, lease),
       ]);
@@ -240,7 +232,8 @@ export class WaitingRuns {
   }
 
   /**
-   * Ends a run that waits, without its having begun. Returns false if it has begun or ended, or is not one that `isMeant`.
+   * Ends a run that waits for its time, its next try, or its turn to begin. Returns false if it does not, or is not one that
+   * `isMeant`.
    */
   async end(runId: string, end: RunEnd, isMeant: (run: NewRun) => boolean = () => true): Promise<boolean> {
     const { runs, clock, config } = this.#deps;
@@ -248,7 +241,7 @@ export class WaitingRuns {
     if (head === undefined) return false;
     const now = clock.now();
     const waited = newRunFrom(head);
-    if (!isMeant(waited)) return false;
+    if (waited.continues || !isMeant(waited)) return false;
     const hasBegun = head.next_try_at !== undefined;
     const run: NewRun = hasBegun ? waited : { ...waited, startedAt: now };
     const result = withEarlierTries(run, emptyResult(end, null));
@@ -258,7 +251,7 @@ export class WaitingRuns {
         op: 'update',
         key: headKey(this.#workspaceId, runId),
         changes: endWithoutBeginning(run, result, { endedAt: now, ttl }),
-        condition: equals('status', 'queued'),
+        condition: allOf(equals('status', 'queued'), absent('continues')),
       },
       this.#count(-1),
       ...usageOperations(this.#workspaceId, run, result, now, ttl),
@@ -278,6 +271,15 @@ export class WaitingRuns {
       this.#records.leaveQueue(run),
     ]);
     return true;
+  }
+
+  /** Returns false, and changes nothing, if a condition does not hold. */
+  #write(what: string, operations: readonly TransactOperation[]): Promise<boolean> {
+    return retryOnConflict(this.#deps.clock, what, async () => {
+      const written = await this.#deps.runs.transact(operations);
+      if (written.ok) return true;
+      return written.failed.length > 0 ? false : undefined;
+    });
   }
 
   #count(count: 1 | -1) {

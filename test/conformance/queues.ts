@@ -5,6 +5,7 @@ import { queryAll, type Table } from '#core/ports/table.ts';
 import { queuePartition } from '#core/runs/items.ts';
 import {
   addEntry,
+  askForCheck,
   type Entry,
   entryKeyOf,
   grantPlaces,
@@ -17,7 +18,8 @@ import {
   takePlace,
 } from '#core/runs/queues/queue.ts';
 import { nextStart, takeStart, windowAt } from '#core/runs/queues/starts.ts';
-import { askForCheck, sweepQueues } from '#core/runs/queues/sweep.ts';
+import { sweepQueues } from '#core/runs/queues/sweep.ts';
+import { memoryDeps } from '#test/helpers/memory-deps.ts';
 
 /** The places of a limit (`core/runs/queues`), on the tables of a host. */
 export function queuesSuite(makeRuns: (clock: Clock) => Promise<Table>): void {
@@ -31,14 +33,21 @@ export function queuesSuite(makeRuns: (clock: Clock) => Promise<Table>): void {
       after: (ms, work) => system.after(ms, work),
     };
     const log = { debug() {}, info() {}, warn() {}, error() {} };
-    const deps = { clock, runs: await makeRuns(clock), log };
+    const deps = { ...memoryDeps(), clock, runs: await makeRuns(clock), log };
     const workspaceId = randomUUID();
     const queue = { workspaceId, queueId: ruleIdOf({ workspaceId, name: 'agent' }, ['/customer', 'a']) };
     const take = (limit: number, runId = randomUUID()) => takePlace(deps, queue, { runId, limit });
     const places = () => Array.fromAsync(placesOf(deps, queue));
     const wait = async (priority = 0, { limit = 1, until = clock.now() + 60_000 } = {}): Promise<Entry> => {
       const runId = randomUUID();
-      const entry = { runId, limit, until, isRun: false, sk: entryKeyOf(priority, clock.now(), runId) };
+      const entry = {
+        runId,
+        limit,
+        until,
+        isRun: false,
+        replaces: false,
+        sk: entryKeyOf(priority, clock.now(), runId),
+      };
       await addEntry(deps, queue, entry);
       return entry;
     };

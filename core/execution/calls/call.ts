@@ -66,13 +66,10 @@ async function admitted(
   prepared: PreparedCall,
   beginJournal: BeginJournal | undefined,
 ): Promise<{ readonly admitted: Admitted } | { readonly heldBy: HeldBy }> {
-  // A run that begins again from a turn does not wait: what it continues with is removed a day after the end of the other.
-  if (prepared.turn === undefined || beginJournal !== undefined) {
-    return { admitted: await admitCall(deps, prepared, { beginJournal }) };
-  }
+  if (prepared.turn === undefined) return { admitted: await admitCall(deps, prepared, { beginJournal }) };
   // Loaded lazily: few agents have such rules, and smaller functions start faster.
   const { admitInTurn } = await import('../queues/admit-in-turn.ts');
-  return admitInTurn(deps, call, prepared, prepared.turn);
+  return admitInTurn(deps, { call, prepared, beginJournal }, prepared.turn);
 }
 
 const heldCall = ({ runId }: PreparedCall, heldBy: HeldBy, live: LiveEvents): StartedCall => ({

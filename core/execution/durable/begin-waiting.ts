@@ -22,7 +22,6 @@ import { type Admitted, takePlaces } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type Call, isDurable, type PreparedCall, prepareCall } from '../calls/prepare.ts';
 import { isRefusedByRule } from '../queues/refused.ts';
-import { notBegunInTime } from '../queues/turn.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
 import { endOrder, findOrder, type Order, orderedUntil, TRIED_FOR_MS } from './order.ts';
@@ -78,9 +77,9 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   if (order === undefined) throw new PlatformError('INTERNAL_ERROR', 'The call of the run is no longer stored.');
   const now = deps.clock.now();
-  if (waiting.heldBy !== undefined && waiting.heldBy.until <= now) {
-    deps.log.warn('run ends without its turn', { run_id: runId, rule: waiting.heldBy.rule });
-    throw notBegunInTime(waiting.heldBy);
+  if (waiting.heldBy !== undefined) {
+    const { checkTurnInTime } = await import('../queues/turn.ts');
+    checkTurnInTime(deps, waiting);
   }
   const agent = await calledVersion(deps, order, workspace);
   const lastTry = waiting.retries?.failed.at(-1);
@@ -153,7 +152,9 @@ async function continuing(
 ): Promise<DurableRun> {
   const { workspace, runId } = prepared;
   const place = { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(orderedUntil(prepared)) };
-  const journal = continues ? await Journal.read(deps, place) : Journal.begin(deps, place);
+  // What a branch begins with was written before it waited.
+  const hasJournal = continues || prepared.branch !== undefined;
+  const journal = hasJournal ? await Journal.read(deps, place) : Journal.begin(deps, place);
   if (continues) await journal.write({ type: 'attempt', attempt: lease.attempt });
   return new DurableRun(deps, prepared, lease, journal);
 }

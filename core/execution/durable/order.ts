@@ -43,8 +43,12 @@ export function orderedUntil(call: PreparedCall): number {
   return call.deadline + beginsWithin + retriedMs + waitMsOf(call);
 }
 
-/** Returns for how long the run of a call may wait for people, time and events, in milliseconds. */
-const waitMsOf = ({ agent }: Pick<Call, 'agent'>): number => (mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 : 0);
+/**
+ * Returns for how long the run of a call may wait for people, time and events, and for its turn to continue then, in
+ * milliseconds. Waiting for a turn counts as waiting, so there is at most one turn after the time is used up.
+ */
+const waitMsOf = ({ agent }: Pick<Call, 'agent'>): number =>
+  mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 + MAX_QUEUED_MS : 0;
 
 /** Returns the same for the run of a stored call that has begun. */
 export const lastEndOf = ({ deadline, retries }: NewRun, call: Pick<Call, 'agent'>): number =>

@@ -9,7 +9,8 @@ import type { NewRun } from '#core/runs/run.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import { recordOf } from '../calls/admit.ts';
 import { type Call, type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { endOrder, orderedUntil, putOrder } from './order.ts';
+import { type BeginJournal, putBeginning } from './durable-run.ts';
+import { endOrder, orderedUntil } from './order.ts';
 
 /**
  * Checks a call that begins later, as far as that is possible now, and stores it. Its run waits as `queued`; it holds no
@@ -27,6 +28,7 @@ export async function queueCall(deps: Deps, call: Call & { readonly runAt: numbe
  * Stores a call whose run waits.
  *
  * @param alongside Writes of the rule for which it waits.
+ * @param beginJournal For a durable run that begins with the journal of another one.
  */
 export async function storeWaiting(
   deps: Deps,
@@ -36,10 +38,12 @@ export async function storeWaiting(
     record: waits,
     lease,
     alongside,
+    beginJournal,
   }: {
     readonly record: Pick<NewRun, 'runAt' | 'heldBy' | 'hasPlace'>;
     readonly lease: Lease;
     readonly alongside?: readonly TransactOperation[];
+    readonly beginJournal?: BeginJournal | undefined;
   },
 ): Promise<void> {
   const { workspace, runId } = call;
@@ -53,7 +57,7 @@ export async function storeWaiting(
     );
   // Checked again when the run is recorded: before, nothing is stored for a call that is refused.
   if ((await waiting.count()) >= max) throw tooMany();
-  await putOrder(deps, call, orderedUntil(prepared));
+  await putBeginning(deps, call, { until: orderedUntil(prepared), beginJournal });
   const { context: _, ...record } = { ...recordOf(prepared), startedAt: call.receivedAt, ...waits };
   if (await waiting.queue(record, lease, { max, alongside })) return;
   await endOrder(deps, workspace.id, runId);

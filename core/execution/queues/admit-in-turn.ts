@@ -1,18 +1,34 @@
 import { HELD_CALL_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { laterLease } from '#core/runs/leases.ts';
-import { addEntry, type Entry, entryKeyOf, leavePlace, removeEntry, takePlace } from '#core/runs/queues/queue.ts';
+import {
+  addEntry,
+  askForCheck,
+  type Entry,
+  entryKeyOf,
+  leavePlace,
+  removeEntry,
+  takePlace,
+} from '#core/runs/queues/queue.ts';
+import { settle } from '#core/runs/queues/replace.ts';
 import { nextStart, takeStart } from '#core/runs/queues/starts.ts';
-import { askForCheck } from '#core/runs/queues/sweep.ts';
 import type { HeldBy } from '#core/runs/run.ts';
 import { type Admitted, admitCall } from '../calls/admit.ts';
 import { type Call, isDurable, type PreparedCall } from '../calls/prepare.ts';
+import type { BeginJournal } from '../durable/durable-run.ts';
 import { storeWaiting } from '../durable/queue-call.ts';
 import { aboveRate, type QueueOfCall, type RateOfCall, rejected, type TurnOfCall, waitedTooLong } from './turn.ts';
-import { forLaterCalls, forPlace, forStart, settle, type Waiting, waitsUntil } from './wait-as-run.ts';
+import { forLaterCalls, forPlace, forStart, type Waiting, waitsUntil } from './wait-as-run.ts';
 import { waitForPlace } from './wait-for-place.ts';
 
 type Outcome = { readonly admitted: Admitted } | { readonly heldBy: HeldBy };
+
+interface Arriving {
+  readonly call: Call;
+  readonly prepared: PreparedCall;
+  /** For a durable run that begins with the journal of another one. */
+  readonly beginJournal?: BeginJournal | undefined;
+}
 
 /**
  * Admits a call whose agent has rules for its turn (`docs/interface/queues.md`): at once if they allow it; otherwise its run
@@ -21,24 +37,23 @@ type Outcome = { readonly admitted: Admitted } | { readonly heldBy: HeldBy };
  */
 export async function admitInTurn(
   deps: Deps,
-  call: Call,
-  prepared: PreparedCall,
+  arriving: Arriving,
   { concurrency, rate, debounce }: TurnOfCall,
 ): Promise<Outcome> {
+  const { call } = arriving;
   const isRun = waitsAsRun(call);
-  if (debounce !== undefined && isRun) return queueRun(deps, call, prepared, await forLaterCalls(deps, call, debounce));
-  if (concurrency === undefined) return admitAtRate(deps, call, prepared, rate);
+  if (debounce !== undefined && isRun) return queueRun(deps, arriving, await forLaterCalls(deps, call, debounce));
+  if (concurrency === undefined) return admitAtRate(deps, arriving, rate);
   if (!(await takePlace(deps, concurrency, { runId: call.runId, limit: concurrency.rule.limit }))) {
     if (concurrency.rule.on_limit === 'reject') {
-      // A place may be of a process that died.
       await askForCheck(deps, concurrency);
       throw rejected(call, concurrency);
     }
-    if (isRun) return queueRun(deps, call, prepared, forPlace(deps, call, concurrency));
-    return { admitted: await hold(deps, prepared, concurrency, rate) };
+    if (isRun) return queueRun(deps, arriving, forPlace(deps, call, concurrency));
+    return { admitted: await hold(deps, arriving, concurrency, rate) };
   }
   try {
-    return await admitAtRate(deps, call, prepared, rate);
+    return await admitAtRate(deps, arriving, rate);
   } catch (error) {
     await leavePlace(deps, concurrency, call.runId);
     throw error;
@@ -46,33 +61,28 @@ export async function admitInTurn(
 }
 
 /** Admits a call that has its place, if it needs one. */
-async function admitAtRate(
-  deps: Deps,
-  call: Call,
-  prepared: PreparedCall,
-  rate: RateOfCall | undefined,
-): Promise<Outcome> {
-  if (rate === undefined) return { admitted: await admitCall(deps, prepared) };
+async function admitAtRate(deps: Deps, arriving: Arriving, rate: RateOfCall | undefined): Promise<Outcome> {
+  const { call, prepared, beginJournal } = arriving;
+  if (rate === undefined) return { admitted: await admitCall(deps, prepared, { beginJournal }) };
   const now = deps.clock.now();
   const start = await takeStart(deps, rate, waitsAsRun(call) ? waitsUntil(call, now) : now);
   if (start === undefined) throw aboveRate(call, rate, (await nextStart(deps, rate)) - now);
-  if (start.at <= now) return { admitted: await admitCall(deps, prepared) };
+  if (start.at <= now) return { admitted: await admitCall(deps, prepared, { beginJournal }) };
   const hasPlace = prepared.turn?.concurrency !== undefined;
-  return queueRun(deps, call, prepared, forStart(deps, call, { rate, hasPlace }, start));
+  return queueRun(deps, arriving, forStart(deps, call, { rate, hasPlace }, start));
 }
 
 /** Lets the run of a call wait for its turn. */
 async function queueRun(
   deps: Deps,
-  call: Call,
-  prepared: PreparedCall,
+  { call, prepared, beginJournal }: Arriving,
   { heldBy, hasPlace, alongside, settle }: Waiting,
 ): Promise<Outcome> {
   const { runId, workspace } = call;
   const lease = laterLease(deps, { workspaceId: workspace.id, runId }, heldBy.due ?? heldBy.until);
   // Nobody waits for the answer any more when it begins.
   const waiting = { ...call, isUnattended: true };
-  await storeWaiting(deps, waiting, prepared, { record: { heldBy, hasPlace }, lease, alongside });
+  await storeWaiting(deps, waiting, prepared, { record: { heldBy, hasPlace }, lease, alongside, beginJournal });
   await settle();
   deps.log.info('run waits for its turn', { run_id: runId, rule: heldBy.rule });
   return { heldBy };
@@ -81,19 +91,21 @@ async function queueRun(
 /** Lets the caller of a call wait for a place. It counts as one of the plan's calls meanwhile, so callers cannot pile up. */
 async function hold(
   deps: Deps,
-  prepared: PreparedCall,
+  { prepared, beginJournal }: Arriving,
   queue: QueueOfCall,
   rate: RateOfCall | undefined,
 ): Promise<Admitted> {
   const { runId } = prepared;
-  const now = deps.clock.now();
-  const { limit } = queue.rule;
-  const entry: Entry = { runId, limit, until: heldUntil(prepared), isRun: false, sk: entryKeyOf(0, now, runId) };
+  const { limit, on_limit } = queue.rule;
+  const sk = entryKeyOf(0, deps.clock.now(), runId);
+  const replaces = on_limit === 'replace';
+  const entry: Entry = { runId, sk, limit, until: heldUntil(prepared), isRun: false, replaces };
   try {
     return await admitCall(deps, prepared, {
+      beginJournal,
       turn: async () => {
         await addEntry(deps, queue, entry);
-        await settle(deps, queue, entry);
+        await settle(deps, queue);
         await waitForPlace(deps, queue, entry, () => waitedTooLong(prepared, queue));
         const isNow = rate === undefined || (await takeStart(deps, rate, deps.clock.now())) !== undefined;
         if (!isNow) throw aboveRate(prepared, rate, (await nextStart(deps, rate)) - deps.clock.now());

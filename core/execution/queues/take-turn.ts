@@ -3,10 +3,10 @@ import { giveBackLease, type Lease } from '#core/runs/leases.ts';
 import { latestRun } from '#core/runs/queues/latest.ts';
 import { takePlace } from '#core/runs/queues/queue.ts';
 import { nextStart, takeStart, windowAt } from '#core/runs/queues/starts.ts';
-import type { NewRun } from '#core/runs/run.ts';
+import { type NewRun, replacedError } from '#core/runs/run.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
-import { aboveRate, rejected, replaced, type TurnOfCall } from './turn.ts';
+import { aboveRate, checkTurnInTime, type QueueOfCall, rejected, type TurnOfCall } from './turn.ts';
 import { forPlace, forStart, type Waiting, waitsUntil } from './wait-as-run.ts';
 
 interface DueRun {
@@ -29,13 +29,12 @@ export async function takeTurn(
   const { runId } = prepared;
   const { heldBy } = waiting;
   const waitOn = async (how: Waiting): Promise<false> => {
-    const held = { ...waiting, queueId: concurrency?.queueId, heldBy: how.heldBy, hasPlace: how.hasPlace };
-    if (await new WaitingRuns(deps, lease.workspaceId).hold(held, lease, how.alongside)) await how.settle();
+    await hold(deps, lease, { ...waiting, queueId: concurrency?.queueId }, how);
     return false;
   };
   if (debounce !== undefined && heldBy?.rule === 'debounce') {
     const latest = await latestRun(deps, debounce);
-    if (latest !== undefined && latest !== runId) throw replaced(latest);
+    if (latest !== undefined && latest !== runId) throw replacedError(latest);
   }
   if (concurrency !== undefined && !waiting.hasPlace) {
     if (heldBy?.rule === 'concurrency') {
@@ -56,3 +55,42 @@ export async function takeTurn(
   if (start === undefined) throw aboveRate(prepared, rate, (await nextStart(deps, rate)) - now);
   return start.at <= now || waitOn(forStart(deps, prepared, { rate, hasPlace: concurrency !== undefined }, start));
 }
+
+/**
+ * Whether a run may continue that gave its place back while it waited for people, time or events. If not, it waits for its
+ * turn, whatever its `on_limit` says: it has begun. A rate counts each run once. Throws TIMEOUT if its turn did not come in
+ * time.
+ */
+export async function takeTurnAgain(
+  deps: Deps,
+  { prepared, lease, waiting }: DueRun,
+  queue: QueueOfCall,
+): Promise<boolean> {
+  const { runId } = prepared;
+  if (waiting.heldBy !== undefined) {
+    checkTurnInTime(deps, waiting);
+    // Taken too early.
+    await giveBackLease(deps, unused(lease), { reason: 'turn', dueAt: waiting.heldBy.until });
+    return false;
+  }
+  if (waiting.hasPlace || (await takePlace(deps, queue, { runId, limit: queue.rule.limit }))) return true;
+  const isHeld = await hold(
+    deps,
+    unused(lease),
+    { ...waiting, continues: true },
+    forPlace(deps, prepared, queue, { replaces: false }),
+  );
+  // It was cancelled meanwhile: the next process ends it.
+  if (!isHeld) await giveBackLease(deps, unused(lease), { reason: 'decision' });
+  return false;
+}
+
+/** Records that a rule holds a run. Returns false if the run was cancelled, or if another process has it. */
+async function hold(deps: Deps, lease: Lease, run: NewRun, { heldBy, hasPlace, alongside, settle }: Waiting) {
+  const isHeld = await new WaitingRuns(deps, lease.workspaceId).hold({ ...run, heldBy, hasPlace }, lease, alongside);
+  if (isHeld) await settle();
+  return isHeld;
+}
+
+/** The lease of a process that did not work on its run. */
+const unused = (lease: Lease): Lease => ({ ...lease, attempt: lease.attempt - 1, takenInTurn: 0 });

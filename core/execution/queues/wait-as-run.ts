@@ -2,13 +2,13 @@ import { MAX_QUEUED_MS } from '#core/base/time-limits.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import type { TransactOperation } from '#core/ports/table.ts';
 import { latestOperation, latestRun } from '#core/runs/queues/latest.ts';
-import { type Entry, entryKeyOf, grantPlaces, waitOperations } from '#core/runs/queues/queue.ts';
+import { type Entry, entryKeyOf, waitOperations } from '#core/runs/queues/queue.ts';
+import { settle } from '#core/runs/queues/replace.ts';
 import type { Start } from '#core/runs/queues/starts.ts';
-import { endedWith, type HeldBy, type NewRun } from '#core/runs/run.ts';
+import { endedWith, type HeldBy, type NewRun, replacedError } from '#core/runs/run.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Call } from '../calls/prepare.ts';
-import { replaceOthers } from './replace.ts';
-import { type QueueOfCall, type RateOfCall, replaced, type SeriesOfCall } from './turn.ts';
+import type { QueueOfCall, RateOfCall, SeriesOfCall } from './turn.ts';
 
 /** How a run waits: what its record says, the writes of the rule, and what to do once both are written. */
 export interface Waiting {
@@ -30,23 +30,23 @@ const heldBy = (call: Caller, now: number, rule: Pick<HeldBy, 'rule' | 'key' | '
 });
 
 /** Waits for a place. */
-export function forPlace(deps: Deps, call: Caller, queue: QueueOfCall): Waiting {
+export function forPlace(
+  deps: Deps,
+  call: Caller,
+  queue: QueueOfCall,
+  { replaces = queue.rule.on_limit === 'replace' }: Partial<Pick<Entry, 'replaces'>> = {},
+): Waiting {
   const now = deps.clock.now();
   const { limit } = queue.rule;
   const held = heldBy(call, now, { rule: 'concurrency', key: queue.key, limit });
   const { runId, priority = 0 } = call;
-  const entry: Entry = { runId, limit, until: held.until, isRun: true, sk: entryKeyOf(priority, now, runId) };
+  const sk = entryKeyOf(priority, now, runId);
+  const entry: Entry = { runId, sk, limit, until: held.until, isRun: true, replaces };
   return {
-    heldBy: { ...held, entry: entry.sk },
+    heldBy: { ...held, entry: sk },
     alongside: waitOperations(deps, queue, entry),
-    settle: () => settle(deps, queue, entry),
+    settle: () => settle(deps, queue),
   };
-}
-
-/** Once an entry waits: a place may have become free before, and other runs may have to make room. */
-export async function settle(deps: Deps, queue: QueueOfCall, entry: Entry): Promise<void> {
-  await grantPlaces(deps, queue);
-  if (queue.rule.on_limit === 'replace') await replaceOthers(deps, queue, entry);
 }
 
 /** Waits for the beginning of a window. A run that has a place keeps it. */
@@ -72,7 +72,7 @@ export async function forLaterCalls(deps: Deps, call: Caller, series: SeriesOfCa
     async settle() {
       if (before === undefined || before === call.runId) return;
       const isHeld = ({ heldBy: held }: NewRun): boolean => held?.rule === 'debounce';
-      await new WaitingRuns(deps, workspaceId).end(before, endedWith(replaced(call.runId)), isHeld);
+      await new WaitingRuns(deps, workspaceId).end(before, endedWith(replacedError(call.runId)), isHeld);
     },
   };
 }

@@ -46,6 +46,8 @@ export interface Entry {
   readonly until: number;
   /** Whether it is a queued run, not a call that is held. */
   readonly isRun: boolean;
+  /** Whether other runs have to make room for it. */
+  readonly replaces: boolean;
 }
 
 export interface Place {
@@ -123,9 +125,9 @@ export async function takePlace(
 
 /** Returns the writes by which something waits for a place. Call {@link grantPlaces} afterwards: one may be free already. */
 export function waitOperations({ clock }: Pick<Deps, 'clock'>, queue: Queue, entry: Entry): TransactOperation[] {
-  const { sk, limit, until, isRun, runId } = entry;
+  const { sk, limit, until, isRun, replaces, runId } = entry;
   const now = clock.now();
-  const item = { pk: partitionOf(queue), sk, run_id: runId, limit, until, is_run: isRun, ...expiry(until) };
+  const item = { pk: partitionOf(queue), sk, run_id: runId, limit, until, is_run: isRun, replaces, ...expiry(until) };
   const set = { ...expiry(now), ...checkAt(queue, now + CHECK_MS) };
   return [
     { op: 'put', item, condition: absent() },
@@ -154,18 +156,39 @@ export async function removeEntry({ runs, clock }: QueueDeps, queue: Queue, sk: 
   });
 }
 
-/** Gives back the place of a run, and lets the next one begin. Safe to repeat. */
-export async function leavePlace(deps: WakingDeps, queue: Queue, runId: string): Promise<void> {
+/**
+ * Gives back the place of a run, if it has one, and lets the next one begin. Safe to repeat.
+ *
+ * @param alongside Writes of the same transaction. If a condition of theirs fails, nothing changes, and it returns false.
+ */
+export async function leavePlace(
+  deps: WakingDeps,
+  queue: Queue,
+  runId: string,
+  alongside: readonly TransactOperation[] = [],
+): Promise<boolean> {
   const { runs, clock } = deps;
-  const isFree = await retryOnConflict(clock, `the queue ${queue.queueId}`, async () => {
-    const written = await runs.transact([
-      { op: 'delete', key: keyOf(queue, runId), condition: exists() },
-      { op: 'update', key: stateKey(queue), changes: { add: { active: -1 }, set: expiry(clock.now()) } },
-    ]);
+  const leaves: TransactOperation[] = [
+    { op: 'delete', key: keyOf(queue, runId), condition: exists() },
+    { op: 'update', key: stateKey(queue), changes: { add: { active: -1 }, set: expiry(clock.now()) } },
+  ];
+  let hasPlace = true;
+  const isWritten = await retryOnConflict(clock, `the queue ${queue.queueId}`, async () => {
+    const operations = hasPlace ? [...alongside, ...leaves] : alongside;
+    if (operations.length === 0) return true;
+    const written = await runs.transact(operations);
     if (written.ok) return true;
-    return written.failed.length > 0 ? false : undefined;
+    if (written.failed.some((operation) => operation < alongside.length)) return false;
+    if (written.failed.length > 0) hasPlace = false;
+    return undefined;
   });
-  if (isFree) await grantPlaces(deps, queue);
+  if (isWritten && hasPlace) await grantPlaces(deps, queue);
+  return isWritten;
+}
+
+/** Has a queue checked soon in which nothing waits, but whose places are all taken: one may be of a process that died. */
+export async function askForCheck({ runs, clock }: QueueDeps, queue: Queue): Promise<void> {
+  await runs.update(stateKey(queue), { set: checkAt(queue, clock.now() + CHECK_MS) }, absent('gsi1pk'));
 }
 
 /** Gives free places to what waits for them, in order, and has the runs begin. Safe to repeat. */
@@ -185,7 +208,7 @@ async function grantFirst(
   queue: Queue,
 ): Promise<Pick<Entry, 'runId' | 'isRun'> | 'removed' | 'none' | undefined> {
   const { runs, clock } = deps;
-  const [state, first] = await Promise.all([runs.get(stateKey(queue)), firstEntry(deps, queue)]);
+  const [state, [first]] = await Promise.all([runs.get(stateKey(queue)), entriesOf(deps, queue, 1)]);
   if (first === undefined) return 'none';
   const { runId, sk, limit, until, isRun } = first;
   const now = clock.now();
@@ -218,21 +241,16 @@ async function grantFirst(
   return written.failed.some((operation) => operation >= 2) ? remove() : undefined;
 }
 
-const firstEntry = async ({ runs }: QueueDeps, queue: Queue): Promise<Entry | undefined> => {
-  const { items } = await runs.query({ pk: partitionOf(queue), sk: { beginsWith: 'WAIT#' }, limit: 1 });
-  return items[0] && entryFrom(items[0]);
-};
-
 export const hasPlace = async ({ runs }: QueueDeps, queue: Queue, { runId }: Pick<Entry, 'runId'>): Promise<boolean> =>
   (await runs.get(keyOf(queue, runId))) !== undefined;
 
 export const hasEntry = async ({ runs }: QueueDeps, queue: Queue, { sk }: Pick<Entry, 'sk'>): Promise<boolean> =>
   (await runs.get({ pk: partitionOf(queue), sk })) !== undefined;
 
-/** Yields what waits, in order. */
-export async function* entriesOf({ runs }: QueueDeps, queue: Queue): AsyncGenerator<Entry> {
-  for await (const item of queryAll(runs, { pk: partitionOf(queue), sk: { beginsWith: 'WAIT#' } }))
-    yield entryFrom(item);
+/** Returns what waits, in order; at most `max` entries. */
+export async function entriesOf({ runs }: QueueDeps, queue: Queue, max: number): Promise<Entry[]> {
+  const { items } = await runs.query({ pk: partitionOf(queue), sk: { beginsWith: 'WAIT#' }, limit: max });
+  return items.map(entryFrom);
 }
 
 /** Yields the places that are taken. */
@@ -241,10 +259,11 @@ export async function* placesOf({ runs }: QueueDeps, queue: Queue): AsyncGenerat
     yield { runId: sk.slice('PLACE#'.length), since: since as number };
 }
 
-const entryFrom = ({ sk, run_id, limit, until, is_run }: Item): Entry => ({
+const entryFrom = ({ sk, run_id, limit, until, is_run, replaces }: Item): Entry => ({
   runId: run_id as string,
   sk,
   limit: limit as number,
   until: until as number,
   isRun: is_run as boolean,
+  replaces: replaces as boolean,
 });

@@ -27,8 +27,8 @@ export interface Start {
 export const windowAt = ({ seconds }: Pick<Rate, 'seconds'>, now: number): number => Math.floor(now / 1000 / seconds);
 
 /**
- * Lets a run begin now, or in the next window that is not full. Returns `undefined` if that begins after `by` (epoch
- * milliseconds), and then counts nothing. A start that was let and is not used stays counted.
+ * Lets a run begin now, or in the next window that is not full. Returns `undefined` if that is a later window, and begins
+ * after `by` (epoch milliseconds), and then counts nothing. A start that was let and is not used stays counted.
  */
 export async function takeStart(
   { runs, clock }: Pick<Deps, 'runs' | 'clock'>,
@@ -45,7 +45,7 @@ export async function takeStart(
     const isFull = used >= count;
     const window = lastWindow < current ? current : isFull ? lastWindow + 1 : lastWindow;
     const at = Math.max(now, window * seconds * 1000);
-    if (at > by) return 'late';
+    if (window > current && at > by) return 'late';
     const condition: Condition =
       last === undefined
         ? anyOf(absent(), lessThan('ttl', epochSeconds(now) + 1))

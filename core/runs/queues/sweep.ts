@@ -1,29 +1,28 @@
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { absent, anyOf, equals, type Item, queryAll } from '#core/ports/table.ts';
-import { headKey, newRunFrom, workspaceIdOf } from '../items.ts';
+import { headKey, workspaceIdOf } from '../items.ts';
 import {
   CHECK_MS,
   checkAt,
   checkPartition,
-  grantPlaces,
   leavePlace,
   numberOf,
   type Place,
   placesOf,
   type Queue,
   stateKey,
-  type WakingDeps,
 } from './queue.ts';
+import { type ReplacingDeps, settle } from './replace.ts';
 
 /** Time in which the run of a place has to be recorded. */
 const BEGIN_MS = 60_000;
 
 /**
- * Checks the queues in which something waits: frees the places of runs that have ended or that never began, because their
- * process died, and has the next runs begin. Safe to run on several hosts at once, at any time.
+ * Checks the queues in which something waits, and makes up for processes that died: frees the places of runs that have ended
+ * or that never began, has the next runs begin, and makes room for runs that replace others. Safe to run on several hosts at once, at any time.
  */
-export async function sweepQueues(deps: WakingDeps & Pick<Deps, 'log'>): Promise<void> {
+export async function sweepQueues(deps: ReplacingDeps & Pick<Deps, 'log'>): Promise<void> {
   const { runs, clock, log } = deps;
   for (const digit of '0123456789abcdef') {
     const due = { index: 'gsi1', pk: checkPartition(digit), sk: { lessThan: isoTime(clock.now() + 1) } } as const;
@@ -36,12 +35,7 @@ export async function sweepQueues(deps: WakingDeps & Pick<Deps, 'log'>): Promise
   }
 }
 
-/** Has a queue checked soon in which nothing waits, but whose places are all taken. */
-export async function askForCheck({ runs, clock }: Pick<Deps, 'runs' | 'clock'>, queue: Queue): Promise<void> {
-  await runs.update(stateKey(queue), { set: checkAt(queue, clock.now() + CHECK_MS) }, absent('gsi1pk'));
-}
-
-async function check(deps: WakingDeps & Pick<Deps, 'log'>, queue: Queue): Promise<void> {
+async function check(deps: ReplacingDeps & Pick<Deps, 'log'>, queue: Queue): Promise<void> {
   const { runs, clock, log } = deps;
   let recorded = 0;
   for await (const place of placesOf(deps, queue)) {
@@ -53,7 +47,7 @@ async function check(deps: WakingDeps & Pick<Deps, 'log'>, queue: Queue): Promis
     log.warn('place of a run that has ended freed', { run_id: place.runId });
     await leavePlace(deps, queue, place.runId);
   }
-  await grantPlaces(deps, queue);
+  await settle(deps, queue);
   const state = await runs.get(stateKey(queue));
   // The process of a run that has a place and no record may have died.
   const isChecked = numberOf(state, 'waiting') > 0 || numberOf(state, 'active') > recorded;
@@ -70,6 +64,8 @@ async function check(deps: WakingDeps & Pick<Deps, 'log'>, queue: Queue): Promis
 function isHeld(head: Item | undefined, { since }: Place, now: number): boolean {
   const mayBegin = now < since + BEGIN_MS;
   if (head === undefined) return mayBegin;
-  if (head.status === 'queued') return mayBegin || newRunFrom(head).hasPlace === true;
-  return head.duration_ms === undefined;
+  const { status, has_place, duration_ms } = head;
+  // A run that waits has given its place back, or is just taking one to continue.
+  if (status === 'queued' || status === 'waiting') return mayBegin || has_place === true;
+  return duration_ms === undefined;
 }

@@ -44,6 +44,7 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   retries: null,
   nextTryAt: null,
   heldBy: null,
+  hasBegun: true,
   isExhausted: false,
   creditsCents: 0,
   ...more,
