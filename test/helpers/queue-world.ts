@@ -4,18 +4,19 @@ import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { resumeRuns } from '#core/execution/durable/resume.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
-import { type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
+import { type FirstCall, type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 
 /** A world whose model answers when it is let. */
 export async function gated(
   concurrency: object | null,
-  { plan = {}, more = {} }: { plan?: Record<string, number>; more?: object } = {},
+  { plan = {}, more = {}, first }: { plan?: Record<string, number>; more?: object; first?: FirstCall } = {},
 ) {
   const gates: (() => void)[] = [];
   let atOnce = 0;
   const seen = { most: 0 };
   const world = await waitingWorld(plan, {
     manifest: { ...(concurrency && { concurrency }), ...more },
+    ...(first && { first }),
     async ask() {
       atOnce += 1;
       seen.most = Math.max(seen.most, atOnce);

@@ -3,7 +3,7 @@ import { queryAll } from '#core/ports/table.ts';
 import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
-import { expectNothingLeft } from '#test/helpers/queue-world.ts';
+import { expectNothingLeft, gated } from '#test/helpers/queue-world.ts';
 import { settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from '../durable/resume.ts';
 
@@ -92,3 +92,28 @@ test.for([
     }
   },
 );
+
+test('a run that replaces others makes room for itself, wherever its process dies', { timeout: 120_000 }, async () => {
+  const history = async (life: Life) => {
+    const world = await gated({ limit: 1, on_limit: 'replace' });
+    const { deps, user, run } = world;
+    const first = await world.begin();
+    await world.asked(1);
+    const { process, death, idle } = world.processOf(life);
+    const request = world.requestOf(user, 'POST', '/later/plain/latest/run', {}, { prefer: 'respond-async' });
+    await settled(deps, Promise.race([world.appOf(process)(request).then(idle), death.died]));
+    const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
+    await deps.clock.advance(61_000);
+    await settled(deps, sweepQueues(world.processOf().process));
+    const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
+    const head = await deps.runs.get({ pk: heads[0]!.pk, sk: first.run_id.replaceAll('-', '') });
+    expect(head!.cancel_requested_at !== undefined, where).toBe(heads.length === 2);
+    await world.open();
+    await world.ended(first.run_id, heads.length === 2 ? 'cancelled' : 'completed');
+    const cancelled = expect.stringMatching(/^The run was replaced by the run /);
+    expect((await run(first.run_id)).error_message, where).toEqual(heads.length === 2 ? cancelled : null);
+    return death.asked;
+  };
+  const asked = await history(IMMORTAL);
+  for (let lifetime = 1; lifetime <= asked; lifetime++) await history({ lifetime, lastOneHappens: lifetime % 2 === 1 });
+});
