@@ -155,6 +155,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     serviceHost,
     hostState,
     onRunEnd: (run) => hostState.countRun(run),
+    onRunsOverdue: (count) => hostState.noteOverdueRuns(count),
     serviceLogs: serviceHost,
     async wakeServices(serviceIds) {
       void background(applyServices(deps, serviceIds));

@@ -48,6 +48,8 @@ export interface Deps {
   readonly hostState?: HostState;
   /** Called for every run that ends in this process. @default - no call */
   readonly onRunEnd?: (run: EndedRun) => void;
+  /** Called with the number of runs that wait past their time. @default - no call */
+  readonly onRunsOverdue?: (count: number) => void;
   /**
    * Runs work that may outlast the answer. The local host continues it and waits for it at shutdown. A Lambda function
    * is frozen after its answer, so there the returned promise resolves only when the work is done.

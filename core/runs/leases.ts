@@ -26,6 +26,8 @@ import { RunContinuesError } from './run-continues.ts';
  */
 export const LEASE_MS = 30_000;
 export const RENEW_MS = 10_000;
+/** A run that is due for longer was asked for several times: its process should be there. */
+const OVERDUE_MS = 3 * 60_000;
 /** Leases are removed with their runs. The expiry only cleans up after a lost write. */
 const KEPT_MS = 40 * 24 * 3600 * 1000;
 const DIGITS = '0123456789abcdef';
@@ -299,6 +301,9 @@ export async function* dueLeases(
     }
   }
 }
+
+/** Whether something is wrong with a run: its time has come, or its time to wait is over, and no process takes it up. */
+export const isOverdue = ({ until }: Pick<Lease, 'until'>, now: number): boolean => now - until > OVERDUE_MS;
 
 /**
  * Renews a lease in the background until it is stopped. `lost` is aborted once another process has the run, or once no

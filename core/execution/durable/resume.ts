@@ -12,7 +12,16 @@ import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
 import { headKey, isPaused, newRunFrom, placeOperations } from '#core/runs/items.ts';
-import { dropLease, dueLeases, endLease, findLease, giveBackLease, type Lease, takeLease } from '#core/runs/leases.ts';
+import {
+  dropLease,
+  dueLeases,
+  endLease,
+  findLease,
+  giveBackLease,
+  isOverdue,
+  type Lease,
+  takeLease,
+} from '#core/runs/leases.ts';
 import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
 import { cancelledError, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
@@ -38,7 +47,10 @@ const NO_ROOM_MS = 5_000;
  * every run: use it only while no other process can be working on any. Resolves once all have begun.
  */
 export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: boolean } = {}): Promise<void> {
+  let overdue = 0;
   for await (const lease of dueLeases(deps, { all })) {
+    // At the start of a host, all were left for as long as it was stopped.
+    if (!all && isOverdue(lease, deps.clock.now())) overdue += 1;
     const failed = (error: unknown): undefined => {
       deps.log.error('run not continued', { run_id: lease.runId, error: String(error) });
     };
@@ -50,6 +62,7 @@ export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: b
       if (rest !== undefined) void deps.background(rest.end().catch(failed));
     }
   }
+  deps.onRunsOverdue?.(overdue);
 }
 
 /** Takes up one run, and resolves when it has ended or left this process. Safe to repeat. */

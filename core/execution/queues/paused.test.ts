@@ -100,12 +100,17 @@ test('a run that waits for its turn to continue can be cancelled, and keeps what
 test('a run whose turn to continue does not come in a day ends, and says why', async () => {
   // The one that has the place may work for longer than a day.
   const { world, waits, next } = await answeredTooLate();
-  await world.deps.clock.advance(DAY_MS);
-  await world.ticked(2);
+  await world.deps.clock.advance(DAY_MS + 4 * 60_000);
+  const overdue: number[] = [];
+  const host = { ...world.processOf().process, onRunsOverdue: (count: number) => void overdue.push(count) };
+  await settled(world.deps, resumeRuns(host));
   await world.ended(waits, 'timeout');
   expect(await world.run(waits)).toMatchObject({
     error_message: expect.stringMatching(/waited for its turn .* the concurrency of its agent allows 1 run/),
   });
+  await settled(world.deps, resumeRuns(host));
+  // Operators see that nothing looked for four minutes.
+  expect(overdue).toEqual([1, 0]);
   expect(await world.waitingEntries()).toBe(0);
   await world.open();
   await world.until(async () => (await world.run(next)).status !== 'running');
