@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
-import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-rules.ts';
+import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryView } from '#core/manifest/retry-policy.ts';
 
 /** JSON whose shape the author defines. */

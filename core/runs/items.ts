@@ -3,18 +3,7 @@ import type { ErrorCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isInstallation, type RunStatus } from '#core/base/run-kinds.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
-import {
-  allOf,
-  anyOf,
-  type Changes,
-  type Condition,
-  equals,
-  exists,
-  type Item,
-  type Key,
-  type Query,
-  type TransactOperation,
-} from '#core/ports/table.ts';
+import { type Changes, exists, type Item, type Key, type Query, type TransactOperation } from '#core/ports/table.ts';
 import { isExhausted, nextTryAt, retriesFrom, storedRetries } from './retries.ts';
 import {
   type Branch,
@@ -226,23 +215,8 @@ export function retryChanges(
   return { set: { ...set, status: 'queued', next_try_at: nextAt, retry: storedRetries(retries), ttl }, remove };
 }
 
-const NO_LONGER_WAITS = ['next_try_at', 'held_by', 'has_place', 'continues'];
-
-/** Builds the changes to the head of a run that was to begin or to continue, and that a rule holds. `ttl` in epoch seconds. */
-export const heldChanges = ({ queueId, heldBy, hasPlace, continues }: NewRun, ttl: number): Changes => ({
-  set: { status: 'queued', queue: queueId, held_by: { ...heldBy! }, has_place: hasPlace, continues, ttl },
-});
-
-/** Whether a run has begun, and waits: for people, time or events, or for its turn to continue after that. */
-export const PAUSED: Condition = anyOf(
-  equals('status', 'waiting'),
-  allOf(equals('status', 'queued'), exists('continues')),
-);
-export const isPaused = ({ status, continues }: Item): boolean =>
-  status === 'waiting' || (status === 'queued' && continues === true);
-
-/** The changes to the head of a run that waited and is worked on again. */
-export const CONTINUED_CHANGES: Changes = { set: { status: 'running' }, remove: NO_LONGER_WAITS };
+/** Members of the head of a run that waits. */
+export const NO_LONGER_WAITS = ['next_try_at', 'held_by', 'has_place', 'continues'];
 
 /** The changes to the head of a run that waited for a place and has got it. */
 export const PLACE_CHANGES: Changes = { set: { has_place: true }, remove: ['held_by'] };

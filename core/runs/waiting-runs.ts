@@ -1,18 +1,27 @@
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
-import { absent, allOf, anyOf, equals, exists, lessThan, type TransactOperation } from '#core/ports/table.ts';
+import {
+  absent,
+  allOf,
+  anyOf,
+  type Changes,
+  type Condition,
+  equals,
+  exists,
+  type Item,
+  lessThan,
+  type TransactOperation,
+} from '#core/ports/table.ts';
 import { noteEndOperations } from './destinations/end-notes.ts';
 import {
   beginChanges,
-  CONTINUED_CHANGES,
   endWithoutBeginning,
   headKey,
-  heldChanges,
+  NO_LONGER_WAITS,
   newRunFrom,
   newRunItems,
   orderKey,
-  PAUSED,
   placeOperations,
   retryChanges,
   runExpiry,
@@ -43,6 +52,19 @@ interface NextTry {
   /** The lease that this process has of a durable run, and a new one of any other. */
   readonly lease: Lease;
 }
+
+/** Builds the changes to the head of a run that was to begin or to continue, and that a rule holds. `ttl` in epoch seconds. */
+const heldChanges = ({ queueId, heldBy, hasPlace, continues }: NewRun, ttl: number): Changes => ({
+  set: { status: 'queued', queue: queueId, held_by: { ...heldBy! }, has_place: hasPlace, continues, ttl },
+});
+
+/** Whether a run has begun, and waits: for people, time or events, or for its turn to continue after that. */
+const PAUSED: Condition = anyOf(equals('status', 'waiting'), allOf(equals('status', 'queued'), exists('continues')));
+export const isPaused = ({ status, continues }: Item): boolean =>
+  status === 'waiting' || (status === 'queued' && continues === true);
+
+/** The changes to the head of a run that waited and is worked on again. */
+const CONTINUED_CHANGES: Changes = { set: { status: 'running' }, remove: NO_LONGER_WAITS };
 
 /**
  * The runs of one workspace that wait: for their time, their next try, their turn, or for people, time and events. `items.ts`

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { RUN_STATUSES } from '#core/base/run-kinds.ts';
 import { requestTime } from '#core/http/request-time.ts';
-import { QUEUE_TEXTS, queueShapes, queueViews } from '#core/manifest/queue-rules.ts';
+import { QUEUE_TEXTS, queueShapes, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryShape, retryView } from '#core/manifest/retry-policy.ts';
 import { providerShape } from '#core/models/provider-shape.ts';
 import { jsonValue } from './run-answer.ts';

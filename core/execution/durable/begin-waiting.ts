@@ -2,7 +2,7 @@ import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
-import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
+import { hasCode, isPlatformError, isRefusedByRule, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
@@ -21,7 +21,6 @@ import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import { type Admitted, takePlaces } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type Call, isDurable, type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { isRefusedByRule } from '../queues/refused.ts';
 import { DurableRun, keptUntil } from './durable-run.ts';
 import { Journal } from './journal.ts';
 import { endOrder, findOrder, type Order, orderedUntil, TRIED_FOR_MS } from './order.ts';
@@ -78,7 +77,7 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
   if (order === undefined) throw new PlatformError('INTERNAL_ERROR', 'The call of the run is no longer stored.');
   const now = deps.clock.now();
   if (waiting.heldBy !== undefined) {
-    const { checkTurnInTime } = await import('../queues/turn.ts');
+    const { checkTurnInTime } = await import('../queues/take-turn.ts');
     checkTurnInTime(deps, waiting);
   }
   const agent = await calledVersion(deps, order, workspace);

@@ -11,7 +11,7 @@ import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
-import { headKey, isPaused, newRunFrom, placeOperations } from '#core/runs/items.ts';
+import { headKey, newRunFrom, placeOperations } from '#core/runs/items.ts';
 import {
   dropLease,
   dueLeases,
@@ -26,7 +26,7 @@ import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
 import { cancelledError, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { WaitingRuns } from '#core/runs/waiting-runs.ts';
+import { isPaused, WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';

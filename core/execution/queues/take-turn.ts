@@ -6,7 +6,7 @@ import { nextStart, takeStart, windowAt } from '#core/runs/queues/starts.ts';
 import { type NewRun, replacedError } from '#core/runs/run.ts';
 import { WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { PreparedCall } from '../calls/prepare.ts';
-import { aboveRate, checkTurnInTime, type QueueOfCall, rejected, type TurnOfCall } from './turn.ts';
+import { aboveRate, notInTime, type QueueOfCall, rejected, type TurnOfCall } from './turn.ts';
 import { forPlace, forStart, type Waiting, waitsUntil } from './wait-as-run.ts';
 
 interface DueRun {
@@ -83,6 +83,13 @@ export async function takeTurnAgain(
   // It was cancelled meanwhile: the next process ends it.
   if (!isHeld) await giveBackLease(deps, unused(lease), { reason: 'decision' });
   return false;
+}
+
+/** Throws TIMEOUT for a run that has waited for its turn until its time was over. */
+export function checkTurnInTime({ clock, log }: Pick<Deps, 'clock' | 'log'>, { id, heldBy }: NewRun): void {
+  if (heldBy === undefined || heldBy.until > clock.now()) return;
+  log.warn('run ends without its turn', { run_id: id, rule: heldBy.rule });
+  throw notInTime(heldBy);
 }
 
 /** Records that a rule holds a run. Returns false if the run was cancelled, or if another process has it. */

@@ -1,17 +1,15 @@
-import { PlatformError } from '#core/base/errors.ts';
+import { PlatformError, RefusedByRuleError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import type { QueueRules } from '#core/manifest/queue-rules.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
-import type { Deps } from '#core/ports/deps.ts';
 import type { SecretMask } from '#core/runs/masking/masking.ts';
 import type { Series } from '#core/runs/queues/latest.ts';
 import { type Queue, ruleIdOf } from '#core/runs/queues/queue.ts';
 import type { Rate } from '#core/runs/queues/starts.ts';
-import type { NewRun } from '#core/runs/run.ts';
+import type { HeldBy } from '#core/runs/run.ts';
 import type { CallInput } from '../input/call-input.ts';
-import { RefusedByRuleError } from './refused.ts';
 
 /** The rules that say when the run of a call may begin. `key` is masked; null without a value. */
 export interface TurnOfCall {
@@ -130,13 +128,9 @@ export const aboveRate = ({ agent }: Called, { count, seconds, key }: RateOfCall
 export const replacedCall = (): PlatformError =>
   new PlatformError('RUN_CANCELLED', 'The call was replaced by a newer one with the same key before its run began.');
 
-/** Throws TIMEOUT for a run that has waited for its turn until its time was over. */
-export function checkTurnInTime({ clock, log }: Pick<Deps, 'clock' | 'log'>, { id, heldBy }: NewRun): void {
-  if (heldBy === undefined || heldBy.until > clock.now()) return;
-  const { rule, limit, key } = heldBy;
-  log.warn('run ends without its turn', { run_id: id, rule });
-  throw new PlatformError(
+/** The end of a run that has waited for its turn for too long. */
+export const notInTime = ({ rule, limit, key }: HeldBy): PlatformError =>
+  new PlatformError(
     'TIMEOUT',
     `The run waited for its turn until its time was over: the ${rule} of its agent allows ${runsText(limit)}${ofKey(key)}.`,
   );
-}

@@ -3,7 +3,7 @@ import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { APPROVAL_TEXTS } from '../approval.ts';
 import { IGNORED, MEMBERS } from '../parsing/members.ts';
-import { QUEUE_TEXTS } from '../queue-rules.ts';
+import { QUEUE_TEXTS } from '../queue-shapes.ts';
 import { RETRY_TEXTS } from '../retry-policy.ts';
 import { fixtureShape } from './fixture.ts';
 

@@ -7,7 +7,7 @@ import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
 import { isAcceptEntry } from '../file-rules.ts';
-import { queueShapes } from '../queue-rules.ts';
+import { queueShapes } from '../queue-shapes.ts';
 import { REFERENCE } from '../references.ts';
 import { retryShape } from '../retry-policy.ts';
 import { mcpServersShape } from './mcp-servers.ts';

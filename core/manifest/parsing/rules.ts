@@ -5,7 +5,8 @@ import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.
 import { traitsOf } from '../engines.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
-import { QUEUE_RULES, type QueueRules, queueRulesOf } from '../queue-rules.ts';
+import { QUEUE_RULES, type QueueRules } from '../queue-rules.ts';
+import { queueRulesOf } from '../queue-shapes.ts';
 import { retryPolicyOf, withoutRepeated } from '../retry-policy.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill, shortDescription } from '../skill.ts';
 import type { Members } from './members.ts';

@@ -2,7 +2,7 @@ import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import { Zone } from '#core/base/zone.ts';
-import { queueRulesOf } from '#core/manifest/queue-rules.ts';
+import { queueRulesOf } from '#core/manifest/queue-shapes.ts';
 import { retryPolicyOf } from '#core/manifest/retry-policy.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';

@@ -1,12 +1,11 @@
 import { isUsedUp } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { isHostBusy, isPlatformError, isRefusedByRule, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { type StartedCall, startCall } from '#core/execution/calls/call.ts';
 import type { CallAnswer } from '#core/execution/calls/finish.ts';
 import { answerWhileHeld } from '#core/execution/calls/held-answer.ts';
 import { checkDeprecation } from '#core/execution/calls/target.ts';
-import { isRefusedByRule } from '#core/execution/queues/refused.ts';
 import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
 import type { QueueRules } from '#core/manifest/queue-rules.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
