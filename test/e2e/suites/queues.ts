@@ -66,6 +66,37 @@ export function queuesSuite(target: () => Target): void {
       expect(b![0]).toBeGreaterThanOrEqual(c![1]!);
     });
 
+    test('have no place while they wait for an answer, and take their turn again to continue', limit, async () => {
+      const turns = [
+        { delayMs: 6000, toolCalls: [{ name: 'ask_human', input: { question: 'May I?' } }] },
+        { toolCalls: [{ name: 'submit_result', input: { result: 'over' } }] },
+      ];
+      const loop = {
+        type: 'agent',
+        required_secrets: [],
+        prompt: `Ask. [[llm ${JSON.stringify(turns)}]]`,
+        loop: { tools: ['ask_human'] },
+      };
+      expectOk(await publish('asking', { ...loop, concurrency: { limit: 1 } }), 201);
+      const until = async (id: string, status: string) => {
+        await expect.poll(async () => (await runOf(id)).status, untilEnded).toBe(status);
+        return runOf(id);
+      };
+      const answer = (id: string) =>
+        send('POST', `/approvals/${id}.1.1/decision`, { decision: 'answer', answer: 'Yes' });
+      const first = (await begin('asking')).run_id;
+      const second = (await begin('asking')).run_id;
+      await until(first, 'waiting');
+      await until(second, 'running');
+      expectOk(await answer(first));
+      const held = await until(first, 'queued');
+      expect(held).toMatchObject({ held_by: { rule: 'concurrency', limit: 1 }, started_at: expect.any(String) });
+      await until(second, 'waiting');
+      expect(await ended(first)).toMatchObject({ status: 'completed', held_by: null, started_at: held.started_at });
+      expectOk(await answer(second));
+      expect((await ended(second)).status).toBe('completed');
+    });
+
     test('are never more than the limit, even if 20 come at once', limit, async () => {
       expectOk(await publish('burst', { concurrency: { limit: 2 } }, 300), 201);
       const calls = await Promise.all(Array.from({ length: 20 }, () => call('burst')));
