@@ -26,7 +26,7 @@ export const DATA_VERSIONS: readonly DataVersion[] = [
     platform: '0.1.0',
     changes: 'The first form.',
     migration: 'None: data without a version is of this one.',
-    shapes: 'd3dba8e7b0d82cef',
+    shapes: '4a30bf27609ba959',
   },
 ];
 
