@@ -52,7 +52,9 @@ export const listedRun = runSummary.extend({
       'Number of the current or last try, or of the next one while the run waits for it. Null: the run has no retry policy.',
     ),
   next_attempt_at: time.nullable().describe('When the next try begins, of a run that waits for it.'),
-  held_by: heldByView.nullable().describe('The rule that keeps it from beginning, of a run that waits for its turn.'),
+  held_by: heldByView
+    .nullable()
+    .describe('The rule that keeps it from beginning or continuing, of a run that waits for its turn.'),
   exhausted: z
     .boolean()
     .describe('Whether it failed for good in spite of its retry policy, and was not replayed since.'),

@@ -25,7 +25,7 @@ export const listedRunOf = (run: Run) => ({
   exhausted: run.isExhausted,
 });
 
-/** The rule that keeps a run from beginning. */
+/** The rule that keeps a run from beginning or continuing. */
 export const heldByOf = ({ rule, key, limit, seconds, priority, due, until }: HeldBy) => ({
   ...{ rule, key, limit, seconds, priority },
   begins_at: due === null ? null : isoTime(due),

@@ -82,6 +82,34 @@ test('a run whose place is free continues at once, when its time has come', asyn
   await expectNothingLeft(world);
 });
 
+test('a run that finds no room among the calls of its plan leaves its place to others meanwhile', async () => {
+  const world = await gated({ limit: 1 }, { plan: { concurrent_calls: 1 }, first: ASKS });
+  const { deps, begin, asked, open, ended, run, ticked } = world;
+  const { run_id } = await begin({}, {}, 'lasting');
+  await asked(1);
+  await open();
+  await ended(run_id, 'waiting');
+  // Another agent has the only place of the plan.
+  const other = await begin();
+  await asked(2);
+  await answered(world, run_id);
+  await ticked(2);
+  expect(await run(run_id)).toMatchObject({ status: 'waiting', held_by: null });
+  const places = async () => {
+    const head = await deps.runs.get({ pk: `WS#${world.user.workspaceId}#RUN`, sk: run_id.replaceAll('-', '') });
+    const state = await deps.runs.get({ pk: `WS#${world.user.workspaceId}#QUEUE#${head!.queue}`, sk: 'STATE' });
+    return state!.active;
+  };
+  await world.until(async () => (await places()) === 0);
+  await open();
+  await ended(other.run_id);
+  await deps.clock.advance(11_000);
+  await ticked(3);
+  await open();
+  await ended(run_id);
+  await expectNothingLeft(world);
+});
+
 test('a run that waits for its turn to continue can be cancelled, and keeps what it has cost', async () => {
   const paused = await answeredTooLate();
   const { world, waits, next } = paused;

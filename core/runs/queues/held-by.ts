@@ -3,7 +3,7 @@ import { QUEUE_RULES } from '#core/manifest/queue-rules.ts';
 
 const time = z.iso.datetime();
 
-/** The rule that keeps a run from beginning, as answers show it. */
+/** The rule that keeps a run from beginning or continuing, as answers show it. */
 export const heldByView = z.object({
   rule: z.enum(QUEUE_RULES).describe('The rule of the agent or schedule that holds it.'),
   key: z
