@@ -60,6 +60,8 @@ test('a run that waits for an answer leaves its place, and takes its turn again 
   expect(await run(waits)).toMatchObject({ status: 'running', held_by: null, started_at: held.started_at });
   await open();
   await ended(waits);
+  const { trace } = (await world.runs.body(waits))!;
+  expect(trace.map(({ event_type }) => event_type)).not.toContain('interrupted');
   expect((await answered(world, next)).status).toBe(200);
   await ticked(4);
   await open();
