@@ -277,7 +277,6 @@ export const cancelledError = (): PlatformError => new PlatformError('RUN_CANCEL
 
 /** Message of a run that was cancelled because another one took its place. */
 export const replacedText = (runId: string): string => `The run was replaced by the run ${runId}.`;
-export const replacedError = (runId: string): PlatformError => new PlatformError('RUN_CANCELLED', replacedText(runId));
 
 /** End of a cancelled run. */
 export const CANCELLED = endedWith(cancelledError());

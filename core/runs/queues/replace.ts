@@ -1,5 +1,6 @@
+import { PlatformError } from '#core/base/errors.ts';
 import { type CancelDeps, cancelRun } from '../cancellation.ts';
-import { endedWith, replacedError } from '../run.ts';
+import { endedWith, replacedText } from '../run.ts';
 import { RunStore } from '../store.ts';
 import { WaitingRuns } from '../waiting-runs.ts';
 import {
@@ -15,6 +16,8 @@ import {
 } from './queue.ts';
 
 export type ReplacingDeps = WakingDeps & CancelDeps;
+
+export const replacedError = (runId: string): PlatformError => new PlatformError('RUN_CANCELLED', replacedText(runId));
 
 /** Maximum of entries that one call ends. There are more only if an earlier version let its runs wait. */
 const MAX_REPLACED = 200;
