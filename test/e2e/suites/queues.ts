@@ -98,14 +98,24 @@ export function queuesSuite(target: () => Target): void {
     });
 
     test('are never more than the limit, even if 20 come at once', limit, async () => {
+      const burst = async (name: string) => {
+        const calls = await Promise.all(Array.from({ length: 20 }, () => call(name)));
+        return calls.map((answer) => expectOk(answer, 202));
+      };
+      // None of these ends while the others are called.
+      expectOk(await publish('long-burst', { concurrency: { limit: 2 } }, 20_000), 201);
+      const long = await burst('long-burst');
+      expect(long.filter(({ status }) => status === 'running').length).toBe(2);
+      // What waits first, so that nothing takes the places of those that run.
+      for (const { run_id } of long.sort((a, b) => a.status.localeCompare(b.status))) {
+        expectOk(await send('DELETE', `/runs/${run_id}`));
+      }
       expectOk(await publish('burst', { concurrency: { limit: 2 } }, 300), 201);
-      const calls = await Promise.all(Array.from({ length: 20 }, () => call('burst')));
-      const accepted = calls.map((answer) => expectOk(answer, 202));
-      expect(accepted.filter(({ status }) => status === 'running').length).toBeLessThanOrEqual(2);
+      const accepted = await burst('burst');
       for (const { run_id } of accepted) expect((await ended(run_id)).status).toBe('completed');
       // The others are recorded as of the time at which their calls came, before they took their places.
       const waited = await Promise.all(accepted.filter(({ held_by }) => held_by).map(({ run_id }) => runOf(run_id)));
-      expect(waited.length).toBeGreaterThanOrEqual(18);
+      expect(waited.length).toBeGreaterThan(0);
       const times = waited.flatMap(({ started_at, completed_at }) => [
         { at: Date.parse(started_at), change: 1 },
         { at: Date.parse(completed_at), change: -1 },
