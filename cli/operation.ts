@@ -33,6 +33,8 @@ export interface OperationCommand {
   /** Member of the answer that is shown instead of the whole answer. */
   readonly one?: string;
   readonly columns?: readonly string[];
+  /** What columns of lists show. @default - the member of that name */
+  readonly cells?: { readonly [column: string]: (item: Readonly<Record<string, unknown>>) => unknown };
   /** Question to confirm before the request, without the question mark. Without it, no confirmation is needed. */
   readonly confirm?: string;
   /** Example without `platform`. A test runs it. */
@@ -233,14 +235,16 @@ function inWords(cli: Cli, row: OperationCommand, answer: unknown): string {
   return members(shown, cli.output.width);
 }
 
-function listInWords(cli: Cli, { columns }: OperationCommand, list: readonly Record<string, unknown>[]): string {
+function listInWords(cli: Cli, { columns, cells }: OperationCommand, list: readonly Record<string, unknown>[]): string {
   if (list.length === 0) {
     cli.output.note('No results.');
     return '';
   }
   if (typeof list[0] !== 'object') return list.map(textOf).join('\n');
   const shown = columns ?? Object.keys(list[0]!);
-  const rows = list.map((item) => shown.map((name) => cellOf(cli, name, item[name])));
+  const rows = list.map((item) =>
+    shown.map((name) => cellOf(cli, name, cells?.[name] ? cells[name](item) : item[name])),
+  );
   const titles = shown.map((name) => cli.output.style('bold', titleOf(name, list)));
   return table(titles, rows, cli.output.width);
 }

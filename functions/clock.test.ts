@@ -11,6 +11,7 @@ test('a failed row does not stop the others, and fails the function after they h
       finishLostRuns: () => Promise.reject(new Error('no table')),
       watchBudgets: async () => {},
       announceEnds: async () => {},
+      sweepQueues: async () => {},
       resumeRuns: async () => {},
       async retryDeliveries() {
         await new Promise(setImmediate);

@@ -287,8 +287,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: {
       // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
-      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is logged.
-      runs: { items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi1', 'gsi2'] },
+      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is logged,
+      // and its place in a queue deleted.
+      runs: {
+        items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem', 'DeleteItem'],
+        query: ['table', 'gsi1', 'gsi2'],
+      },
       counters: { items: LIMIT },
     },
     blobs: { read: ['runs'] },
@@ -380,8 +384,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Payments of lost runs; deliveries, and their entries in the schedule's timeline; budgets, the services that
       // they pause and the copies of workspaces that have budgets.
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1', 'gsi2'] },
-      // Open runs, and runs by the id prefix in their leases. Budgets read usage.
-      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'], query: ['table', 'gsi1'] },
+      // Open runs, and runs by the id prefix in their leases. Budgets read usage. Places in queues are deleted.
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['table', 'gsi1'] },
       // The stamp that validates its cached secrets, and the leases of lost runs.
       counters: { items: LIMIT, query: ['table'] },
     },

@@ -4,6 +4,7 @@ import { createLlm } from '#adapters/llm/create-llm.ts';
 import { createMcpToolServers } from '#adapters/mcp/tool-servers.ts';
 import type { OidcDeps } from '#adapters/oidc/openid-provider.ts';
 import { install } from '#core/api/install.ts';
+import { resumeRun } from '#core/execution/durable/resume.ts';
 import { registryEnvironment, registryTargets } from '#core/manifest/bundle/registries.ts';
 import { LayeredModelTable } from '#core/models/model-table.ts';
 import { HttpOutbound } from '#core/outbound/http-outbound.ts';
@@ -154,6 +155,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     serviceHost,
     hostState,
     onRunEnd: (run) => hostState.countRun(run),
+    onRunsOverdue: (count) => hostState.noteOverdueRuns(count),
     serviceLogs: serviceHost,
     async wakeServices(serviceIds) {
       void background(applyServices(deps, serviceIds));
@@ -183,7 +185,6 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     handOver: { stopping: stopping.signal, stopped: stopped.signal },
     async wakeRun(job) {
       if (stopping.signal.aborted) return;
-      const { resumeRun } = await import('#core/execution/durable/resume.ts');
       const resumed = resumeRun(deps, job).catch((error: unknown) => {
         log.error('run not continued', { run_id: job.runId, error: String(error) });
       });

@@ -46,8 +46,11 @@ describe('what functions load when they start', () => {
     expect(atStart(name).bytes).toBeLessThan((MORE_KB[name] ?? 500) * 1024);
   });
 
-  test.each(names)('%s: few files', (name) => {
-    expect(atStart(name).files).toBeLessThan(15);
+  /** What they load later for the ways in which runs wait shares much with what they load at their start. */
+  const MORE_FILES: Record<string, number | undefined> = { calls: 20, 'loop-worker': 18 };
+
+  test.each(names)('%s: few files, or what is named here', (name) => {
+    expect(atStart(name).files).toBeLessThan(MORE_FILES[name] ?? 15);
   });
 
   test.each(['calls', 'agents', 'meta'])('%s: that schemas are not compiled is said before one is made', (name) => {

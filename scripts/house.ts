@@ -74,6 +74,7 @@ const BROWSER_SAFE: readonly string[] = [
   'core/manifest/publish-body.ts',
   'core/api/operation-path.ts',
   'core/base/attempt-text.ts',
+  'core/base/held-text.ts',
   'core/base/run-kinds.ts',
 ];
 

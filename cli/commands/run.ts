@@ -3,6 +3,7 @@ import { basename, resolve } from 'node:path';
 import { type Command, Option } from '@commander-js/extra-typings';
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
+import { heldText } from '#core/base/held-text.ts';
 import { readFolder } from '../publishing/read-folder.ts';
 import { readReference } from '../shared/agent-reference.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
@@ -41,6 +42,10 @@ const declare = (command: Command) =>
       new Option('--delay <time>', 'Begin after this time, such as 90s, 10m, 12h or 3d; implies --detach')
         .implies({ detach: true })
         .conflicts(['at']),
+    )
+    .option(
+      '--priority <number>',
+      'With --detach: from -10 to 10; among runs that wait for their turn, higher ones begin first',
     )
     .option('--webhook <url>', 'With --detach: address to which the end of the run is posted')
     .option('--no-stream', 'Do not stream progress')
@@ -136,8 +141,9 @@ async function bodyOf(cli: Cli, input: string | undefined, options: RunOptions):
 }
 
 function headersOf(options: RunOptions, streams: boolean): Record<string, string> {
-  const { tenant, skills, maxHops, deadline, idempotencyKey, webhook, at, delay } = options;
+  const { tenant, skills, maxHops, deadline, idempotencyKey, webhook, at, delay, priority } = options;
   if (webhook !== undefined && !options.detach) throw new UsageError('--webhook needs --detach.');
+  if (priority !== undefined && !options.detach) throw new UsageError('--priority needs --detach.');
   if (deadline !== undefined && !(Number(deadline) > 0)) {
     throw new UsageError(`Invalid --deadline "${deadline}": must be a number of seconds.`);
   }
@@ -147,6 +153,7 @@ function headersOf(options: RunOptions, streams: boolean): Record<string, string
     ...(webhook !== undefined && { 'x-platform-webhook': webhook }),
     ...(at !== undefined && { 'x-platform-run-at': timeOf(at) }),
     ...(delay !== undefined && { 'x-platform-delay-seconds': String(secondsOf(delay)) }),
+    ...(priority !== undefined && { 'x-platform-priority': priority }),
     ...(tenant !== undefined && { 'x-platform-tenant': tenant }),
     ...(skills !== undefined && { 'x-platform-skills': skills }),
     ...(maxHops !== undefined && { 'x-platform-max-hops': maxHops }),
@@ -228,6 +235,7 @@ async function show(cli: Cli, answer: Answer, { output: file }: RunOptions): Pro
     cli.output.result(answer, ({ run_id }) => run_id!);
     const short = answer.run_id.slice(0, 8);
     if (answer.run_at !== undefined) cli.output.note(`It begins at ${answer.run_at}.`);
+    if (answer.held_by !== undefined) cli.output.note(`It ${printable(heldText(answer.held_by))}.`);
     cli.output.note(`To follow it, run \`platform logs ${short} -f\`; to cancel it, \`platform cancel ${short}\`.`);
     return;
   }

@@ -1,7 +1,10 @@
+import { heldText } from '#core/base/held-text.ts';
 import { addOperation } from '../operation.ts';
 import type { Cli, Configure } from '../shared/cli.ts';
 import { type FollowedEvent, followWorkspace } from '../shared/follow.ts';
 import { duration, textOf } from '../shared/output.ts';
+
+type Held = Parameters<typeof heldText>[0];
 
 const runs: Configure = (command, cli) => {
   addOperation(command, cli, {
@@ -18,6 +21,7 @@ const runs: Configure = (command, cli) => {
       'duration_ms',
       'error_message',
     ],
+    cells: { error_message: ({ held_by, error_message }) => (held_by ? heldText(held_by as Held) : error_message) },
     named: { agent_name: 'agent', schedule_id: 'schedule', trigger_source: 'source', tenant_id: 'tenant' },
     example: 'runs --status failed --agent hello',
     async instead({ watch, agent, agentName = agent }) {

@@ -25,6 +25,9 @@ const settings = [
   'ends_at',
   'max_runs',
   'retry',
+  'concurrency',
+  'rate',
+  'debounce',
 ];
 
 /** Short options. */

@@ -1,5 +1,6 @@
 import { EXIT, UsageError } from '#client/usage-error.ts';
 import type { Client } from '#core/api/client.ts';
+import type { heldText } from '#core/base/held-text.ts';
 import { requestIdOf } from '#core/http/request-id.ts';
 import type { Cli } from './cli.ts';
 import { followRun, messagesOf, streamError, untilAnswered } from './follow.ts';
@@ -11,6 +12,8 @@ export interface Answer {
   readonly run_id?: string;
   /** When a run that waits for its time begins. */
   readonly run_at?: string;
+  /** The rule for which a run waits for its turn. */
+  readonly held_by?: Parameters<typeof heldText>[0];
   readonly data?: unknown;
   readonly warnings?: readonly { readonly code: string; readonly message: string }[];
   readonly metadata?: { readonly version: string; readonly processing_time_ms?: number };

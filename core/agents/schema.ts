@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { END_STATUSES } from '#core/base/run-kinds.ts';
 import { EXECUTION_ENGINES } from '#core/manifest/engines.ts';
+import { QUEUE_TEXTS, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryView } from '#core/manifest/retry-policy.ts';
 
 /** JSON whose shape the author defines. */
@@ -54,6 +55,9 @@ export const publicAgent = z.object({
       'Whether runs survive the process that works on them, and for how many seconds they are worked on at most.',
     ),
   retry: retryView.nullable().describe('When a failed run is tried again, if nobody waits for it. null: never.'),
+  concurrency: queueViews.concurrency.nullable().describe(`${QUEUE_TEXTS.concurrency} null: no such rule.`),
+  rate: queueViews.rate.nullable().describe(`${QUEUE_TEXTS.rate} null: no such rule.`),
+  debounce: queueViews.debounce.nullable().describe(`${QUEUE_TEXTS.debounce} null: no such rule.`),
   input_schema: anyObject.nullable(),
   output_schema: anyObject.nullable(),
   accepts_files: z.boolean(),

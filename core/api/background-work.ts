@@ -6,6 +6,7 @@ import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
 import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { resumeRun, resumeRuns } from '#core/execution/durable/resume.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
+import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { keepServices } from '#core/services/sweep.ts';
 import type { BackgroundName } from './background.ts';
@@ -29,6 +30,7 @@ export const allWork = {
   resumeScheduleRuns: sweepScheduleRuns,
   resumeRun,
   resumeRuns: (deps: Parameters<typeof resumeRuns>[0]) => resumeRuns(deps),
+  sweepQueues,
   // A stopping server waits for the runs of the slice.
   continueBulks: (deps: Parameters<typeof continueBulks>[0]) => continueBulks(deps, 5_000),
   repairTimers: reconcileTimers,

@@ -81,6 +81,11 @@ export const BACKGROUND = {
     local: { notNeeded: 'runs stay in their process until it ends' },
     aws: { by: '`startRun`', fn: 'loop-worker' },
   },
+  sweepQueues: {
+    about: 'Frees places of runs whose process died, and begins the runs that wait for them.',
+    local: { everySeconds: 30 },
+    aws: { everyMinutes: 1, fn: 'sweeper' },
+  },
   continueBulks: {
     about: 'Cancels and replays the runs of bulk actions.',
     local: { everySeconds: 2 },

@@ -638,7 +638,8 @@ export const PROPERTY_TEXTS: Readonly<Record<string, string>> = {
   'usage.output_tokens': 'Tokens that models wrote.',
   'metadata.stdout': 'What the program printed. Only with `verbose=true`.',
   'metadata.stderr': 'What the program printed to stderr. Only with `verbose=true`.',
-  'callAgent.status': '`running`: the run has begun. `queued`: it begins at `run_at`.',
+  'callAgent.status':
+    '`running`: the run has begun. `queued`: it begins at `run_at`, or when the rule in `held_by` allows it.',
   'callLoop.status': 'Always `running`: the run has begun.',
   'replayRun.request.reason': 'Why it is repeated, for your own notes. It is not stored.',
   'replayRun.status': 'Always `queued`: the run has been accepted, and is shown as `running`.',

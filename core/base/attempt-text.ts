@@ -14,6 +14,7 @@ const REASONS: { readonly [reason: string]: string } = { host_lost: 'host lost',
 export function resumedText({ attempt, reason }: { readonly attempt?: unknown; readonly reason?: unknown }): string {
   if (reason === 'decision') return 'Decided: the run continues';
   if (reason === 'timeout') return 'The time has come: the run continues';
+  if (reason === 'turn') return 'Its turn has come: the run continues';
   if (reason === 'retry') return `Failed: tried again (attempt ${Number(attempt)})`;
   const why = REASONS[String(reason)] ?? String(reason).replaceAll('_', ' ');
   return `Continued by another process (attempt ${Number(attempt)}): ${why}`;

@@ -83,6 +83,14 @@ export class PlatformError extends Error {
   }
 }
 
+/** Error of a call that a rule of its agent refuses: it is not tried again, as calls are that find no room. */
+export class RefusedByRuleError extends PlatformError {
+  readonly isFinal = true;
+}
+
+export const isRefusedByRule = (error: unknown): boolean =>
+  typeof error === 'object' && error !== null && (error as Partial<RefusedByRuleError>).isFinal === true;
+
 export function isPlatformError(error: unknown): error is PlatformError {
   return (
     error instanceof Error &&

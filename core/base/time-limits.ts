@@ -24,6 +24,9 @@ export const MAX_WAIT_SECONDS = 30 * 24 * 3600;
 /** How long before it begins a run may be asked for: 30 days. */
 export const MAX_DELAY_SECONDS = 30 * 24 * 3600;
 
+/** Longest time that a run waits for a place in a queue: a day. */
+export const MAX_QUEUED_MS = 24 * 3600 * 1000;
+
 /** Time after a run's deadline in which its host may write its record. After it, the run counts as lost. */
 export const RUN_GRACE_MS = 30_000;
 

@@ -106,7 +106,7 @@ export class WorkspaceEvents implements Watched {
 
   #ofRun(run: Run): WatchedEvent[] {
     // It has not begun: it is found again when it does.
-    if (run.status === 'queued' && run.nextTryAt === null) return [];
+    if (!run.hasBegun) return [];
     const data = {
       run_id: run.id,
       agent_name: run.agentName,

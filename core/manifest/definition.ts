@@ -1,5 +1,6 @@
 import type { AgentSettings } from '#core/models/model-settings.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
+import type { QueueRules } from './queue-rules.ts';
 import type { RetryPolicy } from './retry-policy.ts';
 
 export type AgentType = 'prompt' | 'tool' | 'agent' | 'skill';
@@ -62,6 +63,10 @@ export type AgentDefinition = {
    * @default - failed runs are not retried
    */
   readonly retry?: RetryPolicy;
+  /** When runs may begin (`docs/interface/queues.md`). @default - at once, as far as the plan allows */
+  readonly concurrency?: QueueRules['concurrency'];
+  readonly rate?: QueueRules['rate'];
+  readonly debounce?: QueueRules['debounce'];
   readonly tags: string[];
   readonly is_public: boolean;
   /** `skill`, `org/skill` or `org/skill@v1`. */

@@ -49,6 +49,8 @@ export interface Deps {
   readonly hostState?: HostState;
   /** Called for every run that ends in this process. @default - no call */
   readonly onRunEnd?: (run: EndedRun) => void;
+  /** Called with the number of runs that wait past their time. @default - no call */
+  readonly onRunsOverdue?: (count: number) => void;
   /**
    * Runs work that may outlast the answer. The local host continues it and waits for it at shutdown. A Lambda function
    * is frozen after its answer, so there the returned promise resolves only when the work is done.
@@ -62,7 +64,7 @@ export interface Deps {
   /** How durable runs leave this process. @default - they stay in it until they end */
   readonly handOver?: HandOver;
   /**
-   * Takes up a run that waited, soon: in this process or another one. Never throws.
+   * Takes up a run that waited, or that has got its place in a queue, soon: in this process or another one. Never throws.
    * @default - the next sweep finds the run
    */
   readonly wakeRun?: (job: RunJob) => Promise<void>;

@@ -13,7 +13,7 @@ const POLL_MS = { first: 400, max: 1000 };
 /** Pause before the next look at a run whose status is just changing. */
 const CHANGING_MS = 50;
 
-type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals' | 'wakeRun'>;
+export type CancelDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'runSignals' | 'wakeRun'>;
 
 /** Identifies a run that is already recorded. */
 interface RecordedRun {
@@ -82,7 +82,7 @@ async function cancelOne(deps: CancelDeps, workspaceId: string, runId: string): 
     const { WaitingRuns } = await import('./waiting-runs.ts');
     const waiting = new WaitingRuns(deps, workspaceId);
     if (status === 'queued' && (await waiting.end(runId, CANCELLED))) return true;
-    if (status === 'waiting' && (await waiting.requestCancel(runId))) {
+    if (await waiting.requestCancel(runId)) {
       // A process takes it up, and ends it.
       await deps.wakeRun?.({ workspaceId, runId });
       return true;

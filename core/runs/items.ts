@@ -3,7 +3,7 @@ import type { ErrorCode } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { isInstallation, type RunStatus } from '#core/base/run-kinds.ts';
 import { epochSeconds, isoTime } from '#core/ports/clock.ts';
-import type { Changes, Item, Key, Query } from '#core/ports/table.ts';
+import { type Changes, exists, type Item, type Key, type Query, type TransactOperation } from '#core/ports/table.ts';
 import { isExhausted, nextTryAt, retriesFrom, storedRetries } from './retries.ts';
 import {
   type Branch,
@@ -13,6 +13,7 @@ import {
   type Retries,
   type Run,
   type RunResult,
+  replacedText,
   type ScheduledMoment,
 } from './run.ts';
 
@@ -106,10 +107,34 @@ function startIndex(workspaceId: string, run: NewRun, hasLease: boolean) {
 }
 
 /** Index of a top-level run that may be open for longer than others: one that has begun, and is durable or tried again. */
-function longIndex(workspaceId: string, { isDurable, retries, runAt, startedAt }: NewRun) {
+function longIndex(workspaceId: string, run: NewRun) {
+  const { isDurable, retries, startedAt } = run;
   const isLong = isDurable || retries !== undefined;
-  return isLong && runAt === undefined ? { gsi1pk: longPartition(workspaceId), gsi1sk: isoTime(startedAt) } : {};
+  return isLong && !waits(run) ? { gsi1pk: longPartition(workspaceId), gsi1sk: isoTime(startedAt) } : {};
 }
+
+/** Whether a new run waits: for its time, or for its turn. */
+const waits = ({ runAt, heldBy }: NewRun): boolean => runAt !== undefined || heldBy !== undefined;
+
+/** Partition of a queue (`queues/queue.ts`). */
+export const queuePartition = (workspaceId: string, queueId: string): string => `WS#${workspaceId}#QUEUE#${queueId}`;
+export const placeKey = (workspaceId: string, queueId: string, runId: string): Key => ({
+  pk: queuePartition(workspaceId, queueId),
+  sk: `PLACE#${runId}`,
+});
+
+/** Returns the write that a run begins in its place, for the transaction that records it. It fails if it has none. */
+export const placeOperations = (workspaceId: string, { id, queueId }: NewRun): TransactOperation[] =>
+  queueId === undefined
+    ? []
+    : [
+        {
+          op: 'update',
+          key: placeKey(workspaceId, queueId, id),
+          changes: { set: { begun: true } },
+          condition: exists(),
+        },
+      ];
 
 /** Attributes of a head that hold the body or its location. */
 export interface StoredBody {
@@ -133,9 +158,12 @@ export function newRunItems(
     agent_version: run.agentVersion,
     engine: run.engine,
     endpoint: run.endpoint,
-    status: run.runAt === undefined ? 'running' : 'queued',
+    status: waits(run) ? 'queued' : 'running',
     run_at: run.runAt,
-    queued_at: run.runAt === undefined ? undefined : startedAt,
+    queued_at: waits(run) ? startedAt : undefined,
+    queue: run.queueId,
+    held_by: run.heldBy && { ...run.heldBy },
+    has_place: run.hasPlace,
     trigger_source: run.triggerSource,
     deadline: run.deadline,
     parent_run_id: run.parentRunId,
@@ -188,6 +216,12 @@ export function retryChanges(
   return { set: { ...set, status: 'queued', next_try_at: nextAt, retry: storedRetries(retries), ttl }, remove };
 }
 
+/** Members of the head of a run that waits. */
+export const NO_LONGER_WAITS = ['next_try_at', 'held_by', 'has_place', 'continues'];
+
+/** The changes to the head of a run that waited for a place and has got it. */
+export const PLACE_CHANGES: Changes = { set: { has_place: true }, remove: ['held_by'] };
+
 /** Builds the changes to the head of a run that waits for people, time or events. `ttl` in epoch seconds. */
 export function waitChanges(body: StoredBody, ttl: number): Changes {
   const { set, remove } = bodyChanges(body);
@@ -197,17 +231,18 @@ export function waitChanges(body: StoredBody, ttl: number): Changes {
 /** Builds the changes to the head of a run that waited and begins now. `ttl` in epoch seconds. */
 export const beginChanges = (workspaceId: string, run: NewRun, ttl: number): Changes => ({
   set: {
-    ...longIndex(workspaceId, { ...run, runAt: undefined }),
+    ...longIndex(workspaceId, { ...run, runAt: undefined, heldBy: undefined }),
     status: 'running',
     deadline: run.deadline,
     context: run.context,
     durable: run.isDurable,
     announced: run.isAnnounced,
     retry: run.retries && storedRetries(run.retries),
+    queue: run.queueId,
     ttl,
     gsi2sk: isoTime(run.startedAt),
   },
-  remove: ['next_try_at'],
+  remove: NO_LONGER_WAITS,
 });
 
 /**
@@ -220,7 +255,7 @@ export const endWithoutBeginning = (
   { endedAt, ttl }: { readonly endedAt: number; readonly ttl: number },
 ): Changes => ({
   set: { ...endMembers(run, result, endedAt), ttl, gsi2sk: isoTime(run.startedAt) },
-  remove: ['next_try_at'],
+  remove: NO_LONGER_WAITS,
 });
 
 /** Builds the changes to a head that end its run at `endedAt` (epoch milliseconds). */
@@ -289,7 +324,7 @@ export function runFrom(head: Item, now: number): Run {
     executionMs: (head.execution_ms as number | undefined) ?? null,
     exitCode: (head.exit_code as number | undefined) ?? null,
     errorCode: (head.error_code as ErrorCode | undefined) ?? null,
-    errorMessage: (head.error_message as string | undefined) ?? null,
+    errorMessage: messageOf(head),
     inputTokens: (head.input_tokens as number | undefined) ?? null,
     outputTokens: (head.output_tokens as number | undefined) ?? null,
     cacheReadTokens: (head.cache_read_tokens as number | undefined) ?? null,
@@ -301,8 +336,15 @@ export function runFrom(head: Item, now: number): Run {
     retries: retries ?? null,
     nextTryAt: head.next_try_at === undefined ? null : isoTime(head.next_try_at as number),
     isExhausted: head.exhausted === true,
+    heldBy: heldFrom(head) ?? null,
+    hasBegun: head.status !== 'queued' || head.next_try_at !== undefined || head.continues === true,
     ...(isLost && LOST),
   };
+}
+
+function messageOf({ status, error_message, replaced_by }: Item): string | null {
+  if (status === 'cancelled' && replaced_by !== undefined) return replacedText(replaced_by as string);
+  return (error_message as string | undefined) ?? null;
 }
 
 /** Reads a run from its head as it began, for ending it; the input is omitted, as it is in the body. */
@@ -331,9 +373,15 @@ export function newRunFrom(head: Item): NewRun {
     isAnnounced: head.announced as true | undefined,
     webhookUrl: head.webhook_url as string | undefined,
     retries: retriesFrom(head.retry),
+    queueId: head.queue as string | undefined,
+    heldBy: heldFrom(head),
+    hasPlace: head.has_place as true | undefined,
+    continues: head.continues as true | undefined,
     input: null,
   };
 }
+
+const heldFrom = ({ held_by }: Item): NewRun['heldBy'] => held_by as unknown as NewRun['heldBy'];
 
 const storedBranch = ({ fromTurn, changed }: Branch): Json => ({ from_turn: fromTurn, changed: [...changed] });
 

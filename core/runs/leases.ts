@@ -26,6 +26,8 @@ import { RunContinuesError } from './run-continues.ts';
  */
 export const LEASE_MS = 30_000;
 export const RENEW_MS = 10_000;
+/** A run that is due for longer was asked for several times: its process should be there. */
+const OVERDUE_MS = 3 * 60_000;
 /** Leases are removed with their runs. The expiry only cleans up after a lost write. */
 const KEPT_MS = 40 * 24 * 3600 * 1000;
 const DIGITS = '0123456789abcdef';
@@ -46,7 +48,9 @@ export type LeaseReason =
   /** It waits for people, time or events, until one of its calls has waited for long enough. */
   | 'timeout'
   /** It waited, and something was decided. */
-  | 'decision';
+  | 'decision'
+  /** It waited, and waits for a place in a queue to continue. */
+  | 'turn';
 
 export interface Lease {
   readonly runId: string;
@@ -109,10 +113,29 @@ export const putLeaseOperation = (lease: Lease): TransactOperation => ({
 export function retryLeaseOperation(
   { clock }: Pick<Deps, 'clock'>,
   lease: Lease,
-  { dueAt, isHeld }: { readonly dueAt: number; readonly isHeld: boolean },
+  {
+    dueAt,
+    isHeld,
+    reason = 'retry',
+  }: { readonly dueAt: number; readonly isHeld: boolean; readonly reason?: 'retry' | 'later' | 'turn' },
 ): TransactOperation {
-  const given: Lease = { ...lease, until: dueAt, reason: 'retry', leftAt: clock.now(), takenInTurn: 0 };
+  const { triedSince: _, ...kept } = lease;
+  const given: Lease = { ...kept, until: dueAt, reason, leftAt: clock.now(), takenInTurn: 0 };
   return { op: 'put', item: itemOf(given, dueAt), ...(isHeld && { condition: equals('holder', lease.holder) }) };
+}
+
+/**
+ * Returns the write that lets a run begin or continue that waits for a place in a queue. It fails if a process has taken the
+ * run.
+ */
+export function beginNowOperation({ clock }: Pick<Deps, 'clock'>, runId: string): TransactOperation {
+  const now = clock.now();
+  return {
+    op: 'update',
+    key: keyOf(runId),
+    changes: { set: { until: now, gsi1sk: isoTime(now) } },
+    condition: anyOf(equals('reason', 'later'), equals('reason', 'turn')),
+  };
 }
 
 /**
@@ -148,7 +171,7 @@ export function decisionLeaseOperation({ clock }: Pick<Deps, 'clock'>, lease: Le
 export function wakeLeaseOperation({ clock }: Pick<Deps, 'clock'>, { runId, reason }: Lease): TransactOperation {
   const now = clock.now();
   const key = keyOf(runId);
-  const changes = reason === 'timeout' ? { set: { until: now, gsi1sk: isoTime(now) } } : {};
+  const changes = reason === 'timeout' || reason === 'turn' ? { set: { until: now, gsi1sk: isoTime(now) } } : {};
   return { op: 'update', key, changes, condition: equals('reason', reason) };
 }
 
@@ -288,6 +311,9 @@ export async function* dueLeases(
     }
   }
 }
+
+/** Whether something is wrong with a run: its time has come, or its time to wait is over, and no process takes it up. */
+export const isOverdue = ({ until }: Pick<Lease, 'until'>, now: number): boolean => now - until > OVERDUE_MS;
 
 /**
  * Renews a lease in the background until it is stopped. `lost` is aborted once another process has the run, or once no

@@ -4,6 +4,7 @@ import { flag } from '#core/http/flag.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes } from '#core/http/route.ts';
 import { RUN_ID_PREFIX } from './items.ts';
+import { heldByView } from './queues/held-by.ts';
 import { BRANCH_CHANGES } from './run.ts';
 
 const status = z.enum(RUN_STATUSES);
@@ -51,6 +52,9 @@ export const listedRun = runSummary.extend({
       'Number of the current or last try, or of the next one while the run waits for it. Null: the run has no retry policy.',
     ),
   next_attempt_at: time.nullable().describe('When the next try begins, of a run that waits for it.'),
+  held_by: heldByView
+    .nullable()
+    .describe('The rule that keeps it from beginning or continuing, of a run that waits for its turn.'),
   exhausted: z
     .boolean()
     .describe('Whether it failed for good in spite of its retry policy, and was not replayed since.'),

@@ -6,6 +6,8 @@ export type Departure =
   | 'handover'
   /** Its try failed, and it waits for the next one. */
   | 'retry'
+  /** It waits for a place in a queue. */
+  | 'queue'
   /** Its program works by itself, and a process looks at it from time to time. */
   | 'look'
   /** It waits for people, time or events. */

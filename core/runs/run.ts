@@ -4,6 +4,7 @@ import type { EndStatus, RunStatus } from '#core/base/run-kinds.ts';
 import { RUN_GRACE_MS } from '#core/base/time-limits.ts';
 import { Zone } from '#core/base/zone.ts';
 import type { AgentDefinition, ExecutionEngine } from '#core/manifest/definition.ts';
+import type { QueueRules } from '#core/manifest/queue-rules.ts';
 import { versionName } from '#core/manifest/references.ts';
 import type { RetryPolicy } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
@@ -67,6 +68,26 @@ export interface Run {
   readonly nextTryAt: string | null;
   /** Whether it failed for good and was not replayed since. */
   readonly isExhausted: boolean;
+  /** Null for a run that no rule keeps from beginning or continuing. */
+  readonly heldBy: HeldBy | null;
+  /** Whether it has begun. If it has and is `queued`, it waits for its next try, or for its turn to continue. */
+  readonly hasBegun: boolean;
+}
+
+/** The rule that keeps a run from beginning or continuing (`docs/interface/queues.md`). */
+export interface HeldBy {
+  readonly rule: keyof QueueRules;
+  /** Masked; null if the rule has no key, or the input no value for it. */
+  readonly key: string | null;
+  /** Number of runs that the rule allows. */
+  readonly limit: number;
+  /** Time for which it allows them; null if that is at once. */
+  readonly seconds: number | null;
+  readonly priority: number;
+  /** When the run begins, in epoch milliseconds; null if that depends on others. */
+  readonly due: number | null;
+  /** When the run ends if it has not begun, in epoch milliseconds. */
+  readonly until: number;
 }
 
 /** What a branch may change of the turns before it (`docs/interface/branches.md`). */
@@ -206,6 +227,14 @@ export interface NewRun {
   readonly webhookUrl?: string;
   /** Absent for a run that is not tried again. */
   readonly retries?: Retries;
+  /** The queue (`queues/queue.ts`) in which it waits or has a place. @default - its agent has no limit */
+  readonly queueId?: string;
+  /** For a run that waits: for a place, with its sort key among the entries that do; for a rate, with its window. */
+  readonly heldBy?: HeldBy & { readonly entry?: string; readonly window?: number };
+  /** Whether a run that waits has a place. @default - false */
+  readonly hasPlace?: true;
+  /** Whether a run that waits for its turn has begun before, and continues then. @default - false */
+  readonly continues?: true;
   /** Limits and identity that this run's sub-calls are checked against: a `RunContext`. */
   readonly context?: Json;
 }
@@ -245,6 +274,9 @@ function failureStatus(code: ErrorCode): RunEnd['status'] {
 }
 
 export const cancelledError = (): PlatformError => new PlatformError('RUN_CANCELLED', 'The run was cancelled.');
+
+/** Message of a run that was cancelled because another one took its place. */
+export const replacedText = (runId: string): string => `The run was replaced by the run ${runId}.`;
 
 /** End of a cancelled run. */
 export const CANCELLED = endedWith(cancelledError());

@@ -25,6 +25,7 @@ import {
   endChanges,
   headKey,
   newRunItems,
+  placeOperations,
   runExpiry,
   runFrom,
   runIdOf,
@@ -49,7 +50,7 @@ interface RunPage {
 /** Maximum size of a body that is stored in the run's head, which saves an item. */
 const MAX_BYTES_IN_HEAD = 4 * 1024;
 
-type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd'>;
+type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd' | 'handOver'>;
 
 /** The runs of one workspace. `items.ts` documents their storage. */
 export class RunStore {
@@ -77,7 +78,8 @@ export class RunStore {
     // Two processes may start the same run of a schedule or of a bulk action if the first is slow and the second takes
     // it for
     // dead. Ids of other runs are new.
-    if (items.length === 1 && run.replayOf === undefined) {
+    const inPlace = placeOperations(this.#workspaceId, run);
+    if (items.length === 1 && run.replayOf === undefined && inPlace.length === 0) {
       await runs.put(items[0]);
       return;
     }
@@ -86,6 +88,7 @@ export class RunStore {
     const { ok } = await runs.transact([
       { op: 'put', item: head, condition: absent() },
       ...listed.map((item) => ({ op: 'put', item }) as const),
+      ...inPlace,
     ]);
     if (!ok) throw new Error(`the run ${run.id} was started by another process`);
   }
@@ -141,6 +144,7 @@ export class RunStore {
     if (isRecorded) {
       const { status } = result;
       this.#deps.onRunEnd?.({ status, source: run.triggerSource, durationMs: Math.max(0, now - run.startedAt) });
+      await this.leaveQueue(run);
     }
     if (!isRecorded && result.status !== 'cancelled' && (await this.isCancelled(run.id))) {
       await this.finish(run, {
@@ -151,6 +155,16 @@ export class RunStore {
       });
     }
     return isRecorded;
+  }
+
+  /** Gives back the place that a run which no longer runs or waits has in a queue. Safe to repeat. */
+  async leaveQueue({ id: runId, queueId, heldBy }: NewRun): Promise<void> {
+    if (queueId === undefined) return;
+    const queue = { workspaceId: this.#workspaceId, queueId };
+    // Loaded lazily: few agents have a limit, and smaller functions start faster.
+    const { leavePlace, removeEntry } = await import('./queues/queue.ts');
+    if (heldBy?.entry !== undefined) await removeEntry(this.#deps, queue, heldBy.entry);
+    await leavePlace(this.#deps, queue, runId);
   }
 
   /** Stores the trace contents of a run, before its end is recorded. */
@@ -177,6 +191,12 @@ export class RunStore {
       equals('status', 'running'),
     );
     return ok;
+  }
+
+  /** Notes which run replaces a run that has begun, before that is cancelled. */
+  async noteReplacement(runId: string, by: string): Promise<void> {
+    const isOpen = allOf(exists(), absent('duration_ms'));
+    await this.#deps.runs.update(this.#headKey(runId), { set: { replaced_by: by } }, isOpen);
   }
 
   /** Whether a cancellation of this run was requested. */

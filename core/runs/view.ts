@@ -1,5 +1,6 @@
+import { isoTime } from '#core/ports/clock.ts';
 import { attemptOf } from './retries.ts';
-import type { Run } from './run.ts';
+import type { HeldBy, Run } from './run.ts';
 
 /** A run as everybody who may see it sees it. */
 export const runSummaryOf = (run: Run) => ({
@@ -10,7 +11,7 @@ export const runSummaryOf = (run: Run) => ({
   error_message: run.errorMessage,
   duration_ms: run.durationMs,
   trigger_source: run.triggerSource,
-  started_at: run.status === 'queued' && run.nextTryAt === null ? null : run.startedAt,
+  started_at: run.hasBegun ? run.startedAt : null,
   created_at: run.createdAt,
   run_at: run.runAt,
 });
@@ -20,5 +21,13 @@ export const listedRunOf = (run: Run) => ({
   ...runSummaryOf(run),
   attempt: run.retries && attemptOf(run.retries),
   next_attempt_at: run.nextTryAt,
+  held_by: run.heldBy && heldByOf(run.heldBy),
   exhausted: run.isExhausted,
+});
+
+/** The rule that keeps a run from beginning or continuing. */
+export const heldByOf = ({ rule, key, limit, seconds, priority, due, until }: HeldBy) => ({
+  ...{ rule, key, limit, seconds, priority },
+  begins_at: due === null ? null : isoTime(due),
+  until: isoTime(until),
 });

@@ -2,6 +2,7 @@ import { blobParts, handOverParts, questionParts, tableParts, vaultParts, wakePa
 import { finishLostRuns, retryDeliveries, watchBudgets } from '#core/api/sweeps.ts';
 import { askForDueRuns } from '#core/execution/durable/ask-for-due-runs.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
+import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { createClockHandler } from '../clock.ts';
 import { host } from '../host.ts';
 
@@ -21,4 +22,5 @@ export const handler = createClockHandler('sweeper', deps, {
   announceEnds,
   watchBudgets,
   resumeRuns: askForDueRuns,
+  sweepQueues,
 });

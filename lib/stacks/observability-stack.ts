@@ -242,7 +242,7 @@ export class ObservabilityStack extends Stack {
     }
   }
 
-  /** Counts durable runs that nobody takes up: `core/execution/durable/ask-for-due-runs.ts`. */
+  /** Counts runs that nobody takes up: `core/execution/durable/ask-for-due-runs.ts`. */
   #countLeftRuns(): void {
     const filterPattern = FilterPattern.stringValue('$.message', '=', 'run not taken up');
     this.#countLines('left-runs', 'sweeper', { filterPattern, metricName: 'RunsLeft', metricValue: '1' });
@@ -344,7 +344,7 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'runs-left',
-        what: 'Durable runs lost their function, and no other one has taken them up.',
+        what: 'Runs wait past their time, or lost their function, and no other one has taken them up.',
         metric: this.#ours('RunsLeft', Stats.MAXIMUM),
         above: 0,
         periods: 2,

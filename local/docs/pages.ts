@@ -36,6 +36,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
         'calls',
         'runs',
         'retries',
+        'queues',
         'approvals',
         'schedules',
         'webhooks',

@@ -18,6 +18,7 @@ test('metrics have the text format, with what the process did', async () => {
     state.countRequest('GET', 200, 30);
     state.countRequest('BREW', 405, 1);
     state.countRun({ status: 'failed', source: 'schedule', durationMs: 700 });
+    state.noteOverdueRuns(2);
     const text = await state.metrics();
     for (const line of text.trimEnd().split('\n')) {
       expect(line).toMatch(/^(# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[\d.e+]+)$/);
@@ -31,6 +32,7 @@ test('metrics have the text format, with what the process did', async () => {
       'platform_request_duration_seconds_count 3',
       'platform_runs_total{status="failed",source="schedule"} 1',
       'platform_run_duration_seconds_sum 0.7',
+      'platform_runs_overdue 2',
       'platform_sandboxes{state="waiting"} 1',
       'platform_queue_age_seconds 1.5',
       'platform_database_bytes 12',

@@ -31,6 +31,8 @@ export class LocalState implements HostState {
   readonly #runs = new Counter('platform_runs_total', 'Finished runs by status and trigger.', ['status', 'source']);
   readonly #runTimes = new Histogram('platform_run_duration_seconds', 'Time from the start of a run to its end.');
 
+  #overdueRuns = 0;
+
   constructor({
     sandbox,
     folder,
@@ -60,6 +62,10 @@ export class LocalState implements HostState {
     this.#runTimes.observe(durationMs / 1000);
   }
 
+  noteOverdueRuns(count: number): void {
+    this.#overdueRuns = count;
+  }
+
   async parts() {
     return [{ name: 'sandbox', problem: (await this.#sandbox.status()).problem }];
   }
@@ -86,6 +92,11 @@ export class LocalState implements HostState {
       this.#requestTimes.lines(),
       this.#runs.lines(),
       this.#runTimes.lines(),
+      gauge(
+        'platform_runs_overdue',
+        'Runs whose time to begin, to continue or to end is over by more than three minutes.',
+        [{}, this.#overdueRuns],
+      ),
       gauge(
         'platform_sandboxes',
         'Sandboxes in use, and runs that wait for one.',

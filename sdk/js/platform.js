@@ -53,6 +53,7 @@ const REPEATABLE = ['GET', 'HEAD', 'PUT', 'DELETE'];
  * @property {string} [webhook] Address to which the run's end is posted.
  * @property {Date | string} [runAt] When the run begins: at most 30 days ahead, a text with an offset.
  * @property {number} [delaySeconds] The same as seconds from now.
+ * @property {number} [priority] From -10 to 10: among runs that wait for their turn, higher ones begin first.
  */
 /** @typedef {CallOptions & OwnStartOptions} StartOptions */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
@@ -154,12 +155,13 @@ export class Platform {
    * @param {StartOptions} [options]
    * @returns {Promise<Run>}
    */
-  async start(agent, input, { webhook, runAt, delaySeconds, ...options } = {}) {
+  async start(agent, input, { webhook, runAt, delaySeconds, priority, ...options } = {}) {
     const own = {
       Prefer: 'respond-async',
       ...(webhook !== undefined && { 'X-Platform-Webhook': webhook }),
       ...(runAt !== undefined && { 'X-Platform-Run-At': runAt instanceof Date ? runAt.toISOString() : runAt }),
       ...(delaySeconds !== undefined && { 'X-Platform-Delay-Seconds': String(delaySeconds) }),
+      ...(priority !== undefined && { 'X-Platform-Priority': String(priority) }),
     };
     const { body } = await send(await this.#prepare(agent, input, options, own));
     return { id: body.run_id, url: body.url };

@@ -18,6 +18,8 @@ beforeAll(async () => {
   target = await startLocalTarget({ PLATFORM_WORKSPACE: 'main' });
   const client = clientOf(target);
   await publishCode(client, 'talk', { 'talk.sh': TALK }, { runtime: { command: 'bash talk.sh' } });
+  const waits = { runtime: { command: 'bash talk.sh' }, debounce: { seconds: 3600 } };
+  await publishCode(client, 'waits', { 'talk.sh': TALK }, waits);
 });
 afterAll(() => target?.close());
 
@@ -137,6 +139,13 @@ test('run --detach prints the run and how to follow it, and logs -f survives a r
   const later = await platform('run talk --delay 10m');
   expect(later).toMatchObject({ status: 0, json: { status: 'queued', run_at: expect.any(String) } });
   expect(later.stderr).toContain('It begins at 20');
+  const held = await platform('run waits --detach --priority 7');
+  expect(held).toMatchObject({ status: 0, json: { status: 'queued', held_by: { rule: 'debounce', priority: 7 } } });
+  expect(held.stderr).toContain('It waits for its turn (debounce 3600 s).');
+  expect((await platform('runs --agent waits', { columns: 200 })).stdout).toContain(
+    'waits for its turn (debounce 3600 s)',
+  );
+  expect((await platform('run waits --priority 7')).stderr).toContain('--priority needs --detach.');
   const asked = await platform('run talk --async', { columns: 100 });
   expect(asked.stdout).toMatch(/^[0-9a-f-]{36}\n$/);
   const short = asked.stdout.slice(0, 8);

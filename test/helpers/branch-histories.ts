@@ -22,8 +22,8 @@ interface Answer {
 }
 
 /** A workspace in which a durable run of four turns has ended. */
-export async function endedRun() {
-  const { world, workspaceId, call, request } = await setUp();
+export async function endedRun(manifest: object = {}) {
+  const { world, workspaceId, call, request } = await setUp(manifest);
   const { deps } = world;
   const { process, idle } = processOf(world, IMMORTAL);
   const app = createWebApp(process, routes, allHandlers(process));
@@ -53,9 +53,16 @@ export const NEW_SANDBOX = {
 export const textsOf = (messages: readonly LlmMessage[]) =>
   messages.flatMap((message) => (message.role === 'tool' ? message.results.map(({ text }) => text) : []));
 
-/** Lets processes live until one of them ends a branch of an ended run. Returns the calls of ports of the first one. */
-export async function branchHistory(lives: readonly Life[]) {
-  const { world, workspaceId, origin, request } = await endedRun();
+/** A rule by which a branch begins some hours after its origin. */
+const LATER = { rate: { count: 1, seconds: 21_600 } };
+
+/**
+ * Lets processes live until one of them ends a branch of an ended run. Returns the calls of ports of the first two.
+ *
+ * @param waits Whether the branch waits for its turn.
+ */
+export async function branchHistory(lives: readonly Life[], { waits = false }: { readonly waits?: boolean } = {}) {
+  const { world, workspaceId, origin, request } = await endedRun(waits ? LATER : {});
   const { deps } = world;
   const [first = IMMORTAL, ...others] = lives;
   const begun = processOf(world, first);
@@ -68,11 +75,18 @@ export async function branchHistory(lives: readonly Life[]) {
     },
   );
   await settled(deps, Promise.race([called, begun.death.died]));
+  if (waits) {
+    const [branch] = (await deps.runs.query({ pk: `WS#${workspaceId}#RUN` })).items.filter(({ branch }) => branch);
+    if (branch !== undefined) expect(branch).toMatchObject({ status: 'queued', held_by: { rule: 'rate' } });
+    await deps.clock.advance(LATER.rate.seconds * 1000);
+  }
+  const calls = [begun.death.asked];
   for (const life of [...others, IMMORTAL]) {
     const { death, recover } = processOf(world, life);
     await settled(deps, Promise.race([recover(), death.died]));
+    calls.push(death.asked);
   }
-  return { world, workspaceId, origin, calls: begun.death.asked };
+  return { world, workspaceId, origin, calls: calls[0]!, callsOfNext: calls[1]! };
 }
 
 /** Checks that there is either a whole branch, or nothing. */

@@ -174,8 +174,8 @@ export function processOf(world: World, life: Life, isDead?: () => boolean) {
 
 const tool = (name: string, command: string, more: object) => ({ name, description: 'x', command, ...more });
 
-/** Makes a workspace with an agent whose runs are durable. */
-export async function setUp() {
+/** Makes a workspace with an agent whose runs are durable; `more` has further members of its manifest. */
+export async function setUp(more: object = {}) {
   const world: World = { deps: memoryDeps(), sent: [], asked: [], requests: [] };
   const { deps } = world;
   const { key, slug, workspaceId } = await addUser(deps, 'durable');
@@ -200,6 +200,7 @@ export async function setUp() {
     prompt: 'Send.',
     required_secrets: [],
     durable: true,
+    ...more,
     custom_tools: [
       tool('send', './send.sh {{what}}', { input_schema }),
       tool('look', 'look', { interruption: 'retry' }),

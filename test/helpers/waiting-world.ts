@@ -1,6 +1,7 @@
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import { parseConfig } from '#core/base/config.ts';
+import type { Json } from '#core/base/json.ts';
 import { resumeRuns } from '#core/execution/durable/resume.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import type { LlmAnswer, LlmRequest } from '#core/ports/llm.ts';
@@ -13,7 +14,6 @@ import { addUser, type TestUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 
 const CALLS = [{ id: 'c', name: 'submit_result', input: { result: 'hello' } }];
-const LATER_CALLS = [{ id: 'l', name: 'later', input: { delay_seconds: 3600 } }];
 const ANSWER: LlmAnswer = {
   text: 'hello',
   toolCalls: CALLS,
@@ -22,12 +22,16 @@ const ANSWER: LlmAnswer = {
   message: { role: 'assistant', text: 'hello', toolCalls: CALLS, raw: {} },
 };
 
-const ASKS_LATER: LlmAnswer = {
-  ...ANSWER,
-  text: '',
-  toolCalls: LATER_CALLS,
-  message: { role: 'assistant', text: '', toolCalls: LATER_CALLS, raw: {} },
-};
+/** A call of a tool of the platform. */
+export interface FirstCall {
+  readonly name: 'later' | 'ask_human' | 'wait';
+  readonly input: { readonly [member: string]: Json };
+}
+
+function calling(call: FirstCall): LlmAnswer {
+  const toolCalls = [{ id: 'f', ...call }];
+  return { ...ANSWER, text: '', toolCalls, message: { role: 'assistant', text: '', toolCalls, raw: {} } };
+}
 
 async function* exec(): AsyncGenerator<ExecEvent> {
   yield { type: 'exit', exit: { reason: 'exited', exitCode: 0, durationMs: 1 } };
@@ -44,6 +48,8 @@ interface Body {
   readonly started_at: string;
   readonly duration_ms: number;
   readonly error: { readonly code: string; readonly message: string };
+  readonly error_message: string | null;
+  readonly held_by: { readonly rule: string; readonly until: string; readonly begins_at: string | null } | null;
   readonly runs: readonly { readonly id: string; readonly run_at: string }[];
 }
 
@@ -57,12 +63,12 @@ export async function waitingWorld(
   {
     ask = () => {},
     manifest = {},
-    asksLater = false,
+    first,
   }: {
-    readonly ask?: (request: number) => void;
+    readonly ask?: (request: number) => void | Promise<void>;
     readonly manifest?: object;
-    /** Whether the loop first asks for a later run of itself. */
-    readonly asksLater?: boolean;
+    /** What the loop calls in its first turn. */
+    readonly first?: FirstCall;
   } = {},
 ) {
   const config = parseConfig({ PLATFORM_PLANS: JSON.stringify({ pro: plan }), PLATFORM_DEFAULT_PLAN: 'pro' });
@@ -73,12 +79,12 @@ export async function waitingWorld(
     processOn(deps, { life }, (death) => ({
       sandbox: sandboxOf(death, exec),
       llm: {
-        generate: ({ messages }: LlmRequest) =>
+        generate: ({ messages, tools }: LlmRequest) =>
           death.call(async () => {
             asked.push(deps.clock.now());
-            ask(asked.length);
+            await ask(asked.length);
             const isFirst = messages.every(({ role }) => role !== 'assistant');
-            return asksLater && isFirst ? ASKS_LATER : ANSWER;
+            return first !== undefined && isFirst && tools?.length ? calling(first) : ANSWER;
           }),
       },
     }));
@@ -108,10 +114,10 @@ export async function waitingWorld(
     name: 'lasting',
     type: 'agent',
     durable,
-    ...(asksLater && { loop: { tools: ['later'] } }),
+    ...(first && { loop: { tools: [first.name] } }),
   });
-  const call = (headers: Sent, name = 'plain', by = user) =>
-    send('POST', `/later/${name}/latest/run`, {}, { prefer: 'respond-async', ...headers }, by);
+  const call = (headers: Sent, name = 'plain', by = user, input: object = {}) =>
+    send('POST', `/later/${name}/latest/run`, input, { prefer: 'respond-async', ...headers }, by);
   const tick = async () => {
     await settled(deps, resumeRuns(process).then(idle));
   };

@@ -55,6 +55,8 @@ export const UNUSED: readonly RegExp[] = [
   /^loop-worker s3:(Get|Put)Object .*\/(bundles|definitions|layers|runs|transfers)\/\*$/,
   // Runs of more than twelve minutes, and runs whose function died; core/execution/durable has tests.
   /^(loop-worker|sweeper) lambda:InvokeFunction .*-loop-worker$/,
+  // Places in queues of runs whose process died; core/runs/queues has tests.
+  /^sweeper dynamodb:DeleteItem .*-runs$/,
   // Looks up the result of RunTask when its answer was lost.
   /^pool-keeper ecs:ListTasks /,
   // Used by the event source mapping, and by the function after a failed message.

@@ -181,6 +181,18 @@ describe.each(clients())('the client for $name follows a run', { concurrent: tru
     expect(error).toMatchObject({ code: 'INVALID_INPUT', status: 400 });
   });
 
+  test('that waits for its turn, with a priority', async () => {
+    const workspace_id = (await client.getOrg({})).id;
+    const agent = `waits-${name.toLowerCase().replaceAll(' ', '-')}`;
+    await publishCode(client, agent, { 'main.js': TALK }, { debounce: { seconds: 3600 } });
+    const { value, error } = await platform('start', [`acme/${agent}`, {}], { priority: 7 });
+    expect(error).toBeUndefined();
+    const run = await client.getRun({ params: { workspace_id, run_id: value.id } });
+    expect(run).toMatchObject({ status: 'queued', held_by: { rule: 'debounce', priority: 7 } });
+    const { error: refused } = await platform('start', [`acme/${agent}`, {}], { priority: 11 });
+    expect(refused).toMatchObject({ code: 'INVALID_INPUT', status: 400 });
+  });
+
   // Asyncio makes no difference there.
   if (name === 'Python with asyncio') return;
 

@@ -1,5 +1,6 @@
 import type { Json } from '#core/base/json.ts';
 import type { RunStatus } from '#core/base/run-kinds.ts';
+import type { QueueRules } from '#core/manifest/queue-rules.ts';
 import type { RetryPolicy } from '#core/manifest/retry-policy.ts';
 import type { LlmProvider } from '#core/ports/llm.ts';
 
@@ -41,6 +42,10 @@ export interface Schedule {
   readonly maxRuns?: number | null;
   /** Absent or null: the agent's own. */
   readonly retry?: RetryPolicy | null;
+  /** Absent or null: the agent's own. */
+  readonly concurrency?: QueueRules['concurrency'] | null;
+  readonly rate?: QueueRules['rate'] | null;
+  readonly debounce?: QueueRules['debounce'] | null;
   /** When `endsAt` or `maxRuns` disabled the schedule. Null: neither did. */
   readonly endedAt?: string | null;
   readonly endedReason?: EndReason | null;

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { RUN_STATUSES } from '#core/base/run-kinds.ts';
 import { requestTime } from '#core/http/request-time.ts';
+import { QUEUE_TEXTS, queueShapes, queueViews } from '#core/manifest/queue-shapes.ts';
 import { retryShape, retryView } from '#core/manifest/retry-policy.ts';
 import { providerShape } from '#core/models/provider-shape.ts';
 import { jsonValue } from './run-answer.ts';
@@ -10,6 +11,9 @@ const runStatus = z.enum(RUN_STATUSES);
 const scheduleType = z.enum(['cron', 'webhook']);
 const count = z.coerce.number().int();
 /** A schedule. Some members have two names, to support clients of either. */
+const OWN_RULE = "Absent: the agent's own rule.";
+const IN_PLACE = "Of runs of this schedule, in place of the agent's own rule. null: the agent's own.";
+
 export const scheduleView = z.object({
   id: z.uuid(),
   workspace_id: z.uuid(),
@@ -32,6 +36,9 @@ export const scheduleView = z.object({
   ends_at: time.optional().describe('No run begins after this time. Absent: none is set.'),
   max_runs: z.int().optional().describe('Number of runs (`run_count`) at which it ends. Absent: none is set.'),
   retry: retryView.optional().describe("When a run that failed is tried again. Absent: the agent's own policy."),
+  concurrency: queueViews.concurrency.optional().describe(`${QUEUE_TEXTS.concurrency} ${OWN_RULE}`),
+  rate: queueViews.rate.optional().describe(`${QUEUE_TEXTS.rate} ${OWN_RULE}`),
+  debounce: queueViews.debounce.optional().describe(`${QUEUE_TEXTS.debounce} ${OWN_RULE}`),
   ended_at: time.optional().describe('When `ends_at` or `max_runs` ended it. Absent: neither did.'),
   ended_reason: z.enum(['ends_at', 'max_runs']).optional().describe('The setting that ended it. Absent: none did.'),
   next_run_at: time.nullable(),
@@ -100,6 +107,9 @@ const settings = {
   retry: retryShape
     .nullish()
     .describe("When a run that failed is tried again, in place of the agent's own policy. null: the agent's own."),
+  concurrency: queueShapes.concurrency.nullish().describe(`${QUEUE_TEXTS.concurrency} ${IN_PLACE}`),
+  rate: queueShapes.rate.nullish().describe(`${QUEUE_TEXTS.rate} ${IN_PLACE}`),
+  debounce: queueShapes.debounce.nullish().describe(`${QUEUE_TEXTS.debounce} ${IN_PLACE}`),
 };
 
 export const newSchedule = z.object({

@@ -31,12 +31,24 @@ export interface Admitted {
  * Takes the places of a call (see {@link takePlaces}) and records its run as running. If a later step fails, the earlier
  * ones are undone, except the count, and the lease if the record may have been written.
  *
+ * @param turn Waits for the turn of the call, once it has its places.
  * @param beginJournal For a durable run that begins with the journal of another one.
  */
-export async function admitCall(deps: Deps, call: PreparedCall, beginJournal?: BeginJournal): Promise<Admitted> {
+export async function admitCall(
+  deps: Deps,
+  call: PreparedCall,
+  {
+    turn = async () => {},
+    beginJournal,
+  }: { readonly turn?: () => Promise<void>; readonly beginJournal?: BeginJournal | undefined } = {},
+): Promise<Admitted> {
   const places = await takePlaces(deps, call);
   const { record, payment, releaseLease } = places;
-  const kept = await keepCall(deps, call, beginJournal).catch(async (error) => {
+  const keep = async () => {
+    await turn();
+    return keepCall(deps, call, beginJournal);
+  };
+  const kept = await keep().catch(async (error) => {
     await Promise.all([payment.end(false), releaseLease()]);
     throw error;
   });
@@ -127,6 +139,7 @@ export function recordOf(call: PreparedCall): NewRun {
     ...(isAnnounced(call) && { isAnnounced: true }),
     context: call.issued?.context as unknown as Json | undefined,
     ...(policy && { retries: firstTry(policy, call.receivedAt) }),
+    queueId: call.turn?.concurrency?.queueId,
     input: call.mask.json(call.input.document as Json),
   });
 }

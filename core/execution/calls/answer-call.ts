@@ -10,6 +10,7 @@ import {
   type AnswerableRequest,
   acceptance,
   continuation,
+  held,
   queued,
   rawAnswer,
   resultBody,
@@ -94,12 +95,13 @@ const charged = <T>(deps: Deps, { caller }: AnswerableRequest, call: Call, work:
 const wantsEvents = ({ headers }: AnswerableRequest): boolean => /\btext\/event-stream\b/i.test(headers.accept ?? '');
 
 async function answerAtOnce(deps: Deps, call: Call, started: StartedCall, keep?: Keep): Promise<Answer> {
+  if (started.heldBy !== undefined) return answerWithAddress(held(call, started.heldBy), keep);
   finishInBackground(deps, started);
   return answerWithAddress(acceptance(call), keep);
 }
 
 async function answerWithAddress(
-  answer: ReturnType<typeof acceptance | typeof continuation | typeof queued>,
+  answer: ReturnType<typeof acceptance | typeof continuation | typeof held | typeof queued>,
   keep?: Keep,
 ): Promise<Answer> {
   if (keep === undefined) return answer;

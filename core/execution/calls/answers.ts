@@ -4,6 +4,8 @@ import type { RawAnswer } from '#core/http/route.ts';
 import { versionName } from '#core/manifest/references.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import type { HeldBy } from '#core/runs/run.ts';
+import { heldByOf } from '#core/runs/view.ts';
 import type { KeptAnswer } from '../idempotency/stored-answer.ts';
 import type { CallAnswer } from './finish.ts';
 import type { Call } from './prepare.ts';
@@ -57,6 +59,12 @@ export function acceptance({ agent, workspace, runId }: Call) {
 export function queued(call: Call & { readonly runAt: number }) {
   const { status, body, headers } = acceptance(call);
   return { status, body: { ...body, status: 'queued' as const, run_at: isoTime(call.runAt) }, headers };
+}
+
+/** Builds the answer to a call whose run waits for its turn. */
+export function held(call: Call, heldBy: HeldBy) {
+  const { status, body, headers } = acceptance(call);
+  return { status, body: { ...body, status: 'queued' as const, held_by: heldByOf(heldBy) }, headers };
 }
 
 /** Builds the answer to a call whose run is not over: its record will show its end. */

@@ -5,6 +5,7 @@ import { mayWait } from '#core/manifest/approval.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { LiveEvents } from '#core/runs/live-events.ts';
 import { attemptOf } from '#core/runs/retries.ts';
+import type { HeldBy } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import { type LiveTraceEvent, Trace } from '#core/runs/trace/trace.ts';
 import type { TraceContents } from '#core/runs/trace/trace-content.ts';
@@ -26,6 +27,8 @@ export interface StartedCall {
    * hours. Absent for other agents.
    */
   readonly heldUntil?: number;
+  /** The rule that keeps the run from beginning, for a run that waits for its turn: `finish` does not wait for its end. */
+  readonly heldBy?: HeldBy;
   /** Returns the number of the last event of the run so far, in its event stream. */
   position(): Promise<number>;
   /**
@@ -41,21 +44,44 @@ export interface StartedCall {
  * find
  * their version in different ways.
  *
- * Throws what {@link prepareCall} and {@link admitCall} throw, and RATE_LIMITED for a workspace with too many rejected
- * calls;
- * in these cases there is no run.
+ * Throws what {@link prepareCall}, {@link admitCall} and `admitInTurn` throw, and RATE_LIMITED for a workspace with too
+ * many rejected calls; in these cases there is no run.
  *
  * @param beginJournal For a durable run that begins with the journal of another one.
  */
 export async function startCall(deps: Deps, call: Call, beginJournal?: BeginJournal): Promise<StartedCall> {
-  const [prepared, admitted] = await chargeIfRejected(deps, call.workspace, async () => {
+  const [prepared, outcome] = await chargeIfRejected(deps, call.workspace, async () => {
     const checked = await prepareCall(deps, call);
-    return [checked, await admitCall(deps, checked, beginJournal)] as const;
+    return [checked, await admitted(deps, call, checked, beginJournal)] as const;
   });
   const live = liveEventsOf(deps, prepared);
+  return 'heldBy' in outcome
+    ? heldCall(prepared, outcome.heldBy, live)
+    : begunCall(deps, prepared, outcome.admitted, live);
+}
+
+async function admitted(
+  deps: Deps,
+  call: Call,
+  prepared: PreparedCall,
+  beginJournal: BeginJournal | undefined,
+): Promise<{ readonly admitted: Admitted } | { readonly heldBy: HeldBy }> {
+  if (prepared.turn === undefined) return { admitted: await admitCall(deps, prepared, { beginJournal }) };
+  // Loaded lazily: few agents have such rules, and smaller functions start faster.
+  const { admitInTurn } = await import('../queues/admit-in-turn.ts');
+  return admitInTurn(deps, { call, prepared, beginJournal }, prepared.turn);
+}
+
+const heldCall = ({ runId }: PreparedCall, heldBy: HeldBy, live: LiveEvents): StartedCall => ({
+  heldBy,
+  position: () => live.position(),
+  finish: () => Promise.reject(new RunContinuesError(runId, 'queue')),
+});
+
+function begunCall(deps: Deps, prepared: PreparedCall, admitted: Admitted, live: LiveEvents): StartedCall {
   return {
     rateLimit: admitted.rateLimit,
-    ...(isDurable(call) && { heldUntil: heldUntil(call) }),
+    ...(isDurable(prepared) && { heldUntil: heldUntil(prepared) }),
     position: () => live.position(),
     async finish(emit, onSuccess) {
       const { durable } = admitted;
@@ -69,7 +95,7 @@ export async function startCall(deps: Deps, call: Call, beginJournal?: BeginJour
   };
 }
 
-function heldUntil({ agent, receivedAt }: Call): number {
+function heldUntil({ agent, receivedAt }: PreparedCall): number {
   const { timeout_seconds: own } = agent.definition;
   return receivedAt + Math.min(HELD_CALL_MS, own > 0 ? own * 1000 : HELD_CALL_MS);
 }

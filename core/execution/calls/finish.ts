@@ -4,7 +4,6 @@ import { MICRO_PER_CENT } from '#core/billing/budgets/policy.ts';
 import { computeMicro } from '#core/billing/budgets/spend.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { laterLease } from '#core/runs/leases.ts';
 import { nextTryAt } from '#core/runs/retries.ts';
 import { endedWith, type RunResult } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
@@ -112,7 +111,10 @@ async function waitsForNextTry(
   if (nextAt === undefined || nextAt >= wantedDeadline) return false;
   durable?.rest();
   // Loaded lazily: few runs are tried again, and smaller functions start faster.
-  const { WaitingRuns } = await import('#core/runs/waiting-runs.ts');
+  const [{ WaitingRuns }, { laterLease }] = await Promise.all([
+    import('#core/runs/waiting-runs.ts'),
+    import('#core/runs/leases.ts'),
+  ]);
   const lease = durable?.lease ?? laterLease(deps, { workspaceId: workspace.id, runId: record.id }, nextAt);
   const isWaiting = await new WaitingRuns(deps, workspace.id).retry(record, result, { nextAt, lease });
   if (isWaiting) deps.log.warn('run failed and is tried again', { run_id: record.id, code: result.errorCode });

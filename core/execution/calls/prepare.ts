@@ -6,6 +6,7 @@ import { MAX_CALL_MS } from '#core/base/time-limits.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { withDefaults } from '#core/manifest/json-schema/schema-defaults.ts';
+import { QUEUE_RULES, type QueueRules } from '#core/manifest/queue-rules.ts';
 import { refOf } from '#core/manifest/references.ts';
 import { type RetryPolicy, withoutRepeated } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
@@ -21,6 +22,7 @@ import type { CallInput } from '../input/call-input.ts';
 import { checkModelInput } from '../input/model-input.ts';
 import type { PromptFiles } from '../input/prompt-input.ts';
 import { withMoment } from '../input/scheduled-input.ts';
+import type { TurnOfCall } from '../queues/turn.ts';
 import type { Skill, SkillHeaders } from '../skills/skills.ts';
 import { foreignAgents, type Lineage } from '../sub-calls/lineage.ts';
 import { type IssuedContext, newContext } from '../sub-calls/run-context.ts';
@@ -63,6 +65,10 @@ export interface Call {
   readonly branch?: Branch;
   /** Retry policy of the schedule that started the run. @default - the agent's */
   readonly retry?: RetryPolicy;
+  /** Rules of the schedule that started the run, each in place of the agent's. @default - the agent's */
+  readonly rules?: QueueRules;
+  /** From -10 to 10: what is higher begins first among the runs that wait for a place. @default 0 */
+  readonly priority?: number;
   /** Id of the schedule that started the run. */
   readonly scheduleId?: string;
   /** Scheduled moment of the run. */
@@ -95,13 +101,15 @@ export interface PreparedCall extends Omit<Call, 'issued'> {
   /** Absent for prompts, which have no sandbox and cannot call agents. */
   readonly issued: IssuedContext | undefined;
   readonly mask: SecretMask;
+  /** The rules that say when the run may begin. @default - at once */
+  readonly turn?: TurnOfCall;
 }
 
 /**
  * Checks a call and gathers the resources of its run. Writes nothing.
  *
  * Throws TIMEOUT, UNPROCESSABLE for a skill or for skills that cannot apply, UNSUPPORTED_TYPE, DOCUMENT_TOO_LARGE,
- * INVALID_INPUT, MISSING_INPUT_FIELDS, MISSING_SECRETS, LLM_KEY_REQUIRED, FORBIDDEN for targets that are not allowed.
+ * INVALID_INPUT, also for a value that cannot be the key of a queue, MISSING_INPUT_FIELDS, MISSING_SECRETS, LLM_KEY_REQUIRED, FORBIDDEN for targets that are not allowed.
  */
 export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall> {
   const { agent, input, workspace, runId, lineage } = call;
@@ -132,7 +140,28 @@ export async function prepareCall(deps: Deps, call: Call): Promise<PreparedCall>
     ...{ secrets, credentials: input.llmCredentials, models, serviceKey: issued?.serviceKey },
     isDurable: isDurable(call),
   });
-  return { ...call, document, promptFiles, deadline, timeoutMs, inputWarnings, skills, secrets, models, issued, mask };
+  const prepared = {
+    ...call,
+    document,
+    promptFiles,
+    deadline,
+    timeoutMs,
+    inputWarnings,
+    skills,
+    secrets,
+    models,
+    issued,
+  };
+  return { ...prepared, mask, ...(await turnFor({ ...call, document, mask })) };
+}
+
+/** Loaded lazily: few agents have such rules, and smaller functions start faster. */
+async function turnFor(call: Call & Pick<PreparedCall, 'document' | 'mask'>): Promise<Pick<PreparedCall, 'turn'>> {
+  const { concurrency, rate, debounce } = call.agent.definition;
+  const rules = { concurrency, rate, debounce, ...call.rules };
+  if (QUEUE_RULES.every((rule) => rules[rule] === undefined)) return {};
+  const { turnOf } = await import('../queues/turn.ts');
+  return { turn: turnOf(call, rules) };
 }
 
 async function skillsOf(deps: Deps, { agent, workspace, lineage, skillHeaders: headers }: Call): Promise<Skill[]> {

@@ -48,6 +48,7 @@ export async function readCall(deps: Deps, incoming: CallRequest): Promise<Call>
     lineage,
     tenantId: caller.agent && isTop ? await tenantOf(deps, caller.agent) : headers['x-platform-tenant'],
     ...webhookOf(deps, incoming),
+    ...priorityOf(incoming, isTop),
     ...later,
     skillHeaders: {
       skills: headers['x-platform-skills'],
@@ -77,6 +78,20 @@ function webhookOf({ config }: Pick<Deps, 'config'>, { headers, caller }: CallRe
   }
   checkOutboundUrl(url, config.outboundHosts, 'headers.x-platform-webhook', 'https://hooks.example.com/runs');
   return { webhookUrl: url };
+}
+
+/** Returns the priority of a call, if it names one. Throws INVALID_INPUT. */
+function priorityOf({ headers }: CallRequest, isTop: boolean): Pick<Call, 'priority'> {
+  const priority = headers['x-platform-priority'];
+  if (priority === undefined) return {};
+  const refuse = (why: string, hint: string): never => {
+    throw new PlatformError('INVALID_INPUT', `headers.x-platform-priority: ${why}.`, { hint });
+  };
+  if (!isTop) refuse('a call of an agent cannot have a priority', 'The calling run waits for its sub-calls.');
+  if (!wantsNoWait(headers)) {
+    refuse('only a call that does not wait can have a priority', 'Send Prefer: respond-async with it.');
+  }
+  return { priority };
 }
 
 /**

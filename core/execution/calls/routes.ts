@@ -3,6 +3,7 @@ import { MAX_DELAY_SECONDS } from '#core/base/time-limits.ts';
 import { flag } from '#core/http/flag.ts';
 import { requestTime } from '#core/http/request-time.ts';
 import { defineRoutes, raw } from '#core/http/route.ts';
+import { heldByView } from '#core/runs/queues/held-by.ts';
 import { branchMembers } from './branch-members.ts';
 
 const warning = z.object({
@@ -118,6 +119,15 @@ export const callRoutes = defineRoutes([
           .max(MAX_DELAY_SECONDS)
           .optional()
           .describe('The same as seconds from now. Only one of the two.'),
+        'x-platform-priority': z.coerce
+          .number()
+          .int()
+          .min(-10)
+          .max(10)
+          .optional()
+          .describe(
+            'From -10 to 10, 0 by default: among the runs that wait for their turn, what is higher begins first. Only with `Prefer: respond-async`.',
+          ),
         'x-platform-skills': z.string().optional().describe('Skills to add, as `org/skill@v1`, separated by commas.'),
         'x-platform-skills-only': z.string().optional().describe('Skills instead of those of the agent.'),
         'x-platform-no-skills': z.string().optional().describe('`true` for no skills at all.'),
@@ -161,6 +171,7 @@ export const callRoutes = defineRoutes([
         run_id: z.uuid(),
         status: z.enum(['running', 'queued']),
         run_at: z.iso.datetime().optional().describe('When the run begins, if the call named a time.'),
+        held_by: heldByView.optional().describe('The rule that keeps the run from beginning. Absent: none does.'),
         url: z.string().describe('Address of the run: GET it until it has ended; DELETE it to cancel the run.'),
         metadata: z.object({ request_id: z.string(), version: z.string() }),
       }),

@@ -136,7 +136,7 @@ export async function runAgent(
 type Continuation = Pick<Lease, 'attempt' | 'reason'>;
 
 function noteContinuation({ trace, emit }: EngineRun, { attempt, reason }: Continuation): void {
-  const hasWaited = reason === 'timeout' || reason === 'decision';
+  const hasWaited = reason === 'timeout' || reason === 'decision' || reason === 'turn';
   if (!hasWaited) {
     trace.add({ event_type: 'interrupted', payload: { attempt: attempt - 1, begins_again: true, reason } });
   }

@@ -2,7 +2,7 @@ import { releaseLeaseOf } from '#core/accounts/limits/admission.ts';
 import { isUsedUp, type LimitError } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
-import { hasCode, isPlatformError, PlatformError, shownError } from '#core/base/errors.ts';
+import { hasCode, isPlatformError, isRefusedByRule, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
@@ -75,15 +75,30 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
   const [order, workspace] = await Promise.all([findOrder(deps, workspaceId, runId), findWorkspace(deps, workspaceId)]);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   if (order === undefined) throw new PlatformError('INTERNAL_ERROR', 'The call of the run is no longer stored.');
-  const agent = await calledVersion(deps, order, workspace);
   const now = deps.clock.now();
+  if (waiting.heldBy !== undefined) {
+    const { checkTurnInTime } = await import('../queues/take-turn.ts');
+    checkTurnInTime(deps, waiting);
+  }
+  const agent = await calledVersion(deps, order, workspace);
   const lastTry = waiting.retries?.failed.at(-1);
   // A durable run continues where its last try failed: only the time in which it worked counts.
   const continues = lastTry !== undefined && waiting.isDurable === true;
   const idleMs = continues ? lease.idleMs + now - (Date.parse(lastTry.started_at) + lastTry.duration_ms) : 0;
   const receivedAt = continues ? waiting.startedAt : now;
   const prepared = await prepareCall(deps, { ...order.call, agent, workspace, receivedAt, idleMs });
-  const places = await takePlaces(deps, prepared);
+  const { turn } = prepared;
+  if (turn !== undefined) {
+    // Loaded lazily: few agents have such rules.
+    const { takeTurn } = await import('../queues/take-turn.ts');
+    if (!(await takeTurn(deps, { prepared, lease, waiting }, turn))) return undefined;
+  }
+  const places = await takePlaces(deps, prepared).catch(async (error) => {
+    // A run that got its place while it waited keeps it.
+    const queueId = turn?.concurrency?.queueId;
+    if (!waiting.hasPlace) await new RunStore(deps, workspaceId).leaveQueue({ ...waiting, queueId });
+    throw error;
+  });
   const { payment, releaseLease } = places;
   const record: NewRun =
     lastTry === undefined
@@ -95,7 +110,9 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
   if (!(await new WaitingRuns(deps, workspaceId).begin(record, held))) {
     // If another process has it, the places are that one's, too.
     const status = (await new RunStore(deps, workspaceId).find(runId))?.status;
-    if (status !== 'running' && status !== 'queued') await Promise.all([payment.end(false), releaseLease()]);
+    if (status !== 'running' && status !== 'queued') {
+      await Promise.all([payment.end(false), releaseLease(), new RunStore(deps, workspaceId).leaveQueue(record)]);
+    }
     return undefined;
   }
   if (lastTry === undefined) {
@@ -134,7 +151,9 @@ async function continuing(
 ): Promise<DurableRun> {
   const { workspace, runId } = prepared;
   const place = { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(orderedUntil(prepared)) };
-  const journal = continues ? await Journal.read(deps, place) : Journal.begin(deps, place);
+  // What a branch begins with was written before it waited.
+  const hasJournal = continues || prepared.branch !== undefined;
+  const journal = hasJournal ? await Journal.read(deps, place) : Journal.begin(deps, place);
   if (continues) await journal.write({ type: 'attempt', attempt: lease.attempt });
   return new DurableRun(deps, prepared, lease, journal);
 }
@@ -180,7 +199,7 @@ async function refuse(deps: Deps, lease: Lease, error: unknown): Promise<void> {
 
 /** Returns when a run is tried again that found no room; `undefined` if it is not. */
 function nextTry({ clock }: Pick<Deps, 'clock'>, { triedSince }: Lease, error: unknown): number | undefined {
-  if (!isPlatformError(error) || error.code !== 'RATE_LIMITED') return undefined;
+  if (!isPlatformError(error) || error.code !== 'RATE_LIMITED' || isRefusedByRule(error)) return undefined;
   const now = clock.now();
   const soon = now + PAUSE_MS * (1 + Math.random());
   const nextAt = isUsedUp(error) ? Math.max(soon, (error as LimitError).rateLimit.resetAt) : soon;

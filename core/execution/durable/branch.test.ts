@@ -343,3 +343,16 @@ test('a process leaves a whole branch, or none, at whichever call of a port it d
     }
   }
 });
+
+test('a branch takes its turn as every run does, wherever a process dies', { timeout: 120_000 }, async () => {
+  const whole = await branchHistory([], { waits: true });
+  await checkBranch(whole, 'nobody dies');
+  expect(whole.callsOfNext).toBeGreaterThan(30);
+  const lastOneHappens = true;
+  for (let lifetime = 1; lifetime <= whole.callsOfNext; lifetime += 3 * STEP) {
+    const begins = await branchHistory([{ lifetime, lastOneHappens }], { waits: true });
+    await checkBranch(begins, `dies after call ${lifetime}`);
+    const continues = await branchHistory([IMMORTAL, { lifetime, lastOneHappens }], { waits: true });
+    await checkBranch(continues, `dies after call ${lifetime} of its turn`);
+  }
+});

@@ -5,11 +5,10 @@ import type { AnnounceDeps } from '#core/runs/destinations/announce.ts';
 import { dropLease, firstLease, giveBackLease, keepLease, type Lease, putLease } from '#core/runs/leases.ts';
 import type { NewRun } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
-import type { PreparedCall } from '../calls/prepare.ts';
+import type { Call, PreparedCall } from '../calls/prepare.ts';
 import { ProgramSteps } from '../steps/store.ts';
 import { Journal, type JournalPlace } from './journal.ts';
 import { endOrder, orderedUntil, putOrder } from './order.ts';
-import type { RunSeal } from './sealing.ts';
 import type { Waits } from './waits.ts';
 
 type DurableDeps = AnnounceDeps & Pick<Deps, 'ids' | 'background' | 'handOver' | 'wakeRun' | 'onRunEnd'>;
@@ -25,6 +24,26 @@ export const keptUntil = (endedBy: number): number => endedBy + KEPT_AFTER_END_M
 
 /** Writes the first steps of a run whose record does not exist yet. */
 export type BeginJournal = (place: JournalPlace) => Promise<Journal>;
+
+/**
+ * Stores the order of a run, and writes the journal with which it begins.
+ *
+ * @param until Epoch milliseconds by which the run has certainly ended.
+ */
+export async function putBeginning(
+  deps: DurableDeps,
+  call: Call,
+  { until, beginJournal }: { readonly until: number; readonly beginJournal?: BeginJournal | undefined },
+): Promise<Journal> {
+  const { runId, workspace } = call;
+  const seal = await putOrder(deps, call, until);
+  const place = { workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) };
+  if (beginJournal === undefined) return Journal.begin(deps, place);
+  return beginJournal(place).catch(async (error) => {
+    await endOrder(deps, workspace.id, runId);
+    throw error;
+  });
+}
 
 /** A durable run in this process, which holds its lease. */
 export class DurableRun {
@@ -65,22 +84,11 @@ export class DurableRun {
   /** Stores the order of a run and takes its lease, before its record is written. */
   static async begin(deps: DurableDeps, call: PreparedCall, beginJournal?: BeginJournal): Promise<DurableRun> {
     const { runId, workspace } = call;
-    const until = orderedUntil(call);
-    const placeFor = (seal: RunSeal) => ({ workspaceId: workspace.id, runId, seal, keptUntil: keptUntil(until) });
-    const place = { workspaceId: workspace.id, runId };
-    if (beginJournal === undefined) {
-      const lease = firstLease(deps, place);
-      const [seal] = await Promise.all([putOrder(deps, call, until), putLease(deps, lease)]);
-      return new DurableRun(deps, call, lease, Journal.begin(deps, placeFor(seal)));
-    }
-    const seal = await putOrder(deps, call, until);
-    const journal = await beginJournal(placeFor(seal)).catch(async (error) => {
-      await endOrder(deps, workspace.id, runId);
-      throw error;
-    });
-    // Taken last: to write a journal may take longer than a lease lasts.
-    const lease = firstLease(deps, place);
-    await putLease(deps, lease);
+    const beginning = putBeginning(deps, call, { until: orderedUntil(call), beginJournal });
+    // To write the journal of another run may take longer than a lease lasts.
+    if (beginJournal !== undefined) await beginning;
+    const lease = firstLease(deps, { workspaceId: workspace.id, runId });
+    const [journal] = await Promise.all([beginning, putLease(deps, lease)]);
     return new DurableRun(deps, call, lease, journal);
   }
 

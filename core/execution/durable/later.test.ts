@@ -183,7 +183,7 @@ test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherev
 
 test('a durable loop that asks for a later run has one, wherever its process dies', async () => {
   const history = async (life: Life) => {
-    const world = await waitingWorld({}, { asksLater: true });
+    const world = await waitingWorld({}, { first: { name: 'later', input: { delay_seconds: 3600 } } });
     const { deps, user, processOf, requestOf, appOf, waiting } = world;
     const first = processOf(life);
     const request = requestOf(user, 'POST', '/later/lasting/latest/run', {}, { prefer: 'respond-async' });

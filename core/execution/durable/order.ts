@@ -1,5 +1,5 @@
 import type { Json } from '#core/base/json.ts';
-import { MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
+import { MAX_QUEUED_MS, MAX_WAIT_SECONDS } from '#core/base/time-limits.ts';
 import { mayWait } from '#core/manifest/approval.ts';
 import { epochSeconds } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -39,16 +39,21 @@ export interface Order {
 /** Returns the time (epoch milliseconds) by which the run of a call has certainly ended, with all its tries. */
 export function orderedUntil(call: PreparedCall): number {
   const policy = retryPolicyFor(call);
-  const retriedMs = policy ? retriedFor(policy, call.timeoutMs + TRIED_FOR_MS) : 0;
-  return call.deadline + TRIED_FOR_MS + retriedMs + waitMsOf(call);
+  const beginsWithin = TRIED_FOR_MS + (call.turn === undefined ? 0 : MAX_QUEUED_MS);
+  const retriedMs = policy ? retriedFor(policy, call.timeoutMs + beginsWithin) : 0;
+  return call.deadline + beginsWithin + retriedMs + waitMsOf(call);
 }
 
-/** Returns for how long the run of a call may wait for people, time and events, in milliseconds. */
-const waitMsOf = ({ agent }: Pick<Call, 'agent'>): number => (mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 : 0);
+/**
+ * Returns for how long the run of a call may wait for people, time and events, and for its turn to continue then, in
+ * milliseconds. Waiting for a turn counts as waiting, so there is at most one turn after the time is used up.
+ */
+const waitMsOf = ({ agent }: Pick<Call, 'agent'>): number =>
+  mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 + MAX_QUEUED_MS : 0;
 
 /** Returns the same for the run of a stored call that has begun. */
 export const lastEndOf = ({ deadline, retries }: NewRun, call: Pick<Call, 'agent'>): number =>
-  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS) : 0) + waitMsOf(call);
+  deadline + (retries ? retriedFor(retries.policy, TRIED_FOR_MS + MAX_QUEUED_MS) : 0) + waitMsOf(call);
 
 /**
  * Stores the call of a run that is about to begin or to wait.

@@ -13,13 +13,22 @@ import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { Deps, RunJob } from '#core/ports/deps.ts';
-import { headKey, newRunFrom } from '#core/runs/items.ts';
-import { dropLease, dueLeases, endLease, findLease, giveBackLease, type Lease, takeLease } from '#core/runs/leases.ts';
+import { headKey, newRunFrom, placeOperations } from '#core/runs/items.ts';
+import {
+  dropLease,
+  dueLeases,
+  endLease,
+  findLease,
+  giveBackLease,
+  isOverdue,
+  type Lease,
+  takeLease,
+} from '#core/runs/leases.ts';
 import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
 import { cancelledError, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
-import { WaitingRuns } from '#core/runs/waiting-runs.ts';
+import { isPaused, WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
@@ -41,7 +50,10 @@ const NO_ROOM_MS = 5_000;
  * every run: use it only while no other process can be working on any. Resolves once all have begun.
  */
 export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: boolean } = {}): Promise<void> {
+  let overdue = 0;
   for await (const lease of dueLeases(deps, { all })) {
+    // At the start of a host, all were left for as long as it was stopped.
+    if (!all && isOverdue(lease, deps.clock.now())) overdue += 1;
     const failed = (error: unknown): undefined => {
       deps.log.error('run not continued', { run_id: lease.runId, error: String(error) });
     };
@@ -53,6 +65,7 @@ export async function resumeRuns(deps: Deps, { all = false }: { readonly all?: b
       if (rest !== undefined) void deps.background(rest.end().catch(failed));
     }
   }
+  deps.onRunsOverdue?.(overdue);
 }
 
 /** Takes up one run, and resolves when it has ended or left this process. Safe to repeat. */
@@ -72,13 +85,13 @@ async function takeUpWaiting(deps: Deps, free: Lease, { isFree }: { readonly isF
 async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: boolean }): Promise<void> {
   const { workspaceId, runId } = free;
   const head = await deps.runs.get(headKey(workspaceId, runId));
-  if (head?.status === 'queued') return (await beginWaiting(deps, free, head, { isFree }))?.end();
+  const isWaiting = head !== undefined && isPaused(head);
+  if (head?.status === 'queued' && !isWaiting) return (await beginWaiting(deps, free, head, { isFree }))?.end();
   // Its process died before it wrote the record, or after it wrote the end.
   if (head === undefined || hasEnded(head.status as RunStatus)) {
     if (isFree || free.until <= deps.clock.now()) await removeAll(deps, free);
     return;
   }
-  const isWaiting = head.status === 'waiting';
   const runs = new RunStore(deps, workspaceId);
   const record: NewRun = { ...newRunFrom(head), input: (await runs.body(runId))?.input ?? null };
   let lease: Lease | undefined;
@@ -100,11 +113,12 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
       throw new PlatformError('INTERNAL_ERROR', 'The platform stopped while this run was in progress.');
     }
     if (lease.takenInTurn > MAX_TAKEN_IN_TURN) throw unlucky();
-    if (isWaiting && !(await takePlaceAgain(deps, { call: order.call, record, lease }))) return;
-    await journal.write({ type: 'attempt', attempt: lease.attempt });
-    const { context } = head;
     const { call } = order;
-    const { prepared, admitted } = await continued(deps, { call, record, context, lease, journal, isWaiting });
+    const { context } = head;
+    const prepared = await preparedAgain(deps, { call, record, context, lease, journal, isWaiting });
+    if (isWaiting && !(await takePlacesAgain(deps, { prepared, record, lease }))) return;
+    await journal.write({ type: 'attempt', attempt: lease.attempt });
+    const admitted = await continued(deps, prepared, { record, lease, journal, isWaiting });
     hasBegun = true;
     await goOn(deps, prepared, admitted);
   } catch (error) {
@@ -137,17 +151,20 @@ async function progressOf(
 }
 
 /**
- * Takes a place among the concurrent calls for a run that waited without one. Returns false if there is no room: the run
- * waits on. Throws BUDGET_EXCEEDED.
+ * Takes its turn, and a place among the concurrent calls, for a run that waited without them. Returns false if the run waits
+ * on: for its turn, or because there is no room. Throws BUDGET_EXCEEDED, and TIMEOUT if its turn did not come in time.
  */
-async function takePlaceAgain(
+async function takePlacesAgain(
   deps: Deps,
-  { call, record, lease }: { readonly call: OrderedCall; readonly record: NewRun; readonly lease: Lease },
+  { prepared, record, lease }: { readonly prepared: PreparedCall; readonly record: NewRun; readonly lease: Lease },
 ): Promise<boolean> {
-  const { agent, lineage } = call;
-  const workspace = await findWorkspace(deps, lease.workspaceId);
-  // What follows says that it was deleted.
-  if (workspace === undefined || lineage.parentRunId !== undefined) return true;
+  const { agent, lineage, workspace, turn } = prepared;
+  if (turn?.concurrency !== undefined) {
+    // Loaded lazily: few agents have a limit.
+    const { takeTurnAgain } = await import('../queues/take-turn.ts');
+    if (!(await takeTurnAgain(deps, { prepared, lease, waiting: record }, turn.concurrency))) return false;
+  }
+  if (lineage.parentRunId !== undefined) return true;
   const deadline = record.deadline + lease.idleMs;
   await takeBudgetPlace(deps, workspace, { runId: record.id, agent, priceCents: 0, deadline });
   try {
@@ -165,6 +182,8 @@ async function takePlaceAgain(
   } catch (error) {
     if (!hasCode(error, 'RATE_LIMITED')) throw error;
     await releaseRun(deps, workspace.id, record.id);
+    // A run that got its place while it waited keeps it.
+    if (!record.hasPlace) await new RunStore(deps, workspace.id).leaveQueue(record);
     const dueAt = Math.round(deps.clock.now() + NO_ROOM_MS * (1 + Math.random()));
     const given = { ...lease, attempt: lease.attempt - 1, takenInTurn: 0 };
     await giveBackLease(deps, given, { reason: 'decision', dueAt });
@@ -179,8 +198,8 @@ const unlucky = (): PlatformError =>
     { hint: 'A tool may use more memory than the machine has. The trace of the run shows its last call.' },
   );
 
-/** Prepares a run that another process began, as its call was prepared. */
-async function continued(
+/** Prepares a run that another process began, as its call was prepared. Writes nothing. */
+async function preparedAgain(
   deps: Deps,
   {
     call,
@@ -197,7 +216,7 @@ async function continued(
     readonly journal: Journal;
     readonly isWaiting: boolean;
   },
-): Promise<{ readonly prepared: PreparedCall; readonly admitted: Admitted }> {
+): Promise<PreparedCall> {
   const workspace = await findWorkspace(deps, lease.workspaceId);
   if (workspace === undefined) throw new PlatformError('NOT_FOUND', 'The workspace of the run was deleted.');
   // A look at a program only reads its output. Budgets stop what begins or is taken up, not what is at work.
@@ -215,23 +234,41 @@ async function continued(
   const issued = serviceKey !== undefined && {
     issued: { runId: record.id, serviceKey, context: contextBefore as unknown as RunContext },
   };
-  const prepared = await prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs, ...issued });
-  const { deadline } = prepared;
+  return prepareCall(deps, { ...call, workspace, receivedAt: record.startedAt, idleMs, ...issued });
+}
+
+/** Records that a run is worked on again. */
+async function continued(
+  deps: Deps,
+  prepared: PreparedCall,
+  {
+    record,
+    lease,
+    journal,
+    isWaiting,
+  }: {
+    readonly record: NewRun;
+    readonly lease: Lease;
+    readonly journal: Journal;
+    readonly isWaiting: boolean;
+  },
+): Promise<Admitted> {
+  const { workspace, deadline } = prepared;
   const context = prepared.issued?.context as unknown as Json | undefined;
-  if (isWaiting && !(await new WaitingRuns(deps, workspace.id).continue(record.id))) {
-    throw new Error(`the run ${record.id} does not wait any more`);
+  const inPlace = placeOperations(workspace.id, record);
+  if (isWaiting && !(await new WaitingRuns(deps, workspace.id).continue(record.id, inPlace))) {
+    throw new Error(`the run ${record.id} does not wait any more, or has lost its place`);
   }
   // From here on, the key of a sandbox before is worth nothing.
   await new RunStore(deps, workspace.id).continue(record.id, { deadline, context });
   const durable = new DurableRun(deps, prepared, lease, journal);
-  const admitted: Admitted = {
+  return {
     record: { ...record, deadline },
     payment: paymentOf(deps, prepared),
     durable,
     releaseLease: () => releasePlaces(deps, prepared),
     forget: () => durable.end(),
   };
-  return { prepared, admitted };
 }
 
 async function goOn(deps: Deps, prepared: PreparedCall, admitted: Admitted): Promise<void> {

@@ -3,6 +3,7 @@ import { SETTING_EFFORTS, SETTINGS } from '#core/models/model-settings.ts';
 import { LLM_PROVIDERS } from '#core/ports/llm.ts';
 import { APPROVAL_TEXTS } from '../approval.ts';
 import { IGNORED, MEMBERS } from '../parsing/members.ts';
+import { QUEUE_TEXTS } from '../queue-shapes.ts';
 import { RETRY_TEXTS } from '../retry-policy.ts';
 import { fixtureShape } from './fixture.ts';
 
@@ -143,6 +144,17 @@ const ABOUT: { readonly [path: string]: string } = {
   'retry.max': RETRY_TEXTS.max,
   'retry.backoff_seconds': RETRY_TEXTS.backoff_seconds,
   'retry.on': RETRY_TEXTS.on,
+  concurrency: QUEUE_TEXTS.concurrency,
+  'concurrency.limit': QUEUE_TEXTS.limit,
+  'concurrency.key': QUEUE_TEXTS.key,
+  'concurrency.on_limit': QUEUE_TEXTS.on_limit,
+  rate: QUEUE_TEXTS.rate,
+  'rate.count': QUEUE_TEXTS.count,
+  'rate.seconds': QUEUE_TEXTS.rate_seconds,
+  'rate.key': QUEUE_TEXTS.key,
+  debounce: QUEUE_TEXTS.debounce,
+  'debounce.seconds': QUEUE_TEXTS.debounce_seconds,
+  'debounce.key': QUEUE_TEXTS.key,
   required_secrets: 'Names of secrets that a run requires. Required for tools and agents, [] if there are none.',
   optional_secrets: 'Names of secrets that a run gets if the workspace has them.',
   egress:

@@ -176,6 +176,12 @@ describe('is published as', () => {
     ['a package', { ...tool, pip_package: 'word-count[x]>=1.0,<2' }, { pip_package: 'word-count[x]>=1.0,<2' }],
     ['a second attempt', { ...tool, retry_on_interruption: true }, { retry_on_interruption: true }],
     ['none, of a loop that was read back', { ...agent, retry_on_interruption: false }, {}],
+    ['a limit', { ...prompt, concurrency: { limit: 1, key: null } }, { concurrency: { limit: 1, on_limit: 'queue' } }],
+    [
+      'rules with keys',
+      { ...agent, rate: { count: 2, seconds: 60, key: '/a~1b/0' }, debounce: { seconds: 5, key: '/' } },
+      { rate: { count: 2, seconds: 60, key: '/a~1b/0' }, debounce: { seconds: 5, key: '/' } },
+    ],
     ['a bundle', { ...tool, bundle: { exclude: ['*.csv'] } }, { bundle: { include: [], exclude: ['*.csv'] } }],
     ['an entrypoint', { ...tool, entrypoint: 'src/main.py' }, { entrypoint: 'src/main.py' }],
     [
@@ -380,6 +386,16 @@ describe('is refused:', () => {
       'a service that begins again',
       { ...tool, run_mode: 'always_on', runtime: { command: 'x' }, retry_on_interruption: true },
       'retry_on_interruption: must be false here: only programs',
+    ],
+    [
+      'a limit of an agent without runs',
+      { ...tool, run_mode: 'always_on', runtime: { command: 'x' }, concurrency: { limit: 1 } },
+      'concurrency: must be left out here: only agents with run_mode on_demand have runs',
+    ],
+    [
+      'a key that is no pointer',
+      { ...prompt, rate: { count: 1, seconds: 1, key: 'a' } },
+      'rate.key: must be a JSON pointer',
     ],
     ['no time', { ...tool, timeout_seconds: 0 }, 'timeout_seconds: must be more than 0; only always_on'],
     ['negative time', { ...tool, timeout_seconds: -1 }, 'timeout_seconds: must not be negative, but is -1'],

@@ -4,6 +4,7 @@ import { type AgentDefinition, type AgentType, MAX_DURABLE_TURNS, MAX_TURNS } fr
 import { suggestion } from '../did-you-mean.ts';
 import { engineOf, traitsOf } from '../engines.ts';
 import { type FieldError, type Found, fieldName, isObject, show, showKind } from '../field-error.ts';
+import type { QueueRules } from '../queue-rules.ts';
 import { shortDescription } from '../skill.ts';
 import { checkMcpServers } from './mcp-servers.ts';
 import { IGNORED, MEMBERS, type MemberName, type Members, UNSHOWN } from './members.ts';
@@ -18,6 +19,7 @@ import {
   modelTasksOf,
   priceOf,
   providersOf,
+  queueRulesFor,
   retryOf,
   schemaOf,
   secretsOf,
@@ -239,6 +241,7 @@ type Execution = Pick<
   | 'retry_on_interruption'
   | 'durable'
   | 'retry'
+  | keyof QueueRules
 >;
 
 function executionOf(type: AgentType, given: Members, body: Record<string, unknown>, found: Found): Execution {
@@ -304,5 +307,6 @@ function executionOf(type: AgentType, given: Members, body: Record<string, unkno
     ...(isRetried(given, { run_mode, engine }, found) && { retry_on_interruption: true }),
     ...durability,
     ...retryOf(given, { run_mode, engine, ...durability }, found),
+    ...queueRulesFor(given, { run_mode, engine }, found),
   };
 }

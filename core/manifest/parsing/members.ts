@@ -7,6 +7,7 @@ import { PROVIDER_NAMES } from '#core/ports/llm.ts';
 import { entrypointProblem } from '../bundle/entrypoint.ts';
 import { LOOP_TOOLS, MAX_DURABLE_TURNS, MAX_TURNS } from '../definition.ts';
 import { isAcceptEntry } from '../file-rules.ts';
+import { queueShapes } from '../queue-shapes.ts';
 import { REFERENCE } from '../references.ts';
 import { retryShape } from '../retry-policy.ts';
 import { mcpServersShape } from './mcp-servers.ts';
@@ -136,6 +137,7 @@ export const MEMBERS = {
     `must be true, false, or an object with max_active_seconds, which ${ACTIVE_RULE}, max_wait_seconds, which ${WAIT_RULE}, and steps, which is true or false`,
   ),
   retry: retryShape,
+  ...queueShapes,
   required_secrets: secretNames,
   optional_secrets: secretNames,
   no_required_secrets: boolean,

@@ -5,6 +5,8 @@ import type { AgentDefinition, AgentType, ExecutionEngine } from '../definition.
 import { traitsOf } from '../engines.ts';
 import { type Found, fieldName, show, showKind } from '../field-error.ts';
 import { checkSchema } from '../json-schema/schema-validation.ts';
+import { QUEUE_RULES, type QueueRules } from '../queue-rules.ts';
+import { queueRulesOf } from '../queue-shapes.ts';
 import { retryPolicyOf, withoutRepeated } from '../retry-policy.ts';
 import { checkSkillFiles, hasFrontMatter, parseSkill, shortDescription } from '../skill.ts';
 import type { Members } from './members.ts';
@@ -129,6 +131,19 @@ export function retryOf(
     errors.push({ field: 'retry.on', message });
   }
   return { retry: retryPolicyOf(retry, { isDurable }) };
+}
+
+/** Only runs that calls start end, so that others can begin. */
+export function queueRulesFor(
+  given: Members,
+  { run_mode, engine }: Pick<AgentDefinition, 'run_mode'> & { readonly engine: ExecutionEngine | null },
+  { errors }: Found,
+): QueueRules {
+  if (engine === null || run_mode === 'always_on') {
+    const message = 'must be left out here: only agents with run_mode on_demand have runs';
+    errors.push(...QUEUE_RULES.filter((rule) => given[rule] !== undefined).map((field) => ({ field, message })));
+  }
+  return queueRulesOf(given);
 }
 
 /** Old manifests contain the file name of the prompt instead of its text. */

@@ -43,6 +43,8 @@ const run = (id: string, parentRunId: string | null, second: number, more: Parti
   costUsd: null,
   retries: null,
   nextTryAt: null,
+  heldBy: null,
+  hasBegun: true,
   isExhausted: false,
   creditsCents: 0,
   ...more,

@@ -87,7 +87,8 @@ function beginsBefore(a: Run, b: Run, rootRunId: string): boolean {
 }
 
 /** Whether the steps of a run are in its events only: its record gets them at its end, and after each failed try. */
-const isUnderWay = ({ status }: Run): boolean => status === 'running' || status === 'waiting';
+const isUnderWay = ({ status, hasBegun, nextTryAt }: Run): boolean =>
+  status === 'running' || status === 'waiting' || (status === 'queued' && hasBegun && nextTryAt === null);
 
 interface RunTrace {
   readonly views: readonly View[];

@@ -65,6 +65,10 @@ export type OwnStartOptions = {
      * The same as seconds from now.
      */
     delaySeconds?: number;
+    /**
+     * From -10 to 10: among runs that wait for their turn, higher ones begin first.
+     */
+    priority?: number;
 };
 export type StartOptions = CallOptions & OwnStartOptions;
 export type Progress = {
@@ -138,6 +142,7 @@ export type PlatformOptions = {
  * @property {string} [webhook] Address to which the run's end is posted.
  * @property {Date | string} [runAt] When the run begins: at most 30 days ahead, a text with an offset.
  * @property {number} [delaySeconds] The same as seconds from now.
+ * @property {number} [priority] From -10 to 10: among runs that wait for their turn, higher ones begin first.
  */
 /** @typedef {CallOptions & OwnStartOptions} StartOptions */
 /** @typedef {{ type: string, [member: string]: any }} Progress */
@@ -201,7 +206,7 @@ export declare class Platform {
      * @param {StartOptions} [options]
      * @returns {Promise<Run>}
      */
-    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { webhook, runAt, delaySeconds, ...options }?: StartOptions): Promise<Run>;
+    start<Name extends string>(agent: Name, input?: import('agent-platform-sdk/agents').InputOf<Name>, { webhook, runAt, delaySeconds, priority, ...options }?: StartOptions): Promise<Run>;
     /**
      * Waits for the answer of a run.
      *

@@ -213,6 +213,7 @@ class Platform:
         webhook: str | None = None,
         run_at: datetime | str | None = None,
         delay_seconds: int | None = None,
+        priority: int | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         max_retries: int | None = None,
@@ -220,7 +221,8 @@ class Platform:
         """Starts a call without waiting for its answer; see :meth:`wait`, :meth:`watch` and :meth:`cancel`.
 
         ``webhook`` is an address to which the end of the run is posted. With ``run_at`` (a time with an offset, at most 30
-        days ahead) or ``delay_seconds``, the run begins later.
+        days ahead) or ``delay_seconds``, the run begins later. Among runs that wait for their turn, those with a higher
+        ``priority`` (-10 to 10) begin first.
         """
         access = self._access(timeout, max_retries)
         url, sent, body = self._prepare(access, agent, input, endpoint, files, idempotency_key, headers)
@@ -234,6 +236,8 @@ class Platform:
             sent["X-Platform-Run-At"] = run_at.isoformat() if isinstance(run_at, datetime) else run_at
         if delay_seconds is not None:
             sent["X-Platform-Delay-Seconds"] = str(delay_seconds)
+        if priority is not None:
+            sent["X-Platform-Priority"] = str(priority)
         answer, _, _ = self._send("POST", url, sent, body, access)
         return Run(answer["run_id"], answer["url"])
 

@@ -320,6 +320,7 @@ export function runsSuite(target: () => Target, { python, node }: Languages): vo
           output_data: { ok: true },
           attempt: null,
           next_attempt_at: null,
+          held_by: null,
           exhausted: false,
           max_attempts: null,
           failed_attempts: [],

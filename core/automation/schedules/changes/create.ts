@@ -2,6 +2,7 @@ import type { Caller } from '#core/base/caller.ts';
 import { PlatformError } from '#core/base/errors.ts';
 import { planOf } from '#core/base/plans.ts';
 import { Zone } from '#core/base/zone.ts';
+import { queueRulesOf } from '#core/manifest/queue-shapes.ts';
 import { retryPolicyOf } from '#core/manifest/retry-policy.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { AllDeps, Deps } from '#core/ports/deps.ts';
@@ -110,6 +111,7 @@ function newSchedule(
     endsAt,
     maxRuns: body.max_runs ?? null,
     retry: body.retry ? retryPolicyOf(body.retry, { isDurable: false }) : null,
+    ...{ concurrency: null, rate: null, debounce: null, ...queueRulesOf(body) },
     endedAt: null,
     endedReason: null,
     nextRunAt: enabled ? first : null,

@@ -2,6 +2,8 @@ import { devUserOf } from '#core/agents/dev/slots.ts';
 import { AgentStore } from '#core/agents/store.ts';
 import type { Caller } from '#core/base/caller.ts';
 import { Zone } from '#core/base/zone.ts';
+import { QUEUE_RULES, type QueueRules } from '#core/manifest/queue-rules.ts';
+import { queueRulesOf } from '#core/manifest/queue-shapes.ts';
 import { retryPolicyOf } from '#core/manifest/retry-policy.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
@@ -121,6 +123,9 @@ const LISTED_SETTINGS = {
   endsAt: 'ends_at',
   maxRuns: 'max_runs',
   retry: 'retry',
+  concurrency: 'concurrency',
+  rate: 'rate',
+  debounce: 'debounce',
 } as const satisfies { readonly [Name in keyof Schedule]?: string };
 
 type Settings = Pick<Schedule, keyof typeof LISTED_SETTINGS | 'enabled'>;
@@ -142,6 +147,7 @@ function settingsAfter(body: ScheduleChangesBody, { schedule, alertWebhookUrl, n
     endsAt: body.ends_at !== undefined ? checkEndsAt(body.ends_at, now, schedule.endsAt) : schedule.endsAt,
     maxRuns: body.max_runs !== undefined ? body.max_runs : schedule.maxRuns,
     retry: body.retry ? retryPolicyOf(body.retry, { isDurable: false }) : body.retry === null ? null : schedule.retry,
+    ...rulesAfter(body, schedule),
   };
 }
 
@@ -160,3 +166,12 @@ function eventsOf(before: Schedule, after: Settings): NewScheduleEvent[] {
 }
 
 const isNumbered = (version: string | null | undefined): boolean => Boolean(version) && version !== 'latest';
+
+/** A rule that is absent stays, null removes it. */
+function rulesAfter(
+  body: ScheduleChangesBody,
+  schedule: Schedule,
+): { readonly [Rule in keyof QueueRules]: QueueRules[Rule] | null } {
+  const kept = QUEUE_RULES.map((rule) => [rule, body[rule] === null ? null : schedule[rule]]);
+  return { ...Object.fromEntries(kept), ...queueRulesOf(body) };
+}

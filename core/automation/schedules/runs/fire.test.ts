@@ -167,6 +167,60 @@ describe('a run that is tried again', () => {
   });
 });
 
+describe('a run whose schedule has a limit', () => {
+  /** Fires two minutes; the run of the first one is in progress until `open`. */
+  async function fireTwice(concurrency: NonNullable<Schedule['concurrency']>) {
+    const it = await world({ concurrency, alertOnFailureCount: 1 });
+    const gate = Promise.withResolvers<string>();
+    it.script.push(() => gate.promise);
+    await it.deps.clock.advance(MINUTE);
+    const first = it.fire();
+    await vi.waitFor(() => expect(it.asked).toHaveLength(1));
+    await it.deps.clock.advance(MINUTE);
+    await it.fire();
+    return { ...it, open: () => gate.resolve('ok'), first };
+  }
+
+  test('waits for its turn, and is counted when it has ended', async () => {
+    const it = await fireTwice({ limit: 1, on_limit: 'queue' });
+    expect(await it.now()).toMatchObject({ openRuns: 2, runCount: 2 });
+    expect((await it.runs()).map(({ status }) => status)).toEqual(['queued', 'running']);
+    it.open();
+    await it.first;
+    await resumeRuns(it.deps);
+    await vi.waitFor(async () => expect((await it.runs())[0]!.status).toBe('completed'));
+    await it.deps.clock.advance(MINUTE + 1);
+    await sweepScheduleRuns(it.deps);
+    expect(await it.now()).toMatchObject({ openRuns: 0, lastRunStatus: 'completed', consecutiveFailures: 0 });
+  });
+
+  test('is recorded as failed at once if the limit rejects it, which is no failure of the schedule', async () => {
+    const it = await fireTwice({ limit: 1, on_limit: 'reject' });
+    const [rejected] = await it.runs();
+    expect(rejected).toMatchObject({
+      status: 'failed',
+      error: expect.stringMatching(/allows 1 run at once, and rejects/),
+    });
+    expect(await it.now()).toMatchObject({ openRuns: 1, consecutiveFailures: 0 });
+    it.open();
+    await it.first;
+    expect(await it.now()).toMatchObject({ openRuns: 0, consecutiveFailures: 0 });
+  });
+
+  test('replaces the one in progress, if the limit says so', async () => {
+    const it = await fireTwice({ limit: 1, on_limit: 'replace' });
+    it.open();
+    await it.first;
+    await resumeRuns(it.deps);
+    await vi.waitFor(async () =>
+      expect((await it.runs()).map(({ status }) => status)).toEqual(['completed', 'cancelled']),
+    );
+    await it.deps.clock.advance(MINUTE + 1);
+    await sweepScheduleRuns(it.deps);
+    expect(await it.now()).toMatchObject({ openRuns: 0, consecutiveFailures: 0 });
+  });
+});
+
 describe('the end of a schedule', () => {
   const kinds = (events: readonly string[]) => events.map((line) => line.split(':')[0]);
 

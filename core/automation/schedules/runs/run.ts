@@ -1,12 +1,13 @@
 import { isUsedUp } from '#core/accounts/limits/rate-limit.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { isHostBusy, isPlatformError, PlatformError } from '#core/base/errors.ts';
+import { isHostBusy, isPlatformError, isRefusedByRule, PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { type StartedCall, startCall } from '#core/execution/calls/call.ts';
 import type { CallAnswer } from '#core/execution/calls/finish.ts';
 import { answerWhileHeld } from '#core/execution/calls/held-answer.ts';
 import { checkDeprecation } from '#core/execution/calls/target.ts';
 import { topOfChain } from '#core/execution/sub-calls/lineage.ts';
+import type { QueueRules } from '#core/manifest/queue-rules.ts';
 import type { AgentVersion } from '#core/manifest/version.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -172,7 +173,8 @@ const ignore = (): void => {};
 
 /** Returns whether the run was rejected for lack of capacity that may soon be available. */
 const lacksRoom = (error: unknown): boolean =>
-  isHostBusy(error) || (isPlatformError(error) && error.code === 'RATE_LIMITED' && !isUsedUp(error));
+  isHostBusy(error) ||
+  (isPlatformError(error) && error.code === 'RATE_LIMITED' && !isUsedUp(error) && !isRefusedByRule(error));
 
 /** Returns whether the run is missed: a timed run without capacity. Other runs are answered with their error. */
 const isMissed = ({ source }: OpenScheduleRun, error: PlatformError): boolean =>
@@ -231,9 +233,16 @@ async function startScheduledCall(
     skillHeaders: {},
     scheduleId: schedule.id,
     ...(schedule.retry && { retry: schedule.retry }),
+    rules: rulesOf(schedule),
     ...(scheduledAt !== undefined && { scheduled: { at: scheduledAt, timezone: schedule.timezone } }),
   });
 }
+
+const rulesOf = ({ concurrency, rate, debounce }: Schedule): QueueRules => ({
+  ...(concurrency && { concurrency }),
+  ...(rate && { rate }),
+  ...(debounce && { debounce }),
+});
 
 /** An agent of another workspace may have been deleted or made private since the schedule was created. */
 function checkStillShared(agent: AgentVersion | undefined, schedule: Schedule): asserts agent is AgentVersion {

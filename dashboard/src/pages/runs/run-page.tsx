@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useParams, useSearch } from '@tanstack/react-router';
 import { lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
+import { heldText } from '#core/base/held-text.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { keyOf, useOperation } from '../../api/query.ts';
 import { isUnderWay } from '../../api/run-status.ts';
@@ -212,6 +213,7 @@ function About({ run }: { readonly run: Run }) {
     ...(run.status === 'queued' && run.run_at !== null
       ? [['Begins', <TimeLeft key="begins" until={run.run_at} />] as const]
       : []),
+    ...(run.status === 'queued' && run.held_by !== null ? [['Waits', escapeText(heldText(run.held_by))] as const] : []),
     ...(run.next_attempt_at === null
       ? []
       : [['Next attempt', <TimeLeft key="next" until={run.next_attempt_at} />] as const]),

@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from 'react';
+import { heldText } from '#core/base/held-text.ts';
 import type { AnswerOf } from '../../api/client.ts';
 import { useWorkspace } from '../../api/session.ts';
 import { classes } from '../../ui/classes.ts';
@@ -26,7 +27,11 @@ const COLUMNS: readonly {
   {
     title: 'Error',
     className: 'max-lg:hidden',
-    cell: ({ error_message }) => <span className="text-soft">{escapeText((error_message ?? '').slice(0, 300))}</span>,
+    cell: ({ error_message, held_by }) => (
+      <span className="text-soft">
+        {escapeText(held_by === null ? (error_message ?? '').slice(0, 300) : heldText(held_by))}
+      </span>
+    ),
   },
   { title: 'Source', className: 'w-24 max-md:hidden', cell: ({ trigger_source }) => trigger_source },
   {
