@@ -17,7 +17,10 @@ import type { AskingRun } from './approval.ts';
  * The token is in the address alone and is not stored.
  */
 
-/** Maximum number of events of a run, as its listing reads all payloads (`docs/interface/approvals.md#events-from-outside`). */
+/**
+ * Maximum number of events of a run, as its listing reads all payloads (`docs/interface/approvals.md#events-from-outside`).
+ * Addresses that are made at the same time may exceed it by a few.
+ */
 export const MAX_EVENTS = 50;
 type RunPlace = Pick<AskingRun, 'workspaceId' | 'runId'>;
 type StoreDeps = Pick<Deps, 'runs' | 'config'>;
