@@ -3,6 +3,7 @@ import { leasesOf } from '#core/accounts/limits/admission.ts';
 import { settled } from '#test/helpers/durable-histories.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { type Call, DONE, HOUR_MS, PAY, pay, waitingLoop } from '#test/helpers/waiting-loop.ts';
+import { findOrder } from './order.ts';
 
 /** Runs that wait for approvals and answers, in processes that begin, leave and take up. */
 
@@ -440,4 +441,12 @@ describe('whenever a process dies', () => {
       await run.isOver();
     }
   });
+});
+
+test('the stored call of a run that waits holds no secret of its workspace', async () => {
+  const run = await always([[pay(5)], [DONE]]);
+  const id = await run.call();
+  const order = (await findOrder(run.deps, run.workspaceId, id))!;
+  expect(order.call.agent.name).toBe('payer');
+  expect(JSON.stringify(order.call)).not.toContain('sk-made-up');
 });

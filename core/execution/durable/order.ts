@@ -29,7 +29,7 @@ export type OrderedCall = Omit<Call, 'workspace' | 'service'>;
  *   it, here or in a blob. Steps of the journal (`journal.ts`) share the partition and the key: without the order, they
  *   cannot be read.
  *
- * An order holds the input and the caller's provider key as they were sent. It is removed a day after the run's end.
+ * An order holds the input and the caller's provider key as they were sent, and the key of the run. It is removed a day after the run's end.
  */
 export interface Order {
   readonly call: OrderedCall;
@@ -106,8 +106,15 @@ export async function endOrder(
   await runs.update(orderKey(workspaceId, runId), { set }, exists());
 }
 
+/** What each process looks up or derives anew, so that no order holds a secret of the workspace. */
+const NOT_STORED: ReadonlySet<string> = new Set<keyof PreparedCall>([
+  ...(['workspace', 'service', 'secrets', 'models', 'mask', 'skills', 'document', 'promptFiles'] as const),
+  ...(['deadline', 'timeoutMs', 'inputWarnings', 'turn'] as const),
+]);
+
 /** Packs a call as the length of its JSON in four bytes, the JSON, and the contents of its files. */
-function packed({ workspace: _, service: __, input, ...call }: Call): Buffer {
+function packed({ input, ...more }: Call): Buffer {
+  const call = Object.fromEntries(Object.entries(more).filter(([name]) => !NOT_STORED.has(name)));
   const uploads = input.uploads.map(({ content, ...upload }) => ({ ...upload, bytes: content.byteLength }));
   const json = Buffer.from(JSON.stringify({ ...call, input: { ...input, uploads } }));
   const length = Buffer.alloc(4);

@@ -259,7 +259,6 @@ async function continued(
   if (isWaiting && !(await new WaitingRuns(deps, workspace.id).continue(record.id, inPlace))) {
     throw new Error(`the run ${record.id} does not wait any more, or has lost its place`);
   }
-  // From here on, the key of a sandbox before is worth nothing.
   await new RunStore(deps, workspace.id).continue(record.id, { deadline, context });
   const durable = new DurableRun(deps, prepared, lease, journal);
   return {
