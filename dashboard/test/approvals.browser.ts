@@ -65,6 +65,16 @@ describeSite('approvals', (site) => {
   const card = (page: Page, name: string) =>
     page.getByRole('article', { name: new RegExp(`^${name} (wants to call|asks)`) });
 
+  /** Opens a page as the user of a key. */
+  async function openAs(key: string, path: string): Promise<Page> {
+    const page = await site.open('/login', { signedIn: false });
+    await page.getByLabel('API key').fill(key);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.waitForURL(/\/dashboard\/(?!login)/);
+    await page.goto(site.at(path));
+    return page;
+  }
+
   test('what waits is listed and counted, a call is approved with another argument, and the difference stays', async () => {
     const run_id = await waitingRun('teller', calls(refund('A-17', 250)));
     const other = await waitingRun('waiter', calls({ name: 'wait', input: { seconds: 3600 } }));
@@ -224,27 +234,96 @@ describeSite('approvals', (site) => {
 
   test('a key that only reads sees what waits, and one that approves decides', async () => {
     const run_id = await waitingRun('guarded', calls(refund('D-1', 300)));
-    const signedInWith = async (scope: 'read' | 'approve') => {
+    const withScope = async (scope: 'read' | 'approve') => {
       const { key } = await site.client.createApiKey({ body: { name: scope, scope } });
-      const page = await site.open('/login', { signedIn: false });
-      await page.getByLabel('API key').fill(key);
-      await page.getByRole('button', { name: 'Sign in' }).click();
-      await page.waitForURL('**/dashboard/acme');
-      await page.goto(site.at('/acme/approvals?agent=guarded'));
-      return page;
+      return openAs(key, '/acme/approvals?agent=guarded');
     };
-    const reader = await signedInWith('read');
+    const reader = await withScope('read');
     await card(reader, 'guarded').getByText('You can only read this').waitFor();
     expect(
       await card(reader, 'guarded')
-        .getByRole('button', { name: /Approve|Refuse|Change/ })
+        .getByRole('button', { name: /Approve|Refuse|Change|link/ })
         .count(),
     ).toBe(0);
     await checkAccess(reader, () => card(reader, 'guarded').waitFor());
-    const approver = await signedInWith('approve');
+    const approver = await withScope('approve');
     await card(approver, 'guarded').getByRole('button', { name: 'Approve', exact: true }).click();
     // The page of the reader follows.
     await card(reader, 'guarded').getByText('Approved by you').waitFor();
+    await status(run_id, 'completed');
+  });
+
+  test('members read what only owners decide', async () => {
+    const headers = { 'x-workspace-id': workspace_id };
+    const setApprovers = (approvers: 'members' | 'owners') =>
+      site.client.updateOrg({ body: { approvers }, headers } as never);
+    await setApprovers('owners');
+    const run_id = await waitingRun('owned', calls(refund('F-1', 300), ask('Which day?')));
+    const bob = await site.target.addUser('bob');
+    await site.target.addMember(bob, workspace_id);
+    const member = await openAs(bob.key, '/acme/approvals?agent=owned');
+    const cards = card(member, 'owned');
+    await cards.getByText('only owners of the workspace decide').nth(1).waitFor();
+    await cards.getByText('F-1').waitFor();
+    expect(await cards.getByRole('button', { name: /Approve|Refuse|Change|Answer|link/ }).count()).toBe(0);
+    await checkAccess(member, () => cards.first().waitFor());
+    const owner = await site.open('/acme/approvals?agent=owned');
+    await card(owner, 'owned').getByRole('button', { name: 'Approve', exact: true }).click();
+    await card(owner, 'owned').getByText('Approved by you').waitFor();
+    await setApprovers('members');
+    await member.reload();
+    await cards.getByLabel('Answer').fill('Monday');
+    await cards.getByRole('button', { name: 'Answer' }).click();
+    await cards.getByText('Answered by you').waitFor();
+    await status(run_id, 'completed');
+  });
+
+  test('a link is shown once, and whoever has it decides once', async () => {
+    const run_id = await waitingRun('linker', calls(refund('G-1', 300), ask('Which day?')));
+    const page = await site.open('/acme/approvals?agent=linker');
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    const about = (text: string) => page.getByRole('article').filter({ hasText: text });
+    const linkAbout = async (text: string, expiry?: string) => {
+      await about(text).getByRole('button', { name: 'Create link' }).click();
+      const dialog = page.getByRole('dialog', { name: 'Create a link to decide' });
+      await dialog.getByText('can decide once, without an account').waitFor();
+      if (expiry === undefined) {
+        await checkAccess(page, () => dialog.waitFor());
+      } else {
+        await dialog.getByRole('button', { name: /Link expires/ }).click();
+        await page.getByRole('option', { name: expiry }).click();
+      }
+      await dialog.getByRole('button', { name: 'Create link' }).click();
+      const shown = page.getByRole('dialog', { name: 'Link to decide' });
+      await shown.getByText('Whoever has this link can decide once.').waitFor();
+      if (expiry === undefined) await checkAccess(page, () => shown.waitFor());
+      const url = (await shown.locator('code').textContent())!;
+      await shown.getByRole('button', { name: 'Copy' }).click();
+      await shown.getByRole('button', { name: 'Copied' }).waitFor();
+      expect(await page.evaluate('navigator.clipboard.readText()')).toBe(url);
+      await shown.getByRole('button', { name: 'Done' }).click();
+      await shown.waitFor({ state: 'detached' });
+      expect(await page.evaluate('document.documentElement.outerHTML')).not.toContain(url);
+      return url;
+    };
+    const toAnswer = await linkAbout('Which day?');
+    const toApprove = await linkAbout('G-1', 'After 1 hour');
+    const left = async (url: string) => {
+      const answer = await fetch(url, { headers: { accept: 'application/json' } });
+      return { status: answer.status, body: (await answer.json()) as { agent_name: string } };
+    };
+    expect(await left(toApprove)).toMatchObject({ status: 200, body: { agent_name: 'linker' } });
+    const send = (url: string, body: object) =>
+      fetch(url, {
+        method: 'POST',
+        headers: { accept: 'application/json', 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+    expect((await send(toApprove, { decision: 'approve' })).status).toBe(200);
+    await about('G-1').getByText('Approved by somebody with a link').waitFor();
+    expect((await left(toApprove)).status).toBe(404);
+    expect((await send(toAnswer, { decision: 'answer', answer: 'Monday' })).status).toBe(200);
+    await about('Which day?').getByText('Answered by somebody with a link').waitFor();
     await status(run_id, 'completed');
   });
 

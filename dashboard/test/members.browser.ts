@@ -82,7 +82,7 @@ describeSite('people of a workspace', (site) => {
     await guest.getByText('This invitation does not exist').waitFor();
   });
 
-  test('the name, the time zone and the content of traces are changed', async () => {
+  test('the name, the time zone, the content of traces and who decides are changed', async () => {
     const page = await site.open('/acme/settings');
     await page.waitForURL('**/acme/settings/general');
     await page.getByLabel('Name').fill('Acme works');
@@ -93,14 +93,29 @@ describeSite('people of a workspace', (site) => {
     await page.getByLabel('Time zone').fill('Europe/Berlin');
     await page.getByRole('button', { name: /Trace content/ }).click();
     await page.getByRole('option', { name: 'Failed runs only' }).click();
+    await page.getByRole('button', { name: /Approvals are decided by/ }).click();
+    await page.getByRole('option', { name: 'Owners only' }).click();
     await page.getByRole('button', { name: 'Save settings' }).click();
     await page.getByText('Settings saved').waitFor();
     expect(await site.client.getOrg({})).toMatchObject({
       name: 'Acme works',
       timezone: 'Europe/Berlin',
       trace_content: 'errors',
+      approvers: 'owners',
     });
     await page.getByRole('button', { name: 'Acme works Switch workspace' }).waitFor();
+
+    const { id: workspace_id } = (await site.client.getSession({})).workspace;
+    const member = await site.target.addUser(`cy-${crypto.randomUUID().slice(0, 6)}`);
+    await site.target.addMember(member, workspace_id);
+    const reader = await site.open('/login', { signedIn: false });
+    await reader.getByLabel('API key').fill(member.key);
+    await reader.getByRole('button', { name: 'Sign in' }).click();
+    await reader.waitForURL('**/dashboard/**');
+    await reader.goto(site.at('/acme/settings/general'));
+    await reader.getByText('Owners only').waitFor();
+    expect(await reader.getByRole('button', { name: 'Save settings' }).count()).toBe(0);
+    await checkAccess(reader, () => reader.getByText('Approvals are decided by').waitFor());
   });
 
   test.each([

@@ -87,8 +87,12 @@ describeSite('the settings of a workspace', (site) => {
     const submit = dialog.getByRole('button', { name: 'Add destination' });
     expect(await submit.isDisabled()).toBe(true);
     await dialog.getByLabel('Address').fill('http://hooks.example.com/runs');
-    await dialog.getByRole('button', { name: /Events/ }).click();
-    await page.getByRole('option', { name: 'Failed runs' }).click();
+    await dialog.getByLabel('All events').uncheck();
+    expect(await submit.isDisabled()).toBe(true);
+    await dialog.getByLabel('Failed runs').check();
+    await dialog.getByLabel('Requested approvals').check();
+    await checkAccess(page, () => dialog.getByLabel('Expired approvals').waitFor());
+    await page.setViewportSize({ width: 1280, height: 800 });
     await dialog.getByLabel('Agents').fill('acme/one, acme/two');
     await submit.click();
     await dialog.getByRole('alert').getByText('must begin with https://').waitFor();
@@ -98,7 +102,7 @@ describeSite('the settings of a workspace', (site) => {
     await submit.click();
     const row = page.getByRole('row').filter({ hasText: url });
     await row.getByText('acme/one, acme/two').waitFor();
-    await row.getByText('run.failed').waitFor();
+    await row.getByText('Failed runs, Requested approvals').waitFor();
     await row.getByRole('button', { name: `Test ${url}` }).click();
     await page.getByText('The test message was not accepted').first().waitFor();
     await row.getByRole('button', { name: `Log of ${url}` }).click();
@@ -107,12 +111,44 @@ describeSite('the settings of a workspace', (site) => {
     await log.getByRole('button', { name: 'Close' }).click();
     await row.getByRole('button', { name: `Change ${url}` }).click();
     const change = page.getByRole('dialog', { name: 'Change the destination' });
+    expect(await change.getByRole('group', { name: 'Events' }).getByRole('checkbox', { checked: true }).count()).toBe(
+      2,
+    );
+    await change.getByLabel('Failed runs').uncheck();
     await change.getByLabel('Enabled').uncheck();
     await change.getByRole('button', { name: 'Save changes' }).click();
     await row.getByText('Off', { exact: true }).waitFor();
+    await row.getByText('Requested approvals', { exact: true }).waitFor();
     await row.getByRole('button', { name: `Delete ${url}` }).click();
     await page.getByRole('button', { name: 'Delete destination' }).click();
     await row.waitFor({ state: 'detached' });
+  });
+
+  test('a destination without chosen events gets all of them, or the ends that its statuses name', async () => {
+    const { id: workspace_id } = (await site.client.getSession({})).workspace;
+    const url = 'https://hooks.example.invalid/all';
+    const add = async (body: object) =>
+      (await site.client.createDestination({ params: { workspace_id }, body } as never)).destination.id;
+    const [all, ends] = [await add({ url }), await add({ url: `${url}/ends`, statuses: ['failed'] })];
+    const page = await site.open('/acme/settings/destinations');
+    await page
+      .getByRole('row')
+      .filter({ hasText: `${url}/ends` })
+      .getByText('All ends of runs')
+      .waitFor();
+    await page.getByRole('row').getByText('All events', { exact: true }).waitFor();
+    await page.getByRole('button', { name: `Change ${url}`, exact: true }).click();
+    const change = page.getByRole('dialog', { name: 'Change the destination' });
+    expect(await change.getByLabel('All events').isChecked()).toBe(true);
+    await change.getByLabel('Agents').fill('acme/one');
+    await change.getByRole('button', { name: 'Save changes' }).click();
+    await page.getByRole('row').getByText('acme/one').waitFor();
+    const params = { workspace_id, destination_id: all };
+    const { events, agents } = (await site.client.getDestination({ params })).destination;
+    expect({ events, agents }).toEqual({ events: [], agents: ['acme/one'] });
+    for (const destination_id of [all, ends]) {
+      await site.client.deleteDestination({ params: { workspace_id, destination_id } });
+    }
   });
 
   test('the signing secret is shown once', async () => {

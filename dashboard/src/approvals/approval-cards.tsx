@@ -9,6 +9,7 @@ import { escapeText } from '../ui/text/escape-text.ts';
 import { MORE_COST } from './approval.ts';
 import { Arguments, DecidedView } from './approval-parts.tsx';
 import { DecideForm } from './decide-form.tsx';
+import { LinkButton } from './link-button.tsx';
 import { type Approval, useKept, useMayDecide } from './waiting.ts';
 
 interface CardsProps {
@@ -53,7 +54,7 @@ function KeptCard({ approval, isListed, isInRun = false }: CardProps & { readonl
 /** A call or a question: who asks, what for, and the decision or the form that makes it. */
 export function ApprovalCard({ approval, isInRun = false }: CardProps) {
   const { id, kind, status, tool, question, agent_name, agent_version } = approval;
-  const mayDecide = useMayDecide();
+  const { mayDecide, reason } = useMayDecide();
   const [outcome, setOutcome] = useState<'own' | 'other'>();
   const isWaiting = status === 'waiting';
   const hasForm = isWaiting && mayDecide;
@@ -80,10 +81,13 @@ export function ApprovalCard({ approval, isInRun = false }: CardProps) {
         </p>
       )}
       {kind !== 'answer' && !hasForm && <Arguments value={approval.arguments} name={`arguments-${id}`} />}
-      {hasForm && <DecideForm approval={approval} onDecided={(isOwn) => setOutcome(isOwn ? 'own' : 'other')} />}
-      {isWaiting && !mayDecide && (
-        <p className="text-soft">You can only read this: deciding needs a key with the scope approve or manage.</p>
+      {hasForm && (
+        <>
+          <DecideForm approval={approval} onDecided={(isOwn) => setOutcome(isOwn ? 'own' : 'other')} />
+          <LinkButton approval={approval} />
+        </>
       )}
+      {isWaiting && reason !== undefined && <p className="text-soft">You can only read this: {reason}</p>}
       {!isWaiting && (
         <div
           ref={decided}

@@ -1,7 +1,7 @@
 import { useMemo, useRef } from 'react';
 import type { AnswerOf } from '../api/client.ts';
 import { useOperation } from '../api/query.ts';
-import { useWho } from '../api/session.ts';
+import { useWho, useWorkspace } from '../api/session.ts';
 
 export type Approval = AnswerOf<'listApprovals'>['approvals'][number];
 
@@ -13,6 +13,7 @@ export const isForPeople = ({ kind }: Pick<Approval, 'kind'>): boolean => kind =
 export const POLL_MS = 5_000;
 const BADGE_MS = 20_000;
 const MAX_COUNTED = 100;
+const MINUTE = 60_000;
 
 /** Reads the calls and questions of a workspace that wait for people, newest first: as many as are counted. */
 export const useWaiting = (workspace_id: string, enabled = true) =>
@@ -29,10 +30,18 @@ export function useWaitingCount(workspace_id: string, enabled: boolean): string 
   return `${data.approvals.length}${data.next_cursor === null ? '' : '+'}`;
 }
 
-/** Whether the user may decide: a session has the scope of the key that began it. */
-export function useMayDecide(): boolean {
+/** Whether the user may decide; if not, `reason` says why once it is known. */
+export function useMayDecide(): { readonly mayDecide: boolean; readonly reason?: string } {
+  // A session has the scope of the key that began it.
   const { scope } = useWho();
-  return scope === 'manage' || scope === 'approve';
+  const { role } = useWorkspace();
+  const hasScope = scope === 'manage' || scope === 'approve';
+  const isOwner = role === 'owner';
+  const { data, isPending } = useOperation('getOrg', {}, { enabled: hasScope && !isOwner, staleTime: MINUTE });
+  if (!hasScope) return { mayDecide: false, reason: 'deciding needs a key with the scope approve or manage.' };
+  if (isOwner) return { mayDecide: true };
+  if (data?.approvers === 'owners') return { mayDecide: false, reason: 'only owners of the workspace decide.' };
+  return { mayDecide: !isPending };
 }
 
 /**

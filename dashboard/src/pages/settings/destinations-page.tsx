@@ -18,9 +18,10 @@ import { toast } from '../../ui/toast.tsx';
 import { SettingsFrame } from './settings-frame.tsx';
 
 type Destination = AnswerOf<'listDestinations'>['destinations'][number];
+type Event = Destination['events'][number];
 type NewDestination = ArgumentsOf<'createDestination'>['body'];
 
-/** Addresses to which ends of runs are posted. */
+/** Addresses to which ends of runs, and what they ask, are posted. */
 export function DestinationsPage() {
   const { id: workspace_id, role } = useWorkspace();
   const { data, error, refetch } = useOperation('listDestinations', { params: { workspace_id } });
@@ -32,7 +33,7 @@ export function DestinationsPage() {
   return (
     <SettingsFrame
       part="destinations"
-      description="Addresses to which ends of runs are posted, signed with the secret of the workspace."
+      description="Addresses to which ends of runs, and what they ask, are posted, signed with the secret of the workspace."
       actions={
         isOwner && (
           <Button variant="primary" icon={Plus} onPress={() => setEditing('new')}>
@@ -51,8 +52,8 @@ export function DestinationsPage() {
           columns={[
             { title: 'Address', cell: ({ url }) => <Code>{url}</Code> },
             { title: 'State', cell: (each) => <State {...each} /> },
-            { title: 'Events', cell: ({ events }) => listed(events), from: 'md' },
-            { title: 'Agents', cell: ({ agents }) => listed(agents), from: 'md' },
+            { title: 'Events', cell: (each) => eventsOf(each), from: 'md' },
+            { title: 'Agents', cell: ({ agents }) => (agents.length === 0 ? 'all' : agents.join(', ')), from: 'md' },
             {
               title: 'Action',
               cell: (each) => (
@@ -81,7 +82,7 @@ export function DestinationsPage() {
               title="No destinations"
               command={`${COMMAND} destinations create https://hooks.example.com/runs`}
             >
-              Add an address above or from a terminal, and it gets a message when a run ends:
+              Add an address above or from a terminal, and it gets a message when a run ends or asks:
             </Empty>
           }
         />
@@ -103,7 +104,13 @@ export function DestinationsPage() {
   );
 }
 
-const listed = (names: readonly string[]): string => (names.length === 0 ? 'all' : names.join(', '));
+/** What is posted. Without chosen events it is all, but a choice of statuses, which only the API has, leaves ends alone. */
+const allOf = (destination?: Destination): string =>
+  (destination?.statuses.length ?? 0) > 0 ? 'All ends of runs' : 'All events';
+const eventsOf = (destination: Destination): string =>
+  destination.events.length === 0
+    ? allOf(destination)
+    : destination.events.map((event) => EVENTS[event].label).join(', ');
 
 function State({ enabled, disabled_reason }: Destination) {
   return (
@@ -169,11 +176,14 @@ function Log({ destination, onClose }: { readonly destination: Destination; read
   );
 }
 
-const EVENTS = [
-  { id: 'all', label: 'All ends of runs' },
-  { id: 'run.completed', label: 'Completed runs' },
-  { id: 'run.failed', label: 'Failed runs', description: 'Also timeouts, cancelled runs, and runs that were lost.' },
-] as const;
+const EVENTS: Readonly<Record<Event, { readonly label: string; readonly more?: string }>> = {
+  'run.completed': { label: 'Completed runs' },
+  'run.failed': { label: 'Failed runs', more: 'also timeouts, cancelled and lost runs' },
+  'run.waiting': { label: 'Waiting runs', more: 'for people, a time or an event' },
+  'approval.requested': { label: 'Requested approvals', more: 'and questions' },
+  'approval.decided': { label: 'Decided approvals', more: 'and answered questions' },
+  'approval.expired': { label: 'Expired approvals', more: 'and questions' },
+};
 const FORMATS = [
   { id: 'standard', label: 'Standard Webhooks' },
   { id: 'cloudevents', label: 'CloudEvents' },
@@ -189,7 +199,8 @@ function EditDestination({
 }) {
   const { id: workspace_id } = useWorkspace();
   const [url, setUrl] = useState(destination?.url ?? '');
-  const [event, setEvent] = useState<string>(destination?.events.length === 1 ? destination.events[0]! : 'all');
+  const [events, setEvents] = useState<readonly Event[]>(destination?.events ?? []);
+  const [isAll, setAll] = useState(events.length === 0);
   const [agents, setAgents] = useState(destination?.agents.join(', ') ?? '');
   const [format, setFormat] = useState<string>(destination?.format ?? 'standard');
   const [hasSubCalls, setSubCalls] = useState(destination?.include_sub_calls ?? false);
@@ -202,7 +213,7 @@ function EditDestination({
     const body = {
       url,
       format: format as NewDestination['format'],
-      events: (event === 'all' ? [] : [event]) as NewDestination['events'],
+      events: isAll ? [] : [...events],
       agents: agents
         .split(',')
         .map((each) => each.trim())
@@ -234,7 +245,7 @@ function EditDestination({
             variant="primary"
             onPress={submit}
             isPending={create.isPending || update.isPending}
-            isDisabled={url.trim() === ''}
+            isDisabled={url.trim() === '' || (!isAll && events.length === 0)}
           >
             {action}
           </Button>
@@ -249,7 +260,23 @@ function EditDestination({
         placeholder="https://hooks.example.com/runs"
         description="A public https address."
       />
-      <Select label="Events" value={event} onChange={setEvent} choices={EVENTS} />
+      <fieldset className="flex flex-col gap-1.5">
+        <legend className="mb-1 font-medium">Events</legend>
+        <Checkbox value={isAll} onChange={setAll}>
+          {allOf(destination)}
+        </Checkbox>
+        {!isAll &&
+          (Object.keys(EVENTS) as Event[]).map((event) => (
+            <Checkbox
+              key={event}
+              value={events.includes(event)}
+              onChange={(on) => setEvents(on ? [...events, event] : events.filter((each) => each !== event))}
+            >
+              {EVENTS[event].label}
+              {EVENTS[event].more && <span className="text-soft">, {EVENTS[event].more}</span>}
+            </Checkbox>
+          ))}
+      </fieldset>
       <TextField
         label="Agents"
         value={agents}

@@ -20,12 +20,20 @@ const TRACE_CONTENTS: readonly { id: Org['trace_content']; label: string; descri
   { id: 'all', label: 'All runs', description: 'Content of every run' },
 ];
 
-/** Name, time zone and traces of the workspace. */
+const APPROVERS: readonly { id: Org['approvers']; label: string }[] = [
+  { id: 'members', label: 'All members' },
+  { id: 'owners', label: 'Owners only' },
+];
+
+/** Name, time zone and traces of the workspace, and who decides in it. */
 export function GeneralPage() {
   const { role } = useWorkspace();
   const { data, error, refetch } = useOperation('getOrg', {});
   return (
-    <SettingsFrame part="general" description="Name, time zone and traces of the workspace.">
+    <SettingsFrame
+      part="general"
+      description="Name, time zone and traces of the workspace, and who decides what runs ask."
+    >
       {error && <ErrorBox error={error} onRetry={() => void refetch()} />}
       {!data && !error && <Loading />}
       {data && (
@@ -40,6 +48,7 @@ export function GeneralPage() {
                       ['Name', data.name],
                       ['Time zone', data.timezone],
                       ['Trace content', TRACE_CONTENTS.find(({ id }) => id === data.trace_content)?.label],
+                      ['Approvals are decided by', APPROVERS.find(({ id }) => id === data.approvers)?.label],
                     ] as const)),
                 ['Slug', <Code key="slug">{data.slug}</Code>],
                 ['ID', <Code key="id">{data.id}</Code>],
@@ -57,13 +66,15 @@ function Changes({ org }: { readonly org: Org }) {
   const [name, setName] = useState(org.name);
   const [timezone, setTimezone] = useState(org.timezone);
   const [content, setContent] = useState(org.trace_content);
+  const [approvers, setApprovers] = useState(org.approvers);
   const save = useAction('updateOrg', { stale: ['getOrg', 'listWorkspaces'], silent: true });
   const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const isChanged = name !== org.name || timezone !== org.timezone || content !== org.trace_content;
+  const isChanged =
+    name !== org.name || timezone !== org.timezone || content !== org.trace_content || approvers !== org.approvers;
   const submit = async () => {
     try {
       // The platform normalises values: `utc` becomes `UTC`.
-      const saved = await save.mutateAsync({ body: { name, timezone, trace_content: content } });
+      const saved = await save.mutateAsync({ body: { name, timezone, trace_content: content, approvers } });
       setName(saved.name);
       setTimezone(saved.timezone);
       toast({ tone: 'good', text: 'Settings saved' });
@@ -94,6 +105,13 @@ function Changes({ org }: { readonly org: Org }) {
           value={content}
           onChange={(value) => setContent(value as Org['trace_content'])}
           description="Prompts, responses, and arguments and results of tools. All members can read them."
+        />
+        <Select
+          label="Approvals are decided by"
+          choices={APPROVERS}
+          value={approvers}
+          onChange={(value) => setApprovers(value as Org['approvers'])}
+          description="Also who answers questions of runs, and creates links to decide."
         />
         {save.error && <ErrorBox error={save.error} />}
         <div>
