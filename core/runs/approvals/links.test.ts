@@ -81,7 +81,7 @@ describe('a link', () => {
     await next();
     expect(await runs.find(runId)).toMatchObject({ status: 'completed' });
     expect(paid.toSorted()).toEqual(['ann 1', 'ann 5']);
-    const { entries } = await listEntries(deps, workspaceId, {}, { limit: 3 });
+    const { entries } = await listEntries(deps, workspaceId, {}, { limit: 50 });
     expect(entries.find(({ operation }) => operation === 'decideApproval')).toMatchObject({
       ...{ userId: user.userId, outcome: 'done' },
       target: { approval_id: `${runId}.1.2`, decision: 'approve', tool: 'pay', edited: true },

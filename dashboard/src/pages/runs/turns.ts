@@ -9,7 +9,7 @@ type Step = Pick<
 
 interface ToolCall {
   readonly name: string;
-  /** Of the call; `waiting` before it is made. */
+  /** Status of the call; `waiting` before it is made. */
   readonly status: string;
   /** What was decided about it, if it had to wait. */
   readonly decision?: string;
