@@ -131,6 +131,7 @@ test('a dry run packs for real, says what would be published, and leaves nothing
 /** Files of the package for JavaScript: each module has a declaration. */
 const MODULES = [
   'agent-client',
+  'durable',
   'errors',
   'events',
   'follow',

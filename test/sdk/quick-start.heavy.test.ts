@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, describe, expect, test } from 'vitest';
 import { blocksOf, ROOT } from '#test/docs/pages.ts';
-import { clientOf, publishCode, startLocalTarget } from '#test/helpers/platform.ts';
+import { clientOf, publishCode, request, startLocalTarget } from '#test/helpers/platform.ts';
 import { temporaryFolder } from '#test/helpers/temporary-folder.ts';
 
 const target = await startLocalTarget();
@@ -30,7 +30,7 @@ const LANGUAGES = [
 
 describe.skipIf(!hasPython).each(LANGUAGES)('the programs of $page (skipped without python3)', (each) => {
   const { language, page, program, file } = each;
-  const [call, stream, agent, ...others] = blocksOf(page)
+  const [call, stream, agent, steps, ...others] = blocksOf(page)
     .filter(({ info }) => info === language)
     .map(({ text }) => text);
 
@@ -47,8 +47,8 @@ describe.skipIf(!hasPython).each(LANGUAGES)('the programs of $page (skipped with
     });
   }
 
-  test('are three', () => {
-    expect([call, stream, agent].map((code) => typeof code)).toEqual(['string', 'string', 'string']);
+  test('are four', () => {
+    expect([call, stream, agent, steps].map((code) => typeof code)).toEqual(Array(4).fill('string'));
     expect(others).toEqual([]);
   });
 
@@ -78,5 +78,25 @@ describe.skipIf(!hasPython).each(LANGUAGES)('the programs of $page (skipped with
     );
     const params = { org: 'acme', agent: published.name, version: 'v1', endpoint: 'run' };
     expect(await client.callAgent({ params, body: {} })).toMatchObject({ data: { summary: 'One sentence' } });
+  });
+
+  test('within an agent do a step, and go on when a question is answered', { timeout: 60_000 }, async () => {
+    const print = { js: 'console.log(JSON.stringify(answer));', python: 'import json; print(json.dumps(answer))' };
+    const name = `asks-${language}`;
+    const code = `${steps}${print[language as keyof typeof print]}\n`;
+    const manifest = { runtime: { command: `${program} ${file}` }, durable: { steps: true } };
+    await publishCode(client, name, { [file]: code }, manifest);
+    const headers = { prefer: 'respond-async' };
+    const called = await request(target, 'POST', `/acme/${name}/v1/run`, { key: target.key, json: {}, headers });
+    const params = { workspace_id: (await client.listWorkspaces({})).workspaces[0]!.id, run_id: called.body.run_id };
+    const until = (status: string) =>
+      expect.poll(async () => (await client.getRun({ params })).status, { timeout: 30_000 }).toBe(status);
+    await until('waiting');
+    const [asked] = (await client.listApprovals({ params, query: { run_id: params.run_id } })).approvals;
+    expect(asked).toMatchObject({ question: 'Refund 120 dollars?', options: ['yes', 'no'] });
+    const decision = { decision: 'answer', answer: 'yes', for: 'this' } as const;
+    await client.decideApproval({ params: { ...params, approval_id: asked!.id }, body: decision });
+    await until('completed');
+    expect((await client.getRun({ params })).output_data).toBe('yes');
   });
 });
