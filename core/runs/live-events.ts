@@ -42,6 +42,9 @@ const sortKey = (number: number): string => String(number).padStart(8, '0');
 
 type WriterDeps = Pick<Deps, 'runs' | 'clock' | 'log'>;
 
+/** Numbers for events that the process before still writes although it has lost the run. */
+const LATE_EVENTS = 1000;
+
 interface WatchedRun {
   readonly workspaceId: string;
   readonly runId: string;
@@ -65,14 +68,14 @@ export class LiveEvents {
   #writing: Promise<void> = Promise.resolve();
 
   /**
-   * @param past Number of events that other processes wrote.
+   * @param past Number of events that other processes wrote. @default - there was no other process
    */
-  constructor(deps: WriterDeps, run: WatchedRun, mask: SecretMask, past = 0) {
+  constructor(deps: WriterDeps, run: WatchedRun, mask: SecretMask, past?: number) {
     this.#deps = deps;
     this.#run = run;
     this.#mask = mask;
-    this.#count = past;
-    this.#hasWritten = past > 0;
+    this.#count = past === undefined ? 0 : past + LATE_EVENTS;
+    this.#hasWritten = past !== undefined && past > 0;
   }
 
   readonly add = (type: LiveEvent['type'], data: object): void => {

@@ -35,9 +35,6 @@ export async function knownOf(
   };
 }
 
-/** Numbers for events that the process before still writes although it has lost the run. */
-export const LATE_EVENTS = 1000;
-
 /** What other processes told about a durable run. */
 export interface Told {
   /** Number of events that they wrote. */

@@ -100,11 +100,11 @@ function heldUntil({ agent, receivedAt }: PreparedCall): number {
   return receivedAt + Math.min(HELD_CALL_MS, own > 0 ? own * 1000 : HELD_CALL_MS);
 }
 
-/** Begins the event stream of a run, after `past` events of other processes. */
+/** Begins the event stream of a run, after `past` events of other processes, if there were any. */
 export const liveEventsOf = (
   deps: Deps,
   { runId, workspace, agent, receivedAt: startedAt, mask }: PreparedCall,
-  past = 0,
+  past?: number,
 ): LiveEvents => {
   // They are all that is known of a run that waits.
   const waitMs = mayWait(agent.definition) ? MAX_WAIT_SECONDS * 1000 : 0;

@@ -11,7 +11,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { Item } from '#core/ports/table.ts';
 import { newRunFrom } from '#core/runs/items.ts';
 import { giveBackLease, keepLease, type Lease, takeWaiting } from '#core/runs/leases.ts';
-import { LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
+import { toldOf } from '#core/runs/lost-run.ts';
 import { attemptOf } from '#core/runs/retries.ts';
 import { endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
@@ -161,7 +161,7 @@ async function continuing(
 async function finish(deps: Deps, { prepared, admitted, before }: Begun): Promise<void> {
   try {
     await finishStarted(deps, prepared, admitted, {
-      live: liveEventsOf(deps, prepared, before && before.eventCount + LATE_EVENTS),
+      live: liveEventsOf(deps, prepared, before?.eventCount),
       past: before?.trace,
     });
   } catch (error) {

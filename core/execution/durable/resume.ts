@@ -24,7 +24,7 @@ import {
   type Lease,
   takeLease,
 } from '#core/runs/leases.ts';
-import { knownOf, LATE_EVENTS, toldOf } from '#core/runs/lost-run.ts';
+import { knownOf, toldOf } from '#core/runs/lost-run.ts';
 import { cancelledError, emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { isRunContinues } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
@@ -274,7 +274,7 @@ async function goOn(deps: Deps, prepared: PreparedCall, admitted: Admitted): Pro
   const { count, events } = await toldOf(deps, { workspaceId: prepared.workspace.id, runId: prepared.runId });
   try {
     await finishStarted(deps, prepared, admitted, {
-      live: liveEventsOf(deps, prepared, count + LATE_EVENTS),
+      live: liveEventsOf(deps, prepared, count),
       past: events,
     });
   } catch (error) {
