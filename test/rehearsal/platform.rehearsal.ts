@@ -328,7 +328,8 @@ test('no kind of request costs a tenth more than what is committed', { retry: 0 
   const grown = counted.flatMap((each) =>
     Object.entries(figuresOf(each)).flatMap(([name, figure]) => {
       const before = committed[each.what]![name as keyof Figures];
-      return figure > before * 1.1 ? [`${each.what}: ${name} was ${before} and is ${figure}`] : [];
+      const called = each.invocations.map(({ fn }) => fn).join(', ');
+      return figure > before * 1.1 ? [`${each.what}: ${name} was ${before} and is ${figure}, in ${called}`] : [];
     }),
   );
   expect(grown).toEqual([]);
