@@ -14,6 +14,10 @@ const DECISIONS = 30;
 const STARTS = 3;
 const CONNECTIONS = 50;
 const MINUTE_MS = 60_000;
+/** So many runs may wait. */
+const PLANS = JSON.stringify(
+  Object.fromEntries(['free', 'pro', 'team', 'enterprise'].map((plan) => [plan, { waiting_runs: 2 * WAITING }])),
+);
 /** Pause after a start, during which the platform runs its initial tasks. */
 const SETTLING_MS = 10_000;
 
@@ -22,7 +26,13 @@ export async function benchWaiting(): Promise<Row[]> {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bench-waiting-'));
   const llm = await startProgram(join(ROOT, 'bench/llm-server.ts'));
   const llmUrl = `http://127.0.0.1:${llm.port}`;
-  const start = (name: string) => startPlatform(join(folder, name), { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1` });
+  const started: Platform[] = [];
+  const start = async (name: string): Promise<Platform> => {
+    const settings = { PLATFORM_ANTHROPIC_URL: `${llmUrl}/v1`, PLATFORM_PLANS: PLANS };
+    const platform = await startPlatform(join(folder, name), settings);
+    started.push(platform);
+    return platform;
+  };
   try {
     let platform = await start('ours');
     const { key } = platform;
@@ -47,9 +57,9 @@ export async function benchWaiting(): Promise<Row[]> {
     }
     await setTimeout(SETTLING_MS);
     const [ours, beside] = (await Promise.all([platform, none!].map(idleShare))) as [number, number];
-    await Promise.all([platform.stop(), none!.stop()]);
     return [...rows, idleRow(ours, beside), startRow(starts)];
   } finally {
+    await Promise.all(started.map((each) => each.stop()));
     llm.process.kill();
     rmSync(folder, { recursive: true, force: true });
   }
