@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
+import { isUnchecked } from '#core/manifest/field-error.ts';
 import { type Clock, isoTime } from '#core/ports/clock.ts';
 import type { LlmToolCall } from '#core/ports/llm.ts';
 import {
@@ -14,7 +15,7 @@ import { RunContinuesError } from '#core/runs/run-continues.ts';
 import type { DecidedCall, Waits } from '../../durable/waits.ts';
 import type { EngineRun } from '../engine.ts';
 import type { PastTurn } from './record.ts';
-import { ASK_HUMAN, parameterProblem, WAIT } from './tool-definitions.ts';
+import { ASK_HUMAN, WAIT } from './tool-definitions.ts';
 import { errorOutcome, outcomeOf, type ToolOutcome } from './tool-outcome.ts';
 import type { LoopTools } from './tools.ts';
 import { waitUntil } from './wait-time.ts';
@@ -185,10 +186,15 @@ export class LoopAsks {
     const approval = isOwn ? undefined : this.#tools.approvalOf(name);
     if (!isOwn && (approval === undefined || this.#approvedTools.has(name))) return false;
     if (this.#refused.has(keyOf(call))) return false;
-    if ((await parameterProblem(this.#run, definition, input)) !== undefined) return false;
+    if (input === undefined || (await this.#mismatches(definition.inputSchema, input))) return false;
     if (name === WAIT.name) return 'at' in waitUntil(input as Members, this.#clock.now());
     if (approval?.when === undefined) return true;
-    return (await this.#run.validate(approval.when, input!)).length === 0;
+    return !(await this.#mismatches(approval.when, input));
+  }
+
+  /** Whether a value does not match a schema. What could not be checked in time counts as a match, so that a person is asked. */
+  async #mismatches(schema: Readonly<Record<string, unknown>>, value: Json): Promise<boolean> {
+    return (await this.#run.validate(schema, value)).some((problem) => !isUnchecked(problem));
   }
 
   async #asked(
