@@ -9,7 +9,7 @@ export interface Question {
   readonly text?: string;
   /** Epoch milliseconds until which it can be decided. */
   readonly expiresAt: number;
-  /** `over`: nobody has decided, and nobody can any more. */
+  /** `over`: its time is over or its run has ended, and it was not decided. */
   readonly state: 'waiting' | 'decided' | 'over';
 }
 

@@ -20,7 +20,7 @@ export interface AuditEntry {
   readonly id: string;
   /** ISO 8601. */
   readonly createdAt: string;
-  /** Null for the operator, {@link LINK} for somebody with a link. */
+  /** Id of the user. Null: the operator. {@link LINK}: a person with a link. */
   readonly userId: string | null;
   readonly keyId: string | null;
   readonly operation: string;
@@ -33,7 +33,7 @@ export interface AuditEntry {
   readonly errorCode: ErrorCode | null;
 }
 
-/** Takes the place of a user's id where somebody with a link made the change. */
+/** Stored in place of a user's id when a person with a link made the change. */
 export const LINK = 'link';
 
 type AuditDeps = Pick<Deps, 'main' | 'clock' | 'config' | 'log'>;

@@ -84,7 +84,7 @@ export class Waits {
   }
 
   /**
-   * Returns the address at which somebody can say that an event of the run has happened: the same for the same name.
+   * Returns the address to which an event of the run is reported. The same name has the same address.
    * `undefined` if the run has too many others.
    */
   async eventUrl(name: string): Promise<string | undefined> {

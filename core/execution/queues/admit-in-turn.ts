@@ -80,7 +80,7 @@ async function queueRun(
 ): Promise<Outcome> {
   const { runId, workspace } = call;
   const lease = laterLease(deps, { workspaceId: workspace.id, runId }, heldBy.due ?? heldBy.until);
-  // Nobody waits for the answer any more when it begins.
+  // By the time it begins, its caller has its answer.
   const waiting = { ...call, isUnattended: true };
   await storeWaiting(deps, waiting, prepared, { record: { heldBy, hasPlace }, lease, alongside, beginJournal });
   await settle();

@@ -98,7 +98,7 @@ const placeOf = ({ agent, workspace }: Caller) => ({
   runId: (agent as RunCaller).runId,
 });
 
-/** A program that works by itself is looked at about every minute: whoever it waits for should be asked now. */
+/** The platform looks at a detached program about every minute. People should be asked sooner, so it looks now. */
 async function hurry(deps: Deps, run: RunJob): Promise<void> {
   const lease = await findLease(deps, run.runId);
   if (lease?.reason === 'look' && (await lookNow(deps, lease))) await deps.wakeRun?.(run);

@@ -4,7 +4,7 @@ import type { Run } from '../run.ts';
 
 /** Ends of runs. Every ended run has one of them: what did not complete failed. */
 const END_EVENTS = ['run.completed', 'run.failed'] as const;
-/** Events of runs that wait for people, time or events, and of what is asked. */
+/** Events about runs that wait, and about their approvals. */
 const WAIT_EVENTS = ['run.waiting', 'approval.requested', 'approval.decided', 'approval.expired'] as const;
 export const RUN_EVENTS = [...END_EVENTS, ...WAIT_EVENTS] as const;
 export type EndEvent = (typeof END_EVENTS)[number];

@@ -18,7 +18,6 @@ import type { Approval } from './waiting.ts';
 type Decision = ArgumentsOf<'decideApproval'>['body'];
 
 const STALE = ['listApprovals', 'getRun', 'getRunWaterfall', 'listRuns'] as const;
-const CONFLICT = 409;
 
 /** The decision about a call or a question that waits. */
 export function DecideForm({
@@ -42,7 +41,7 @@ export function DecideForm({
           onDecided(true);
         },
         onError: (problem) => {
-          if (!(problem instanceof ApiError) || problem.status !== CONFLICT) return;
+          if (!(problem instanceof ApiError && problem.code === 'CONFLICT')) return;
           onDecided(false);
           for (const name of ['getApproval', ...STALE] as const) {
             void client.invalidateQueries({ queryKey: keyOf(name) });

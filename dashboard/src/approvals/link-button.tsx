@@ -19,7 +19,7 @@ const EXPIRIES = [
   { id: '604800', label: 'After 7 days' },
 ];
 
-/** Creates a link with which somebody without an account decides about a call or a question, once. */
+/** Creates a link that lets a person without an account decide once. */
 export function LinkButton({ approval }: { readonly approval: Approval }) {
   const [isOpen, setOpen] = useState(false);
   return (

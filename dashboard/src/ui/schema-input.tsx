@@ -17,7 +17,7 @@ interface SchemaInputProps {
   readonly error: string | undefined;
   /** Where in the value `error` is, such as `items.0.count`. */
   readonly errorPath?: string;
-  /** Member of the form that has the value, which is then no object. @default - the value is that of the form */
+  /** Member of the form that holds the value, if the value is not an object. @default - the value is the whole form */
   readonly member?: string;
 }
 

@@ -96,7 +96,7 @@ export function linesOf(runs: readonly WaterfallRun[], now: number): Line[] {
   return lines;
 }
 
-/** A call about which nobody has decided ends with its run. */
+/** An undecided call ends with its run. */
 const waitStatus = ({ status }: Wait, { completed_at }: WaterfallRun): string =>
   status === 'waiting' && completed_at !== null ? 'cancelled' : status;
 
