@@ -98,7 +98,7 @@ async function buildFunction(name: string, folder: string, outdir: string, parts
   const apart = new Map<string, string>();
   const entry = join(folder, 'index.ts');
   const own = [ownRows(name), ownHandlers(name), writtenDocument, bareSettings];
-  const plugins = [...own, oneLocale, noJsonSchemas, bundledApart(apart), noJit(entry), withEntry(entry)];
+  const plugins = [...own, bareRows, oneLocale, noJsonSchemas, bundledApart(apart), noJit(entry), withEntry(entry)];
   if (WRITES_JSON_SCHEMAS.includes(name)) plugins.splice(plugins.indexOf(noJsonSchemas), 1);
   const metafiles = [withoutUnused(await bundle(entry, outdir, plugins))];
   const imported = new Set(
@@ -384,6 +384,22 @@ const bareSettings: Plugin = {
         return { contents, loader: 'ts', resolveDir: dirname(file) };
       });
     }
+  },
+};
+
+/** A literal text of a schema, as the formatter writes it. */
+const DESCRIBED = /\s*\.describe\(\s*(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"),?\s*\)/g;
+
+/** Removes the texts of rows and their schemas, which only the OpenAPI document shows. */
+const bareRows: Plugin = {
+  name: 'bare-rows',
+  setup({ onLoad }) {
+    onLoad({ filter: /\/core\/.*\/routes\.ts$/ }, ({ path, pluginData }) => {
+      if (path === join(ROOT, 'core/api/routes.ts') || pluginData !== undefined) return undefined;
+      const source = readFileSync(path, 'utf8');
+      const contents = source.replaceAll(DESCRIBED, '').replaceAll(/^( +summary:) *(['"]).*\2,$/gm, "$1 '',");
+      return { contents, loader: 'ts', resolveDir: dirname(path) };
+    });
   },
 };
 
