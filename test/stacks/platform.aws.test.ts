@@ -109,6 +109,39 @@ describe('API', () => {
     }
   });
 
+  test.each([
+    [
+      'prod',
+      api,
+      {
+        'GET /tasks': 1000,
+        'GET /health': 100,
+        'POST /auth/session': 100,
+        'POST /webhooks/{schedule_id}/{secret}': 500,
+      },
+    ],
+    ['dev', stages.dev.api, { 'GET /tasks': 50, 'GET /health': 50, 'POST /webhooks/{schedule_id}/{secret}': 50 }],
+  ])('methods that need no key have a part of the rate of %s', (name, template, rates) => {
+    const [[, { Properties }]] = resourcesOf(template, 'AWS::ApiGateway::Stage') as [[string, Resource]];
+    const [all, ...others] = Properties.MethodSettings;
+    expect([all.HttpMethod, all.ResourcePath]).toEqual(['*', '/*']);
+    const own = new Map(
+      others.map((settings: Record<string, string>) => [
+        `${settings.HttpMethod} ${settings.ResourcePath!.slice(1).replaceAll('~1', '/')}`,
+        settings,
+      ]),
+    );
+    const open = table.filter(({ auth }) => auth !== 'key' && auth !== 'instance');
+    expect([...own.keys()].sort()).toEqual(open.map(({ method, path }) => `${method} ${path}`).sort());
+    const { requestsPerSecond, burst } = { dev, prod }[name as 'dev' | 'prod'].throttle;
+    for (const settings of others) {
+      expect(settings.ThrottlingBurstLimit / settings.ThrottlingRateLimit).toBe(burst / requestsPerSecond);
+    }
+    for (const [method, rate] of Object.entries(rates)) {
+      expect((own.get(method) ?? all).ThrottlingRateLimit).toBe(rate);
+    }
+  });
+
   test('a changed method is deployed by a new deployment', () => {
     const deploymentOf = (rows: readonly Route[]): string => {
       const app = new App();
@@ -176,14 +209,13 @@ describe('API', () => {
     // Traces would show paths, and the path of a webhook contains its secret.
     expect(Properties.TracingEnabled).toBe(false);
     expect(Properties.AccessLogSetting.Format).not.toMatch(/header|querystring|\$context\.path\b/i);
-    expect(Properties.MethodSettings).toEqual([
-      expect.objectContaining({
-        DataTraceEnabled: false,
-        LoggingLevel: 'ERROR',
-        ThrottlingRateLimit: prod.throttle.requestsPerSecond,
-        ThrottlingBurstLimit: prod.throttle.burst,
-      }),
-    ]);
+    expect(Properties.MethodSettings[0]).toMatchObject({
+      ThrottlingRateLimit: prod.throttle.requestsPerSecond,
+      ThrottlingBurstLimit: prod.throttle.burst,
+    });
+    for (const settings of Properties.MethodSettings) {
+      expect(settings).toMatchObject({ DataTraceEnabled: false, LoggingLevel: 'ERROR' });
+    }
   });
 
   test("answers its own errors in the platform's envelope", () => {
@@ -226,7 +258,7 @@ describe('API', () => {
 });
 
 describe('options of a stage', () => {
-  const { app, api, observability } = synthesise(everythingAsked);
+  const { app, data, api, observability } = synthesise(everythingAsked);
 
   test('every finding of cdk-nag is acknowledged', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
@@ -259,6 +291,20 @@ describe('options of a stage', () => {
         Action: 'sns:Publish',
       }),
     );
+  });
+
+  test('ceilings of tables and their indexes', () => {
+    const tables = resourcesOf(data, 'AWS::DynamoDB::GlobalTable').map(([, { Properties }]) => Properties);
+    expect(tables).toHaveLength(TABLE_NAMES.length);
+    const read = { ReadOnDemandThroughputSettings: { MaxReadRequestUnits: 12_000 } };
+    const write = { WriteOnDemandThroughputSettings: { MaxWriteRequestUnits: 4000 } };
+    for (const { Replicas, GlobalSecondaryIndexes, ...table } of tables) {
+      expect(table).toMatchObject(write);
+      expect(GlobalSecondaryIndexes).toEqual(Array(2).fill(expect.objectContaining(write)));
+      expect(Replicas).toEqual([expect.objectContaining(read)]);
+      expect(Replicas[0].GlobalSecondaryIndexes).toEqual(Array(2).fill(expect.objectContaining(read)));
+    }
+    expect(JSON.stringify(stages.prod.data)).not.toContain('OnDemandThroughput');
   });
 
   test('a firewall in front of the stage of the API', () => {
