@@ -370,8 +370,8 @@ const platformSchema = z
       .strictObject({
         email: z.email().optional(),
         /**
-         * An existing topic. Its policy must allow CloudWatch to publish, and with `dailyUsd` AWS Budgets too. @default
-         * - the stacks create a topic
+         * An existing topic. Its policy must allow CloudWatch and EventBridge to publish, and with `dailyUsd` AWS Budgets
+         * too. @default - the stacks create a topic
          */
         topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
         /** Daily cost in USD, of the whole account, above which an alert is sent. @default - costs are not monitored */

@@ -188,6 +188,7 @@ describe('alarms', () => {
     expect(sections.filter((title) => !told.has(title))).toEqual([
       'Where to look',
       'daily-cost',
+      'CloudFront',
       'Drift',
       'Routine work',
     ]);
