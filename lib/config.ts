@@ -191,8 +191,23 @@ const platformSchema = z
     logRetentionDays: z.literal(RETENTION_DAYS),
     /** Retention of run records in days. */
     runRetentionDays: z.int().positive(),
-    /** Rate limit for all callers together; requests above it get status 429. */
+    /**
+     * Rate limit of each method, for all callers together; requests above it get status 429. Methods that need no key
+     * have a part of it.
+     */
     throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
+    /**
+     * Ceilings of each table and each of its indexes, in units a second: they bound the bill. Requests above them are
+     * refused, no matter whose they are. @default - the account's quotas, 40,000 units each
+     */
+    tables: z
+      .strictObject({
+        /** A unit is a consistent read of up to 4 KB. */
+        maxReadUnits: z.int().positive().optional(),
+        /** A unit is a write of up to 1 KB. */
+        maxWriteUnits: z.int().positive().optional(),
+      })
+      .prefault({}),
     /** A custom domain, and the ARN of its certificate in AWS Certificate Manager, in the stacks' Region. */
     domain: z
       .strictObject({
@@ -350,13 +365,13 @@ const platformSchema = z
     baseUrl: z.url().optional(),
     /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a rate limit per address. */
     firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
-    /** Alarms (10 cents a month each) and their recipient, who must confirm the subscription. @default - no alarms */
+    /** Alarms (10 cents a month for each of their metrics) and their recipient, who must confirm the subscription. @default - no alarms */
     alarms: z
       .strictObject({
         email: z.email().optional(),
         /**
-         * An existing topic. Its policy must allow CloudWatch to publish, and with `dailyUsd` AWS Budgets too. @default
-         * - the stacks create a topic
+         * An existing topic. Its policy must allow CloudWatch and EventBridge to publish, and with `dailyUsd` AWS Budgets
+         * too. @default - the stacks create a topic
          */
         topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
         /** Daily cost in USD, of the whole account, above which an alert is sent. @default - costs are not monitored */

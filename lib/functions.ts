@@ -85,7 +85,7 @@ const MEMORY_MB = 1024;
  */
 const WAITING_MEMORY_MB = 512;
 /** API Gateway ends a buffered integration after 29 s. */
-const BUFFERED_SECONDS = 29;
+export const BUFFERED_SECONDS = 29;
 /** Lambda's maximum: the time limits of an installation and its packing (`aws/config.ts`), and 20 s for the record. */
 const INSTALL_SECONDS = 900;
 
