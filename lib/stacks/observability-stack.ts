@@ -511,7 +511,7 @@ export class ObservabilityStack extends Stack {
     const period = Duration.minutes(Math.min(Math.max(5, 2 * everyMinutes), 1440));
     const calls = (fn: string) => this.#lambda('Invocations', Stats.SUM, fn).with({ period });
     const hasFirst = functions.includes(FIRST_CLOCK);
-    const beaten = [...(hasFirst ? [] : ['first * 0']), ...functions.map((fn) => `${idOf(fn)} > 0`)];
+    const beaten = [...(hasFirst ? [] : ['first * 0']), ...functions.map((fn) => `IF(${idOf(fn)} > 0, 1, 0)`)];
     return {
       name: `silent-${everyMinutes}-min`,
       what: `A clock no longer invokes one of its functions: ${functions.join(', ')}.`,

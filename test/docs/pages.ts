@@ -120,6 +120,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/first-account.md', begins: 'aws ce get-cost-and-usage', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'npm run cdk -- destroy', reason: 'needs an AWS account' },
   { page: 'docs/operate.md', begins: 'aws events list-targets', reason: 'needs an AWS account' },
+  { page: 'docs/operate.md', begins: 'id=$(aws cloudfront list-distributions', reason: 'needs an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --set-plan', reason: 'needs a platform that is stopped' },
   { page: 'docs/limits.md', begins: 'npm run aws:workspace', reason: 'needs an AWS account' },
   { page: 'docs/limits.md', begins: 'npm start -- --grant-credits', reason: 'needs a platform that is stopped' },
