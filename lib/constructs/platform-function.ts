@@ -1,4 +1,4 @@
-import { Aws, Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
+import { Aws, Duration, Fn, RemovalPolicy } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
@@ -30,6 +30,7 @@ import {
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 
 export interface PlatformFunctionProps {
   readonly stage: Stage;
@@ -418,9 +419,3 @@ const KEY_ACTIONS = [
   'ReEncryptFrom',
   'ReEncryptTo',
 ];
-
-/** cdk-nag writes `<name>` for `${name}`. */
-export function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
-  const id = `AwsSolutions-IAM5[Resource::${arn.replaceAll('${', '<').replaceAll('}', '>')}]`;
-  Validations.of(scope).acknowledge({ id, reason });
-}

@@ -18,6 +18,7 @@ import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
 import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
@@ -171,20 +172,21 @@ const BUILD = {
 /** Acknowledges findings about CDK's own grants and about permissions that the build needs. */
 function acknowledge(scope: RunnerImage, project: Project): void {
   const { stack } = project;
+  const { partition, region, account } = stack;
   const projectId = stack.getLogicalId(project.node.defaultChild as CfnProject);
-  const logs = `arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/aws/codebuild/<${projectId}>:*`;
+  const logs = `arn:${partition}:logs:${region}:${account}:log-group:/aws/codebuild/\${${projectId}}:*`;
   const reasons = {
     CB3: 'Building an image takes a privileged container.',
     CB4: 'The build makes no artifact but the image, which ECR encrypts.',
     'IAM5[Action::s3:GetBucket*]': 'CDK: the build reads its one asset.',
     'IAM5[Action::s3:GetObject*]': 'CDK: the build reads its one asset.',
     'IAM5[Action::s3:List*]': 'CDK: the build reads its one asset.',
-    'IAM5[Resource::*]': 'ecr:GetAuthorizationToken has no narrower resource.',
-    [`IAM5[Resource::${logs}]`]: "CDK: the project's own log.",
   };
   for (const [rule, reason] of Object.entries(reasons)) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-${rule}`, reason });
   }
+  acknowledgeWildcard(scope, '*', 'ecr:GetAuthorizationToken has no narrower resource.');
+  acknowledgeWildcard(scope, logs, "CDK: the project's own log.");
   Validations.of(project).acknowledge({
     id: 'CloudFormation-Validate::E3050',
     reason: 'The rule mistakes the ARN of a role with a path for its name.',

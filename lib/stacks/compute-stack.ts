@@ -17,6 +17,7 @@ import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from '../config.ts';
+import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
@@ -223,10 +224,8 @@ export class ComputeStack extends Stack {
     this.#allow(platformFunction, ['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
     // The action cannot be restricted to resources.
     this.#allow(platformFunction, ['ecs:ListTasks'], '*', this.#ofCluster(clusterName));
-    Validations.of(platformFunction).acknowledge({
-      id: `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ecs:<AWS::Region>:<AWS::AccountId>:task/${clusterName}/*]`,
-      reason: 'Tasks of this cluster: their names are not known before they start.',
-    });
+    const reason = 'Tasks of this cluster: their names are not known before they start.';
+    acknowledgeWildcard(platformFunction, this.#arnOf(`task/${clusterName}/*`), reason);
   }
 
   #allow(
