@@ -70,6 +70,8 @@ export class AgentPlatform extends Construct {
       ...built,
       ...this.#environment(),
       stackName: `${platformNameOf(stage)}-${name}`,
+      // CloudFormation counts spaces, and its limit is 1 MB.
+      suppressTemplateIndentation: true,
     });
     this.data = new DataStack(this, 'data', { ...inStack('data'), terminationProtection });
     this.schedules = new SchedulesStack(this, 'schedules', inStack('schedules'));
