@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { App, Stage as CdkStage } from 'aws-cdk-lib';
 import { describe, expect, test } from 'vitest';
 import { defineStage } from '#lib/config.ts';
+import { MAX_SETTINGS_BYTES } from '#lib/limits.ts';
 import { AgentPlatform } from '#lib/platform.ts';
 import { createdBefore } from '#test/helpers/creation-order.ts';
 import {
@@ -59,6 +60,19 @@ describe.each(Object.entries(stages))('%s', (_, synthesis) => {
     expect(files.length).toBeGreaterThan(4);
     const sizes = files.map((name) => [name, statSync(join(synthesis.folder, name)).size] as const);
     expect(sizes.filter(([, bytes]) => bytes >= MAX_TEMPLATE_BYTES)).toEqual([]);
+  });
+
+  test('has environments that leave room for the settings that a stage may have', () => {
+    // Without the names of resources that only a deployment knows, for which the remaining bytes are.
+    const sizes = allOf(synthesis).flatMap(([, { Type, Properties }]) => {
+      if (Type !== 'AWS::Lambda::Function' || Properties.Environment === undefined) return [];
+      const own = Object.entries(Properties.Environment.Variables).filter(
+        ([name]) => !/^PLATFORM_(TRANSPORTS|EGRESS_|OIDC_)/.test(name),
+      );
+      return Buffer.byteLength(JSON.stringify(own.map(([name, value]) => [name, rendered(value)])));
+    });
+    expect(Math.max(...sizes)).toBeGreaterThan(500);
+    expect(Math.max(...sizes)).toBeLessThan(4096 - MAX_SETTINGS_BYTES - 150);
   });
 
   test('can be deployed in a second Region of the account', () => {

@@ -31,3 +31,15 @@ test.each(Object.entries(stages))(
     }
   },
 );
+
+test('MicroVMs are refused in a Region without them, where the app names its Region', () => {
+  const props = { ...dev, sandbox: { kind: 'microvm' } } as const;
+  const platformIn = (region?: string, context = {}) => {
+    const { bootstrapQualifier: _, permissionsBoundary: __, ...rest } = props;
+    const around = region ? new CdkStage(new App({ context }), 'around', { env: { region } }) : new App({ context });
+    return () => new AgentPlatform(around, 'agents', rest, emptyFolders());
+  };
+  expect(platformIn('ca-west-1')).toThrow(/"dev" is invalid[\s\S]*ca-west-1[\s\S]*at sandbox\.kind/);
+  expect(platformIn('ca-west-1', { 'agent-platform:microvmRegions': ['ca-west-1'] })).not.toThrow();
+  for (const region of ['eu-west-1', undefined]) expect(platformIn(region)).not.toThrow();
+});
