@@ -1,25 +1,14 @@
 import { App, Stage as CdkStage } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { expect, test } from 'vitest';
-import { defineStage, type StageFile } from '#lib/config.ts';
 import { AgentPlatform } from '#lib/platform.ts';
 import { emptyFolders, TEST_ACCOUNT, TEST_REGION } from '#test/helpers/templates.ts';
 import cdkJson from '../../cdk.json' with { type: 'json' };
 import { stage as dev } from '../../stages/dev.ts';
-import { stage as prod } from '../../stages/prod.ts';
-import { everythingAsked } from './everything-asked.ts';
-import { ACCOUNT_RULES, PRIVATE_NETWORKS } from './props.ts';
-
-const stages: Record<string, StageFile> = {
-  'a stage with addresses of AWS': prod,
-  'a stage with all that it may ask for': everythingAsked,
-  'a stage with MicroVMs': defineStage({ ...dev, sandbox: { kind: 'microvm' } }),
-  'a stage with rules of its own': ACCOUNT_RULES,
-  'a stage with private networks': PRIVATE_NETWORKS,
-};
+import { EVERY_KIND } from './every-kind.ts';
 
 /** Templates then hold values where they otherwise refer to the account and Region of the deployment. */
-test.each(Object.entries(stages))(
+test.each(Object.entries(EVERY_KIND))(
   'cdk-nag has no finding where the app names its account and Region: %s',
   (_, stage) => {
     const { bootstrapQualifier: __, permissionsBoundary: ___, ...props } = stage;
