@@ -12,13 +12,14 @@ import { Repository, TagMutability } from 'aws-cdk-lib/aws-ecr';
 import { ContainerImage } from 'aws-cdk-lib/aws-ecs';
 import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
 import { CodeBuildProject } from 'aws-cdk-lib/aws-events-targets';
-import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
 import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
+import { serviceOfThisAccount } from './trust.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
@@ -76,6 +77,7 @@ export class RunnerImage extends Construct {
     const project = new Project(this, 'build', {
       projectName: `${runnerImageNameOf(stage, name)}-image`,
       description: `Builds the image of the runner (${name})`,
+      role: new Role(this, 'role', { assumedBy: serviceOfThisAccount('codebuild.amazonaws.com') }),
       source: Source.s3({ bucket: asset.bucket, path: asset.s3ObjectKey }),
       environment: {
         buildImage: LinuxArmBuildImage.AMAZON_LINUX_2023_STANDARD_3_0,
