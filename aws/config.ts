@@ -66,6 +66,11 @@ export const AWS_SETTINGS = {
         .transform((seconds) => seconds * 1000),
     'Time that a task takes to start, in seconds. A call that would wait longer than half of its time limit is rejected at once.',
   ),
+  emptyLayer: setting(
+    'PLATFORM_EMPTY_LAYER',
+    () => z.string().default(''),
+    'ARN of the layer of functions whose compile cache could not be made.',
+  ),
   ecsCluster: setting('PLATFORM_ECS_CLUSTER', () => z.string().default(''), 'Cluster of the tasks.'),
   ecsTaskDefinition: setting(
     'PLATFORM_ECS_TASK_DEFINITION',

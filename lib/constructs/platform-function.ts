@@ -1,5 +1,5 @@
-import { Aws, Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
-import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Aws, Duration, Fn, RemovalPolicy } from 'aws-cdk-lib';
+import { Effect, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
   Code,
@@ -30,6 +30,7 @@ import {
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 
 export interface PlatformFunctionProps {
   readonly stage: Stage;
@@ -59,6 +60,19 @@ export interface PlatformFunctionProps {
    */
   readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }
+
+/**
+ * Actions on EC2 of the managed policy AWSLambdaVPCAccessExecutionRole:
+ * docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html.
+ */
+const NETWORK_ACTIONS = [
+  'AssignPrivateIpAddresses',
+  'CreateNetworkInterface',
+  'DeleteNetworkInterface',
+  'DescribeNetworkInterfaces',
+  'DescribeSubnets',
+  'UnassignPrivateIpAddresses',
+];
 
 /**
  * A Lambda function with the platform's defaults:
@@ -113,12 +127,19 @@ export class PlatformFunction extends Construct {
       },
     });
     if (props.network) {
-      // Lambda uses these permissions to attach the function to the network before it runs. From inside, EC2 is
-      // unreachable.
-      const actions = ['Create', 'Describe', 'Delete'].map(
-        (verb) => `ec2:${verb}NetworkInterface${verb === 'Describe' ? 's' : ''}`,
-      );
+      // Lambda attaches the function to the network with these permissions, before the function runs. The function's
+      // own code may not use them.
+      const actions = NETWORK_ACTIONS.map((action) => `ec2:${action}`);
       this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: ['*'] }));
+      const own = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:function:${functionName}`;
+      this.lambda.addToRolePolicy(
+        new PolicyStatement({
+          effect: Effect.DENY,
+          actions: [...actions, 'ec2:DetachNetworkInterface'],
+          resources: ['*'],
+          conditions: { ArnEquals: { 'lambda:SourceFunctionArn': Fn.sub(own) } },
+        }),
+      );
     }
     acknowledgeWildcard(this, '*', 'The two actions of X-Ray have no narrower resource.');
   }
@@ -418,9 +439,3 @@ const KEY_ACTIONS = [
   'ReEncryptFrom',
   'ReEncryptTo',
 ];
-
-/** cdk-nag writes `<name>` for `${name}`. */
-export function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
-  const id = `AwsSolutions-IAM5[Resource::${arn.replaceAll('${', '<').replaceAll('}', '>')}]`;
-  Validations.of(scope).acknowledge({ id, reason });
-}

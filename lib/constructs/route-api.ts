@@ -21,7 +21,7 @@ import { FUNCTION_NAMES, type FunctionName, pathParameters, type Route } from '#
 import { functionNameOf, platformNameOf, type Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 import { removalPolicyOf } from '../removal.ts';
-import { acknowledgeWildcard } from './platform-function.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 import { Release } from './release.ts';
 
 /** Longer than the longest call, and than the 300 idle seconds after which API Gateway closes a stream. */
