@@ -74,9 +74,11 @@ async function openStage() {
   /** Passes time until the work has ended. A lock must not expire while the emulators work. */
   async function passed<T>(work: Promise<T>, stepMs = 5000): Promise<T> {
     let hasEnded = false;
-    work.catch(() => {}).finally(() => {
-      hasEnded = true;
-    });
+    work
+      .catch(() => {})
+      .finally(() => {
+        hasEnded = true;
+      });
     while (!hasEnded) {
       await clock.advance(stepMs);
       await setTimeout(5);

@@ -142,9 +142,8 @@ describe('secrets in envelopes', () => {
     const value = 'made-up-value-in-an-envelope';
     await client.putSecret({ params, body: { name: 'TOKEN', value: 'first' } });
     await client.putSecret({ params, body: { name: 'TOKEN', value } });
-    const command = 'printf \'{"length": %d}\' "${#TOKEN}"';
-    const manifest = { runtime: { command }, required_secrets: ['TOKEN'] };
-    await publishCode(client, 'vm-token', { 'main.sh': '' }, manifest);
+    const command = `printf '{"length": %d}' "$(printf %s "$TOKEN" | wc -c)"`;
+    await publishCode(client, 'vm-token', { 'main.sh': '' }, { runtime: { command }, required_secrets: ['TOKEN'] });
     const run = () => request(target, 'POST', '/vm-sealed/vm-token/v1/run', { key: owner.key, json: {} });
     expect(expectOk(await run()).data).toEqual({ length: value.length });
 
