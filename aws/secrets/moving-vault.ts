@@ -108,7 +108,10 @@ export class MovingVault implements Vault {
     return (await envelopes.replace(workspaceId, version, values)) || undefined;
   }
 
-  /** Like the other. A process that dies between the two writes has changed nothing: the envelope still counts. */
+  /**
+   * Returns `undefined` in the same case. A process that dies between the two writes has changed nothing: the envelope
+   * still counts.
+   */
   async #writeSecret(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<true | undefined> {
     const { envelopes, secretsManager } = this.#props;
     const { version, values: left } = await envelopes.find(workspaceId);

@@ -60,7 +60,7 @@ interface Cached {
   readonly until: number;
 }
 
-/** Like the adapter's, with the ARN or alias of the KMS key that seals data keys. */
+/** `dataKey` is the ARN or the alias of the KMS key that seals data keys. */
 export type CreateVaultProps = Omit<SecretsManagerVaultProps, 'client' | 'dataKeys'> & {
   readonly dataKey: string | undefined;
 };

@@ -182,8 +182,8 @@ export class PlatformFunction extends Construct {
   }
 
   /**
-   * Of what the KMS key encrypted, only data keys of this kind have this `vault` in their encryption context, beside
-   * their workspace (`aws/secrets/kms-data-keys.ts`).
+   * Grants actions on one kind of data keys: of what the KMS key encrypted, only these have this `vault` in their
+   * encryption context, beside their workspace (`aws/secrets/kms-data-keys.ts`).
    */
   #useDataKeysOf(vault: string, actions: readonly string[]): void {
     const { keyArn } = this.#stage;

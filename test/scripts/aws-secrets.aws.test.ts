@@ -30,7 +30,7 @@ import { stage } from '../../stages/prod.ts';
 const ROOT = join(import.meta.dirname, '../..');
 const { region, credentials } = AWS_TEST_ACCOUNT;
 
-function start(lambda: string, args: readonly string[]) {
+function start(lambda: string, args: readonly string[], script = 'aws-secrets') {
   const { dynamoDb, moto } = inject('awsEndpoints');
   const env = {
     AWS_REGION: region,
@@ -41,7 +41,7 @@ function start(lambda: string, args: readonly string[]) {
     AWS_ENDPOINT_URL_SECRETS_MANAGER: moto,
     AWS_ENDPOINT_URL_LAMBDA: lambda,
   };
-  const child = spawn(process.execPath, [join(ROOT, 'scripts/aws-secrets.ts'), ...args], { cwd: ROOT, env });
+  const child = spawn(process.execPath, [join(ROOT, `scripts/${script}.ts`), ...args], { cwd: ROOT, env });
   const ended = Promise.all([once(child, 'exit'), text(child.stdout), text(child.stderr)]).then(
     ([[code], stdout, stderr]) => ({ code, stdout, stderr }),
   );
@@ -49,15 +49,16 @@ function start(lambda: string, args: readonly string[]) {
 }
 
 /** Functions of the stage with this access to secrets. */
-async function startLambda(access: string | undefined): Promise<string> {
+async function startLambda(access: string): Promise<string> {
   const functions = Object.entries(FUNCTIONS).map(([fn, { secrets }]) => ({
     name: functionNameOf(stage, fn),
     arn: `arn:aws:lambda:${region}:111122223333:function:${functionNameOf(stage, fn)}`,
     timeoutSeconds: 30,
-    environment: { ...(secrets !== undefined && access !== undefined && { PLATFORM_SECRETS: access }) } as Record<
-      string,
-      string
-    >,
+    environment: {
+      PLATFORM_TABLE_PREFIX: tablePrefixOf(stage),
+      PLATFORM_SECRET_PREFIX: secretPrefixOf(stage),
+      ...(secrets !== undefined && { PLATFORM_SECRETS: access }),
+    },
   }));
   const admin = await startFakeLambdaAdmin({ functions, reserved: new Map(), provisioned: new Map(), readers: [] });
   onTestFinished(() => admin.close());
@@ -88,10 +89,10 @@ test('says what it does, and refuses what it does not know', async () => {
     expect(stderr).toContain('Usage: npm run aws:secrets');
   }
   const nowhere = await start('', ['status', 'nowhere']).ended;
-  expect(nowhere.stderr).toBe('aws:secrets: there is no stage "nowhere", only dev, prod: see stages/\n');
+  expect(nowhere.stderr).toBe('npm run aws:secrets --: there is no stage "nowhere", only dev, prod: see stages/\n');
 });
 
-test('a stage moves, also after a kill in the middle, and keeps no copy', { timeout: 180_000 }, async () => {
+test('a stage moves, also after a kill in the middle, and keeps no copy', { timeout: 300_000 }, async () => {
   const tables = dynamoDbClient();
   const names = await createTables(tables, (name) => tablePrefixOf(stage) + name);
   const kms = kmsClient();
@@ -116,6 +117,8 @@ test('a stage moves, also after a kill in the middle, and keeps no copy', { time
     for (const id of workspaces) expect(await vault.read(id, ['TOKEN'])).toEqual({ TOKEN: `made-up-${id}` });
   };
 
+  const elsewhere = await start(await startLambda('both'), ['status', 'platform-none'], 'package-secrets').ended;
+  expect(elsewhere.stderr).toContain('there is no function platform-none-secrets in this Region');
   const refused = await start(await startLambda('envelope'), ['move', 'prod', '--to', 'envelope']).ended;
   expect([refused.code, refused.stdout]).toEqual([1, '']);
   expect(refused.stderr).toContain('access to one place only: platform-prod-calls');
@@ -160,6 +163,8 @@ test('a stage moves, also after a kill in the middle, and keeps no copy', { time
   );
   await readAll();
 
+  const asPackage = await start(lambda, ['clean', 'platform-prod', '--dry-run'], 'package-secrets').ended;
+  expect(asPackage.stdout).toContain('In envelopes: 40 vaults. In Secrets Manager: 0.');
   const cleaned = await start(lambda, ['clean', 'prod']).ended;
   expect(cleaned).toEqual({ code: 0, stderr: '', stdout: '40 copies deleted, restorable for 30 days. 0 kept.\n' });
   await readAll();
