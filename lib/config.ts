@@ -182,6 +182,11 @@ const platformSchema = z
     ).optional(),
     logLevel: z.enum(['debug', 'info', 'warn', 'error']),
     logRetentionDays: z.literal(RETENTION_DAYS),
+    /**
+     * Where the secrets of workspaces are: in Secrets Manager, or sealed with KMS in the main table, which costs nothing
+     * for idle workspaces. `both` while `npm run aws:secrets` moves them (docs/secrets-on-aws.md).
+     */
+    secrets: z.enum(['secrets-manager', 'envelope', 'both']).default('secrets-manager'),
     /** Retention of run records in days. */
     runRetentionDays: z.int().positive(),
     /**

@@ -175,11 +175,18 @@ export class PlatformFunction extends Construct {
     this.#allow(['s3:DeleteObject'], inFolders(remove), reason);
   }
 
+  /** Grants the use of vaults in the place that the stage names, apart from its tables. */
   useSecrets(access: 'read' | 'write'): void {
+    const { secrets, keyArn } = this.#stage;
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    if (secrets !== 'secrets-manager') {
+      this.lambda.addEnvironment('PLATFORM_SECRETS', secrets);
+      this.#useDataKeysOf(`${prefix}/secrets`, ['Decrypt', ...(access === 'write' ? ['GenerateDataKey'] : [])]);
+    }
+    if (secrets === 'envelope') return;
     this.#useKey();
-    if (access === 'write' && this.#stage.keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', this.#stage.keyArn);
+    if (access === 'write' && keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', keyArn);
     const actions = ['GetSecretValue', ...(access === 'write' ? ['CreateSecret', 'PutSecretValue'] : [])];
     this.#allow(
       actions.map((action) => `secretsmanager:${action}`),
@@ -188,24 +195,32 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /**
-   * Grants making or opening data keys of this stage's workspaces, or both: of what the KMS key encrypted, only those have this
-   * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
-   */
+  /** Grants making or opening data keys of this stage's workspaces, or both. */
   useDataKeys(access: 'make' | 'both'): void {
+    const prefix = secretPrefixOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    this.#useDataKeysOf(prefix, ['GenerateDataKey', ...(access === 'both' ? ['Decrypt'] : [])]);
+  }
+
+  /**
+   * Grants actions on one kind of data keys: of what the KMS key encrypted, only these have this `vault` in their
+   * encryption context, beside their workspace (`aws/secrets/kms-data-keys.ts`).
+   */
+  #useDataKeysOf(vault: string, actions: readonly string[]): void {
     const { keyArn } = this.#stage;
     const alias = dataKeyAliasOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
     const anyKey = `arn:\${AWS::Partition}:kms:\${AWS::Region}:\${AWS::AccountId}:key/*`;
     this.lambda.addToRolePolicy(
       new PolicyStatement({
-        actions: ['kms:GenerateDataKey', ...(access === 'both' ? ['kms:Decrypt'] : [])],
+        actions: actions.map((action) => `kms:${action}`),
         resources: [keyArn ?? substituted(anyKey)],
         conditions: {
           StringEquals: {
-            'kms:EncryptionContext:vault': secretPrefixOf(this.#stage),
+            'kms:EncryptionContext:vault': vault,
             ...(keyArn === undefined && { 'kms:RequestAlias': alias }),
           },
+          Null: { 'kms:EncryptionContext:workspace': 'false' },
         },
       }),
     );

@@ -106,6 +106,11 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     'aws dynamodb update-table',
     'for t in main runs counters; do\n  aws dynamodb wait',
   ].map((begins) => ({ page: 'docs/deploy.md', begins, reason: 'restores tables of an AWS account' })),
+  ...['status', 'clean'].map((action) => ({
+    page: 'docs/secrets-on-aws.md',
+    begins: `npm run aws:secrets -- ${action}`,
+    reason: 'needs an AWS account',
+  })),
   { page: 'docs/first-account.md', begins: 'export AWS_PROFILE=…', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'npm ci\nnpm run cdk -- bootstrap', reason: 'needs an AWS account' },
   { page: 'docs/first-account.md', begins: 'npm run cdk -- diff', reason: 'needs an AWS account' },

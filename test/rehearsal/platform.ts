@@ -173,6 +173,7 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
+    secrets: sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },
