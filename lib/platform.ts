@@ -4,7 +4,8 @@ import type { SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
 import { CfnRole } from 'aws-cdk-lib/aws-iam';
 import { Construct, type IConstruct } from 'constructs';
 import { routes } from '#core/api/routes.ts';
-import { type AgentPlatformProps, checkedProps, platformNameOf } from './config.ts';
+import { checkedProps, platformNameOf } from './config.ts';
+import type { AgentPlatformProps } from './props.ts';
 import { ApiStack } from './stacks/api-stack.ts';
 import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
@@ -14,7 +15,7 @@ import { SchedulesStack } from './stacks/schedules-stack.ts';
 import { ServicesStack } from './stacks/services-stack.ts';
 import { WebStack } from './stacks/web-stack.ts';
 
-export type { AgentPlatformProps };
+export type * from './props.ts';
 
 /** Build output that the stacks deploy, from this repository or the package. */
 export interface BuildArtifacts {

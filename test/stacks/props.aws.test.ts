@@ -7,8 +7,8 @@ import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { parseServiceSettings } from '#aws/services/settings.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
-import { type AgentPlatformProps, defineStage } from '#lib/config.ts';
-import { AgentPlatform } from '#lib/platform.ts';
+import { defineStage } from '#lib/config.ts';
+import { AgentPlatform, type AgentPlatformProps } from '#lib/platform.ts';
 import { createdBefore } from '#test/helpers/creation-order.ts';
 import {
   emptyFolders,
