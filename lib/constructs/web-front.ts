@@ -67,6 +67,7 @@ export interface WebFrontProps {
 export class WebFront extends Construct {
   /** Public address without a trailing slash. */
   readonly url: string;
+  readonly distribution: Distribution;
 
   /** Public path of the root, with a trailing slash. */
   readonly #root: string;
@@ -132,6 +133,7 @@ export class WebFront extends Construct {
     };
     for (const path of ['/docs', '/docs/*', '/llms.txt', '/llms-full.txt'])
       distribution.addBehavior(path, origin, docsPages);
+    this.distribution = distribution;
     this.url = `https://${settings.domain?.name ?? distribution.distributionDomainName}`;
     this.#deploy(stage, { files, docs: docsAt(docs, this.#root) }, bucket, distribution);
     this.#acknowledge(bucket, settings);

@@ -32,7 +32,12 @@ export interface DataStackProps extends StackProps {
  * stage loses everything, including the secrets created at run time.
  */
 export class DataStack extends Stack {
+  readonly tables: Readonly<Record<TableName, TableV2>>;
+  readonly blobs: Bucket;
+  /** Key that seals data keys. */
+  readonly dataKey: IKey;
   readonly #stage: Stage;
+  /** The operator's key. */
   readonly #key: IKey | undefined;
 
   constructor(scope: Construct, id: string, props: DataStackProps) {
@@ -40,13 +45,14 @@ export class DataStack extends Stack {
     this.#stage = props.stage;
     const { keyArn } = props.stage;
     this.#key = keyArn === undefined ? undefined : Key.fromKeyArn(this, 'key', keyArn);
-    const tables = new Map(TABLE_NAMES.map((name) => [name, this.#addTable(name)]));
-    const blobs = this.#addBlobs();
-    if (keyArn === undefined) this.#addDataKeysKey();
+    const tables = TABLE_NAMES.map((name) => [name, this.#addTable(name)] as const);
+    this.tables = Object.fromEntries(tables) as Record<TableName, TableV2>;
+    this.blobs = this.#addBlobs();
+    this.dataKey = this.#key ?? this.#addDataKeysKey();
     // `main` comes last: a failed deployment deletes what it created, and cannot delete protected resources.
-    const main = tables.get('main')!;
+    const { main } = this.tables;
     main.node.addDependency(...this.node.children.filter((child) => child !== main));
-    if (!props.stage.keepsData) this.#addCleaner(blobs, props);
+    if (!props.stage.keepsData) this.#addCleaner(this.blobs, props);
   }
 
   /**
@@ -128,7 +134,7 @@ export class DataStack extends Stack {
    * Seals data keys. Keys that AWS manages do not serve: they seal only for their own service. Functions use this one by
    * its alias, because stacks export no values to each other.
    */
-  #addDataKeysKey(): void {
+  #addDataKeysKey(): Key {
     const removalPolicy = removalPolicyOf(this.#stage);
     const key = new Key(this, 'data-keys-key', {
       description: `Seals data keys of the workspaces of ${platformNameOf(this.#stage)}.`,
@@ -138,6 +144,7 @@ export class DataStack extends Stack {
     });
     const aliasName = dataKeyAliasOf(this.#stage);
     new Alias(this, 'data-keys-alias', { aliasName, targetKey: key, removalPolicy });
+    return key;
   }
 
   /** CloudFormation deletes neither a bucket with objects, nor secrets that it did not create. */

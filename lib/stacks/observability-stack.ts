@@ -77,6 +77,8 @@ interface Watch {
  * Metrics come from AWS or from log lines: no request sends any.
  */
 export class ObservabilityStack extends Stack {
+  /** Present if the stage has alarms. */
+  readonly topic?: ITopic;
   readonly #stage: Stage;
 
   constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
@@ -87,10 +89,10 @@ export class ObservabilityStack extends Stack {
     this.#countLeftRuns();
     if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
-    if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
+    if (props.stage.alarms) this.topic = this.#addAlarms(props.stage.alarms);
   }
 
-  #addAlarms({ email, topicArn, dailyUsd }: NonNullable<Stage['alarms']>): void {
+  #addAlarms({ email, topicArn, dailyUsd }: NonNullable<Stage['alarms']>): ITopic {
     const topic = topicArn === undefined ? this.#addTopic(email) : Topic.fromTopicArn(this, 'alarms', topicArn);
     for (const { name, what, metric, above, periods = 1, withoutData } of this.#watches()) {
       const alarm = new Alarm(this, name, {
@@ -110,6 +112,7 @@ export class ObservabilityStack extends Stack {
     if (dailyUsd !== undefined) this.#watchCost(dailyUsd, topic);
     this.#watchImages(topic);
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
+    return topic;
   }
 
   /** Creates a budget: billing metrics exist only in us-east-1, and budgets are account-wide. */

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Fn, Stack, type StackProps, Validations } from 'aws-cdk-lib';
+import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import { Cluster, ContainerInsights } from 'aws-cdk-lib/aws-ecs';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
@@ -40,6 +42,9 @@ const CLEANER_LIMIT = Duration.minutes(15);
  * stage has its own load balancer.
  */
 export class ServicesStack extends Stack {
+  readonly ingress: ServiceGateway | ServiceBalancer;
+  readonly vpc: IVpc;
+  readonly keeper: LambdaFunction;
   readonly #props: ServicesStackProps;
 
   constructor(scope: Construct, id: string, props: ServicesStackProps) {
@@ -47,6 +52,7 @@ export class ServicesStack extends Stack {
     this.#props = props;
     const { stage, settings, bundles, runnerContext } = props;
     const network = new ServicesNetwork(this, 'network', { stage, settings });
+    this.vpc = network.vpc;
     const cluster = new Cluster(this, 'cluster', {
       clusterName: serviceNamesOf(stage).cluster,
       vpc: network.vpc,
@@ -68,21 +74,22 @@ export class ServicesStack extends Stack {
     });
     const isBalanced = settings.domain !== undefined;
     allowRemoving(cleaner, { stage, isBalanced });
-    const ingress = this.#addIngress(network, cluster, cleaner);
+    this.ingress = this.#addIngress(network, cluster, cleaner);
     // Created after everything else that may fail: a protected gateway is left behind if a deployment fails before its
     // protection can be disabled.
-    ingress.node.addDependency(network, cleaner, image.ready);
-    const removal = this.#addRemoval(cleaner, ingress);
-    removal.node.addDependency(cleaner, cluster, network, ingress);
+    this.ingress.node.addDependency(network, cleaner, image.ready);
+    const removal = this.#addRemoval(cleaner, this.ingress);
+    removal.node.addDependency(cleaner, cluster, network, this.ingress);
 
     const execution = this.#addExecutionRole(image);
     const keeper = addSpecifiedFunction(this, KEEPER, { stage, bundles });
+    this.keeper = keeper.lambda;
     useCompileCache(keeper, stage);
     allowKeeping(keeper, { stage, isBalanced, executionRoleArn: execution.roleArn });
     keeper.lambda.addEnvironment(
       'PLATFORM_SERVICES',
       this.toJsonString({
-        ...ingress.settings,
+        ...this.ingress.settings,
         cluster: cluster.clusterName,
         subnets: network.vpc.selectSubnets(network.instanceSubnets).subnetIds,
         public_ip: network.hasPublicAddresses,
@@ -103,7 +110,7 @@ export class ServicesStack extends Stack {
     this.#addEvents(keeper, cluster);
   }
 
-  #addIngress(network: ServicesNetwork, cluster: Cluster, cleaner: PlatformFunction): ServiceIngress {
+  #addIngress(network: ServicesNetwork, cluster: Cluster, cleaner: PlatformFunction): ServiceGateway | ServiceBalancer {
     const { stage, settings } = this.#props;
     if (settings.domain === undefined) {
       return new ServiceGateway(this, 'gateway', { stage, settings, network, cluster, cleaner });
