@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { AspectPriority, Aspects, type IAspect, Stack, Tags } from 'aws-cdk-lib';
 import type { SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
@@ -6,7 +7,7 @@ import type { TableV2 } from 'aws-cdk-lib/aws-dynamodb';
 import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import type { CfnGateway } from 'aws-cdk-lib/aws-ecs';
 import type { ApplicationLoadBalancer } from 'aws-cdk-lib/aws-elasticloadbalancingv2';
-import { CfnRole } from 'aws-cdk-lib/aws-iam';
+import { CfnRole, type PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import type { LogGroup } from 'aws-cdk-lib/aws-logs';
@@ -16,7 +17,9 @@ import type { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct, type IConstruct } from 'constructs';
 import { routes } from '#core/api/routes.ts';
+import { readArchive } from './archive.ts';
 import { checkedProps, platformNameOf } from './config.ts';
+import { keyStatement } from './encryption.ts';
 import type { AgentPlatformProps, ApiFunctionName, BackgroundFunctionName } from './props.ts';
 import { ApiStack } from './stacks/api-stack.ts';
 import { ComputeStack } from './stacks/compute-stack.ts';
@@ -50,6 +53,15 @@ export type PlatformFunctions = Readonly<
 
 /** `dist` is beside this file in the package, and beside its folder in the repository. */
 const DIST = join(import.meta.dirname, '../dist');
+/** Holds the functions and the documentation in the package. */
+const ARCHIVE = join(DIST, 'deployed.zst');
+let unpacked: string | undefined;
+
+/** Returns the folder of the functions and the documentation. */
+function unpackedDist(): string {
+  if (existsSync(ARCHIVE)) unpacked ??= readArchive(ARCHIVE);
+  return unpacked ?? DIST;
+}
 
 /**
  * The platform in a CDK app, as separate stacks, which CDK deploys in order. Its scope is an app, a stage, or a stack,
@@ -105,15 +117,23 @@ export class AgentPlatform extends Construct {
   /** Load balancer through which services are reached. Present with `services.domain`. */
   readonly servicesBalancer?: ApplicationLoadBalancer;
 
+  /**
+   * Returns the statement that the policy of a key for `keyArn` needs:
+   * `key.addToResourcePolicy(AgentPlatform.keyStatement())`.
+   */
+  static keyStatement(): PolicyStatement {
+    return keyStatement();
+  }
+
   constructor(scope: Construct, id: string, props: AgentPlatformProps, surroundings: Partial<BuildArtifacts> = {}) {
     super(scope, id);
     const stage = checkedProps(props);
     const { keepsData: terminationProtection } = stage;
     const built = {
-      bundles: join(DIST, 'functions'),
+      bundles: surroundings.bundles ?? join(unpackedDist(), 'functions'),
       runnerContext: join(DIST, 'runner'),
       dashboard: join(DIST, 'dashboard'),
-      docs: join(DIST, 'docs-site'),
+      docs: surroundings.docs ?? join(unpackedDist(), 'docs-site'),
       firstKey: `npx agent-platform-key ${platformNameOf(stage)}`,
       ...surroundings,
     };

@@ -1,11 +1,24 @@
-import { execFile } from 'node:child_process';
-import { cpSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import {
+  cpSync,
+  globSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { VERSION } from '#core/base/version.ts';
+import { readArchive } from '#lib/archive.ts';
 import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
@@ -58,9 +71,12 @@ test('the packed construct has everything that it deploys, and no more', async (
     expect.arrayContaining(
       [
         'LICENSE',
+        'README.md',
         'package.json',
         'dist/platform.js',
         'dist/types/lib/platform.d.ts',
+        'dist/types/lib/props.d.ts',
+        'dist/deployed.zst',
         'dist/owner-key.mjs',
         'dist/writers.mjs',
         'dist/dashboard/index.html',
@@ -68,11 +84,26 @@ test('the packed construct has everything that it deploys, and no more', async (
       ].map((file) => `package/${file}`),
     ),
   );
-  expect(files.filter((file) => /^package\/dist\/functions\/[^/]+\/index\.mjs$/.test(file)).length).toBeGreaterThan(20);
-  expect(files.filter((file) => /\.test\.|\.(br|gz)$|\.vite/.test(file))).toEqual([]);
+  const license = readFileSync(join(ROOT, 'LICENSE'), 'utf8');
+  expect(readFileSync(join(installed, 'LICENSE'), 'utf8')).toBe(license);
+  const deployed = readArchive(join(installed, 'dist/deployed.zst'));
+  const archived = globSync('**/*', { cwd: deployed });
+  expect(archived.filter((file) => /^functions\/[^/]+\/index\.mjs$/.test(file)).length).toBeGreaterThan(20);
+  expect(archived.filter((file) => /^functions\/[^/]+\/index\.mjs\.map$/.test(file)).length).toBeGreaterThan(20);
+  expect(archived).toContain('docs-site/index.html');
+  expect([...files, ...archived].filter((file) => /\.test\.|\.(br|gz)$|\.vite/.test(file))).toEqual([]);
   // Paths of the machine that packs would get into source maps.
-  const named = await run(folder, 'grep', ['-rlF', '-e', `${ROOT.slice(1)}/`, installed]).catch(({ stdout }) => stdout);
-  expect(named).toBe('');
+  for (const place of [installed, deployed]) {
+    const grep = run(folder, 'grep', ['-rlF', '-e', `${ROOT.slice(1)}/`, place]);
+    expect(await grep.catch(({ stdout }) => stdout)).toBe('');
+  }
+});
+
+test('the packed construct is small, packed and installed', async () => {
+  const paths = globSync('**/*', { cwd: installed }).map((file) => join(installed, file));
+  const bytes = paths.map((path) => lstatSync(path)).filter((stat) => stat.isFile());
+  expect(bytes.reduce((sum, { size }) => sum + size, 0)).toBeLessThan(40e6);
+  expect(statSync(tarball).size).toBeLessThan(20e6);
 });
 
 test('the example app synthesises from the packed package', { timeout: 300_000 }, async () => {
@@ -155,6 +186,67 @@ test('its props have types', { timeout: 300_000 }, async () => {
   for (const file of ['pipeline', 'github']) await check(file, readFileSync(join(app, `${file}.ts`), 'utf8'));
   await expect(check('wrong', source.replace("kind: 'fargate'", "kind: 'cloud'"))).rejects.toThrow();
 });
+
+test('an editor shows what each prop and each handle is', { timeout: 120_000 }, async () => {
+  const types = readFileSync(join(installed, 'dist/types/lib/props.d.ts'), 'utf8');
+  const commentsIn = (text: string) => text.split('/**').length;
+  expect(commentsIn(types)).toBe(commentsIn(readFileSync(join(ROOT, 'lib/props.ts'), 'utf8')));
+
+  const source = readFileSync(join(app, 'app.ts'), 'utf8');
+  const props = /(?<=new AgentPlatform\([^{]*\{\n)[\s\S]*?(?=\n\s*\}\))/.exec(source)![0];
+  const names = [...props.matchAll(/(\w+): /g)].map(([, name]) => name!);
+  expect(names).toEqual(
+    expect.arrayContaining(['name', 'keepsData', 'throttle', 'requestsPerSecond', 'sandbox', 'kind']),
+  );
+  const handles = ['alarmTopic', 'apiRecordTarget', 'distribution', 'functions', 'tables'];
+  const text = `${source}\nexport const handles = (platform: AgentPlatform) => [${handles.map((name) => `platform.${name}`).join()}];\n`;
+  const shown = await hovers(join(app, 'hover.ts'), text, [...names, ...handles]);
+  for (const [name, hover] of Object.entries(shown)) expect(hover, name).toMatch(/```\s+[A-Z`][\s\S]{15,}\./);
+});
+
+/** Returns what the language server shows at the first place of each name after the import of the construct. */
+async function hovers(path: string, text: string, names: readonly string[]): Promise<Record<string, string>> {
+  writeFileSync(path, text);
+  const server = spawn(join(bin, 'tsc'), ['--lsp', '--stdio'], { cwd: app });
+  const send = (message: object) => {
+    const body = JSON.stringify({ jsonrpc: '2.0', ...message });
+    server.stdin.write(`Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  };
+  const uri = pathToFileURL(path).href;
+  const shown: Record<string, string> = {};
+  let unread = Buffer.alloc(0);
+  try {
+    send({ id: -1, method: 'initialize', params: { processId: null, rootUri: null, capabilities: {} } });
+    for await (const chunk of server.stdout) {
+      unread = Buffer.concat([unread, chunk]);
+      for (;;) {
+        const [head, length] = /^Content-Length: (\d+)\r\n(?:.*\r\n)*?\r\n/.exec(unread.toString('latin1')) ?? [];
+        if (head === undefined || unread.length < head.length + Number(length)) break;
+        const message = JSON.parse(unread.toString('utf8', head.length, head.length + Number(length)));
+        unread = unread.subarray(head.length + Number(length));
+        if (message.method !== undefined && message.id !== undefined) send({ id: message.id, result: null });
+        else if (message.id === -1) {
+          send({ method: 'initialized', params: {} });
+          send({
+            method: 'textDocument/didOpen',
+            params: { textDocument: { uri, languageId: 'typescript', version: 1, text } },
+          });
+          for (const [id, name] of names.entries()) {
+            const before = text.slice(0, text.search(new RegExp(`(?<=[{.\\s])${name}(?=: |[,\\]])`))).split('\n');
+            const position = { line: before.length - 1, character: before.at(-1)!.length };
+            send({ id, method: 'textDocument/hover', params: { textDocument: { uri }, position } });
+          }
+        } else if (message.id !== undefined) {
+          shown[names[message.id]!] = message.result?.contents?.value ?? '';
+          if (Object.keys(shown).length === new Set(names).size) return shown;
+        }
+      }
+    }
+    return shown;
+  } finally {
+    server.kill();
+  }
+}
 
 test('wrong props are named', async () => {
   const script = `
