@@ -33,6 +33,9 @@ const vpcId = () => form(/^vpc-[\da-f]{8,17}$/, 'must be the id of a VPC, such a
 const subnetIds = () =>
   z.array(form(/^subnet-[\da-f]{8,17}$/, 'must be the id of a subnet, such as subnet-0123456789abcdef0')).min(1);
 
+const hostedZoneId = () =>
+  z.string().regex(/^[A-Z0-9]{1,32}$/, 'must be the id of a hosted zone, such as Z0123456789ABC');
+
 /** Address range of a network that the stacks create: large enough for its parts, and private (RFC 1918). */
 const cidr = (fallback: string) =>
   z
@@ -89,14 +92,14 @@ const servicesOn = z
     zones: z.array(zone()).min(2).optional(),
     cidr: cidr('10.65.0.0/20'),
     egress: z.enum(['public', 'nat']).default('public'),
+    vpc: z
+      .strictObject({ id: vpcId(), instanceSubnetIds: subnetIds().min(2), balancerSubnetIds: subnetIds().min(2) })
+      .optional(),
     domain: z
       .strictObject({
         name: z.hostname(),
         certificateArn: certificateArn(),
-        hostedZoneId: z
-          .string()
-          .regex(/^[A-Z0-9]{1,32}$/, 'must be the id of a hosted zone, such as Z0123456789ABC')
-          .optional(),
+        hostedZoneId: hostedZoneId().optional(),
       })
       .optional(),
   })
@@ -114,6 +117,17 @@ const webOn = z.strictObject({
     .strictObject({
       name: z.hostname(),
       certificateArn: certificateArn('us-east-1'),
+      hostedZoneId: hostedZoneId().optional(),
+    })
+    .optional(),
+  webAclArn: form(
+    /^arn:aws[\w-]*:wafv2:us-east-1:\d{12}:global\/webacl\/[\w-]+\/[\w-]+$/,
+    'must be the ARN of a web ACL with the scope CLOUDFRONT',
+  ).optional(),
+  countries: z
+    .strictObject({
+      kind: z.enum(['allow', 'deny']),
+      codes: z.array(z.string().regex(/^[A-Z]{2}$/, 'must be a code of two capital letters, such as DE')).min(1),
     })
     .optional(),
 });
@@ -156,6 +170,22 @@ export const platformSchema = z
       /^arn:aws[\w-]*:kms:[\w-]+:\d{12}:key\/[\w-]+$/,
       'must be the ARN of a key, not of an alias',
     ).optional(),
+    functionVpc: z
+      .strictObject({
+        id: vpcId(),
+        subnetIds: subnetIds(),
+        securityGroupIds: z
+          .array(form(/^sg-[\da-f]{8,17}$/, 'must be the id of a security group, such as sg-0123456789abcdef0'))
+          .min(1)
+          .max(5),
+      })
+      .optional(),
+    accessLogs: z
+      .strictObject({
+        bucketName: form(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket'),
+        prefix: z.string().max(256).optional(),
+      })
+      .optional(),
     logLevel: z.enum(['debug', 'info', 'warn', 'error']),
     logRetentionDays: z.literal(RETENTION_DAYS),
     runRetentionDays: z.int().positive(),
@@ -164,6 +194,7 @@ export const platformSchema = z
       .strictObject({
         name: z.hostname(),
         certificateArn: certificateArn(),
+        hostedZoneId: hostedZoneId().optional(),
         mtls: z
           .strictObject({
             truststore: z.string().regex(/^s3:\/\/[\w.-]+\/.+$/, 'must be s3://bucket/key'),
@@ -249,6 +280,7 @@ export const platformSchema = z
         email: z.email().optional(),
         topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
         dailyUsd: z.number().positive().optional(),
+        thresholds: z.record(z.string(), z.number().nonnegative()).optional(),
       })
       .refine(({ email, topicArn }) => email === undefined || topicArn === undefined, {
         path: ['email'],

@@ -24,13 +24,28 @@ export interface AgentPlatformProps {
    */
   readonly rolePath?: string | undefined;
   /**
-   * ARN of a symmetric KMS key in the same Region that encrypts tables, bucket and vaults, and seals data keys. Its
-   * policy must allow IAM policies of the account to grant its use, which is the default for new keys. Choose it before
-   * the first deployment: existing vaults keep their key, and existing data keys can no longer be opened.
+   * ARN of a symmetric KMS key in the same Region that encrypts tables, bucket, vaults, queues, the topic of alarms and the
+   * repositories of images, and seals data keys. Its policy must allow IAM policies of the account to grant its use,
+   * which is the default for new keys, and have the statement `AgentPlatform.keyStatement()`: without it alarms reach
+   * nobody. Choose it before the first deployment: existing vaults keep their key, and existing data keys can no longer
+   * be opened.
    *
    * @default - keys of AWS
    */
   readonly keyArn?: string | undefined;
+  /**
+   * Existing network of the functions, for accounts that allow no function without one. All of them join it, except the
+   * one that connects to sandboxes on Fargate, which is in their network.
+   *
+   * @default - functions have no network, and reach the internet
+   */
+  readonly functionVpc?: FunctionVpcProps | undefined;
+  /**
+   * Existing bucket for the access logs of the stacks' buckets.
+   *
+   * @default - a bucket of the stage for those of its data; none if the stage does not keep its data
+   */
+  readonly accessLogs?: AccessLogProps | undefined;
   /** Lowest level of the lines that functions log. */
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   /** Retention of log groups in days: one of the values that CloudWatch Logs offers. */
@@ -242,6 +257,31 @@ export interface PortRangeProps {
   readonly to: number;
 }
 
+/** An existing network for functions. */
+export interface FunctionVpcProps {
+  /** Id of the VPC. */
+  readonly id: string;
+  /**
+   * Private subnets of the functions. They need a route to the internet through a NAT gateway: functions call AWS, models
+   * and the targets of webhooks. The platform refuses requests of tenants to private addresses there.
+   */
+  readonly subnetIds: readonly string[];
+  /** Security groups of the functions, 1 to 5. They must allow outbound TCP. */
+  readonly securityGroupIds: readonly string[];
+}
+
+/** An existing bucket for access logs, in the same account and Region. Its policy must allow `logging.s3.amazonaws.com` to write. */
+export interface AccessLogProps {
+  /** Name of the bucket. */
+  readonly bucketName: string;
+  /**
+   * First part of the names of the logs, such as `agents/`. The names of the stage and the bucket follow.
+   *
+   * @default - none
+   */
+  readonly prefix?: string | undefined;
+}
+
 /** Rate limit of API Gateway for all callers together. */
 export interface ThrottleProps {
   /** Requests per second in steady state, at least 1. A Region's quota is 10,000 for all APIs of an account. */
@@ -256,6 +296,12 @@ export interface ApiDomainProps {
   readonly name: string;
   /** ARN of its certificate in AWS Certificate Manager, in the stacks' Region. */
   readonly certificateArn: string;
+  /**
+   * Id of the Route 53 hosted zone in which the stacks create the record. No token.
+   *
+   * @default - you create the record
+   */
+  readonly hostedZoneId?: string | undefined;
   /**
    * Clients must present a certificate. The default endpoint of AWS is then disabled, and `services` and `web` must be
    * off.
@@ -538,12 +584,34 @@ export interface ServicesProps {
    */
   readonly egress?: 'public' | 'nat' | undefined;
   /**
+   * An existing network, instead of `zones`, `cidr` and `egress`. Before you change it, delete the stack of the services.
+   *
+   * @default - the stacks create a network
+   */
+  readonly vpc?: ServicesVpcProps | undefined;
+  /**
    * Host names of services below your own domain, through a load balancer of the stage, for at most 100 services.
    * Required in Regions without ECS gateways.
    *
    * @default - each service gets a host name of an ECS gateway
    */
   readonly domain?: ServicesDomainProps | undefined;
+}
+
+/**
+ * An existing network for services. Apps may connect to port 443 and `outboundPorts` of everything else in it: their
+ * security group has no other rule.
+ */
+export interface ServicesVpcProps {
+  /** Id of the VPC. */
+  readonly id: string;
+  /**
+   * Private subnets of the instances, in at least two Availability Zones. They need routes to ECR, S3, CloudWatch Logs and
+   * the API, and to everything that apps call; instances get no public address.
+   */
+  readonly instanceSubnetIds: readonly string[];
+  /** Public subnets of the load balancers, in at least two Availability Zones. */
+  readonly balancerSubnetIds: readonly string[];
 }
 
 /** Domain of services. */
@@ -574,6 +642,26 @@ export interface WebProps {
    * @default - a name of CloudFront
    */
   readonly domain?: WebDomainProps | undefined;
+  /**
+   * ARN of a web ACL with the scope `CLOUDFRONT`, which is in us-east-1.
+   *
+   * @default - none; `firewall` is in front of the API
+   */
+  readonly webAclArn?: string | undefined;
+  /**
+   * Countries whose addresses CloudFront answers. Programs that use the API's own address are not affected.
+   *
+   * @default - all
+   */
+  readonly countries?: CountryProps | undefined;
+}
+
+/** Countries that CloudFront answers, by the addresses of viewers. */
+export interface CountryProps {
+  /** Whether only these countries are answered, or all others. */
+  readonly kind: 'allow' | 'deny';
+  /** Codes of ISO 3166-1, such as `DE`, at least one. No tokens. */
+  readonly codes: readonly string[];
 }
 
 /** Custom domain of the dashboard. */
@@ -582,6 +670,12 @@ export interface WebDomainProps {
   readonly name: string;
   /** ARN of its certificate in AWS Certificate Manager. CloudFront accepts only certificates of us-east-1. */
   readonly certificateArn: string;
+  /**
+   * Id of the Route 53 hosted zone in which the stacks create the record. No token.
+   *
+   * @default - you create the record
+   */
+  readonly hostedZoneId?: string | undefined;
 }
 
 /** Web ACL in front of the API. It also blocks addresses that AWS lists as malicious. */
@@ -612,6 +706,13 @@ export interface AlarmProps {
    * @default - costs are not monitored
    */
   readonly dailyUsd?: number | undefined;
+  /**
+   * Other thresholds by the names of alarms in `docs/operate.md`, in the unit of each alarm, such as
+   * `{ 'slow-agents': 5000 }`. A name that the stage does not have is refused.
+   *
+   * @default - the platform's own
+   */
+  readonly thresholds?: Readonly<Record<string, number>> | undefined;
 }
 
 /** A secret that you create. */

@@ -9,10 +9,10 @@ import {
   SslPolicy,
 } from 'aws-cdk-lib/aws-elasticloadbalancingv2';
 import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { ARecord, HostedZone, RecordTarget } from 'aws-cdk-lib/aws-route53';
 import { LoadBalancerTarget } from 'aws-cdk-lib/aws-route53-targets';
 import { Construct } from 'constructs';
 import { platformNameOf, type ServicesSettings, type Stage } from '../config.ts';
+import { addDomainRecord } from './domain-record.ts';
 import type { PlatformFunction } from './platform-function.ts';
 import type { ServicesNetwork } from './services-network.ts';
 
@@ -162,11 +162,7 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
         value: loadBalancer.loadBalancerDnsName,
       });
     } else {
-      new ARecord(this, 'record', {
-        zone: HostedZone.fromHostedZoneAttributes(this, 'zone', { hostedZoneId, zoneName }),
-        recordName: `*.${zoneName}.`,
-        target: RecordTarget.fromAlias(new LoadBalancerTarget(loadBalancer)),
-      });
+      addDomainRecord(this, { name: `*.${zoneName}`, hostedZoneId }, new LoadBalancerTarget(loadBalancer));
     }
     this.settings = { kind: 'alb', listener: listener.listenerArn, vpc: vpc.vpcId, domain: zoneName };
     this.toClean = { Listener: listener.listenerArn, Vpc: vpc.vpcId };

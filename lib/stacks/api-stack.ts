@@ -12,6 +12,7 @@ import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import type { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { ApiGatewayDomain } from 'aws-cdk-lib/aws-route53-targets';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
@@ -20,6 +21,7 @@ import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, frontTokenExportOf, type Stage, type WebSettings } from '../config.ts';
 import { CompileCacheMaker, useCompileCache } from '../constructs/compile-cache.ts';
 import { DataVersionCheck } from '../constructs/data-version-check.ts';
+import { addDomainRecord } from '../constructs/domain-record.ts';
 import { Firewall } from '../constructs/firewall.ts';
 import { RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
@@ -121,7 +123,10 @@ export class ApiStack extends Stack {
     });
   }
 
-  #addDomain(restApi: IRestApi, { name, certificateArn, mtls }: NonNullable<Stage['domain']>): DomainName {
+  #addDomain(
+    restApi: IRestApi,
+    { name, certificateArn, hostedZoneId, mtls }: NonNullable<Stage['domain']>,
+  ): DomainName {
     const domain = new DomainName(this, 'domain', {
       domainName: name,
       certificate: Certificate.fromCertificateArn(this, 'certificate', certificateArn),
@@ -130,6 +135,7 @@ export class ApiStack extends Stack {
       mtls: mtls && this.#truststore(mtls),
     });
     domain.addBasePathMapping(restApi);
+    if (hostedZoneId) addDomainRecord(domain, { name, hostedZoneId }, new ApiGatewayDomain(domain));
     new CfnOutput(this, 'DomainTarget', {
       description: `Target of the alias or CNAME record of ${name}.`,
       value: domain.domainNameAliasDomainName,

@@ -7,7 +7,9 @@ import type { Construct } from 'constructs';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { bucketNameOf, dataKeyAliasOf, platformNameOf, type Stage, tablePrefixOf } from '../config.ts';
+import { accessLogsOf } from '../constructs/access-logs.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
+import { operatorsKey } from '../encryption.ts';
 import { removalPolicyOf } from '../removal.ts';
 
 /** Tag that `aws/release/empty-stage.ts` reads. */
@@ -43,8 +45,7 @@ export class DataStack extends Stack {
   constructor(scope: Construct, id: string, props: DataStackProps) {
     super(scope, id, props);
     this.#stage = props.stage;
-    const { keyArn } = props.stage;
-    this.#key = keyArn === undefined ? undefined : Key.fromKeyArn(this, 'key', keyArn);
+    this.#key = operatorsKey(this, props.stage);
     const tables = TABLE_NAMES.map((name) => [name, this.#addTable(name)] as const);
     this.tables = Object.fromEntries(tables) as Record<TableName, TableV2>;
     this.blobs = this.#addBlobs();
@@ -99,6 +100,7 @@ export class DataStack extends Stack {
     // Access logs arrive hours after the last request, so their bucket could not be deleted with the stack.
     const accessLog =
       this.#stage.keepsData &&
+      this.#stage.accessLogs === undefined &&
       new Bucket(this, 'blobs-access-log', {
         ...defaults,
         lifecycleRules: [{ expiration: Duration.days(this.#stage.logRetentionDays) }],
@@ -110,6 +112,7 @@ export class DataStack extends Stack {
       // Bucket keys reduce KMS requests: one serves many objects.
       ...(this.#key && { encryption: BucketEncryption.KMS, encryptionKey: this.#key, bucketKeyEnabled: true }),
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
+      ...accessLogsOf(this, this.#stage, 'data'),
       // The dashboard uploads large files. A signed form is required, also for a page of another site.
       ...(this.#stage.web.kind !== 'off' && { cors: [{ allowedMethods: [HttpMethods.POST], allowedOrigins: ['*'] }] }),
       lifecycleRules: [
@@ -123,7 +126,7 @@ export class DataStack extends Stack {
         { prefix: 'storage/', noncurrentVersionExpiration: UNDELETE_DOCUMENTS },
       ],
     });
-    if (!accessLog) {
+    if (!accessLog && !this.#stage.accessLogs) {
       const reason = 'A stage for trials has no access log, so that no bucket stays behind.';
       Validations.of(blobs).acknowledge({ id: 'AwsSolutions-S1', reason });
     }

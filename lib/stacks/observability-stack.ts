@@ -31,6 +31,7 @@ import {
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
+import { operatorsKey } from '../encryption.ts';
 import { FUNCTIONS, hasFunction, MICROVM_FUNCTIONS, POOL_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
@@ -92,14 +93,20 @@ export class ObservabilityStack extends Stack {
     if (props.stage.alarms) this.topic = this.#addAlarms(props.stage.alarms);
   }
 
-  #addAlarms({ email, topicArn, dailyUsd }: NonNullable<Stage['alarms']>): ITopic {
+  #addAlarms({ email, topicArn, dailyUsd, thresholds = {} }: NonNullable<Stage['alarms']>): ITopic {
+    const watches = this.#watches();
+    const unknown = Object.keys(thresholds).filter((name) => watches.every((watch) => watch.name !== name));
+    if (unknown.length > 0) {
+      const names = watches.map(({ name }) => name).join(', ');
+      throw new Error(`alarms.thresholds: the stage has no alarm ${unknown.join(', ')}, only ${names}`);
+    }
     const topic = topicArn === undefined ? this.#addTopic(email) : Topic.fromTopicArn(this, 'alarms', topicArn);
-    for (const { name, what, metric, above, periods = 1, withoutData } of this.#watches()) {
+    for (const { name, what, metric, above, periods = 1, withoutData } of watches) {
       const alarm = new Alarm(this, name, {
         alarmName: `${platformNameOf(this.#stage)}-${name}`,
         alarmDescription: `${what} What to do: docs/operate.md, "${sectionOf(name)}".`,
         metric,
-        threshold: above ?? 1,
+        threshold: thresholds[name] ?? above ?? 1,
         comparisonOperator:
           above === undefined ? ComparisonOperator.LESS_THAN_THRESHOLD : ComparisonOperator.GREATER_THAN_THRESHOLD,
         evaluationPeriods: 3,
@@ -207,7 +214,11 @@ export class ObservabilityStack extends Stack {
   }
 
   #addTopic(email: string | undefined): Topic {
-    const topic = new Topic(this, 'alarms', { topicName: `${platformNameOf(this.#stage)}-alarms`, enforceSSL: true });
+    const topic = new Topic(this, 'alarms', {
+      topicName: `${platformNameOf(this.#stage)}-alarms`,
+      enforceSSL: true,
+      masterKey: operatorsKey(this, this.#stage),
+    });
     if (email) topic.addSubscription(new EmailSubscription(email));
     // A topic policy replaces the default policy of SNS, which lets alarms of the account publish.
     topic.addToResourcePolicy(

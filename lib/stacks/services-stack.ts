@@ -6,7 +6,7 @@ import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
-import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
 import { apiUrlOf } from '../api-url.ts';
@@ -18,6 +18,7 @@ import { ServiceBalancer, ServiceGateway, type ServiceIngress } from '../constru
 import { allowKeeping, allowRemoving } from '../constructs/service-rights.ts';
 import { ServicesNetwork } from '../constructs/services-network.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
+import { queueEncryptionOf } from '../encryption.ts';
 
 export interface ServicesStackProps extends StackProps {
   readonly stage: Stage;
@@ -174,11 +175,12 @@ export class ServicesStack extends Stack {
    * Invokes the keeper every minute, when an instance has ended or a deployment has failed, and when a function invokes
    * it.
    */
-  #addEvents({ lambda }: PlatformFunction, cluster: Cluster): void {
+  #addEvents(keeper: PlatformFunction, cluster: Cluster): void {
     const { stage } = this.#props;
+    const { lambda } = keeper;
     const dead = new Queue(this, 'dead', {
       queueName: serviceNamesOf(stage).deadQueue,
-      encryption: QueueEncryption.SQS_MANAGED,
+      ...queueEncryptionOf(this, stage),
       enforceSSL: true,
       retentionPeriod: DEAD_RETENTION,
     });
@@ -188,6 +190,7 @@ export class ServicesStack extends Stack {
     });
     // The CDK's own destination would also let the function read the queue's attributes.
     lambda.addToRolePolicy(new PolicyStatement({ actions: ['sqs:SendMessage'], resources: [dead.queueArn] }));
+    keeper.useKeyForQueues();
     lambda.configureAsyncInvoke({
       retryAttempts: 2,
       maxEventAge: MAX_EVENT_AGE,
