@@ -16,7 +16,8 @@ const DIST = join(PACKAGE, 'dist');
 /**
  * Builds the contents of the construct's package for `npm pack ./lib/package`: the construct as one CommonJS file,
  * which apps of both module kinds can load, its types, an archive of the function bundles and the documentation, the runner, the
- * dashboard, and two commands, which create the first key and stop the writers.
+ * dashboard, and three commands, which create the first key,
+ * stop the writers, and write a cloud assembly.
  */
 export async function buildConstruct(): Promise<void> {
   linkPackages(CDK);
@@ -36,8 +37,8 @@ export async function buildConstruct(): Promise<void> {
   } as const;
   await build({
     ...defaults,
-    entryPoints: [join(ROOT, 'lib/platform.ts')],
-    outfile: join(DIST, 'platform.js'),
+    entryPoints: { platform: join(ROOT, 'lib/platform.ts'), synth: join(ROOT, 'scripts/package-synth.ts') },
+    outdir: DIST,
     format: 'cjs',
     // Provided by the app.
     external: ['aws-cdk-lib', 'constructs', 'zod'],

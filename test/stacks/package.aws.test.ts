@@ -1,8 +1,10 @@
-import { execFile, spawn } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import {
   cpSync,
+  existsSync,
   globSync,
   lstatSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -12,16 +14,18 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { unzipSync } from 'fflate';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { VERSION } from '#core/base/version.ts';
 import { readArchive } from '#lib/archive.ts';
 import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
+import { fetchPythonCdk } from '../../scripts/fetch-test-tools.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'platform-package-'));
@@ -46,7 +50,7 @@ const run = async (cwd: string, command: string, args: string[], env: Record<str
  */
 beforeAll(async () => {
   // With the user's settings of npm, which HOME hides below: the documentation in it is built with packages of the registry.
-  const pack = [join(ROOT, 'scripts/release.ts'), 'pack', '--out', out, '--only', 'construct'];
+  const pack = [join(ROOT, 'scripts/release.ts'), 'pack', '--out', out, '--only', 'construct', 'assembly'];
   await promisify(execFile)(process.execPath, pack);
   cpSync(join(ROOT, 'examples/cdk'), app, { recursive: true });
   const manifest = {
@@ -65,7 +69,10 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the packed construct has everything that it deploys, and no more', async () => {
   const { artifacts } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
-  expect(artifacts).toMatchObject([{ name: PACKAGE, version: VERSION, part: 'construct' }]);
+  expect(artifacts).toMatchObject([
+    { name: PACKAGE, version: VERSION, part: 'construct' },
+    { name: 'agent-platform-assembly', version: VERSION, part: 'assembly', kind: 'zip' },
+  ]);
   const files = (await run(folder, 'tar', ['-tzf', tarball])).trim().split('\n');
   expect(files).toEqual(
     expect.arrayContaining(
@@ -202,6 +209,128 @@ test('an editor shows what each prop and each handle is', { timeout: 120_000 }, 
   const text = `${source}\nexport const handles = (platform: AgentPlatform) => [${handles.map((name) => `platform.${name}`).join()}];\n`;
   const shown = await hovers(join(app, 'hover.ts'), text, [...names, ...handles]);
   for (const [name, hover] of Object.entries(shown)) expect(hover, name).toMatch(/```\s+[A-Z`][\s\S]{15,}\./);
+});
+
+describe('the cloud assembly of the release', () => {
+  const top = `agent-platform-assembly-${VERSION}`;
+  const assembly = join(folder, top);
+  const STACKS = ['data', 'schedules', 'api', 'compute', 'services', 'web', 'observability'];
+  const listed = STACKS.map((name) => `platform/${name} (platform-prod-${name})`).join('\n');
+  const cdk = (cwd: string, args: string[], path = '') =>
+    run(cwd, 'cdk', args, {
+      PATH: `${path}:${bin}:${process.env.PATH}`,
+      HOME: process.env.HOME!,
+      CDK_DISABLE_TELEMETRY: '1',
+    });
+  /** A copy of an example with the assembly in it. */
+  const example = (name: string) => {
+    const copy = join(folder, name);
+    cpSync(join(ROOT, 'examples/deploy', name), copy, { recursive: true });
+    symlinkSync(assembly, join(copy, 'assembly'));
+    return copy;
+  };
+
+  beforeAll(() => {
+    for (const [path, content] of Object.entries(unzipSync(readFileSync(join(out, `${top}.zip`))))) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), content);
+    }
+  });
+
+  test('deploys to any account and Region, with every asset', { timeout: 120_000 }, async () => {
+    expect((await cdk(folder, ['ls', '--app', assembly])).trim()).toBe(listed);
+    const { artifacts } = JSON.parse(readFileSync(join(assembly, 'manifest.json'), 'utf8'));
+    const stacks = Object.values<{ type: string; environment?: string }>(artifacts).filter(
+      ({ type }) => type === 'aws:cloudformation:stack',
+    );
+    expect(new Set(stacks.map(({ environment }) => environment))).toEqual(
+      new Set(['aws://unknown-account/unknown-region']),
+    );
+    for (const file of globSync('*.assets.json', { cwd: assembly })) {
+      const { files, dockerImages } = JSON.parse(readFileSync(join(assembly, file), 'utf8'));
+      expect(dockerImages).toEqual({});
+      for (const { source } of Object.values<{ source: { path: string } }>(files)) {
+        expect(existsSync(join(assembly, source.path)), source.path).toBe(true);
+      }
+    }
+    const named = run(folder, 'grep', ['-rlF', '-e', `${ROOT.slice(1)}/`, '-e', folder, assembly]);
+    expect(await named.catch(({ stdout }) => stdout)).toBe('');
+    expect(readFileSync(join(assembly, 'LICENSE'), 'utf8')).toBe(readFileSync(join(ROOT, 'LICENSE'), 'utf8'));
+  });
+
+  test('is made anew with other props by the command of the package, which names wrong ones', {
+    timeout: 120_000,
+  }, async () => {
+    const synth = join(installed, 'dist/synth.js');
+    const props = JSON.parse(readFileSync(join(assembly, 'platform.json'), 'utf8'));
+    const file = join(folder, 'platform.json');
+    const own = {
+      ...props,
+      name: 'own',
+      web: { kind: 'off' },
+      permissionsBoundary: 'Boundary',
+      bootstrapQualifier: 'acme',
+    };
+    writeFileSync(file, JSON.stringify(own));
+    const names = await run(app, 'node', [synth, file, join(folder, 'own')]);
+    expect(names.trim().split('\n')).toEqual(
+      STACKS.filter((name) => name !== 'web').map((name) => `platform-own-${name}`),
+    );
+    const written = readFileSync(join(folder, 'own/manifest.json'), 'utf8');
+    expect(written).toContain('cdk-acme-assets');
+    const roles = globSync('*.template.json', { cwd: join(folder, 'own') }).flatMap((name) =>
+      resourcesOf(JSON.parse(readFileSync(join(folder, 'own', name), 'utf8')), 'AWS::IAM::Role'),
+    );
+    for (const [, { Properties }] of roles) {
+      expect(JSON.stringify(Properties.PermissionsBoundary)).toContain('policy/Boundary');
+    }
+    writeFileSync(file, JSON.stringify({ ...props, throttle: 5 }));
+    await expect(run(app, 'node', [synth, file, join(folder, 'wrong')])).rejects.toThrow(
+      /"prod" is invalid[\s\S]*throttle/,
+    );
+    await expect(run(app, 'node', [synth])).rejects.toThrow('Name the file with the props');
+  });
+
+  test('is part of an app in Python', { timeout: 300_000 }, async () => {
+    const stacks = await cdk(example('python'), ['ls'], fetchPythonCdk());
+    expect(stacks.trim()).toBe(`own\n${listed}`);
+  });
+
+  test('is part of an app in Java', { timeout: 300_000 }, async () => {
+    const stacks = await cdk(example('java'), ['ls']);
+    expect(stacks.trim()).toMatch(new RegExp(`own\n${listed.replaceAll(/[()]/g, '\\$&')}$`));
+  });
+
+  const hasTerraform = spawnSync('terraform', ['version'], { stdio: 'ignore' }).status === 0;
+  test.skipIf(!hasTerraform)(
+    `is deployed by Terraform, again only if it changes${hasTerraform ? '' : ' (not tried: no Terraform)'}`,
+    { timeout: 120_000 },
+    async () => {
+      const module = example('terraform');
+      const calls = join(module, 'calls');
+      const programs = join(module, 'bin');
+      mkdirSync(programs);
+      // In place of the CDK, which would ask AWS.
+      writeFileSync(join(programs, 'npx'), `#!/bin/sh\necho "$AWS_REGION $*" >> ${calls}\n`, { mode: 0o755 });
+      const terraform = (...args: string[]) =>
+        run(module, 'terraform', args, { PATH: `${programs}:${process.env.PATH}` });
+      await terraform('fmt', '-check');
+      await terraform('init');
+      await terraform('validate');
+      const apply = () => terraform('apply', '-auto-approve', '-no-color', '-var', 'region=eu-west-1');
+      expect(await apply()).toContain('1 added');
+      expect(await apply()).toContain('0 added');
+      const command = 'eu-west-1 --yes aws-cdk@2 deploy --app assembly --all --require-approval never\n';
+      expect(readFileSync(calls, 'utf8')).toBe(command);
+      const stacks = JSON.parse(await terraform('output', '-json', 'stacks'));
+      expect(stacks.sort()).toEqual(STACKS.map((name) => `platform-prod-${name}`).sort());
+
+      rmSync(join(module, 'assembly'));
+      symlinkSync(join(folder, 'own'), join(module, 'assembly'));
+      await apply();
+      expect(readFileSync(calls, 'utf8')).toBe(command.repeat(2));
+    },
+  );
 });
 
 /** Returns what the language server shows at the first place of each name after the import of the construct. */
