@@ -19,8 +19,8 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { Command, Option } from '@commander-js/extra-typings';
-import { zipSync } from 'fflate';
 import { CDK, linkPackages } from './install-packages.ts';
+import { packAssembly } from './pack-assembly.ts';
 import { changelogHeading, currentVersion, isDirty, read, setVersion, versionsInPlaces } from './release-version.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -134,29 +134,15 @@ function packPython(part: Name, copy: string, out: string): Artifact[] {
   ];
 }
 
-/**
- * Packs the cloud assembly that the construct's package synthesises, for teams that deploy without TypeScript. Its asset
- * folders hold the same files several times, which a zip does not see.
- */
-function packAssembly(part: Name, copy: string, out: string): Artifact {
+/** Packs the cloud assembly that the construct's package synthesises, for teams that deploy without TypeScript. */
+function packCloudAssembly(part: Name, copy: string, out: string): Artifact {
   const name = 'agent-platform-assembly';
   const top = `${name}-${currentVersion()}`;
-  const [folder, props] = [join(copy, top), join(copy, 'examples/deploy/platform.json')];
   const synth = join(copy, 'lib/package/dist/synth.js');
   // The construct's package has built it.
   if (!existsSync(synth)) run(process.execPath, ['scripts/build-construct.ts'], copy);
-  run(process.execPath, [synth, props, folder], copy);
-  cpSync(props, join(folder, 'platform.json'));
-  cpSync(join(ROOT, 'LICENSE'), join(folder, 'LICENSE'));
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const entries = files.map((file) => {
-    const path = join(file.parentPath, file.name);
-    return [`${top}/${relative(folder, path).replaceAll('\\', '/')}`, readFileSync(path)] as const;
-  });
-  const path = join(out, `${top}.zip`);
-  // The earliest date of a zip, so that it does not depend on the time.
-  writeFileSync(path, zipSync(Object.fromEntries(entries.sort()), { level: 6, mtime: '1980-01-01' }));
-  return checkedArtifact(part, name, path);
+  packAssembly(synth, join(copy, top), join(out, `${top}.zip`));
+  return checkedArtifact(part, name, join(out, `${top}.zip`));
 }
 
 function buildImage(part: Name, copy: string, image: string): Artifact {
@@ -205,7 +191,7 @@ function pack(options: PackOptions): Release {
       }
       console.error(`packing ${part} …`);
       if (kind === 'npm') artifacts.push(packNpm(part, copy, packed));
-      else if (kind === 'zip') artifacts.push(packAssembly(part, copy, packed));
+      else if (kind === 'zip') artifacts.push(packCloudAssembly(part, copy, packed));
       else if (kind === 'python') artifacts.push(...packPython(part, copy, packed));
       else if (works('docker', 'info')) artifacts.push(buildImage(part, copy, image));
       else if (requireImage) throw new Error('the image needs a Docker engine, and none answers "docker info"');

@@ -14,18 +14,19 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { unzipSync } from 'fflate';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { VERSION } from '#core/base/version.ts';
 import { readArchive } from '#lib/archive.ts';
-import { type Resource, resourcesOf, type Template } from '#test/helpers/templates.ts';
+import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
+import { type Resource, resourcesOf, TEST_ACCOUNT, TEST_REGION, type Template } from '#test/helpers/templates.ts';
 import cdkJson from '../../examples/cdk/cdk.json' with { type: 'json' };
 import example from '../../examples/cdk/package.json' with { type: 'json' };
 import { fetchPythonCdk } from '../../scripts/fetch-test-tools.ts';
+import { packAssembly } from '../../scripts/pack-assembly.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'platform-package-'));
@@ -50,7 +51,7 @@ const run = async (cwd: string, command: string, args: string[], env: Record<str
  */
 beforeAll(async () => {
   // With the user's settings of npm, which HOME hides below: the documentation in it is built with packages of the registry.
-  const pack = [join(ROOT, 'scripts/release.ts'), 'pack', '--out', out, '--only', 'construct', 'assembly'];
+  const pack = [join(ROOT, 'scripts/release.ts'), 'pack', '--out', out, '--only', 'construct'];
   await promisify(execFile)(process.execPath, pack);
   cpSync(join(ROOT, 'examples/cdk'), app, { recursive: true });
   const manifest = {
@@ -69,10 +70,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the packed construct has everything that it deploys, and no more', async () => {
   const { artifacts } = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
-  expect(artifacts).toMatchObject([
-    { name: PACKAGE, version: VERSION, part: 'construct' },
-    { name: 'agent-platform-assembly', version: VERSION, part: 'assembly', kind: 'zip' },
-  ]);
+  expect(artifacts).toMatchObject([{ name: PACKAGE, version: VERSION, part: 'construct' }]);
   const files = (await run(folder, 'tar', ['-tzf', tarball])).trim().split('\n');
   expect(files).toEqual(
     expect.arrayContaining(
@@ -216,8 +214,9 @@ describe('the cloud assembly of the release', () => {
   const assembly = join(folder, top);
   const STACKS = ['data', 'schedules', 'api', 'compute', 'services', 'web', 'observability'];
   const listed = STACKS.map((name) => `platform/${name} (platform-prod-${name})`).join('\n');
-  const cdk = (cwd: string, args: string[], path = '') =>
+  const cdk = (cwd: string, args: string[], path = '', env: Record<string, string> = {}) =>
     run(cwd, 'cdk', args, {
+      ...env,
       PATH: `${path}:${bin}:${process.env.PATH}`,
       HOME: process.env.HOME!,
       CDK_DISABLE_TELEMETRY: '1',
@@ -230,12 +229,12 @@ describe('the cloud assembly of the release', () => {
     return copy;
   };
 
-  beforeAll(() => {
-    for (const [path, content] of Object.entries(unzipSync(readFileSync(join(out, `${top}.zip`))))) {
-      mkdirSync(dirname(join(folder, path)), { recursive: true });
-      writeFileSync(join(folder, path), content);
-    }
-  });
+  beforeAll(async () => {
+    const zip = join(folder, `${top}.zip`);
+    packAssembly(join(installed, 'dist/synth.js'), join(folder, 'synthesised', top), zip);
+    await run(folder, 'python3', ['-m', 'zipfile', '-e', zip, folder]);
+    await run(folder, 'diff', ['-r', join(folder, 'synthesised', top), assembly]);
+  }, 300_000);
 
   test('deploys to any account and Region, with every asset', { timeout: 120_000 }, async () => {
     expect((await cdk(folder, ['ls', '--app', assembly])).trim()).toBe(listed);
@@ -256,6 +255,38 @@ describe('the cloud assembly of the release', () => {
     const named = run(folder, 'grep', ['-rlF', '-e', `${ROOT.slice(1)}/`, '-e', folder, assembly]);
     expect(await named.catch(({ stdout }) => stdout)).toBe('');
     expect(readFileSync(join(assembly, 'LICENSE'), 'utf8')).toBe(readFileSync(join(ROOT, 'LICENSE'), 'utf8'));
+  });
+
+  test('has its assets published to the account by the command line of the CDK', { timeout: 300_000 }, async () => {
+    const { endpoints, stop } = await startAwsEmulators();
+    onTestFinished(stop);
+    const bucket = `${endpoints.moto}/cdk-hnb659fds-assets-${TEST_ACCOUNT}-${TEST_REGION}`;
+    // What `cdk bootstrap` makes.
+    await fetch(bucket, { method: 'PUT' });
+    await fetch(endpoints.moto, {
+      method: 'POST',
+      headers: {
+        authorization: `AWS4-HMAC-SHA256 Credential=test/20260101/${TEST_REGION}/ssm/aws4_request, SignedHeaders=host, Signature=0`,
+        'content-type': 'application/x-amz-json-1.1',
+        'x-amz-target': 'AmazonSSM.PutParameter',
+      },
+      body: JSON.stringify({ Name: '/cdk-bootstrap/hnb659fds/version', Value: '30', Type: 'String' }),
+    });
+    const env = {
+      AWS_ENDPOINT_URL: endpoints.moto,
+      AWS_ACCESS_KEY_ID: 'test',
+      AWS_SECRET_ACCESS_KEY: 'test',
+      AWS_REGION: TEST_REGION,
+    };
+    await cdk(folder, ['publish-assets', '--unstable=publish-assets', '--app', assembly, '--all'], '', env);
+    const keys = globSync('*.assets.json', { cwd: assembly }).flatMap((file) => {
+      const { files } = JSON.parse(readFileSync(join(assembly, file), 'utf8'));
+      return Object.values<{ destinations: Record<string, { objectKey: string }> }>(files).flatMap(({ destinations }) =>
+        Object.values(destinations).map(({ objectKey }) => objectKey),
+      );
+    });
+    expect(keys.length).toBeGreaterThan(40);
+    for (const key of keys) expect((await fetch(`${bucket}/${key}`, { method: 'HEAD' })).status, key).toBe(200);
   });
 
   test('is made anew with other props by the command of the package, which names wrong ones', {
