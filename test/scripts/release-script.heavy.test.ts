@@ -22,7 +22,7 @@ const ROOT = join(import.meta.dirname, '../..');
 const COPIED = [
   'CHANGELOG.md',
   '.gitignore',
-  ...['install-packages', 'release', 'release-version'].map((name) => `scripts/${name}.ts`),
+  ...['install-packages', 'pack-assembly', 'release', 'release-version'].map((name) => `scripts/${name}.ts`),
 ];
 
 function folder(): string {
