@@ -46,6 +46,7 @@ const MAY_BE_SKIPPED = [
   /^(local\/image\.heavy|runner\/image\.aws)\.test\.ts > [^>]*\(not tried: (no Docker engine|the image cannot be built)/,
   // A kernel that lets ordinary users make namespaces.
   /^local\/sandbox\/(bubblewrap|unshare)\.heavy\.test\.ts > .*it works for an ordinary user \(not tried:/,
+  /^test\/stacks\/package\.aws\.test\.ts > .*\(not tried: no Terraform\)/,
   // The rehearsal of Fargate has them.
   /^test\/rehearsal\/microvm\.rehearsal\.ts > dependencies of Python /,
 ];

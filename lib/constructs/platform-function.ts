@@ -31,6 +31,7 @@ import {
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
+import { functionNetworkOf } from './tenant-vpc.ts';
 
 export interface PlatformFunctionProps {
   readonly stage: Stage;
@@ -56,7 +57,7 @@ export interface PlatformFunctionProps {
   /**
    * Network that the function runs in. It can then reach only this network.
    *
-   * @default - none: the function reaches the internet
+   * @default - that of the stage, or none: the function reaches the internet
    */
   readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }
@@ -93,6 +94,7 @@ export class PlatformFunction extends Construct {
     super(scope, id);
     const { stage } = props;
     this.#stage = stage;
+    const network = props.network ?? functionNetworkOf(this, stage);
     const functionName = functionNameOf(stage, id);
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionName}`,
@@ -118,7 +120,7 @@ export class PlatformFunction extends Construct {
       // Running calls finish with their version. A version is deleted with its function, or with the deployment that
       // failed.
       currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE },
-      ...props.network,
+      ...network,
       environment: {
         POWERTOOLS_SERVICE_NAME: id,
         POWERTOOLS_METRICS_NAMESPACE: metricNamespaceOf(stage),
@@ -126,7 +128,7 @@ export class PlatformFunction extends Construct {
         ...props.environment,
       },
     });
-    if (props.network) {
+    if (network) {
       // Lambda attaches the function to the network with these permissions, before the function runs. The function's
       // own code may not use them.
       const actions = NETWORK_ACTIONS.map((action) => `ec2:${action}`);
@@ -396,9 +398,16 @@ export class PlatformFunction extends Construct {
     const { queue } = timerNamesOf(this.#stage);
     const arn = Fn.sub(`arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queue}`);
     const source = Queue.fromQueueArn(this, 'Timers', arn);
+    this.useKeyForQueues();
     this.lambda.addEventSource(
       new SqsEventSource(source, { batchSize, maxConcurrency, reportBatchItemFailures: true }),
     );
+  }
+
+  /** Grants the use of the operator's KMS key for messages of the stage's queues. */
+  useKeyForQueues(): void {
+    const { keyArn } = this.#stage;
+    if (keyArn !== undefined) this.lambda.addToRolePolicy(queueKeyStatement(keyArn));
   }
 
   /** Grants the use of the operator's KMS key through these services, which act with the function's own permissions. */
@@ -454,3 +463,11 @@ const KEY_ACTIONS = [
   'ReEncryptFrom',
   'ReEncryptTo',
 ];
+
+/** Allows writing and reading messages of encrypted queues, but no other use of the key. */
+export const queueKeyStatement = (keyArn: string): PolicyStatement =>
+  new PolicyStatement({
+    actions: ['kms:Decrypt', 'kms:GenerateDataKey'],
+    resources: [keyArn],
+    conditions: { StringEquals: { 'kms:ViaService': `sqs.${Aws.REGION}.amazonaws.com` } },
+  });

@@ -64,12 +64,13 @@ export interface RouteApiProps {
  */
 export class RouteApi extends Construct {
   readonly restApi: SpecRestApi;
+  readonly accessLog: LogGroup;
 
   constructor(scope: Construct, id: string, { stage, routes, functions, bundles }: RouteApiProps) {
     super(scope, id);
     const { variables, aliases } = this.#versionsOf(functions, stage);
     const { role, credentials } = this.#callerOf(stage);
-    const accessLog = new LogGroup(this, 'AccessLog', {
+    this.accessLog = new LogGroup(this, 'AccessLog', {
       logGroupName: accessLogNameOf(stage),
       retention: stage.logRetentionDays,
       removalPolicy: removalPolicyOf(stage),
@@ -90,7 +91,7 @@ export class RouteApi extends Construct {
         throttlingBurstLimit: stage.throttle.burst,
         methodOptions: openMethodsOf(stage, routes),
         loggingLevel: MethodLoggingLevel.ERROR,
-        accessLogDestination: new LogGroupLogDestination(accessLog),
+        accessLogDestination: new LogGroupLogDestination(this.accessLog),
         accessLogFormat: ACCESS_LOG,
       },
     });
@@ -103,7 +104,7 @@ export class RouteApi extends Construct {
         version: variables[variableOf(fn)]!,
       }));
       const settings = stage.release;
-      const { restApi } = this;
+      const { restApi, accessLog } = this;
       const release = { stage, settings, restApi, variables, accessLog, streaming, callable, bundles };
       new Release(this, 'Release', release);
     }

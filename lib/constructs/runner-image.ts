@@ -8,7 +8,7 @@ import {
   Project,
   Source,
 } from 'aws-cdk-lib/aws-codebuild';
-import { Repository, TagMutability } from 'aws-cdk-lib/aws-ecr';
+import { Repository, RepositoryEncryption, TagMutability } from 'aws-cdk-lib/aws-ecr';
 import { ContainerImage } from 'aws-cdk-lib/aws-ecs';
 import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
 import { CodeBuildProject } from 'aws-cdk-lib/aws-events-targets';
@@ -18,7 +18,9 @@ import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
 import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
+import { operatorsKey } from '../encryption.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
+import { functionNetworkOf } from './tenant-vpc.ts';
 import { serviceOfThisAccount } from './trust.ts';
 
 export interface RunnerImageProps {
@@ -59,11 +61,13 @@ export class RunnerImage extends Construct {
       .update([asset.assetHash, ...bases].join(' '))
       .digest('hex')
       .slice(0, 16);
+    const key = operatorsKey(this, stage);
     const repository = new Repository(this, 'repository', {
       repositoryName: runnerImageNameOf(stage, name),
       // Mutable tags are safe, because only the build below may push.
       imageTagMutability: rebuildDays === undefined ? TagMutability.IMMUTABLE : TagMutability.MUTABLE,
       imageScanOnPush: true,
+      ...(key && { encryption: RepositoryEncryption.KMS, encryptionKey: key }),
       lifecycleRules: [{ maxImageCount: kept }],
       // Images can be rebuilt at any time.
       removalPolicy: RemovalPolicy.DESTROY,
@@ -126,6 +130,7 @@ export class RunnerImage extends Construct {
       // The rest of the response is not needed, and contains the signal's URL.
       outputPaths: ['build.id'],
     };
+    const network = functionNetworkOf(this, stage);
     const build = new AwsCustomResource(this, 'start', {
       onCreate: start,
       onUpdate: start,
@@ -134,6 +139,7 @@ export class RunnerImage extends Construct {
       ]),
       installLatestAwsSdk: false,
       logGroup,
+      ...(network && { vpc: network.vpc, vpcSubnets: network.vpcSubnets }),
     });
     build.node.addDependency(project, repository);
     this.ready = new CfnWaitCondition(this, `ready-${tag}`, {
@@ -199,6 +205,8 @@ function acknowledge(scope: RunnerImage, project: Project): void {
   for (const [rule, reason] of Object.entries({
     'IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]':
       'CDK: the function that starts the build writes its log.',
+    'IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole]':
+      'CDK: with `functionVpc` the same function joins the network.',
     L1: 'CDK chooses the runtime of its own function.',
   })) {
     Validations.of(provider).acknowledge({ id: `AwsSolutions-${rule}`, reason });

@@ -12,6 +12,7 @@ import {
   FunctionCode,
   FunctionEventType,
   FunctionRuntime,
+  GeoRestriction,
   HttpVersion,
   OriginProtocolPolicy,
   OriginRequestPolicy,
@@ -23,6 +24,7 @@ import {
 } from 'aws-cdk-lib/aws-cloudfront';
 import { HttpOrigin, S3BucketOrigin } from 'aws-cdk-lib/aws-cloudfront-origins';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { CloudFrontTarget } from 'aws-cdk-lib/aws-route53-targets';
 import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deployment';
 import { Construct, type IConstruct } from 'constructs';
@@ -32,7 +34,10 @@ import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front
 import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { accessLogsOf } from './access-logs.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
+import { addDomainRecord } from './domain-record.ts';
+import { functionNetworkOf } from './tenant-vpc.ts';
 
 /**
  * Maximum idle timeout of CloudFront in every account:
@@ -68,6 +73,7 @@ export interface WebFrontProps {
 export class WebFront extends Construct {
   /** Public address without a trailing slash. */
   readonly url: string;
+  readonly distribution: Distribution;
 
   /** Public path of the root, with a trailing slash. */
   readonly #root: string;
@@ -80,6 +86,7 @@ export class WebFront extends Construct {
       encryption: BucketEncryption.S3_MANAGED,
       enforceSSL: true,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
+      ...accessLogsOf(this, stage, 'web'),
       // Each deployment recreates its content.
       removalPolicy: RemovalPolicy.DESTROY,
     });
@@ -87,6 +94,8 @@ export class WebFront extends Construct {
       comment: platformNameOf(stage),
       httpVersion: HttpVersion.HTTP2_AND_3,
       priceClass: PriceClass.PRICE_CLASS_ALL,
+      webAclId: settings.webAclArn,
+      geoRestriction: settings.countries && restrictionOf(settings.countries),
       ...(settings.domain && {
         domainNames: [settings.domain.name],
         certificate: Certificate.fromCertificateArn(this, 'Certificate', settings.domain.certificateArn),
@@ -133,6 +142,9 @@ export class WebFront extends Construct {
     };
     for (const path of ['/docs', '/docs/*', '/llms.txt', '/llms-full.txt'])
       distribution.addBehavior(path, origin, docsPages);
+    this.distribution = distribution;
+    const { name: host, hostedZoneId } = settings.domain ?? {};
+    if (host && hostedZoneId) addDomainRecord(this, { name: host, hostedZoneId }, new CloudFrontTarget(distribution));
     this.url = `https://${settings.domain?.name ?? distribution.distributionDomainName}`;
     this.#deploy(stage, { files, docs: docsAt(docs, this.#root) }, bucket, distribution);
     this.#acknowledge(bucket, settings);
@@ -179,7 +191,14 @@ export class WebFront extends Construct {
     });
     // CloudFront compresses by itself.
     const compressed = ['*.br', '*.gz', '**/*.br', '**/*.gz'];
-    const common = { destinationBucket: bucket, prune: false, retainOnDelete: false, logGroup, memoryLimit: 256 };
+    const common = {
+      destinationBucket: bucket,
+      prune: false,
+      retainOnDelete: false,
+      logGroup,
+      memoryLimit: 256,
+      ...functionNetworkOf(this, stage),
+    };
     const hashed = (id: string, folder: string, destinationKeyPrefix: string) =>
       new BucketDeployment(this, id, {
         ...common,
@@ -237,6 +256,10 @@ export class WebFront extends Construct {
         id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]',
         reason,
       },
+      {
+        id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole]',
+        reason: 'With `functionVpc` the same function joins the network.',
+      },
       { id: 'AwsSolutions-L1', reason: 'The CDK chooses the runtime of its function.' },
     );
   }
@@ -269,6 +292,9 @@ export class WebFront extends Construct {
     );
   }
 }
+
+const restrictionOf = ({ kind, codes }: NonNullable<WebSettings['countries']>): GeoRestriction =>
+  kind === 'allow' ? GeoRestriction.allowlist(...codes) : GeoRestriction.denylist(...codes);
 
 /** Forwards the client's address as CloudFront sees it, and CloudFront's own name, replacing the client's values. */
 const VIEWER = `function handler(event) {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Stack, type StackProps, Validations } from 'aws-cdk-lib';
+import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import {
   Capability,
   type CfnTaskDefinition,
@@ -50,6 +51,7 @@ const WRITABLE = { home: '/home/user', layer: '/layer', tmp: '/tmp' };
  * Sandboxes on Fargate: their network, the cluster, the task definition, and the functions that manage and call tasks.
  */
 export class ComputeStack extends Stack {
+  readonly vpc: IVpc;
   readonly #props: ComputeStackProps;
   readonly #network: SandboxNetwork;
 
@@ -60,6 +62,7 @@ export class ComputeStack extends Stack {
     const clusterName = `${platformNameOf(stage)}-sandbox`;
     const network = new SandboxNetwork(this, 'network', { stage, settings });
     this.#network = network;
+    this.vpc = network.vpc;
     const cluster = new Cluster(this, 'cluster', {
       clusterName,
       vpc: network.vpc,

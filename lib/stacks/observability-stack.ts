@@ -33,6 +33,7 @@ import {
   timerNamesOf,
 } from '../config.ts';
 import { accessLogNameOf } from '../constructs/route-api.ts';
+import { operatorsKey } from '../encryption.ts';
 import {
   BUFFERED_SECONDS,
   FUNCTIONS,
@@ -109,6 +110,8 @@ interface Watch {
  * Metrics come from AWS or from log lines: no request sends any.
  */
 export class ObservabilityStack extends Stack {
+  /** Present if the stage has alarms. */
+  readonly topic?: ITopic;
   readonly #stage: Stage;
 
   constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
@@ -120,17 +123,23 @@ export class ObservabilityStack extends Stack {
     this.#readAccessLog();
     if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
-    if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
+    if (props.stage.alarms) this.topic = this.#addAlarms(props.stage.alarms);
   }
 
-  #addAlarms({ email, topicArn, dailyUsd }: NonNullable<Stage['alarms']>): void {
+  #addAlarms({ email, topicArn, dailyUsd, thresholds = {} }: NonNullable<Stage['alarms']>): ITopic {
+    const watches = this.#watches();
+    const unknown = Object.keys(thresholds).filter((name) => watches.every((watch) => watch.name !== name));
+    if (unknown.length > 0) {
+      const names = watches.map(({ name }) => name).join(', ');
+      throw new Error(`alarms.thresholds: the stage has no alarm ${unknown.join(', ')}, only ${names}`);
+    }
     const topic = topicArn === undefined ? this.#addTopic(email) : Topic.fromTopicArn(this, 'alarms', topicArn);
-    for (const { name, what, metric, above, periods = 1, withoutData } of this.#watches()) {
+    for (const { name, what, metric, above, periods = 1, withoutData } of watches) {
       const alarm = new Alarm(this, name, {
         alarmName: `${platformNameOf(this.#stage)}-${name}`,
         alarmDescription: `${what} What to do: docs/operate.md, "${sectionOf(name)}".`,
         metric,
-        threshold: above,
+        threshold: thresholds[name] ?? above,
         comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
         evaluationPeriods: 3,
         datapointsToAlarm: periods,
@@ -142,6 +151,7 @@ export class ObservabilityStack extends Stack {
     if (dailyUsd !== undefined) this.#watchCost(dailyUsd, topic);
     this.#watchImages(topic);
     new CfnOutput(this, 'AlarmTopic', { value: topic.topicArn });
+    return topic;
   }
 
   /** Creates a budget: billing metrics exist only in us-east-1, and budgets are account-wide. */
@@ -236,7 +246,11 @@ export class ObservabilityStack extends Stack {
   }
 
   #addTopic(email: string | undefined): Topic {
-    const topic = new Topic(this, 'alarms', { topicName: `${platformNameOf(this.#stage)}-alarms`, enforceSSL: true });
+    const topic = new Topic(this, 'alarms', {
+      topicName: `${platformNameOf(this.#stage)}-alarms`,
+      enforceSSL: true,
+      masterKey: operatorsKey(this, this.#stage),
+    });
     if (email) topic.addSubscription(new EmailSubscription(email));
     // A topic policy replaces the default policy of SNS, which lets alarms of the account publish.
     topic.addToResourcePolicy(

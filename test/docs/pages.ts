@@ -96,8 +96,13 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
   { page: 'docs/billing.md', begins: 'openssl rand', reason: 'needs a platform with an operator key' },
   {
     page: 'docs/cdk.md',
-    begins: 'npm pack ./lib/package',
+    begins: 'npm run release -- pack --only construct',
     reason: 'downloads packages; test/stacks/package.aws.test.ts packs it, installs it and synthesises the example',
+  },
+  {
+    page: 'docs/cdk.md',
+    begins: 'npx agent-platform-synth',
+    reason: 'deploys to AWS; test/stacks/package.aws.test.ts makes the assembly and lists its stacks',
   },
   { page: 'docs/deploy.md', begins: 'for service in ecs', reason: 'changes an AWS account' },
   { page: 'docs/deploy.md', begins: 'npm run cdk -- bootstrap', reason: 'changes an AWS account' },
