@@ -77,6 +77,12 @@ test('a stage with a key of its own uses that, and only for its data keys', asyn
   const worker = await deployed(stage, 'loop-worker');
   expect(await worker.of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
   await expect(worker.of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+
+  const writer = await deployed({ ...stage, secrets: 'envelope' }, 'secrets');
+  const secrets = writer.of({ prefix: secretsContextOf(writer.prefix) });
+  const { key: secretKey, sealed } = await secrets.newDataKey('ws');
+  expect(await secrets.openDataKey('ws', sealed)).toEqual(secretKey);
+  await expect(writer.of({}).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
 });
 
 describe('keys of secrets', () => {
