@@ -77,12 +77,17 @@ test('a stage with a key of its own uses that, and only for its data keys', asyn
   const worker = await deployed(stage, 'loop-worker');
   expect(await worker.of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
   await expect(worker.of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+});
 
-  const writer = await deployed({ ...stage, secrets: 'envelope' }, 'secrets');
-  const secrets = writer.of({ prefix: secretsContextOf(writer.prefix) });
-  const { key: secretKey, sealed } = await secrets.newDataKey('ws');
-  expect(await secrets.openDataKey('ws', sealed)).toEqual(secretKey);
-  await expect(writer.of({}).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+test('a stage with a key of its own seals secrets with it', async () => {
+  const { KeyMetadata } = await kmsClient().send(new CreateKeyCommand({}));
+  const stage = { ...dev, name: 'own', keyArn: KeyMetadata!.Arn!, secrets: 'envelope' } as const;
+  const { key, prefix, of } = await deployed(stage, 'secrets');
+  expect(key).toBe(stage.keyArn);
+  const secrets = of({ prefix: secretsContextOf(prefix) });
+  const made = await secrets.newDataKey('ws');
+  expect(await secrets.openDataKey('ws', made.sealed)).toEqual(made.key);
+  await expect(of({}).newDataKey('ws')).rejects.toEqual(denied);
 });
 
 describe('keys of secrets', () => {
