@@ -79,6 +79,17 @@ test('a stage with a key of its own uses that, and only for its data keys', asyn
   await expect(worker.of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
 });
 
+test('a stage with a key of its own seals secrets with it', async () => {
+  const { KeyMetadata } = await kmsClient().send(new CreateKeyCommand({}));
+  const stage = { ...dev, name: 'own', keyArn: KeyMetadata!.Arn!, secrets: 'envelope' } as const;
+  const { key, prefix, of } = await deployed(stage, 'secrets');
+  expect(key).toBe(stage.keyArn);
+  const secrets = of({ prefix: secretsContextOf(prefix) });
+  const made = await secrets.newDataKey('ws');
+  expect(await secrets.openDataKey('ws', made.sealed)).toEqual(made.key);
+  await expect(of({}).newDataKey('ws')).rejects.toEqual(denied);
+});
+
 describe('keys of secrets', () => {
   const stage = { ...dev, name: 'sealed', secrets: 'envelope' } as const;
   const openSecrets = async (fn: string) => {
