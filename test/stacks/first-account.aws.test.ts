@@ -154,7 +154,11 @@ describe('what the doctor knows of a stage', () => {
     const paths = Object.keys(body!.Properties.Body.paths);
     expect(new Set(routes.map(({ path }) => path))).toEqual(new Set(paths));
     const prefixes = paths.flatMap((path) => path.split('/').map((__, i, parts) => parts.slice(0, i + 1).join('/')));
-    expect(needsOf(stageAt(3)).apiResources).toBe(new Set(prefixes).size);
+    const { apiResources } = needsOf(stageAt(3));
+    expect(apiResources).toBe(new Set(prefixes).size);
+    expect(readFileSync(join(ROOT, 'docs/deploy.md'), 'utf8')).toContain(
+      `| API Gateway, resources of an API | 300 | ${apiResources} |`,
+    );
     const count = (type: string) =>
       synthesis.stacks.flatMap(({ template }) => Object.values(template.Resources)).filter(({ Type }) => Type === type)
         .length;
