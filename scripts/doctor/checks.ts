@@ -43,6 +43,8 @@ type Result = Omit<Finding, 'check'>;
 export interface Patient {
   readonly stage: StageFile;
   readonly account: string;
+  /** First part of ARNs: `aws`, or that of another group of Regions. */
+  readonly partition: string;
   readonly region: string;
   readonly clients: Clients;
   /** Returns a stack of the stage by the last part of its name, or `undefined` where there is none. */
@@ -203,22 +205,21 @@ const secretCheck = (member: 'stripe' | 'operator' | 'oidc'): Check => ({
   },
 });
 
-const hasType =
-  (name: string): Pick<Check, 'run'>['run'] =>
-  async ({ clients, region }) => {
-    const found = await read(
-      'cloudformation:DescribeType',
-      () => clients.cloudFormation.send(new DescribeTypeCommand({ Type: 'RESOURCE', TypeName: name })),
-      ['TypeNotFoundException', 'CFNRegistryException'],
-    );
-    return found
-      ? ok(`CloudFormation in ${region} knows ${name}`)
-      : fails(`CloudFormation in ${region} does not know ${name}`, '');
-  };
+/** Whether CloudFormation knows a resource type in the Region. */
+async function knowsType({ clients }: Patient, name: string): Promise<boolean> {
+  const found = await read(
+    'cloudformation:DescribeType',
+    () => clients.cloudFormation.send(new DescribeTypeCommand({ Type: 'RESOURCE', TypeName: name })),
+    ['TypeNotFoundException', 'CFNRegistryException'],
+  );
+  return found !== undefined;
+}
 
-/** Also what a Region answers that lacks the service, or whose name is unknown. */
-const isMissingHere = (error: unknown): boolean =>
-  (['not-offered', 'unreachable'] satisfies Obstacle[]).includes((error as { obstacle: 'not-offered' }).obstacle);
+/** Whether the Region lacks the action, or the service, whose name there is then unknown. */
+const isMissingHere = (error: unknown): boolean => {
+  const { obstacle } = error as { obstacle?: Obstacle };
+  return obstacle === 'not-offered' || obstacle === 'unreachable';
+};
 
 export const CHECKS: readonly Check[] = [
   {
@@ -241,8 +242,8 @@ export const CHECKS: readonly Check[] = [
   {
     name: 'Permissions boundary',
     concerns: ({ permissionsBoundary }) => permissionsBoundary !== undefined,
-    async run({ stage: { permissionsBoundary: name }, clients, account }) {
-      const PolicyArn = `arn:aws:iam::${account}:policy/${name}`;
+    async run({ stage: { permissionsBoundary: name }, clients, account, partition }) {
+      const PolicyArn = `arn:${partition}:iam::${account}:policy/${name}`;
       const found = await read(
         'iam:GetPolicy',
         () => clients.iam.send(new GetPolicyCommand({ PolicyArn })),
@@ -503,8 +504,9 @@ export const CHECKS: readonly Check[] = [
     async run(patient) {
       const { clients, region } = patient;
       const mend = "give `services` a domain, or switch it off: services: { kind: 'off' }";
-      const type = await hasType('AWS::ECS::Gateway')(patient);
-      if (type.state !== 'ok') return fails(type.text, mend);
+      if (!(await knowsType(patient, 'AWS::ECS::Gateway'))) {
+        return fails(`CloudFormation in ${region} does not know AWS::ECS::Gateway`, mend);
+      }
       try {
         await read('ecs:ListGateways', () => clients.ecs.send(new ListGatewaysCommand({ maxResults: 1 })));
       } catch (error) {
@@ -518,12 +520,13 @@ export const CHECKS: readonly Check[] = [
     name: 'MicroVMs',
     concerns: isMicrovm,
     async run(patient) {
-      const { stage, clients, region } = patient;
+      const { stage, clients, region, partition } = patient;
       const { baseImageVersion } = stage.sandbox as Extract<StageFile['sandbox'], { kind: 'microvm' }>;
       const mend = "choose a Region with Lambda MicroVMs, or sandbox: { kind: 'fargate' }";
-      const type = await hasType('AWS::Lambda::MicrovmImage')(patient);
-      if (type.state !== 'ok') return fails(type.text, mend);
-      const imageIdentifier = `arn:aws:lambda:${region}:aws:microvm-image:al2023-1`;
+      if (!(await knowsType(patient, 'AWS::Lambda::MicrovmImage'))) {
+        return fails(`CloudFormation in ${region} does not know AWS::Lambda::MicrovmImage`, mend);
+      }
+      const imageIdentifier = `arn:${partition}:lambda:${region}:aws:microvm-image:al2023-1`;
       let versions: string[];
       try {
         const found = await read(

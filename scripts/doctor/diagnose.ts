@@ -40,6 +40,7 @@ export async function diagnose(stage: StageFile, region: string | undefined): Pr
   const patient: Patient = {
     stage,
     account,
+    partition: arn.split(':')[1]!,
     region,
     clients,
     stack(name) {
