@@ -105,7 +105,10 @@ const PROCESSES = [
 const HEAVY = '**/*.heavy.test.ts';
 const AWS = '**/*.aws.test.ts';
 /** Files that synthesise stages. */
-const STACKS = ['test/{scale,stacks}/*.aws.test.ts', 'test/rehearsal/{dependent-actions,rest-api}.aws.test.ts'];
+const STACKS = [
+  'test/{scale,stacks}/*.aws.test.ts',
+  'test/rehearsal/{cloud-front,dependent-actions,rest-api}.aws.test.ts',
+];
 
 /**
  * What starts processes and sandboxes waits for them about half of the time, so that a third worker on two cores has work.

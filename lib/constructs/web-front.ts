@@ -45,6 +45,11 @@ import { functionNetworkOf } from './tenant-vpc.ts';
  */
 const SILENCE = Duration.seconds(60);
 const KEPT_CONNECTION = Duration.seconds(60);
+/**
+ * Statuses of errors that CloudFront keeps for ten seconds by default, whatever the cache policy, and then sends to every
+ * caller of the address: docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/HTTPStatusCodes.html.
+ */
+const KEPT_ERRORS = [404, 414, 500, 501, 502, 503, 504];
 const ASSETS = 'assets';
 const INDEX = 'index.html';
 const DOCS_ASSETS = '_astro';
@@ -101,6 +106,7 @@ export class WebFront extends Construct {
         certificate: Certificate.fromCertificateArn(this, 'Certificate', settings.domain.certificateArn),
         minimumProtocolVersion: SecurityPolicyProtocol.TLS_V1_2_2021,
       }),
+      errorResponses: KEPT_ERRORS.map((httpStatus) => ({ httpStatus, ttl: Duration.seconds(0) })),
       defaultBehavior: {
         origin: new HttpOrigin(`${apiId}.execute-api.${Aws.REGION}.${Aws.URL_SUFFIX}`, {
           originPath: `/${stage.name}`,
