@@ -100,7 +100,7 @@ const REST: readonly { service: string; path: RegExp; action: string; protocol: 
 ];
 
 interface Call {
-  /** As in an IAM policy. */
+  /** Right that the request needs, in the form of IAM policies. */
   readonly action: string;
   readonly protocol: Protocol;
   readonly region: string;

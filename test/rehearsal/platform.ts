@@ -96,7 +96,7 @@ export interface Rehearsal extends Target {
 }
 
 interface RehearsalOptions {
-  /** Without sandboxes there are no services either. */
+  /** Kind of sandboxes; with `none`, the stage has no services either. @default fargate */
   readonly sandbox?: 'fargate' | 'microvm' | 'none';
   /** Whether CloudFront stands before the API. @default false */
   readonly hasFront?: boolean;
