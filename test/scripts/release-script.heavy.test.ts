@@ -246,9 +246,9 @@ function publishable() {
       part('npm', 'first', 'first.tgz'),
       part('python', 'second', 'second.whl'),
       part('npm', 'third', 'third.tgz'),
+      part('image', 'registry.test/image', `registry.test/image:${VERSION}`),
       // A job of the workflow attaches it.
       part('zip', 'assembly', 'assembly.zip'),
-      part('image', 'registry.test/image', `registry.test/image:${VERSION}`),
     ],
     left_out: [],
   };

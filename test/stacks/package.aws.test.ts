@@ -376,7 +376,15 @@ async function hovers(path: string, text: string, names: readonly string[]): Pro
   const shown: Record<string, string> = {};
   let unread = Buffer.alloc(0);
   try {
-    send({ id: -1, method: 'initialize', params: { processId: null, rootUri: null, capabilities: {} } });
+    send({
+      id: -1,
+      method: 'initialize',
+      params: {
+        processId: null,
+        rootUri: null,
+        capabilities: { textDocument: { hover: { contentFormat: ['markdown'] } } },
+      },
+    });
     for await (const chunk of server.stdout) {
       unread = Buffer.concat([unread, chunk]);
       for (;;) {
