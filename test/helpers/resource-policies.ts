@@ -13,6 +13,8 @@ interface Need {
   readonly source: string;
   /** Role that the service assumes for it, as {@link resolved} writes it. @default - the resource's policy decides */
   readonly role?: string;
+  /** Service that uses a key for it, as `kms:ViaService` names it. */
+  readonly viaService?: string;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
@@ -22,12 +24,12 @@ type Any = any;
  * Returns, as sentences, the access that AWS services need to the template's resources and that policies do not allow.
  * SNS, SQS, S3 and KMS have resource policies; Lambda has one policy per permission. A topic without a policy has SNS's
  * default, which lets alarms of the account publish; an explicit policy replaces it. A service that assumes a role needs
- * the role's trust and policies instead.
+ * the role's trust and policies instead. `otherKeys` is the policy of keys that are not in the template.
  */
-export function unreachable(template: Template): string[] {
+export function unreachable(template: Template, otherKeys: object = { Statement: [] }): string[] {
   return needsOf(template)
     .flatMap((need) => [need, ...keyNeedsOf(template, need)])
-    .filter((need) => !isAllowed(template, need))
+    .filter((need) => !isAllowed(template, need, otherKeys))
     .map(({ by, service, action, resource }) => `${service} may not ${action} ${resource}, which ${by} needs`);
 }
 
@@ -115,19 +117,26 @@ function keyNeedsOf({ Resources }: Template, need: Need): Need[] {
   };
   const key = keys[Type ?? ''];
   if (key === undefined) return [];
-  return ['kms:Decrypt', 'kms:GenerateDataKey'].map((action) => ({ ...need, action, resource: resolved(key) }));
+  const by = `${Type!.split('::')[1]!.toLowerCase()}.AWS::Region.amazonaws.com`;
+  return ['kms:Decrypt', 'kms:GenerateDataKey'].map((action) => ({
+    ...need,
+    action,
+    resource: resolved(key),
+    viaService: by,
+  }));
 }
 
 const distributionArn = (id: string) => `arn:AWS::Partition:cloudfront::${TEST_ACCOUNT}:distribution/${id}`;
 
-function isAllowed({ Resources }: Template, need: Need): boolean {
-  const { service, action, resource, source, role } = need;
+function isAllowed({ Resources }: Template, need: Need, otherKeys: object): boolean {
+  const { service, action, resource, source, role, viaService } = need;
   const all = Object.values(Resources);
   const context = {
     'aws:SourceAccount': [TEST_ACCOUNT],
     'aws:SourceArn': [source],
     'AWS:SourceArn': [source],
     'aws:SecureTransport': ['true'],
+    ...(viaService !== undefined && { 'kms:ViaService': [viaService] }),
   };
   if (role !== undefined) {
     const { AssumeRolePolicyDocument: trust, Policies = [] } = Resources[idOf(role)]!.Properties;
@@ -147,9 +156,7 @@ function isAllowed({ Resources }: Template, need: Need): boolean {
     );
   }
   if (action.startsWith('kms:')) {
-    // The policies of other keys, also of those of AWS, are out of reach.
-    const document = Resources[idOf(resource)]?.Properties.KeyPolicy;
-    if (document === undefined) return false;
+    const document = Resources[idOf(resource)]?.Properties.KeyPolicy ?? otherKeys;
     const own = statementsOf([document]).filter(({ Principal }) => isFor(Principal, service));
     return allowing(own.map(statementOf), { action, resource, context }) !== undefined;
   }

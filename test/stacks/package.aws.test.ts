@@ -224,6 +224,8 @@ describe('the cloud assembly of the release', () => {
   /** A copy of an example with the assembly in it. */
   const example = (name: string) => {
     const copy = join(folder, name);
+    // There may be one from a first try.
+    rmSync(copy, { recursive: true, force: true });
     cpSync(join(ROOT, 'examples/deploy', name), copy, { recursive: true });
     symlinkSync(assembly, join(copy, 'assembly'));
     return copy;
@@ -261,12 +263,15 @@ describe('the cloud assembly of the release', () => {
     const { endpoints, stop } = await startAwsEmulators();
     onTestFinished(stop);
     const bucket = `${endpoints.moto}/cdk-hnb659fds-assets-${TEST_ACCOUNT}-${TEST_REGION}`;
+    const signed = (service: string) => ({
+      authorization: `AWS4-HMAC-SHA256 Credential=test/20260101/${TEST_REGION}/${service}/aws4_request, SignedHeaders=host, Signature=0`,
+    });
     // What `cdk bootstrap` makes.
     await fetch(bucket, { method: 'PUT' });
     await fetch(endpoints.moto, {
       method: 'POST',
       headers: {
-        authorization: `AWS4-HMAC-SHA256 Credential=test/20260101/${TEST_REGION}/ssm/aws4_request, SignedHeaders=host, Signature=0`,
+        ...signed('ssm'),
         'content-type': 'application/x-amz-json-1.1',
         'x-amz-target': 'AmazonSSM.PutParameter',
       },
@@ -286,7 +291,9 @@ describe('the cloud assembly of the release', () => {
       );
     });
     expect(keys.length).toBeGreaterThan(40);
-    for (const key of keys) expect((await fetch(`${bucket}/${key}`, { method: 'HEAD' })).status, key).toBe(200);
+    for (const key of keys) {
+      expect((await fetch(`${bucket}/${key}`, { method: 'HEAD', headers: signed('s3') })).status, key).toBe(200);
+    }
   });
 
   test('is made anew with other props by the command of the package, which names wrong ones', {

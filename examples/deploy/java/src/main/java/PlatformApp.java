@@ -2,6 +2,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
 import java.io.IOException;
+import java.nio.file.FileVisitOption;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -34,7 +35,7 @@ public final class PlatformApp {
     private static void include(Path outdir, Path assembly, String name) throws IOException {
         String directory = "assembly-" + name;
         List<Path> paths;
-        try (var walked = Files.walk(assembly)) {
+        try (var walked = Files.walk(assembly, FileVisitOption.FOLLOW_LINKS)) {
             paths = walked.toList();
         }
         for (Path path : paths) {
