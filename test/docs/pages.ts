@@ -116,6 +116,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     begins: `npm run aws:secrets -- ${action}`,
     reason: 'needs an AWS account',
   })),
+  { page: 'docs/deploy.md', begins: 'policies=$(for n in 1 2 3', reason: 'creates policies in an AWS account' },
   ...[
     'export AWS_PROFILE=…',
     'aws service-quotas request',
