@@ -18,7 +18,14 @@ export function laggingTable(table: Table, { name, copy, lagMs, elapsed }: Lag):
   const partitions = new Set<string>();
   const wrote = (key: Key): void => void coming.push({ at: elapsed() + lagMs(), key });
 
-  async function catchUp(): Promise<void> {
+  let caughtUp = Promise.resolve();
+  /** Concurrent queries see the same writes. */
+  const catchUp = (): Promise<void> => {
+    caughtUp = caughtUp.then(showDue);
+    return caughtUp;
+  };
+
+  async function showDue(): Promise<void> {
     const due = coming.filter(({ at }) => at <= elapsed());
     if (due.length === 0) return;
     coming = coming.filter(({ at }) => at > elapsed());

@@ -1,5 +1,6 @@
 import { admit } from '#core/accounts/limits/admission.ts';
 import type { RateLimit } from '#core/accounts/limits/rate-limit.ts';
+import { PlatformError } from '#core/base/errors.ts';
 import type { Json } from '#core/base/json.ts';
 import { takeBudgetPlace } from '#core/billing/budgets/admission.ts';
 import { type Payment, payFor, priceFor } from '#core/billing/credits/payment.ts';
@@ -46,7 +47,12 @@ export async function admitCall(
   const { record, payment, releaseLease } = places;
   const keep = async () => {
     await turn();
-    return keepCall(deps, call, beginJournal);
+    const kept = await keepCall(deps, call, beginJournal);
+    // The sweep releases an expired lease whose run it does not find. A process that was suspended until then must not
+    // write the record afterwards: nothing would ever lead the sweep to it.
+    if (deps.clock.now() <= call.deadline) return kept;
+    await kept.forget();
+    throw new PlatformError('TIMEOUT', 'The time limit was over before the run began.');
   };
   const kept = await keep().catch(async (error) => {
     await Promise.all([payment.end(false), releaseLease()]);
