@@ -733,7 +733,7 @@ export interface AlarmProps {
   readonly dailyUsd?: number | undefined;
   /**
    * Other thresholds by the names of alarms in `docs/operate.md`, in the unit of each alarm, such as
-   * `{ 'slow-agents': 5000 }`. A name that the stage does not have is refused.
+   * `{ slow: 5000 }`. A name that the stage does not have is refused.
    *
    * @default - the platform's own
    */

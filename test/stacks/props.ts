@@ -66,7 +66,7 @@ export const ACCOUNT_SERVICES = defineStage({
     webAclArn: 'arn:aws:wafv2:us-east-1:111122223333:global/webacl/acme/0a1b2c3d-0000-4000-8000-000000000000',
     countries: { kind: 'allow', codes: ['DE', 'AT'] },
   },
-  alarms: { email: 'operators@example.org', dailyUsd: 20, thresholds: { 'slow-agents': 7000 } },
+  alarms: { email: 'operators@example.org', dailyUsd: 20, thresholds: { slow: 7000 } },
 });
 
 /** Services of the account's own domain, in its own network. */
