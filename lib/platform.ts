@@ -79,7 +79,7 @@ export class AgentPlatform extends Construct {
   readonly api: Stack;
   /** Stack of dashboard and alarms. */
   readonly observability: Stack;
-  /** Stack of sandboxes. Present if the stage has any. */
+  /** Stack of sandboxes. Present unless `sandbox.kind` is `none`. */
   readonly compute?: Stack;
   /** Stack of always-on services. Present if the stage has them. */
   readonly services?: Stack;
@@ -99,7 +99,7 @@ export class AgentPlatform extends Construct {
   readonly tables: Readonly<Record<'main' | 'runs' | 'counters', TableV2>>;
   /** Bucket of bundles, files and large values. */
   readonly bucket: Bucket;
-  /** KMS key that seals data keys: the one of `keyArn`, or that of the stage. */
+  /** KMS key that encrypts data keys: the key named by `keyArn`, or else a key that the stage creates. */
   readonly key: IKey;
   /** Topic of the alarms. Present with `alarms`. */
   readonly alarmTopic?: ITopic;

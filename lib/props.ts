@@ -26,9 +26,9 @@ export interface AgentPlatformProps {
   /**
    * ARN of a symmetric KMS key in the same Region that encrypts tables, bucket, vaults, queues, the topic of alarms and the
    * repositories of images, and seals data keys. Its policy must allow IAM policies of the account to grant its use,
-   * which is the default for new keys, and have the statement `AgentPlatform.keyStatement()`: without it alarms reach
-   * nobody. Choose it before the first deployment: existing vaults keep their key, and existing data keys can no longer
-   * be opened.
+   * which is the default for new keys, and have the statement `AgentPlatform.keyStatement()`: without it no alarm is
+   * delivered. Choose the key before the first deployment. After a change, existing vaults keep their old key, and
+   * existing data keys can no longer be opened.
    *
    * @default - keys of AWS
    */

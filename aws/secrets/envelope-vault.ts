@@ -17,9 +17,9 @@ import {
 } from '#core/ports/vault.ts';
 import { createDataKeys } from './kms-data-keys.ts';
 
-/** Changes with the form of what is sealed. */
+/** Version of the sealed format. */
 const FORM = 1;
-/** Data keys in memory. A key that KMS would no longer open is used for five more minutes at most. */
+/** Opened data keys are kept in memory, so a key that KMS no longer opens is used for five more minutes at most. */
 const MAX_OPENED_KEYS = 200;
 const OPENED_MS = 5 * 60_000;
 /** A reader may meet the two items of a vault before and after a write. */

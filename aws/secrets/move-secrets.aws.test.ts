@@ -19,7 +19,7 @@ import { MovingVault } from './moving-vault.ts';
 import { placeOf, type SecretsPlace, takeSecretsPlace } from './place.ts';
 import { SecretsManagerVault } from './secrets-manager-vault.ts';
 
-/** A process that dies with its nth request makes none after it, and never goes on. */
+/** Imitates a process that dies at its nth request: this request and all later ones never return. */
 function mortal<Port extends object>(port: Port, life: { left: number }, died: () => void): Port {
   return new Proxy(port, {
     get(target, name) {

@@ -57,7 +57,7 @@ export interface PlatformFunctionProps {
   /**
    * Network that the function runs in. It can then reach only this network.
    *
-   * @default - that of the stage, or none: the function reaches the internet
+   * @default - the stage's `functionVpc`; without one, the function has no network of its own and reaches the internet
    */
   readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }

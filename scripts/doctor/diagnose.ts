@@ -34,7 +34,7 @@ export async function diagnose(stage: StageFile, region: string | undefined): Pr
     const identity = await clients.sts.send(new GetCallerIdentityCommand());
     [account, arn] = [identity.Account!, identity.Arn!];
   } catch (error) {
-    return failed(...whyNobody(error as Error, region));
+    return failed(...whyUnidentified(error as Error, region));
   }
   const stacks = new Map<string, ReturnType<typeof readStack>>();
   const patient: Patient = {
@@ -71,8 +71,8 @@ async function findingOf({ name: check, run }: Check, patient: Patient): Promise
   }
 }
 
-/** Says why AWS does not know the caller. */
-function whyNobody(error: Error, region: string): [text: string, mend: string] {
+/** Explains why AWS did not identify the caller. */
+function whyUnidentified(error: Error, region: string): [text: string, mend: string] {
   if (obstacleOf(error) === 'unreachable') {
     return [
       reasonOf(error, 'sts:GetCallerIdentity'),

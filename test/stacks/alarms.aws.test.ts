@@ -36,7 +36,7 @@ type Values = Readonly<Record<string, Value>>;
 const nameOf = ({ name, dimensions, stat }: MetricOf): string =>
   [name, ...Object.values(dimensions), stat].join(' ').replaceAll('platform-prod-', '');
 
-/** All is well, and nobody sends a request. */
+/** Metrics of a healthy stage without requests: only its clocks run. */
 const QUIET: Values = Object.fromEntries(Object.keys(CLOCKS).map((fn) => [`Invocations ${fn} Sum`, 5]));
 
 /** Returns the names of the alarms that ring after these periods, without the prefix of the stage. */
