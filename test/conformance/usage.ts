@@ -27,9 +27,9 @@ type Body = any;
 
 /** The rules of `core/billing/usage`, on the tables of a host: every number is recomputed from the runs. */
 export function usageSuite(
-  makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs'>>,
+  makeTables: (clock: Deps['clock']) => Promise<Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'endedRuns'>>,
 ) {
-  let deps: Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'clock' | 'config'>;
+  let deps: Pick<Deps, 'main' | 'runs' | 'counters' | 'blobs' | 'endedRuns' | 'clock' | 'config'>;
   let acme: Workspace;
   let rival: Workspace;
 
