@@ -75,6 +75,8 @@ export interface FunctionSpec {
   readonly timers?: 'set' | 'list';
   /** Trigger settings for the queue of those schedules. @default - no trigger */
   readonly timerQueue?: { readonly batchSize: number; readonly maxConcurrency: number };
+  /** Trigger settings for the ends of runs in the stream of the table `runs`. @default - no trigger */
+  readonly runStream?: { readonly batchSize: number; readonly windowSeconds: number };
 }
 
 /** CPU grows with memory: a cold start at 512 MB takes twice as long. */
@@ -439,6 +441,18 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions'] },
+  },
+  'usage-writer': {
+    memoryMb: 512,
+    timeoutSeconds: 120,
+    tables: {
+      // Sums, the position in the stream, and lists of runs.
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+      // Runs in flight of budgets.
+      counters: { items: ['GetItem', 'UpdateItem'] },
+    },
+    // Sums lag by the window; a longer one has more runs in a write.
+    runStream: { batchSize: 1000, windowSeconds: 1 },
   },
   workspaces: {
     memoryMb: MEMORY_MB,

@@ -867,6 +867,13 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
+    'usage-writer': {
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+      '<platform-prod-runs-stream>': ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
+      '*': ['dynamodb:ListStreams'],
+      'arn:aws:sqs:eu-west-1:111122223333:platform-prod-sums-dead': ['sqs:GetQueueUrl', 'sqs:SendMessage'],
+    },
     workspaces: {
       ...LIMIT,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
@@ -1023,6 +1030,44 @@ test('only workspaces may send e-mail, only with the address of the stage', () =
   expect(parseAwsConfig(environmentOf(api, 'workspaces')).mailFrom).toBe('platform@example.com');
 });
 
+describe('usage', () => {
+  const { data, api } = stages.prod;
+
+  test('ends of runs come from the stream of their table, a shard in order, and again until they are counted', () => {
+    const tables = resourcesOf(data, 'AWS::DynamoDB::GlobalTable').map(([, { Properties }]) => Properties);
+    const streamed = tables.filter(({ StreamSpecification }) => StreamSpecification !== undefined);
+    expect(streamed.map(({ TableName, StreamSpecification }) => [TableName, StreamSpecification])).toEqual([
+      ['platform-prod-runs', { StreamViewType: 'NEW_AND_OLD_IMAGES' }],
+    ]);
+    const { Outputs } = data as { Outputs: Record<string, { Value: unknown; Export?: { Name: string } }> };
+    expect(Outputs.RunsStream!.Export!.Name).toBe('platform-prod-runs-stream');
+    const mappings = resourcesOf(api, 'AWS::Lambda::EventSourceMapping').map(([, { Properties }]) => Properties);
+    const mapping = mappings.find(({ StartingPosition }) => StartingPosition !== undefined)!;
+    expect(mapping).toMatchObject({
+      EventSourceArn: { 'Fn::ImportValue': 'platform-prod-runs-stream' },
+      BatchSize: 1000,
+      MaximumBatchingWindowInSeconds: 1,
+      ParallelizationFactor: 1,
+      StartingPosition: 'TRIM_HORIZON',
+      // Otherwise events name no shard.
+      TumblingWindowInSeconds: 900,
+    });
+    // Lambda tries again for as long as the stream keeps the records.
+    for (const member of ['MaximumRetryAttempts', 'MaximumRecordAgeInSeconds', 'BisectBatchOnFunctionError']) {
+      expect(mapping[member]).toBeUndefined();
+    }
+    const dead = 'arn:aws:sqs:eu-west-1:111122223333:platform-prod-sums-dead';
+    expect(rendered(mapping.DestinationConfig.OnFailure.Destination)).toBe(dead);
+    expect(JSON.parse(mapping.FilterCriteria.Filters[0].Pattern)).toEqual({
+      eventName: ['MODIFY'],
+      dynamodb: {
+        NewImage: { duration_ms: { N: [{ exists: true }] } },
+        OldImage: { duration_ms: { N: [{ exists: false }] } },
+      },
+    });
+  });
+});
+
 describe('schedules', () => {
   const { schedules, api } = stages.prod;
   const only = (type: string) => resourcesOf(schedules, type).map(([, { Properties }]) => Properties);
@@ -1039,7 +1084,8 @@ describe('schedules', () => {
     expect(fires.VisibilityTimeout).toBe(worker.Properties.Timeout);
     // A 9 MB output takes 255 MB more than the 134 MB of an idle function.
     expect(worker.Properties.MemorySize).toBeGreaterThan(134 + 2 * 255);
-    const [[, mapping]] = resourcesOf(api, 'AWS::Lambda::EventSourceMapping') as [[string, Resource]];
+    const mappings = resourcesOf(api, 'AWS::Lambda::EventSourceMapping').map(([, mapping]) => mapping);
+    const mapping = mappings.find(({ Properties }) => Properties.ScalingConfig !== undefined)!;
     expect(mapping.Properties).toMatchObject({
       FunctionResponseTypes: ['ReportBatchItemFailures'],
       BatchSize: 2,
