@@ -146,7 +146,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-      runs: { items: ['GetItem'], query: ['gsi1'] },
+      // Logs of ended runs, and of installations.
+      runs: { items: ['GetItem'], query: ['table', 'gsi1'] },
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['bundles', 'definitions'] },

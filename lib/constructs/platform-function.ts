@@ -381,11 +381,11 @@ export class PlatformFunction extends Construct {
     this.lambda.addToRolePolicy(
       new PolicyStatement({ actions: ['sqs:GetQueueUrl', 'sqs:SendMessage'], resources: [queueArn] }),
     );
-    this.lambda.addToRolePolicy(
-      new PolicyStatement({
-        actions: ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
-        resources: [eventSourceArn],
-      }),
+    const table = `arn:\${AWS::Partition}:dynamodb:\${AWS::Region}:\${AWS::AccountId}:table/${tablePrefixOf(this.#stage)}runs`;
+    this.#allow(
+      ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
+      [`${table}/stream/*`],
+      'The stream of a table has the time of its creation in its name, and a restored table has another one.',
     );
     // The action cannot be restricted to resources; the constructor acknowledged the wildcard.
     this.#allow(['dynamodb:ListStreams'], ['*']);

@@ -16,7 +16,6 @@ export class StreamReader {
   readonly #endpoint: string;
   readonly #tableName: string;
   readonly #accessKey: string;
-  #arn: string | undefined;
   /** Shard -> where to go on; null for one that has ended. */
   readonly #iterators = new Map<string, string | null>();
 
@@ -38,8 +37,8 @@ export class StreamReader {
   }
 
   async #findStream(): Promise<string> {
-    this.#arn ??= (await this.#ask('ListStreams', { TableName: this.#tableName })).Streams[0].StreamArn as string;
-    return this.#arn;
+    // A table that was restored has another stream.
+    return (await this.#ask('ListStreams', { TableName: this.#tableName })).Streams.at(-1).StreamArn;
   }
 
   async #shards(StreamArn: string): Promise<string[]> {
@@ -66,7 +65,8 @@ export class StreamReader {
       iterator = (await this.#ask('GetShardIterator', position)).ShardIterator as string;
     }
     while (iterator !== null) {
-      const page = await this.#ask('GetRecords', { ShardIterator: iterator });
+      // Iterators are opaque: the rehearsal checks rights by the name of the stream.
+      const page = await this.#ask('GetRecords', { ShardIterator: iterator, StreamArn });
       records.push(...page.Records);
       iterator = (page.NextShardIterator as string | undefined) ?? null;
       if (page.Records.length === 0) break;

@@ -593,7 +593,7 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
-      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-install': ['lambda:InvokeFunction'],
       [BLOBS]: ['s3:ListBucket'],
@@ -870,7 +870,7 @@ describe('functions', () => {
     'usage-writer': {
       [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
       [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
-      '<platform-prod-runs-stream>': ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
+      [`${TABLES}runs/stream/*`]: ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
       '*': ['dynamodb:ListStreams'],
       'arn:aws:sqs:eu-west-1:111122223333:platform-prod-sums-dead': ['sqs:GetQueueUrl', 'sqs:SendMessage'],
     },

@@ -110,7 +110,8 @@ async function countAll(deps: SumDeps, options: SumOptions, parts: readonly Part
       `${sumShardOf(options.shard)}.${parts[0]!.record.sequence}`,
     ),
   ];
-  for (const batch of batchesOf(entries, PUTS_AT_ONCE)) await Promise.all(batch.map(async (item) => deps.runs.put(item)));
+  for (const batch of batchesOf(entries, PUTS_AT_ONCE))
+    await Promise.all(batch.map(async (item) => deps.runs.put(item)));
   try {
     return await addSums(deps, options, parts);
   } catch (error) {
