@@ -7,12 +7,13 @@ import type { EndedRun } from '../usage/ended-run.ts';
 
 /*
  * Runs table: `AGENT_RUNS#<agent id> / <second>#<batch>` lists ended runs of an agent version that started in this second,
- * from all workspaces: attributes are workspace ids, with the millisecond and the id of each run. The consumer of the feed
+ * from all workspaces: `w:<workspace id>` has the millisecond and the id of each run. The consumer of the feed
  * of ended runs writes one item for all of a batch, so a busy agent costs few writes. A run may be in two items.
  */
 const partitionOf = (agentId: string): string => `AGENT_RUNS#${agentId}`;
 /** `2035-06-15T12:30:00`. */
 const SECOND_LENGTH = 19;
+const WORKSPACE = 'w:';
 const MAX_RUNS_IN_ITEM = 1000;
 const PAGE_SIZE = 20;
 
@@ -35,7 +36,9 @@ function listItem(runs: readonly EndedRun[], batch: string): Item {
     ttl: Math.max(...runs.map(({ ttl }) => ttl)),
   };
   for (const [workspaceId, own] of Map.groupBy(runs, (each) => each.workspaceId)) {
-    item[workspaceId] = own.map(({ run }) => `${String(run.startedAt % 1000).padStart(3, '0')}${hexOf(run.id)}`);
+    item[`${WORKSPACE}${workspaceId}`] = own.map(
+      ({ run }) => `${String(run.startedAt % 1000).padStart(3, '0')}${hexOf(run.id)}`,
+    );
   }
   return item;
 }
@@ -62,8 +65,10 @@ export async function keysOfEnded(
   return [...found].sort(([a], [b]) => (a < b ? 1 : -1)).map(([, key]) => key);
 }
 
-function* entriesOf({ pk, sk, ttl, ...byWorkspace }: Item) {
-  for (const [workspaceId, runs] of Object.entries(byWorkspace)) {
+function* entriesOf({ sk, ...attributes }: Item) {
+  for (const [name, runs] of Object.entries(attributes)) {
+    if (!name.startsWith(WORKSPACE)) continue;
+    const workspaceId = name.slice(WORKSPACE.length);
     for (const run of runs as string[]) {
       yield { at: `${sk.slice(0, SECOND_LENGTH)}.${run.slice(0, 3)}Z`, hex: run.slice(3), workspaceId };
     }
