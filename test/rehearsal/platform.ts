@@ -372,6 +372,7 @@ export async function startRehearsal(
       await events.tick(functionNameOf(stage, name));
     },
     passMinute: async () => {
+      await sources.deliverStreams();
       const names = ['schedule-sweeper', 'sweeper'] as const;
       await Promise.all(names.map((name) => events.tick(functionNameOf(stage, name))));
     },
