@@ -39,7 +39,7 @@ export interface BudgetPlace {
   end(spentMicro: number): Promise<void>;
 }
 
-type BudgetDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>;
+type BudgetDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config' | 'endedRuns'>;
 
 const NO_PLACE: BudgetPlace = { release: async () => {}, end: async () => {} };
 
