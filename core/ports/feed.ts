@@ -6,8 +6,7 @@ import type { Item } from './table.ts';
  * one shard, or in later ones that take its place. No record is lost, also if a process dies, but records may come again,
  * in the same batch or in others.
  *
- * `test/conformance/feed.ts` defines what both hosts do: `local/database/local-feed.ts`, and DynamoDB Streams with
- * Lambda's event source mapping.
+ * On one machine it is `local/database/local-feed.ts`; on AWS a DynamoDB stream, which Lambda reads for a function.
  */
 export interface FeedRecord {
   /** Position in the shard, ordered as text. */
