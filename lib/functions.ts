@@ -290,8 +290,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: {
       // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
-      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is logged,
-      // and its place in a queue deleted.
+      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is noted for
+      // its announcement, and its place in a queue deleted.
       runs: {
         items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem', 'DeleteItem'],
         query: ['table', 'gsi1', 'gsi2'],
