@@ -46,6 +46,7 @@ const MAY_BE_SKIPPED = [
   /^(local\/image\.heavy|runner\/image\.aws)\.test\.ts > [^>]*\(not tried: (no Docker engine|the image cannot be built)/,
   // A kernel that lets ordinary users make namespaces.
   /^local\/sandbox\/(bubblewrap|unshare)\.heavy\.test\.ts > .*it works for an ordinary user \(not tried:/,
+  /^test\/stacks\/package\.aws\.test\.ts > .*\(not tried: no Terraform\)/,
   // The rehearsal of Fargate has them.
   /^test\/rehearsal\/microvm\.rehearsal\.ts > dependencies of Python /,
 ];
@@ -104,7 +105,10 @@ const PROCESSES = [
 const HEAVY = '**/*.heavy.test.ts';
 const AWS = '**/*.aws.test.ts';
 /** Files that synthesise stages. */
-const STACKS = ['test/{scale,stacks}/*.aws.test.ts', 'test/rehearsal/{dependent-actions,rest-api}.aws.test.ts'];
+const STACKS = [
+  'test/{scale,stacks}/*.aws.test.ts',
+  'test/rehearsal/{cloud-front,dependent-actions,rest-api}.aws.test.ts',
+];
 
 /**
  * What starts processes and sandboxes waits for them about half of the time, so that a third worker on two cores has work.

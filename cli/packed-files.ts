@@ -7,7 +7,7 @@ import type { FileContent, FilesByPath } from '#client/gallery.ts';
 const ROOT = join(import.meta.dirname, '..');
 /** Files that commands need: examples, templates and the documentation. */
 const PACKED = ['examples/**', 'docs/{,interface/}*.md'];
-const LEFT_OUT = /(^|\/)(node_modules|__pycache__)\/|\.pyc$|^examples\/(cdk\/|README\.md$)/;
+const LEFT_OUT = /(^|\/)(node_modules|__pycache__)\/|\.pyc$|^examples\/((cdk|deploy)\/|README\.md$)/;
 
 /** Returns the paths relative to the root, separated by `/`. */
 export const packedPaths = (): string[] =>

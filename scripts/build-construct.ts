@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
+import { writeArchive } from '#lib/archive.ts';
 import { buildDashboard } from './build-dashboard.ts';
 import { buildDocsSite } from './build-docs-site.ts';
 import { buildFunctions } from './build-functions.ts';
@@ -14,8 +15,9 @@ const DIST = join(PACKAGE, 'dist');
 
 /**
  * Builds the contents of the construct's package for `npm pack ./lib/package`: the construct as one CommonJS file,
- * which apps of both module kinds can load, its types, the function bundles, the runner, the dashboard, and two
- * commands, which create the first key and stop the writers.
+ * which apps of both module kinds can load, its types, an archive of the function bundles and the documentation, the runner, the
+ * dashboard, and three commands, which create the first key,
+ * stop the writers, and write a cloud assembly.
  */
 export async function buildConstruct(): Promise<void> {
   linkPackages(CDK);
@@ -35,8 +37,8 @@ export async function buildConstruct(): Promise<void> {
   } as const;
   await build({
     ...defaults,
-    entryPoints: [join(ROOT, 'lib/platform.ts')],
-    outfile: join(DIST, 'platform.js'),
+    entryPoints: { platform: join(ROOT, 'lib/platform.ts'), synth: join(ROOT, 'scripts/package-synth.ts') },
+    outdir: DIST,
     format: 'cjs',
     // Provided by the app.
     external: ['aws-cdk-lib', 'constructs', 'zod'],
@@ -46,6 +48,7 @@ export async function buildConstruct(): Promise<void> {
     ...defaults,
     entryPoints: {
       'owner-key': join(ROOT, 'scripts/package-owner-key.ts'),
+      secrets: join(ROOT, 'scripts/package-secrets.ts'),
       writers: join(ROOT, 'scripts/package-writers.ts'),
     },
     outdir: DIST,
@@ -56,12 +59,15 @@ export async function buildConstruct(): Promise<void> {
     },
   });
   execFileSync(join(ROOT, 'node_modules/.bin/tsc'), ['-p', PACKAGE], { cwd: ROOT, stdio: 'inherit' });
-  await buildFunctions(join(DIST, 'functions'));
+  const deployed = join(DIST, 'deployed');
+  await buildFunctions(join(deployed, 'functions'));
   await buildRunner(join(DIST, 'runner'));
   // CloudFront compresses files itself, and Vite's manifest is only for tests.
   const filter = (file: string): boolean => !/\.(br|gz|vite)$/.test(file);
   cpSync(buildDashboard(), join(DIST, 'dashboard'), { recursive: true, filter });
-  cpSync(buildDocsSite(), join(DIST, 'docs-site'), { recursive: true, filter });
+  cpSync(buildDocsSite(), join(deployed, 'docs-site'), { recursive: true, filter });
+  writeArchive(join(DIST, 'deployed.zst'), deployed, ['functions', 'docs-site']);
+  rmSync(deployed, { recursive: true });
 }
 
 if (import.meta.main) await buildConstruct();

@@ -39,18 +39,15 @@ describe('what functions load when they start', () => {
     expect([...loaded].filter((library) => library && !NEEDED[name]?.test(library))).toEqual([]);
   });
 
-  /** These functions work on runs of every kind. */
-  const MORE_KB: Record<string, number | undefined> = { calls: 545, 'loop-worker': 510 };
+  /** This function serves calls of every kind. */
+  const MORE_KB: Record<string, number | undefined> = { calls: 540 };
 
   test.each(names)('%s: less than 500 KB, or what is named here', (name) => {
     expect(atStart(name).bytes).toBeLessThan((MORE_KB[name] ?? 500) * 1024);
   });
 
-  /** What they load later for the ways in which runs wait shares much with what they load at their start. */
-  const MORE_FILES: Record<string, number | undefined> = { calls: 18, 'loop-worker': 18, sweeper: 17 };
-
-  test.each(names)('%s: few files, or what is named here', (name) => {
-    expect(atStart(name).files).toBeLessThan(MORE_FILES[name] ?? 15);
+  test.each(names)('%s: few files', (name) => {
+    expect(atStart(name).files).toBeLessThan(12);
   });
 
   test.each(['calls', 'agents', 'meta'])('%s: that schemas are not compiled is said before one is made', (name) => {

@@ -28,6 +28,7 @@ const SCHEMATHESIS = '4.32.5';
 const PYTHON_CLIENT_GENERATOR = '0.29.1';
 const TYPESCRIPT_CLIENT_GENERATOR = '7.13.0';
 const PYTHON_BUILD = '1.6.1';
+const PYTHON_CDK = '2.275.0';
 const STRIPE_MOCK = '0.203.0';
 const PYTHON_RELEASE = 'v0.0.0-3.14.6-20260610-1';
 const PIP = '26.1';
@@ -97,6 +98,14 @@ export function fetchApiTools(): ApiTools {
 export function fetchPythonBuild(): string {
   return join(
     fetchOnce(`build-${PYTHON_BUILD}`, (folder) => fetchPython(folder, `build==${PYTHON_BUILD}`)),
+    'bin',
+  );
+}
+
+/** Returns a folder of programs whose `python3` has the CDK. Throws if Python is missing. */
+export function fetchPythonCdk(): string {
+  return join(
+    fetchOnce(`python-cdk-${PYTHON_CDK}`, (folder) => fetchPython(folder, `aws-cdk-lib==${PYTHON_CDK}`)),
     'bin',
   );
 }

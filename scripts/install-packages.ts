@@ -21,6 +21,8 @@ const ROOT = join(import.meta.dirname, '..');
 
 /** Holds what `lib`, `bin` and the tests of stacks import. */
 export const CDK = join(ROOT, 'lib/cdk');
+/** Holds the clients of AWS of `npm run aws:doctor`. */
+export const DOCTOR = join(ROOT, 'scripts/doctor/clients');
 
 /** Installs the packages of a folder, without their install scripts. Returns at once if they are current. Throws if npm fails. */
 export function installPackages(folder: string): void {
@@ -40,7 +42,8 @@ export function installPackages(folder: string): void {
 export function linkPackages(folder: string): void {
   installPackages(folder);
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-  const commands = readdirSync(join(folder, 'node_modules/.bin')).map((name) => join('.bin', name));
+  const bin = join(folder, 'node_modules/.bin');
+  const commands = existsSync(bin) ? readdirSync(bin).map((name) => join('.bin', name)) : [];
   for (const name of [...Object.keys(dependencies), ...commands]) {
     const path = join(ROOT, 'node_modules', name);
     const target = relative(dirname(path), join(folder, 'node_modules', name));

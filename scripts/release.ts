@@ -20,6 +20,7 @@ import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { Command, Option } from '@commander-js/extra-typings';
 import { CDK, linkPackages } from './install-packages.ts';
+import { packAssembly } from './pack-assembly.ts';
 import { changelogHeading, currentVersion, isDirty, read, setVersion, versionsInPlaces } from './release-version.ts';
 
 const ROOT = join(import.meta.dirname, '..');
@@ -29,6 +30,7 @@ const PACKAGES = {
   'sdk-python': { kind: 'python', folder: 'sdk/python' },
   platform: { kind: 'npm', folder: 'cli/package' },
   construct: { kind: 'npm', folder: 'lib/package' },
+  assembly: { kind: 'zip', folder: 'lib/package' },
   image: { kind: 'image', folder: '.' },
 } as const;
 type Name = keyof typeof PACKAGES;
@@ -36,7 +38,7 @@ const NAMES = Object.keys(PACKAGES) as Name[];
 
 interface Artifact {
   readonly part: Name;
-  readonly kind: 'npm' | 'python' | 'image';
+  readonly kind: 'npm' | 'python' | 'zip' | 'image';
   readonly name: string;
   readonly version: string;
   /** File name in the release folder, or reference of the image. */
@@ -132,6 +134,17 @@ function packPython(part: Name, copy: string, out: string): Artifact[] {
   ];
 }
 
+/** Packs the cloud assembly that the construct's package synthesises, for teams that deploy without TypeScript. */
+function packCloudAssembly(part: Name, copy: string, out: string): Artifact {
+  const name = 'agent-platform-assembly';
+  const top = `${name}-${currentVersion()}`;
+  const synth = join(copy, 'lib/package/dist/synth.js');
+  // The construct's package has built it.
+  if (!existsSync(synth)) run(process.execPath, ['scripts/build-construct.ts'], copy);
+  packAssembly(synth, join(copy, top), join(out, `${top}.zip`));
+  return checkedArtifact(part, name, join(out, `${top}.zip`));
+}
+
 function buildImage(part: Name, copy: string, image: string): Artifact {
   const version = currentVersion();
   const file = `${image}:${version}`;
@@ -168,7 +181,7 @@ function pack(options: PackOptions): Release {
   const [copy, packed] = [join(folder, 'sources'), join(folder, 'packed')];
   try {
     mkdirSync(packed);
-    if (only.includes('construct')) linkPackages(CDK);
+    if (only.includes('construct') || only.includes('assembly')) linkPackages(CDK);
     copyRepository(copy);
     for (const part of NAMES) {
       const { kind } = PACKAGES[part];
@@ -178,6 +191,7 @@ function pack(options: PackOptions): Release {
       }
       console.error(`packing ${part} …`);
       if (kind === 'npm') artifacts.push(packNpm(part, copy, packed));
+      else if (kind === 'zip') artifacts.push(packCloudAssembly(part, copy, packed));
       else if (kind === 'python') artifacts.push(...packPython(part, copy, packed));
       else if (works('docker', 'info')) artifacts.push(buildImage(part, copy, image));
       else if (requireImage) throw new Error('the image needs a Docker engine, and none answers "docker info"');
@@ -202,10 +216,12 @@ function pack(options: PackOptions): Release {
  * Returns the command that publishes an artifact. The commands for Python skip artifacts that are already in the
  * registry.
  */
-function publishCommand({ kind, file }: Artifact, folder: string, provenance: boolean): string[] {
+function publishCommand({ kind, file, version }: Artifact, folder: string, provenance: boolean): string[] {
   const path = join(folder, file);
   if (kind === 'npm') return ['npm', 'publish', path, ...(provenance ? ['--provenance'] : []), '--access', 'public'];
   if (kind === 'image') return ['docker', 'push', file];
+  if (kind === 'zip')
+    return ['gh', 'release', 'create', `v${version}`, path, '--verify-tag', '--notes', 'See CHANGELOG.md.'];
   if (works('uv', '--version') && !works('twine', '--version')) {
     return ['uv', 'publish', '--check-url', 'https://pypi.org/simple/', path];
   }
@@ -254,16 +270,20 @@ function checkRelease({ version, commit, artifacts }: Release, out: string): voi
   }
 }
 
-/** Publishes the artifacts of a packed release in order. Stops at the first failure. */
+/**
+ * Publishes the artifacts of a packed release in order. Stops at the first failure. The assembly is attached to the
+ * release on GitHub by a job of its own, because that takes a right to write to the repository.
+ */
 function publish({ out, yes, provenance }: PublishOptions): void {
   const release: Release = JSON.parse(readFileSync(join(out, 'manifest.json'), 'utf8'));
   checkRelease(release, out);
-  const commands = release.artifacts.map((artifact) => publishCommand(artifact, out, provenance));
+  const artifacts = release.artifacts.filter(({ kind }) => kind !== 'zip');
+  const commands = artifacts.map((artifact) => publishCommand(artifact, out, provenance));
   if (!yes) {
     const lines = commands.map((command) => `  ${command.join(' ')}\n`);
     throw new Error(`nothing is published without --yes, which runs:\n${lines.join('')}`);
   }
-  for (const [index, artifact] of release.artifacts.entries()) {
+  for (const [index, artifact] of artifacts.entries()) {
     try {
       if (isPublished(artifact, out)) {
         console.log(`${artifact.file}: published before`);
@@ -274,7 +294,7 @@ function publish({ out, yes, provenance }: PublishOptions): void {
       if (status !== 0) throw new Error(`${commands[index]!.join(' ')} failed${error ? `: ${error.message}` : ''}`);
       console.log(`${artifact.file}: published`);
     } catch (error) {
-      const rest = release.artifacts.slice(index).map(({ file }) => file);
+      const rest = artifacts.slice(index).map(({ file }) => file);
       throw new Error(
         `${(error as Error).message}\nNot published: ${rest.join(', ')}. Run the command again after the fix.`,
       );

@@ -1,7 +1,7 @@
 import { FUNCTIONS } from '#lib/functions.ts';
 
 /** Prices in US dollars for us-east-1 in November 2026, without free tiers. */
-const PRICES = {
+export const PRICES = {
   /** Fargate on ARM: aws.amazon.com/fargate/pricing. */
   cpuHour: 0.03238,
   gbHour: 0.00356,
@@ -21,7 +21,8 @@ const PRICES = {
   readUnit: 0.125e-6,
   writeUnit: 0.625e-6,
 };
-const HOURS = 730;
+/** Hours of a month. */
+export const HOURS = 730;
 const MINUTES = HOURS * 60;
 /** A load balancer has one address in each of two zones. */
 const BALANCER_ADDRESSES = 2;

@@ -3,6 +3,7 @@ import { CreateQueueCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/c
 import type { DynamoDBRecord } from 'aws-lambda';
 import { expect, inject, test } from 'vitest';
 import { queryAll } from '#core/ports/table.ts';
+import { headKey } from '#core/runs/items.ts';
 import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
@@ -34,7 +35,7 @@ async function world() {
           await runs.finish(run, { ...emptyResult(endedWith(undefined), null), executionMs: 5 });
           // A later change of the record is not another end.
           await runs.noteReplay(id);
-          await deps.runs.update({ pk: `WS#${workspaceId}#RUN`, sk: id.replaceAll('-', '') }, { set: { seen: true } });
+          await deps.runs.update(headKey(workspaceId, id), { set: { seen: true } });
         }),
       );
       return ids;

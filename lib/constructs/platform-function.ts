@@ -1,5 +1,5 @@
-import { Aws, Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
-import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Aws, Duration, Fn, RemovalPolicy } from 'aws-cdk-lib';
+import { Effect, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
   Code,
@@ -34,6 +34,8 @@ import {
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
+import { functionNetworkOf } from './tenant-vpc.ts';
 
 export interface PlatformFunctionProps {
   readonly stage: Stage;
@@ -59,10 +61,23 @@ export interface PlatformFunctionProps {
   /**
    * Network that the function runs in. It can then reach only this network.
    *
-   * @default - none: the function reaches the internet
+   * @default - that of the stage, or none: the function reaches the internet
    */
   readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }
+
+/**
+ * Actions on EC2 of the managed policy AWSLambdaVPCAccessExecutionRole:
+ * docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html.
+ */
+const NETWORK_ACTIONS = [
+  'AssignPrivateIpAddresses',
+  'CreateNetworkInterface',
+  'DeleteNetworkInterface',
+  'DescribeNetworkInterfaces',
+  'DescribeSubnets',
+  'UnassignPrivateIpAddresses',
+];
 
 /**
  * A Lambda function with the platform's defaults:
@@ -83,6 +98,7 @@ export class PlatformFunction extends Construct {
     super(scope, id);
     const { stage } = props;
     this.#stage = stage;
+    const network = props.network ?? functionNetworkOf(this, stage);
     const functionName = functionNameOf(stage, id);
     const logGroup = new LogGroup(this, 'Logs', {
       logGroupName: `/aws/lambda/${functionName}`,
@@ -108,7 +124,7 @@ export class PlatformFunction extends Construct {
       // Running calls finish with their version. A version is deleted with its function, or with the deployment that
       // failed.
       currentVersionOptions: { removalPolicy: RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE },
-      ...props.network,
+      ...network,
       environment: {
         POWERTOOLS_SERVICE_NAME: id,
         POWERTOOLS_METRICS_NAMESPACE: metricNamespaceOf(stage),
@@ -116,13 +132,20 @@ export class PlatformFunction extends Construct {
         ...props.environment,
       },
     });
-    if (props.network) {
-      // Lambda uses these permissions to attach the function to the network before it runs. From inside, EC2 is
-      // unreachable.
-      const actions = ['Create', 'Describe', 'Delete'].map(
-        (verb) => `ec2:${verb}NetworkInterface${verb === 'Describe' ? 's' : ''}`,
-      );
+    if (network) {
+      // Lambda attaches the function to the network with these permissions, before the function runs. The function's
+      // own code may not use them.
+      const actions = NETWORK_ACTIONS.map((action) => `ec2:${action}`);
       this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: ['*'] }));
+      const own = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:function:${functionName}`;
+      this.lambda.addToRolePolicy(
+        new PolicyStatement({
+          effect: Effect.DENY,
+          actions: [...actions, 'ec2:DetachNetworkInterface'],
+          resources: ['*'],
+          conditions: { ArnEquals: { 'lambda:SourceFunctionArn': Fn.sub(own) } },
+        }),
+      );
     }
     acknowledgeWildcard(this, '*', 'The two actions of X-Ray have no narrower resource.');
   }
@@ -158,11 +181,18 @@ export class PlatformFunction extends Construct {
     this.#allow(['s3:DeleteObject'], inFolders(remove), reason);
   }
 
+  /** Grants the use of vaults in the place that the stage names, apart from its tables. */
   useSecrets(access: 'read' | 'write'): void {
+    const { secrets, keyArn } = this.#stage;
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    if (secrets !== 'secrets-manager') {
+      this.lambda.addEnvironment('PLATFORM_SECRETS', secrets);
+      this.#useDataKeysOf(`${prefix}/secrets`, ['Decrypt', ...(access === 'write' ? ['GenerateDataKey'] : [])]);
+    }
+    if (secrets === 'envelope') return;
     this.#useKey();
-    if (access === 'write' && this.#stage.keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', this.#stage.keyArn);
+    if (access === 'write' && keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', keyArn);
     const actions = ['GetSecretValue', ...(access === 'write' ? ['CreateSecret', 'PutSecretValue'] : [])];
     this.#allow(
       actions.map((action) => `secretsmanager:${action}`),
@@ -171,24 +201,32 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /**
-   * Grants making or opening data keys of this stage's workspaces, or both: of what the KMS key encrypted, only those have this
-   * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
-   */
+  /** Grants making or opening data keys of this stage's workspaces, or both. */
   useDataKeys(access: 'make' | 'both'): void {
+    const prefix = secretPrefixOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    this.#useDataKeysOf(prefix, ['GenerateDataKey', ...(access === 'both' ? ['Decrypt'] : [])]);
+  }
+
+  /**
+   * Grants actions on one kind of data keys: of what the KMS key encrypted, only these have this `vault` in their
+   * encryption context, beside their workspace (`aws/secrets/kms-data-keys.ts`).
+   */
+  #useDataKeysOf(vault: string, actions: readonly string[]): void {
     const { keyArn } = this.#stage;
     const alias = dataKeyAliasOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
     const anyKey = `arn:\${AWS::Partition}:kms:\${AWS::Region}:\${AWS::AccountId}:key/*`;
     this.lambda.addToRolePolicy(
       new PolicyStatement({
-        actions: ['kms:GenerateDataKey', ...(access === 'both' ? ['kms:Decrypt'] : [])],
+        actions: actions.map((action) => `kms:${action}`),
         resources: [keyArn ?? substituted(anyKey)],
         conditions: {
           StringEquals: {
-            'kms:EncryptionContext:vault': secretPrefixOf(this.#stage),
+            'kms:EncryptionContext:vault': vault,
             ...(keyArn === undefined && { 'kms:RequestAlias': alias }),
           },
+          Null: { 'kms:EncryptionContext:workspace': 'false' },
         },
       }),
     );
@@ -364,6 +402,7 @@ export class PlatformFunction extends Construct {
     const { queue } = timerNamesOf(this.#stage);
     const arn = Fn.sub(`arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${queue}`);
     const source = Queue.fromQueueArn(this, 'Timers', arn);
+    this.useKeyForQueues();
     this.lambda.addEventSource(
       new SqsEventSource(source, { batchSize, maxConcurrency, reportBatchItemFailures: true }),
     );
@@ -381,6 +420,7 @@ export class PlatformFunction extends Construct {
     this.lambda.addToRolePolicy(
       new PolicyStatement({ actions: ['sqs:GetQueueUrl', 'sqs:SendMessage'], resources: [queueArn] }),
     );
+    this.useKeyForQueues();
     const table = `arn:\${AWS::Partition}:dynamodb:\${AWS::Region}:\${AWS::AccountId}:table/${tablePrefixOf(this.#stage)}runs`;
     this.#allow(
       ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
@@ -401,6 +441,12 @@ export class PlatformFunction extends Construct {
       filters: [ENDED_RUNS],
       onFailure: { bind: () => ({ destination: queueArn }) },
     });
+  }
+
+  /** Grants the use of the operator's KMS key for messages of the stage's queues. */
+  useKeyForQueues(): void {
+    const { keyArn } = this.#stage;
+    if (keyArn !== undefined) this.lambda.addToRolePolicy(queueKeyStatement(keyArn));
   }
 
   /** Grants the use of the operator's KMS key through these services, which act with the function's own permissions. */
@@ -466,8 +512,10 @@ const KEY_ACTIONS = [
   'ReEncryptTo',
 ];
 
-/** cdk-nag writes `<name>` for `${name}`. */
-export function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
-  const id = `AwsSolutions-IAM5[Resource::${arn.replaceAll('${', '<').replaceAll('}', '>')}]`;
-  Validations.of(scope).acknowledge({ id, reason });
-}
+/** Allows writing and reading messages of encrypted queues, but no other use of the key. */
+export const queueKeyStatement = (keyArn: string): PolicyStatement =>
+  new PolicyStatement({
+    actions: ['kms:Decrypt', 'kms:GenerateDataKey'],
+    resources: [keyArn],
+    conditions: { StringEquals: { 'kms:ViaService': `sqs.${Aws.REGION}.amazonaws.com` } },
+  });

@@ -8,16 +8,20 @@ import {
   Project,
   Source,
 } from 'aws-cdk-lib/aws-codebuild';
-import { Repository, TagMutability } from 'aws-cdk-lib/aws-ecr';
+import { Repository, RepositoryEncryption, TagMutability } from 'aws-cdk-lib/aws-ecr';
 import { ContainerImage } from 'aws-cdk-lib/aws-ecs';
 import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
 import { CodeBuildProject } from 'aws-cdk-lib/aws-events-targets';
-import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
 import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
+import { operatorsKey } from '../encryption.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
+import { functionNetworkOf } from './tenant-vpc.ts';
+import { serviceOfThisAccount } from './trust.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
@@ -57,11 +61,13 @@ export class RunnerImage extends Construct {
       .update([asset.assetHash, ...bases].join(' '))
       .digest('hex')
       .slice(0, 16);
+    const key = operatorsKey(this, stage);
     const repository = new Repository(this, 'repository', {
       repositoryName: runnerImageNameOf(stage, name),
       // Mutable tags are safe, because only the build below may push.
       imageTagMutability: rebuildDays === undefined ? TagMutability.IMMUTABLE : TagMutability.MUTABLE,
       imageScanOnPush: true,
+      ...(key && { encryption: RepositoryEncryption.KMS, encryptionKey: key }),
       lifecycleRules: [{ maxImageCount: kept }],
       // Images can be rebuilt at any time.
       removalPolicy: RemovalPolicy.DESTROY,
@@ -75,6 +81,7 @@ export class RunnerImage extends Construct {
     const project = new Project(this, 'build', {
       projectName: `${runnerImageNameOf(stage, name)}-image`,
       description: `Builds the image of the runner (${name})`,
+      role: new Role(this, 'role', { assumedBy: serviceOfThisAccount('codebuild.amazonaws.com') }),
       source: Source.s3({ bucket: asset.bucket, path: asset.s3ObjectKey }),
       environment: {
         buildImage: LinuxArmBuildImage.AMAZON_LINUX_2023_STANDARD_3_0,
@@ -123,6 +130,7 @@ export class RunnerImage extends Construct {
       // The rest of the response is not needed, and contains the signal's URL.
       outputPaths: ['build.id'],
     };
+    const network = functionNetworkOf(this, stage);
     const build = new AwsCustomResource(this, 'start', {
       onCreate: start,
       onUpdate: start,
@@ -131,6 +139,7 @@ export class RunnerImage extends Construct {
       ]),
       installLatestAwsSdk: false,
       logGroup,
+      ...(network && { vpc: network.vpc, vpcSubnets: network.vpcSubnets }),
     });
     build.node.addDependency(project, repository);
     this.ready = new CfnWaitCondition(this, `ready-${tag}`, {
@@ -171,20 +180,21 @@ const BUILD = {
 /** Acknowledges findings about CDK's own grants and about permissions that the build needs. */
 function acknowledge(scope: RunnerImage, project: Project): void {
   const { stack } = project;
+  const { partition, region, account } = stack;
   const projectId = stack.getLogicalId(project.node.defaultChild as CfnProject);
-  const logs = `arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/aws/codebuild/<${projectId}>:*`;
+  const logs = `arn:${partition}:logs:${region}:${account}:log-group:/aws/codebuild/\${${projectId}}:*`;
   const reasons = {
     CB3: 'Building an image takes a privileged container.',
     CB4: 'The build makes no artifact but the image, which ECR encrypts.',
     'IAM5[Action::s3:GetBucket*]': 'CDK: the build reads its one asset.',
     'IAM5[Action::s3:GetObject*]': 'CDK: the build reads its one asset.',
     'IAM5[Action::s3:List*]': 'CDK: the build reads its one asset.',
-    'IAM5[Resource::*]': 'ecr:GetAuthorizationToken has no narrower resource.',
-    [`IAM5[Resource::${logs}]`]: "CDK: the project's own log.",
   };
   for (const [rule, reason] of Object.entries(reasons)) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-${rule}`, reason });
   }
+  acknowledgeWildcard(scope, '*', 'ecr:GetAuthorizationToken has no narrower resource.');
+  acknowledgeWildcard(scope, logs, "CDK: the project's own log.");
   Validations.of(project).acknowledge({
     id: 'CloudFormation-Validate::E3050',
     reason: 'The rule mistakes the ARN of a role with a path for its name.',
@@ -195,6 +205,8 @@ function acknowledge(scope: RunnerImage, project: Project): void {
   for (const [rule, reason] of Object.entries({
     'IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]':
       'CDK: the function that starts the build writes its log.',
+    'IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole]':
+      'CDK: with `functionVpc` the same function joins the network.',
     L1: 'CDK chooses the runtime of its own function.',
   })) {
     Validations.of(provider).acknowledge({ id: `AwsSolutions-${rule}`, reason });

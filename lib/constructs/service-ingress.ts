@@ -9,10 +9,10 @@ import {
   SslPolicy,
 } from 'aws-cdk-lib/aws-elasticloadbalancingv2';
 import { ManagedPolicy, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { ARecord, HostedZone, RecordTarget } from 'aws-cdk-lib/aws-route53';
 import { LoadBalancerTarget } from 'aws-cdk-lib/aws-route53-targets';
 import { Construct } from 'constructs';
 import { platformNameOf, type ServicesSettings, type Stage } from '../config.ts';
+import { addDomainRecord } from './domain-record.ts';
 import type { PlatformFunction } from './platform-function.ts';
 import type { ServicesNetwork } from './services-network.ts';
 
@@ -42,6 +42,7 @@ export interface ServiceGatewayProps {
 export class ServiceGateway extends Construct implements ServiceIngress {
   readonly settings;
   readonly toClean;
+  readonly gateway: CfnGateway;
 
   constructor(scope: Construct, id: string, { stage, settings, network, cluster, cleaner }: ServiceGatewayProps) {
     super(scope, id);
@@ -78,6 +79,7 @@ export class ServiceGateway extends Construct implements ServiceIngress {
         },
       },
     });
+    this.gateway = gateway;
     const association = new CfnGatewayClusterAssociations(this, 'association', {
       gateway: gateway.attrArn,
       cluster: cluster.clusterArn,
@@ -123,6 +125,7 @@ const NO_SERVICE = JSON.stringify({
 export class ServiceBalancer extends Construct implements ServiceIngress {
   readonly settings;
   readonly toClean;
+  readonly loadBalancer: ApplicationLoadBalancer;
 
   constructor(scope: Construct, id: string, { stage, domain, network }: ServiceBalancerProps) {
     super(scope, id);
@@ -137,6 +140,7 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
       // Equal to the idle timeout of the runner's gateway: docs/interface/service-instances.md.
       idleTimeout: Duration.minutes(10),
     });
+    this.loadBalancer = loadBalancer;
     const listener = loadBalancer.addListener('https', {
       port: 443,
       protocol: ApplicationProtocol.HTTPS,
@@ -158,11 +162,7 @@ export class ServiceBalancer extends Construct implements ServiceIngress {
         value: loadBalancer.loadBalancerDnsName,
       });
     } else {
-      new ARecord(this, 'record', {
-        zone: HostedZone.fromHostedZoneAttributes(this, 'zone', { hostedZoneId, zoneName }),
-        recordName: `*.${zoneName}.`,
-        target: RecordTarget.fromAlias(new LoadBalancerTarget(loadBalancer)),
-      });
+      addDomainRecord(this, { name: `*.${zoneName}`, hostedZoneId }, new LoadBalancerTarget(loadBalancer));
     }
     this.settings = { kind: 'alb', listener: listener.listenerArn, vpc: vpc.vpcId, domain: zoneName };
     this.toClean = { Listener: listener.listenerArn, Vpc: vpc.vpcId };

@@ -1,6 +1,7 @@
 import { Tags, Validations } from 'aws-cdk-lib';
 import {
   type CfnSecurityGroup,
+  type IVpc,
   Peer,
   Port,
   SecurityGroup,
@@ -10,7 +11,7 @@ import {
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import { openPorts, type ServicesSettings, type Stage } from '../config.ts';
-import { tenantVpc } from './tenant-vpc.ts';
+import { importedVpc, subnetsOf, tenantVpc } from './tenant-vpc.ts';
 
 /** Port of the runner in every instance: `GATEWAY_PORT` of core/ports/service-host.ts. */
 const INSTANCE_PORT = 8080;
@@ -28,10 +29,11 @@ export interface ServicesNetworkProps {
  * `inbound` reach them, so tenants reach each other only over public HTTPS.
  *
  * Addresses are IPv4 only. The hosts that apps connect to have IPv4 addresses, and IPv6 would require a second set of
- * rules; IPv6-only clients reach IPv4 hosts through their provider's translation.
+ * rules; IPv6-only clients reach IPv4 hosts through their provider's translation. In the operator's own network only the
+ * security groups are ours.
  */
 export class ServicesNetwork extends Construct {
-  readonly vpc: Vpc;
+  readonly vpc: IVpc;
   readonly balancerSubnets: SubnetSelection;
   readonly instanceSubnets: SubnetSelection;
   readonly hasPublicAddresses: boolean;
@@ -42,25 +44,17 @@ export class ServicesNetwork extends Construct {
 
   constructor(scope: Construct, id: string, { stage, settings }: ServicesNetworkProps) {
     super(scope, id);
-    const { zones, cidr, egress, outboundPorts } = settings;
-    this.hasPublicAddresses = egress === 'public';
-    this.balancerSubnets = { subnetType: SubnetType.PUBLIC };
-    this.instanceSubnets = { subnetGroupName: 'instances' };
-    this.vpc = tenantVpc(this, {
-      stage,
-      name: 'services-network',
-      cidr,
-      zones,
-      hasNat: egress === 'nat',
-      subnetConfiguration: [
-        egress === 'public'
-          ? { name: 'instances', subnetType: SubnetType.PUBLIC, cidrMask: 22, mapPublicIpOnLaunch: false }
-          : { name: 'instances', subnetType: SubnetType.PRIVATE_WITH_EGRESS, cidrMask: 22 },
-        ...(egress === 'nat'
-          ? [{ name: 'balancers', subnetType: SubnetType.PUBLIC, cidrMask: 24, mapPublicIpOnLaunch: false }]
-          : []),
-      ],
-    });
+    const { vpc: existing, egress, outboundPorts } = settings;
+    this.hasPublicAddresses = !existing && egress === 'public';
+    if (existing) {
+      this.vpc = importedVpc(this, existing.id);
+      this.balancerSubnets = subnetsOf(this, 'balancers', existing.balancerSubnetIds);
+      this.instanceSubnets = subnetsOf(this, 'instances', existing.instanceSubnetIds);
+    } else {
+      this.balancerSubnets = { subnetType: SubnetType.PUBLIC };
+      this.instanceSubnets = { subnetGroupName: 'instances' };
+      this.vpc = this.#addVpc(stage, settings);
+    }
 
     this.inbound = new SecurityGroup(this, 'inbound', {
       vpc: this.vpc,
@@ -84,6 +78,24 @@ export class ServicesNetwork extends Construct {
     Validations.of(this.inbound).acknowledge({
       id: 'AwsSolutions-EC23',
       reason: 'Addresses of services are public: docs/services.md. Only HTTPS comes in.',
+    });
+  }
+
+  #addVpc(stage: Stage, { zones, cidr, egress }: ServicesSettings): Vpc {
+    return tenantVpc(this, {
+      stage,
+      name: 'services-network',
+      cidr,
+      zones,
+      hasNat: egress === 'nat',
+      subnetConfiguration: [
+        egress === 'public'
+          ? { name: 'instances', subnetType: SubnetType.PUBLIC, cidrMask: 22, mapPublicIpOnLaunch: false }
+          : { name: 'instances', subnetType: SubnetType.PRIVATE_WITH_EGRESS, cidrMask: 22 },
+        ...(egress === 'nat'
+          ? [{ name: 'balancers', subnetType: SubnetType.PUBLIC, cidrMask: 24, mapPublicIpOnLaunch: false }]
+          : []),
+      ],
     });
   }
 }

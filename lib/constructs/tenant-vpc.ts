@@ -3,16 +3,20 @@ import {
   FlowLogDestination,
   FlowLogTrafficType,
   IpAddresses,
+  type ISecurityGroup,
   type IVpc,
+  SecurityGroup,
   Subnet,
   type SubnetSelection,
   Vpc,
   type VpcProps,
 } from 'aws-cdk-lib/aws-ec2';
+import { Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
-import type { Construct } from 'constructs';
+import { Construct } from 'constructs';
 import { platformPathOf, type Stage } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { serviceOfThisAccount } from './trust.ts';
 
 export interface TenantVpcProps extends Pick<VpcProps, 'subnetConfiguration' | 'gatewayEndpoints'> {
   readonly stage: Stage;
@@ -48,6 +52,7 @@ export function tenantVpc(
         retention: stage.logRetentionDays,
         removalPolicy: removalPolicyOf(stage),
       }),
+      new Role(scope, 'flow-log-role', { assumedBy: serviceOfThisAccount('vpc-flow-logs.amazonaws.com') }),
     ),
   });
   // Depends on the role's policy, not only on the role.
@@ -58,6 +63,22 @@ export function tenantVpc(
 /** Imports an existing network. Its zones are those of the subnets, which are unknown here and not needed. */
 export const importedVpc = (scope: Construct, vpcId: string): IVpc =>
   Vpc.fromVpcAttributes(scope, 'vpc', { vpcId, availabilityZones: ['of-the-subnets'] });
+
+/** Returns the network that the stage demands for every function, or nothing. */
+export function functionNetworkOf(
+  scope: Construct,
+  { functionVpc }: Stage,
+): { readonly vpc: IVpc; readonly vpcSubnets: SubnetSelection; readonly securityGroups: ISecurityGroup[] } | undefined {
+  if (functionVpc === undefined) return undefined;
+  const within = new Construct(scope, 'network');
+  return {
+    vpc: importedVpc(within, functionVpc.id),
+    vpcSubnets: subnetsOf(within, 'functions', functionVpc.subnetIds),
+    securityGroups: functionVpc.securityGroupIds.map((id, index) =>
+      SecurityGroup.fromSecurityGroupId(within, `group-${index}`, id, { mutable: false }),
+    ),
+  };
+}
 
 export function subnetsOf(scope: Construct, id: string, subnetIds: readonly string[]): SubnetSelection {
   const subnets = subnetIds.map((subnetId, index) => Subnet.fromSubnetId(scope, `${id}-subnet-${index}`, subnetId));

@@ -12,6 +12,7 @@ import {
   FunctionCode,
   FunctionEventType,
   FunctionRuntime,
+  GeoRestriction,
   HttpVersion,
   OriginProtocolPolicy,
   OriginRequestPolicy,
@@ -23,6 +24,7 @@ import {
 } from 'aws-cdk-lib/aws-cloudfront';
 import { HttpOrigin, S3BucketOrigin } from 'aws-cdk-lib/aws-cloudfront-origins';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { CloudFrontTarget } from 'aws-cdk-lib/aws-route53-targets';
 import { BlockPublicAccess, Bucket, BucketEncryption, type CfnBucket } from 'aws-cdk-lib/aws-s3';
 import { BucketDeployment, CacheControl, Source } from 'aws-cdk-lib/aws-s3-deployment';
 import { Construct, type IConstruct } from 'constructs';
@@ -32,6 +34,10 @@ import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front
 import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { accessLogsOf } from './access-logs.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
+import { addDomainRecord } from './domain-record.ts';
+import { functionNetworkOf } from './tenant-vpc.ts';
 
 /**
  * Maximum idle timeout of CloudFront in every account:
@@ -39,6 +45,11 @@ import { removalPolicyOf } from '../removal.ts';
  */
 const SILENCE = Duration.seconds(60);
 const KEPT_CONNECTION = Duration.seconds(60);
+/**
+ * Statuses of errors that CloudFront keeps for ten seconds by default, whatever the cache policy, and then sends to every
+ * caller of the address: docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/HTTPStatusCodes.html.
+ */
+const KEPT_ERRORS = [404, 414, 500, 501, 502, 503, 504];
 const ASSETS = 'assets';
 const INDEX = 'index.html';
 const DOCS_ASSETS = '_astro';
@@ -67,6 +78,7 @@ export interface WebFrontProps {
 export class WebFront extends Construct {
   /** Public address without a trailing slash. */
   readonly url: string;
+  readonly distribution: Distribution;
 
   /** Public path of the root, with a trailing slash. */
   readonly #root: string;
@@ -79,6 +91,7 @@ export class WebFront extends Construct {
       encryption: BucketEncryption.S3_MANAGED,
       enforceSSL: true,
       blockPublicAccess: BlockPublicAccess.BLOCK_ALL,
+      ...accessLogsOf(this, stage, 'web'),
       // Each deployment recreates its content.
       removalPolicy: RemovalPolicy.DESTROY,
     });
@@ -86,11 +99,14 @@ export class WebFront extends Construct {
       comment: platformNameOf(stage),
       httpVersion: HttpVersion.HTTP2_AND_3,
       priceClass: PriceClass.PRICE_CLASS_ALL,
+      webAclId: settings.webAclArn,
+      geoRestriction: settings.countries && restrictionOf(settings.countries),
       ...(settings.domain && {
         domainNames: [settings.domain.name],
         certificate: Certificate.fromCertificateArn(this, 'Certificate', settings.domain.certificateArn),
         minimumProtocolVersion: SecurityPolicyProtocol.TLS_V1_2_2021,
       }),
+      errorResponses: KEPT_ERRORS.map((httpStatus) => ({ httpStatus, ttl: Duration.seconds(0) })),
       defaultBehavior: {
         origin: new HttpOrigin(`${apiId}.execute-api.${Aws.REGION}.${Aws.URL_SUFFIX}`, {
           originPath: `/${stage.name}`,
@@ -132,6 +148,9 @@ export class WebFront extends Construct {
     };
     for (const path of ['/docs', '/docs/*', '/llms.txt', '/llms-full.txt'])
       distribution.addBehavior(path, origin, docsPages);
+    this.distribution = distribution;
+    const { name: host, hostedZoneId } = settings.domain ?? {};
+    if (host && hostedZoneId) addDomainRecord(this, { name: host, hostedZoneId }, new CloudFrontTarget(distribution));
     this.url = `https://${settings.domain?.name ?? distribution.distributionDomainName}`;
     this.#deploy(stage, { files, docs: docsAt(docs, this.#root) }, bucket, distribution);
     this.#acknowledge(bucket, settings);
@@ -178,7 +197,14 @@ export class WebFront extends Construct {
     });
     // CloudFront compresses by itself.
     const compressed = ['*.br', '*.gz', '**/*.br', '**/*.gz'];
-    const common = { destinationBucket: bucket, prune: false, retainOnDelete: false, logGroup, memoryLimit: 256 };
+    const common = {
+      destinationBucket: bucket,
+      prune: false,
+      retainOnDelete: false,
+      logGroup,
+      memoryLimit: 256,
+      ...functionNetworkOf(this, stage),
+    };
     const hashed = (id: string, folder: string, destinationKeyPrefix: string) =>
       new BucketDeployment(this, id, {
         ...common,
@@ -225,18 +251,20 @@ export class WebFront extends Construct {
     const reason = "The CDK's function that copies files at a deployment: its rights on the two buckets are the CDK's.";
     const stack = Stack.of(this);
     const bucketId = stack.getLogicalId(bucket.node.defaultChild as CfnBucket);
-    const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-<AWS::AccountId>-<AWS::Region>`;
-    const wildcards = [
-      ...['GetBucket', 'GetObject', 'List', 'Abort', 'DeleteObject'].map((action) => `Action::s3:${action}*`),
-      ...[`arn:<AWS::Partition>:s3:::${assets}/*`, `<${bucketId}.Arn>/*`].map((arn) => `Resource::${arn}`),
-      // Invalidations of CloudFront.
-      'Resource::*',
-    ];
+    const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-${stack.account}-${stack.region}`;
+    acknowledgeWildcard(copier, `arn:${stack.partition}:s3:::${assets}/*`, reason);
+    acknowledgeWildcard(copier, `\${${bucketId}.Arn}/*`, reason);
+    acknowledgeWildcard(copier, '*', 'Invalidations of CloudFront have no narrower resource.');
+    const actions = ['GetBucket', 'GetObject', 'List', 'Abort', 'DeleteObject'].map((action) => `s3:${action}*`);
     Validations.of(copier).acknowledge(
-      ...wildcards.map((wildcard) => ({ id: `AwsSolutions-IAM5[${wildcard}]`, reason })),
+      ...actions.map((action) => ({ id: `AwsSolutions-IAM5[Action::${action}]`, reason })),
       {
         id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]',
         reason,
+      },
+      {
+        id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaVPCAccessExecutionRole]',
+        reason: 'With `functionVpc` the same function joins the network.',
       },
       { id: 'AwsSolutions-L1', reason: 'The CDK chooses the runtime of its function.' },
     );
@@ -270,6 +298,9 @@ export class WebFront extends Construct {
     );
   }
 }
+
+const restrictionOf = ({ kind, codes }: NonNullable<WebSettings['countries']>): GeoRestriction =>
+  kind === 'allow' ? GeoRestriction.allowlist(...codes) : GeoRestriction.denylist(...codes);
 
 /** Forwards the client's address as CloudFront sees it, and CloudFront's own name, replacing the client's values. */
 const VIEWER = `function handler(event) {

@@ -11,6 +11,8 @@ import { Certificate } from 'aws-cdk-lib/aws-certificatemanager';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
+import type { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { ApiGatewayDomain } from 'aws-cdk-lib/aws-route53-targets';
 import { Bucket } from 'aws-cdk-lib/aws-s3';
 import type { Construct } from 'constructs';
 import { type BackgroundFunctionName, backgroundFunction } from '#core/api/background.ts';
@@ -19,6 +21,7 @@ import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, frontTokenExportOf, type Stage, type WebSettings } from '../config.ts';
 import { CompileCacheMaker, useCompileCache } from '../constructs/compile-cache.ts';
 import { DataVersionCheck } from '../constructs/data-version-check.ts';
+import { addDomainRecord } from '../constructs/domain-record.ts';
 import { Firewall } from '../constructs/firewall.ts';
 import { RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
@@ -39,6 +42,10 @@ export interface ApiStackProps extends StackProps {
  */
 export class ApiStack extends Stack {
   readonly restApi: SpecRestApi;
+  /** Present if the stage has a domain for its API. */
+  readonly domain?: DomainName;
+  readonly accessLog: LogGroup;
+  readonly functions: Readonly<Partial<Record<FunctionName | BackgroundFunctionName, LambdaFunction>>>;
 
   constructor(scope: Construct, id: string, props: ApiStackProps) {
     super(scope, id, props);
@@ -52,8 +59,9 @@ export class ApiStack extends Stack {
       return added;
     };
     const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addFunction(fn).lambda]));
-    const { restApi } = new RouteApi(this, 'api', { stage, routes, functions, bundles: props.bundles });
+    const { restApi, accessLog } = new RouteApi(this, 'api', { stage, routes, functions, bundles: props.bundles });
     this.restApi = restApi;
+    this.accessLog = accessLog;
     // `restApi.url` would depend on the deployment, which depends on the functions.
     const apiUrl = apiUrlOf(stage, restApi.restApiId);
     // CloudFront's own name is created after this stack: requests through it carry the name (`functions/lambda.ts`).
@@ -71,7 +79,7 @@ export class ApiStack extends Stack {
     const setAddresses = (lambda: LambdaFunction) => {
       for (const [name, value] of Object.entries(addresses)) lambda.addEnvironment(name, value);
     };
-    if (stage.domain) this.#addDomain(restApi, stage.domain);
+    if (stage.domain) this.domain = this.#addDomain(restApi, stage.domain);
     if (stage.firewall) {
       const { deploymentStage: apiStage } = restApi;
       new Firewall(this, 'firewall', {
@@ -81,6 +89,7 @@ export class ApiStack extends Stack {
         frontToken: stage.web.kind === 'off' ? undefined : frontToken,
       });
     }
+    const backgrounds = new Map<BackgroundFunctionName, LambdaFunction>();
     for (const name of API_STACK_FUNCTIONS) {
       const { everyMinutes, about } = backgroundFunction(name);
       const background = addFunction(name);
@@ -88,6 +97,7 @@ export class ApiStack extends Stack {
       // them unchanged.
       background.node.addDependency(restApi.deploymentStage);
       const { lambda } = background;
+      backgrounds.set(name, lambda);
       setAddresses(lambda);
       if (everyMinutes === undefined) {
         // The caller or the queue retries, so Lambda must not.
@@ -102,6 +112,7 @@ export class ApiStack extends Stack {
       });
     }
     for (const lambda of functions.values()) setAddresses(lambda);
+    this.functions = Object.fromEntries([...functions, ...backgrounds]);
     // CloudFront closes connections that are idle for a minute, as a call may be.
     new CfnOutput(this, 'BaseUrl', { value: apiUrl });
     new CfnOutput(this, 'ApiId', { value: restApi.restApiId, exportName: apiExportOf(stage) });
@@ -112,7 +123,10 @@ export class ApiStack extends Stack {
     });
   }
 
-  #addDomain(restApi: IRestApi, { name, certificateArn, mtls }: NonNullable<Stage['domain']>): void {
+  #addDomain(
+    restApi: IRestApi,
+    { name, certificateArn, hostedZoneId, mtls }: NonNullable<Stage['domain']>,
+  ): DomainName {
     const domain = new DomainName(this, 'domain', {
       domainName: name,
       certificate: Certificate.fromCertificateArn(this, 'certificate', certificateArn),
@@ -121,10 +135,12 @@ export class ApiStack extends Stack {
       mtls: mtls && this.#truststore(mtls),
     });
     domain.addBasePathMapping(restApi);
+    if (hostedZoneId) addDomainRecord(domain, { name, hostedZoneId }, new ApiGatewayDomain(domain));
     new CfnOutput(this, 'DomainTarget', {
       description: `Target of the alias or CNAME record of ${name}.`,
       value: domain.domainNameAliasDomainName,
     });
+    return domain;
   }
 
   #truststore({ truststore, version }: NonNullable<NonNullable<Stage['domain']>['mtls']>): MTLSConfig {

@@ -15,7 +15,9 @@ import type { Construct } from 'constructs';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { bucketNameOf, dataKeyAliasOf, platformNameOf, type Stage, sumNamesOf, tablePrefixOf } from '../config.ts';
+import { accessLogsOf } from '../constructs/access-logs.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
+import { operatorsKey } from '../encryption.ts';
 import { removalPolicyOf } from '../removal.ts';
 
 /** Tag that `aws/release/empty-stage.ts` reads. */
@@ -42,22 +44,27 @@ export interface DataStackProps extends StackProps {
  * stage loses everything, including the secrets created at run time.
  */
 export class DataStack extends Stack {
+  readonly tables: Readonly<Record<TableName, TableV2>>;
+  readonly blobs: Bucket;
+  /** Key that seals data keys. */
+  readonly dataKey: IKey;
   readonly #stage: Stage;
+  /** The operator's key. */
   readonly #key: IKey | undefined;
 
   constructor(scope: Construct, id: string, props: DataStackProps) {
     super(scope, id, props);
     this.#stage = props.stage;
-    const { keyArn } = props.stage;
-    this.#key = keyArn === undefined ? undefined : Key.fromKeyArn(this, 'key', keyArn);
-    const tables = new Map(TABLE_NAMES.map((name) => [name, this.#addTable(name)]));
-    this.#addSums(tables.get('runs')!);
-    const blobs = this.#addBlobs();
-    if (keyArn === undefined) this.#addDataKeysKey();
+    this.#key = operatorsKey(this, props.stage);
+    const tables = TABLE_NAMES.map((name) => [name, this.#addTable(name)] as const);
+    this.tables = Object.fromEntries(tables) as Record<TableName, TableV2>;
+    this.#addSums(this.tables.runs);
+    this.blobs = this.#addBlobs();
+    this.dataKey = this.#key ?? this.#addDataKeysKey();
     // `main` comes last: a failed deployment deletes what it created, and cannot delete protected resources.
-    const main = tables.get('main')!;
+    const { main } = this.tables;
     main.node.addDependency(...this.node.children.filter((child) => child !== main));
-    if (!props.stage.keepsData) this.#addCleaner(blobs, props);
+    if (!props.stage.keepsData) this.#addCleaner(this.blobs, props);
   }
 
   /**
@@ -66,9 +73,13 @@ export class DataStack extends Stack {
    * be finished.
    */
   #addTable(name: TableName): TableV2 {
-    const { keepsData } = this.#stage;
+    const { keepsData, tables } = this.#stage;
     const { partitionKey, sortKey, ttl, indexes } = TABLE_SCHEMA;
     const key = (attribute: string) => ({ name: attribute, type: AttributeType.STRING });
+    const ceilings = {
+      ...(tables.maxReadUnits !== undefined && { maxReadRequestUnits: tables.maxReadUnits }),
+      ...(tables.maxWriteUnits !== undefined && { maxWriteRequestUnits: tables.maxWriteUnits }),
+    };
     const table = new TableV2(this, name, {
       tableName: tablePrefixOf(this.#stage) + name,
       partitionKey: key(partitionKey),
@@ -78,9 +89,10 @@ export class DataStack extends Stack {
         partitionKey: key(keys.partitionKey),
         sortKey: key(keys.sortKey),
         projectionType: ProjectionType[PROJECTIONS[name]],
+        ...ceilings,
       })),
       timeToLiveAttribute: ttl,
-      billing: Billing.onDemand(),
+      billing: Billing.onDemand(ceilings),
       ...(name === 'runs' && { dynamoStream: StreamViewType.NEW_AND_OLD_IMAGES }),
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: RECOVERY_DAYS },
       deletionProtection: keepsData && name === 'main',
@@ -101,7 +113,9 @@ export class DataStack extends Stack {
     new CfnOutput(this, 'RunsStream', { value: runs.tableStreamArn!, exportName: streamExport });
     const dead = new Queue(this, 'sums-dead', {
       queueName: deadQueue,
-      encryption: QueueEncryption.SQS_MANAGED,
+      ...(this.#key
+        ? { encryption: QueueEncryption.KMS, encryptionMasterKey: this.#key }
+        : { encryption: QueueEncryption.SQS_MANAGED }),
       enforceSSL: true,
       retentionPeriod: DEAD_RETENTION,
     });
@@ -121,6 +135,7 @@ export class DataStack extends Stack {
     // Access logs arrive hours after the last request, so their bucket could not be deleted with the stack.
     const accessLog =
       this.#stage.keepsData &&
+      this.#stage.accessLogs === undefined &&
       new Bucket(this, 'blobs-access-log', {
         ...defaults,
         lifecycleRules: [{ expiration: Duration.days(this.#stage.logRetentionDays) }],
@@ -132,6 +147,7 @@ export class DataStack extends Stack {
       // Bucket keys reduce KMS requests: one serves many objects.
       ...(this.#key && { encryption: BucketEncryption.KMS, encryptionKey: this.#key, bucketKeyEnabled: true }),
       ...(accessLog && { serverAccessLogsBucket: accessLog }),
+      ...accessLogsOf(this, this.#stage, 'data'),
       // The dashboard uploads large files. A signed form is required, also for a page of another site.
       ...(this.#stage.web.kind !== 'off' && { cors: [{ allowedMethods: [HttpMethods.POST], allowedOrigins: ['*'] }] }),
       lifecycleRules: [
@@ -145,7 +161,7 @@ export class DataStack extends Stack {
         { prefix: 'storage/', noncurrentVersionExpiration: UNDELETE_DOCUMENTS },
       ],
     });
-    if (!accessLog) {
+    if (!accessLog && !this.#stage.accessLogs) {
       const reason = 'A stage for trials has no access log, so that no bucket stays behind.';
       Validations.of(blobs).acknowledge({ id: 'AwsSolutions-S1', reason });
     }
@@ -156,7 +172,7 @@ export class DataStack extends Stack {
    * Seals data keys. Keys that AWS manages do not serve: they seal only for their own service. Functions use this one by
    * its alias, because stacks export no values to each other.
    */
-  #addDataKeysKey(): void {
+  #addDataKeysKey(): Key {
     const removalPolicy = removalPolicyOf(this.#stage);
     const key = new Key(this, 'data-keys-key', {
       description: `Seals data keys of the workspaces of ${platformNameOf(this.#stage)}.`,
@@ -166,6 +182,7 @@ export class DataStack extends Stack {
     });
     const aliasName = dataKeyAliasOf(this.#stage);
     new Alias(this, 'data-keys-alias', { aliasName, targetKey: key, removalPolicy });
+    return key;
   }
 
   /** CloudFormation deletes neither a bucket with objects, nor secrets that it did not create. */

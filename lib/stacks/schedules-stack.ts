@@ -1,9 +1,11 @@
 import { Duration, Fn, Stack, type StackProps } from 'aws-cdk-lib';
 import { PolicyDocument, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { CfnScheduleGroup } from 'aws-cdk-lib/aws-scheduler';
-import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { type Stage, timerNamesOf } from '../config.ts';
+import { queueKeyStatement } from '../constructs/platform-function.ts';
+import { queueEncryptionOf } from '../encryption.ts';
 import { FUNCTIONS } from '../functions.ts';
 
 /** Well above the five minutes after which a scheduled run counts as missed. */
@@ -17,7 +19,8 @@ export class SchedulesStack extends Stack {
   constructor(scope: Construct, id: string, props: StackProps & { readonly stage: Stage }) {
     super(scope, id, props);
     const names = timerNamesOf(props.stage);
-    const defaults = { encryption: QueueEncryption.SQS_MANAGED, enforceSSL: true };
+    const { keyArn } = props.stage;
+    const defaults = { ...queueEncryptionOf(this, props.stage), enforceSSL: true };
     const dead = new Queue(this, 'fires-dead', {
       ...defaults,
       queueName: names.deadQueue,
@@ -50,6 +53,7 @@ export class SchedulesStack extends Stack {
         send: new PolicyDocument({
           statements: [
             new PolicyStatement({ actions: ['sqs:SendMessage'], resources: [fires.queueArn, dead.queueArn] }),
+            ...(keyArn === undefined ? [] : [queueKeyStatement(keyArn)]),
           ],
         }),
       },

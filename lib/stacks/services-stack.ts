@@ -1,14 +1,17 @@
 import { join } from 'node:path';
 import { CustomResource, Duration, Fn, Stack, type StackProps, Validations } from 'aws-cdk-lib';
+import type { IVpc } from 'aws-cdk-lib/aws-ec2';
 import { Cluster, ContainerInsights } from 'aws-cdk-lib/aws-ecs';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
+import type { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
+import { Queue } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type ServicesSettings, type Stage, serviceNamesOf } from '../config.ts';
+import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
@@ -16,6 +19,7 @@ import { ServiceBalancer, ServiceGateway, type ServiceIngress } from '../constru
 import { allowKeeping, allowRemoving } from '../constructs/service-rights.ts';
 import { ServicesNetwork } from '../constructs/services-network.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
+import { queueEncryptionOf } from '../encryption.ts';
 
 export interface ServicesStackProps extends StackProps {
   readonly stage: Stage;
@@ -40,6 +44,9 @@ const CLEANER_LIMIT = Duration.minutes(15);
  * stage has its own load balancer.
  */
 export class ServicesStack extends Stack {
+  readonly ingress: ServiceGateway | ServiceBalancer;
+  readonly vpc: IVpc;
+  readonly keeper: LambdaFunction;
   readonly #props: ServicesStackProps;
 
   constructor(scope: Construct, id: string, props: ServicesStackProps) {
@@ -47,6 +54,7 @@ export class ServicesStack extends Stack {
     this.#props = props;
     const { stage, settings, bundles, runnerContext } = props;
     const network = new ServicesNetwork(this, 'network', { stage, settings });
+    this.vpc = network.vpc;
     const cluster = new Cluster(this, 'cluster', {
       clusterName: serviceNamesOf(stage).cluster,
       vpc: network.vpc,
@@ -68,21 +76,22 @@ export class ServicesStack extends Stack {
     });
     const isBalanced = settings.domain !== undefined;
     allowRemoving(cleaner, { stage, isBalanced });
-    const ingress = this.#addIngress(network, cluster, cleaner);
+    this.ingress = this.#addIngress(network, cluster, cleaner);
     // Created after everything else that may fail: a protected gateway is left behind if a deployment fails before its
     // protection can be disabled.
-    ingress.node.addDependency(network, cleaner, image.ready);
-    const removal = this.#addRemoval(cleaner, ingress);
-    removal.node.addDependency(cleaner, cluster, network, ingress);
+    this.ingress.node.addDependency(network, cleaner, image.ready);
+    const removal = this.#addRemoval(cleaner, this.ingress);
+    removal.node.addDependency(cleaner, cluster, network, this.ingress);
 
     const execution = this.#addExecutionRole(image);
     const keeper = addSpecifiedFunction(this, KEEPER, { stage, bundles });
+    this.keeper = keeper.lambda;
     useCompileCache(keeper, stage);
     allowKeeping(keeper, { stage, isBalanced, executionRoleArn: execution.roleArn });
     keeper.lambda.addEnvironment(
       'PLATFORM_SERVICES',
       this.toJsonString({
-        ...ingress.settings,
+        ...this.ingress.settings,
         cluster: cluster.clusterName,
         subnets: network.vpc.selectSubnets(network.instanceSubnets).subnetIds,
         public_ip: network.hasPublicAddresses,
@@ -103,7 +112,7 @@ export class ServicesStack extends Stack {
     this.#addEvents(keeper, cluster);
   }
 
-  #addIngress(network: ServicesNetwork, cluster: Cluster, cleaner: PlatformFunction): ServiceIngress {
+  #addIngress(network: ServicesNetwork, cluster: Cluster, cleaner: PlatformFunction): ServiceGateway | ServiceBalancer {
     const { stage, settings } = this.#props;
     if (settings.domain === undefined) {
       return new ServiceGateway(this, 'gateway', { stage, settings, network, cluster, cleaner });
@@ -147,19 +156,15 @@ export class ServicesStack extends Stack {
       }),
     });
     image.repository.grantPull(role);
-    const logs = `log-group:${serviceNamesOf(stage).logGroupPrefix}*`;
+    const logs = `arn:${this.partition}:logs:${this.region}:${this.account}:log-group:${serviceNamesOf(stage).logGroupPrefix}*`;
     role.addToPolicy(
       new PolicyStatement({
         actions: ['logs:CreateLogStream', 'logs:PutLogEvents'],
-        resources: [`arn:${this.partition}:logs:${this.region}:${this.account}:${logs}`],
+        resources: [logs],
       }),
     );
-    for (const [resource, reason] of [
-      ['*', 'ecr:GetAuthorizationToken has no narrower resource.'],
-      [`arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:${logs}`, 'Their ids are not known before run time.'],
-    ]) {
-      Validations.of(role).acknowledge({ id: `AwsSolutions-IAM5[Resource::${resource}]`, reason: reason! });
-    }
+    acknowledgeWildcard(role, '*', 'ecr:GetAuthorizationToken has no narrower resource.');
+    acknowledgeWildcard(role, logs, 'Their ids are not known before run time.');
     return role;
   }
 
@@ -167,11 +172,12 @@ export class ServicesStack extends Stack {
    * Invokes the keeper every minute, when an instance has ended or a deployment has failed, and when a function invokes
    * it.
    */
-  #addEvents({ lambda }: PlatformFunction, cluster: Cluster): void {
+  #addEvents(keeper: PlatformFunction, cluster: Cluster): void {
     const { stage } = this.#props;
+    const { lambda } = keeper;
     const dead = new Queue(this, 'dead', {
       queueName: serviceNamesOf(stage).deadQueue,
-      encryption: QueueEncryption.SQS_MANAGED,
+      ...queueEncryptionOf(this, stage),
       enforceSSL: true,
       retentionPeriod: DEAD_RETENTION,
     });
@@ -181,6 +187,7 @@ export class ServicesStack extends Stack {
     });
     // The CDK's own destination would also let the function read the queue's attributes.
     lambda.addToRolePolicy(new PolicyStatement({ actions: ['sqs:SendMessage'], resources: [dead.queueArn] }));
+    keeper.useKeyForQueues();
     lambda.configureAsyncInvoke({
       retryAttempts: 2,
       maxEventAge: MAX_EVENT_AGE,

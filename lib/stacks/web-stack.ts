@@ -1,4 +1,5 @@
 import { CfnOutput, Fn, Stack, type StackProps } from 'aws-cdk-lib';
+import type { Distribution } from 'aws-cdk-lib/aws-cloudfront';
 import type { Construct } from 'constructs';
 import { apiExportOf, frontTokenExportOf, type Stage, type WebSettings } from '../config.ts';
 import { WebFront } from '../constructs/web-front.ts';
@@ -17,9 +18,11 @@ export interface WebStackProps extends StackProps {
  * gets no distribution, but still has the API.
  */
 export class WebStack extends Stack {
+  readonly distribution: Distribution;
+
   constructor(scope: Construct, id: string, { stage, settings, dashboard, docs, ...props }: WebStackProps) {
     super(scope, id, props);
-    const { url } = new WebFront(this, 'web', {
+    const { url, distribution } = new WebFront(this, 'web', {
       stage,
       settings,
       apiId: Fn.importValue(apiExportOf(stage)),
@@ -27,6 +30,7 @@ export class WebStack extends Stack {
       files: dashboard,
       docs,
     });
+    this.distribution = distribution;
     new CfnOutput(this, 'DashboardUrl', { value: `${stage.baseUrl ?? url}/dashboard/` });
   }
 }

@@ -16,10 +16,11 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { queryAll } from '#core/ports/table.ts';
-import { runIdOf, runPartition } from '#core/runs/items.ts';
+import { runIdOf } from '#core/runs/items.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { memoryTables } from '#test/helpers/memory-tables.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { openDatabase } from './database.ts';
 import { SqliteTable } from './sqlite-table.ts';
 
@@ -167,7 +168,7 @@ test(`a process that is killed at any moment counts each ended run once, ${KILLS
     const database = openDatabase(path);
     const { runs, endedRuns } = memoryTables(clock, { database });
     await endedRuns.settle();
-    const heads = await Array.fromAsync(queryAll(runs, { pk: runPartition(workspaceId), limit: 1000 }));
+    const heads = await runHeads({ runs }, workspaceId);
     const ended = heads.filter((head) => head.duration_ms !== undefined).map(runIdOf);
     expect(new Set(answered).difference(new Set(ended))).toEqual(new Set());
     const sums = await Array.fromAsync(queryAll(runs, { pk: usagePartition(workspaceId) }));

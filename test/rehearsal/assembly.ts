@@ -96,6 +96,7 @@ const PSEUDO: Readonly<Record<string, string>> = {
   'AWS::AccountId': TEST_ACCOUNT,
   'AWS::URLSuffix': 'amazonaws.com',
   'AWS::NoValue': '',
+  'AWS::StackId': `arn:aws:cloudformation:${TEST_REGION}:${TEST_ACCOUNT}:stack/rehearsal/0a1b2c3d-0000-4000-8000-000000000000`,
 };
 
 /** Types whose `Ref` is their name in the template, and the ARN for each name. */

@@ -45,6 +45,7 @@ import { Alarms } from './alarms.ts';
 import { type Assembly, type Deployed, readAssembly } from './assembly.ts';
 import { type AwsGate, accessKeyOf, startAwsGate, withSignature } from './aws-gate.ts';
 import { applyChanges, type Deployment } from './change-set.ts';
+import { type CloudFront, startCloudFront } from './cloud-front.ts';
 import { keysOf } from './dependent-actions.ts';
 import { ecsReader } from './ecs-wire.ts';
 import { type EventBridge, startEventBridge } from './event-bridge.ts';
@@ -83,6 +84,8 @@ export interface Rehearsal extends Target {
   /** Deploys the same stage over the current deployment with other function bundles. */
   deploy(bundles: string): Promise<Deployment>;
   readonly api: Pick<RestApi, 'canary' | 'accessLog'>;
+  /** CloudFront, where the stage has it. */
+  readonly front?: CloudFront;
   /** Deletes a custom resource of this type as CloudFormation does; its answer goes to `answerTo`. */
   deleteResource(type: string, answerTo: string): Promise<void>;
   readonly ecs: FakeEcs;
@@ -94,7 +97,10 @@ export interface Rehearsal extends Target {
 }
 
 interface RehearsalOptions {
-  readonly sandbox?: 'fargate' | 'microvm';
+  /** Kind of sandboxes; with `none`, the stage has no services either. @default fargate */
+  readonly sandbox?: 'fargate' | 'microvm' | 'none';
+  /** Whether CloudFront stands before the API. @default false */
+  readonly hasFront?: boolean;
   /** Name of the stage. */
   readonly name?: string;
   /** Functions with compile caches. @default - none, because making them is slow */
@@ -129,6 +135,8 @@ const BEDROCK = {
   region: 'eu-central-1',
   models: { 'claude-sonnet-5-5': 'eu.anthropic.claude-sonnet-5-5' },
 };
+/** Names of the stages by their sandboxes. */
+const NAMES = { fargate: 'e2e', microvm: 'vms', none: 'bare' };
 const OPERATOR = 'operator';
 const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
 
@@ -139,7 +147,7 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
-  { sandbox = 'fargate', name = sandbox === 'fargate' ? 'e2e' : 'vms', cached = [] }: RehearsalOptions = {},
+  { sandbox = 'fargate', hasFront = false, name = NAMES[sandbox], cached = [] }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm({
@@ -157,9 +165,8 @@ export async function startRehearsal(
     logRetentionDays: 7,
     runRetentionDays: 7,
     throttle: { requestsPerSecond: 10_000, burst: 5_000 },
-    baseUrl: api.url,
-    // The rehearsal does not cover CloudFront.
-    web: { kind: 'off' },
+    ...(hasFront ? { web: {} } : { baseUrl: api.url, web: { kind: 'off' } }),
+    ...(sandbox === 'none' && { services: { kind: 'off' } }),
     mailFrom: SENDER,
     stripe: { secretName: stripeSecret },
     operator: { secretName: operatorSecret },
@@ -174,7 +181,8 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
-    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
+    secrets: sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
+    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: sandbox },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },
   });
@@ -188,6 +196,14 @@ export async function startRehearsal(
   // It leaves a durable run when three minutes of its time are left: here, each run after five seconds.
   const worker = functions.find(({ properties }) => properties.FunctionName === functionNameOf(stage, 'loop-worker'));
   worker!.properties.Timeout = WORKER_TIMEOUT_SECONDS;
+  // The API's own name leads to this machine.
+  const [restApi] = assembly.of('AWS::ApiGateway::RestApi');
+  const named = `https://${restApi!.id}.execute-api.${TEST_REGION}.amazonaws.com/${name}`;
+  for (const { properties } of functions) {
+    const variables: Record<string, string> = properties.Environment?.Variables ?? {};
+    for (const [variable, value] of Object.entries(variables)) if (value === named) variables[variable] = api.url;
+  }
+  const front = hasFront ? await startCloudFront(assembly, { api: api.url }) : undefined;
   const policies = policiesByPrincipal(assembly);
   const chaos: Chaos = {};
   // Only two tasks start at a time: if all started at once, none would be ready for long.
@@ -385,6 +401,7 @@ export async function startRehearsal(
       return deployment;
     },
     api,
+    front,
     // No keeper is in flight here, so there is nothing to wait for.
     deleteResource: (type, answerTo) => changeResource('Delete', type, answerTo, { SettleSeconds: '0' }),
     operatorKey,
@@ -409,6 +426,7 @@ export async function startRehearsal(
     async close() {
       closing.abort();
       await minutes;
+      await front?.close();
       await api.close();
       await loadBalancer.close();
       // Tasks that end now must not be replaced.

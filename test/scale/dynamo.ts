@@ -259,7 +259,7 @@ const formOf = (key: string): string =>
     .replaceAll(/[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}/g, '<id>')
     .replaceAll(/\d{4}-\d\d-\d\d(T[\d:.]+Z)?/g, '<time>')
     .replaceAll(/\b[0-9a-f]{24,64}\b/g, '<hash>')
-    .replaceAll(/(?<=#)(\d+|[0-9a-f]|[0-9a-f][a-d])(?=#|$)/g, '<n>')
+    .replaceAll(/(?<=#)(\d+|[0-9a-f]{1,2})(?=#|$)/g, '<n>')
     .replaceAll(/#w\d+\//g, '#<org>/');
 
 function entriesOf(table: TableName, item: Partial<Item>): Place[] {

@@ -22,7 +22,7 @@ const ROOT = join(import.meta.dirname, '../..');
 const COPIED = [
   'CHANGELOG.md',
   '.gitignore',
-  ...['install-packages', 'release', 'release-version'].map((name) => `scripts/${name}.ts`),
+  ...['install-packages', 'pack-assembly', 'release', 'release-version'].map((name) => `scripts/${name}.ts`),
 ];
 
 function folder(): string {
@@ -122,7 +122,10 @@ test('a dry run packs for real, says what would be published, and leaves nothing
         publish: `npm publish ${out}/${file} --provenance --access public`,
       },
     ],
-    left_out: ['sdk-python', 'platform', 'construct', 'image'].map((part) => ({ part, reason: 'not in --only' })),
+    left_out: ['sdk-python', 'platform', 'construct', 'assembly', 'image'].map((part) => ({
+      part,
+      reason: 'not in --only',
+    })),
   });
   expect(readdirSync(temporary)).toEqual([]);
   expect(state()).toBe(before);
@@ -244,6 +247,8 @@ function publishable() {
       part('python', 'second', 'second.whl'),
       part('npm', 'third', 'third.tgz'),
       part('image', 'registry.test/image', `registry.test/image:${VERSION}`),
+      // A job of the workflow attaches it.
+      part('zip', 'assembly', 'assembly.zip'),
     ],
     left_out: [],
   };

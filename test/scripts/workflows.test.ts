@@ -8,6 +8,7 @@ import { ROOT, readWorkflows } from './workflows.ts';
 const MOST: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   pack: { contents: 'read' },
   publish: { attestations: 'write', contents: 'read', 'id-token': 'write', packages: 'write' },
+  attach: { contents: 'write' },
 };
 
 const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
@@ -22,6 +23,13 @@ describe.each(readWorkflows())('$file', ({ text, permissions, jobs }) => {
     expect(text).not.toMatch(/\bsecrets\b/);
     for (const { uses, with: settings } of steps)
       if (uses?.startsWith('actions/checkout@')) expect(settings).toMatchObject({ 'persist-credentials': false });
+  });
+
+  test('gives the right to write to the repository only to a job that runs none of its code', () => {
+    const writers = Object.values(jobs).filter((job) => job.permissions.contents === 'write');
+    for (const step of writers.flatMap((job) => job.steps)) {
+      expect(step.uses ?? step.run).toMatch(/^actions\/download-artifact@|^gh release create /);
+    }
   });
 
   test('uses actions by their commit, with the version beside it', () => {

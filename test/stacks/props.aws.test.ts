@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { App, PermissionsBoundary, Stack, Stage, Tags } from 'aws-cdk-lib';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Key } from 'aws-cdk-lib/aws-kms';
@@ -7,9 +9,10 @@ import { describe, expect, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { parseServiceSettings } from '#aws/services/settings.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
-import { type AgentPlatformProps, defineStage } from '#lib/config.ts';
-import { AgentPlatform } from '#lib/platform.ts';
+import { defineStage } from '#lib/config.ts';
+import { AgentPlatform, type AgentPlatformProps } from '#lib/platform.ts';
 import { createdBefore } from '#test/helpers/creation-order.ts';
+import { needsOf } from '#test/helpers/resource-policies.ts';
 import {
   emptyFolders,
   environmentOf,
@@ -23,7 +26,14 @@ import {
   type Template,
 } from '#test/helpers/templates.ts';
 import { stage as dev } from '../../stages/dev.ts';
-import { ACCOUNT_RULES, NETWORK_OF_YOURS, PRIVATE_NETWORKS } from './props.ts';
+import {
+  ACCOUNT_RULES,
+  ACCOUNT_SERVICES,
+  BALANCED_SERVICES,
+  MICROVMS_OF_YOURS,
+  NETWORK_OF_YOURS,
+  PRIVATE_NETWORKS,
+} from './props.ts';
 
 const REGION_AND_ACCOUNT = 'eu-west-1:111122223333';
 const typesOf = (template: Template): string[] => Object.values(template.Resources).map(({ Type }) => Type);
@@ -34,10 +44,16 @@ const nagOf = ({ app }: Synthesis) => new AwsSolutionsChecks().validateScope(app
 const account = synthesise(ACCOUNT_RULES);
 const networks = synthesise(PRIVATE_NETWORKS);
 const yours = synthesise(NETWORK_OF_YOURS);
+const landing = synthesise(ACCOUNT_SERVICES);
+const balanced = synthesise(BALANCED_SERVICES);
+const vms = synthesise(MICROVMS_OF_YOURS);
 
-test.each(Object.entries({ account, networks, yours }))('cdk-nag has no finding: %s', (_, synthesis) => {
-  expect(nagOf(synthesis)).toEqual([]);
-});
+test.each(Object.entries({ account, networks, yours, landing, balanced, vms }))(
+  'cdk-nag has no finding: %s',
+  (_, synthesis) => {
+    expect(nagOf(synthesis)).toEqual([]);
+  },
+);
 
 describe('what an account may demand', () => {
   const { KEY } = { KEY: ACCOUNT_RULES.keyArn! };
@@ -235,6 +251,112 @@ describe('networks', () => {
   });
 });
 
+describe('an account with services of its own', () => {
+  const all = landing.stacks.map(({ template }) => template);
+  const every = (type: string, among = all) => among.flatMap((template) => propertiesOf(template, type));
+  const KEY = ACCOUNT_RULES.keyArn!;
+  const { functionVpc } = ACCOUNT_SERVICES;
+
+  test.each(Object.entries({ landing, balanced, vms }))(
+    'has no function outside its network: %s',
+    (name, { stacks }) => {
+      const functions = every(
+        'AWS::Lambda::Function',
+        stacks.map(({ template }) => template),
+      );
+      expect(functions.length).toBeGreaterThan(20);
+      for (const { VpcConfig, FunctionName } of functions) {
+        expect(VpcConfig?.SubnetIds, `${name} ${FunctionName}`).toEqual(functionVpc!.subnetIds);
+      }
+      const own = functions.filter(({ VpcConfig }) => VpcConfig.SecurityGroupIds.includes('sg-0123456789abcdef0'));
+      // The CDK's function that starts builds makes its own group, as does the one that connects to sandboxes.
+      expect(functions.length - own.length).toBeLessThanOrEqual(3);
+    },
+  );
+
+  test('has no network of the stacks, and services in its own', () => {
+    expect(
+      all.flatMap(typesOf).filter((type) => /EC2::(VPC|Subnet|NatGateway|Route|InternetGateway)/.test(type)),
+    ).toEqual([]);
+    const { vpc } = ACCOUNT_SERVICES.services as {
+      vpc: { id: string; instanceSubnetIds: string[]; balancerSubnetIds: string[] };
+    };
+    const settings = parseServiceSettings(environmentOf(landing.services!, 'service-keeper').PLATFORM_SERVICES!);
+    expect([settings.subnets, settings.public_ip]).toEqual([vpc.instanceSubnetIds, false]);
+    const [gateway] = propertiesOf(landing.services!, 'AWS::ECS::Gateway');
+    expect(gateway.Configuration.HostSharedAlb.NetworkConfiguration.Subnets).toEqual(vpc.balancerSubnetIds);
+    const [balancer] = propertiesOf(balanced.services!, 'AWS::ElasticLoadBalancingV2::LoadBalancer');
+    expect([balancer.Subnets, balancer.Scheme]).toEqual([vpc.balancerSubnetIds, 'internet-facing']);
+    for (const { VpcId } of every('AWS::EC2::SecurityGroup')) expect(VpcId).toBe(vpc.id);
+  });
+
+  test('encrypts queues, topic and images with its key, and only their users may use it', () => {
+    const queues = every('AWS::SQS::Queue');
+    expect(queues.map(({ KmsMasterKeyId }) => rendered(KmsMasterKeyId))).toEqual([KEY, KEY, KEY]);
+    expect(every('AWS::SNS::Topic').map(({ KmsMasterKeyId }) => rendered(KmsMasterKeyId))).toEqual([KEY]);
+    const repositories = every('AWS::ECR::Repository').map(({ EncryptionConfiguration }) => EncryptionConfiguration);
+    expect(repositories).toEqual([
+      { EncryptionType: 'KMS', KmsKey: KEY },
+      { EncryptionType: 'KMS', KmsKey: KEY },
+    ]);
+
+    const onQueues = (policy: object) => JSON.stringify(policy).includes('"kms:ViaService":{"Fn::Join":["",["sqs."');
+    const roles = landing.stacks.flatMap(({ template }) =>
+      [...resourcesOf(template, 'AWS::IAM::Policy'), ...resourcesOf(template, 'AWS::IAM::Role')]
+        .filter(([, { Properties }]) => onQueues(Properties))
+        .map(([id]) => id.replace(/(Role)?(DefaultPolicy)?[\dA-F]{8}$/, '')),
+    );
+    expect(roles.sort()).toEqual(['schedulefired', 'servicekeeper', 'timerrole']);
+  });
+
+  test('gives its key the one statement that services of AWS need', () => {
+    const services = ['cloudwatch.amazonaws.com', 'events.amazonaws.com', 'budgets.amazonaws.com'];
+    const statement = new Stack().resolve(AgentPlatform.keyStatement().toJSON());
+    expect(statement).toMatchObject({ Effect: 'Allow', Principal: { Service: services } });
+    const page = readFileSync(join(import.meta.dirname, '../../docs/cdk.md'), 'utf8');
+    expect(JSON.parse(/```json\n([\s\S]*?)```/.exec(page)![1]!)).toEqual(statement);
+    const senders = landing.stacks
+      .flatMap(({ template }) => needsOf(template))
+      .filter(({ action }) => /^(sns|sqs):/.test(action))
+      .map(({ service }) => service);
+    expect([...new Set(senders)].sort()).toEqual([...services].sort());
+  });
+
+  test('gets the access logs of all buckets, and no other bucket for them', () => {
+    const logged = every('AWS::S3::Bucket').map(({ LoggingConfiguration }) => LoggingConfiguration);
+    expect(logged).toEqual([
+      { DestinationBucketName: 'acme-access-logs', LogFilePrefix: 'agents/platform-landing/data/' },
+      { DestinationBucketName: 'acme-access-logs', LogFilePrefix: 'agents/platform-landing/web/' },
+    ]);
+  });
+
+  test('has a record in its zone for each name', () => {
+    const records = every('AWS::Route53::RecordSet', [...all, balanced.services!]);
+    expect(records.map(({ Name, HostedZoneId }) => [Name, HostedZoneId])).toEqual([
+      ['api.example.org.', 'Z0123456789API'],
+      ['agents.example.org.', 'Z0123456789WEB'],
+      ['*.services.example.org.', 'Z0123456789SVC'],
+    ]);
+  });
+
+  test('has a web ACL in front of CloudFront, and countries that it answers', () => {
+    const [of, ofOthers] = [landing, balanced].map(
+      ({ web }) => propertiesOf(web!, 'AWS::CloudFront::Distribution')[0].DistributionConfig,
+    );
+    expect(of.WebACLId).toMatch(/global\/webacl\/acme/);
+    expect(of.Restrictions.GeoRestriction).toEqual({ RestrictionType: 'whitelist', Locations: ['DE', 'AT'] });
+    expect(ofOthers.Restrictions.GeoRestriction).toEqual({ RestrictionType: 'blacklist', Locations: ['AQ'] });
+  });
+
+  test('chooses thresholds of alarms by their names', () => {
+    const of = (name: string) =>
+      every('AWS::CloudWatch::Alarm').find(({ AlarmName }) => AlarmName === `platform-landing-${name}`).Threshold;
+    expect(of('slow-agents')).toBe(7000);
+    const stage = { ...dev, alarms: { thresholds: { 'slow-agent': 1 } } };
+    expect(() => synthesise(defineStage(stage))).toThrow(/no alarm slow-agent, only .*slow-agents/);
+  });
+});
+
 describe('wrong props', () => {
   test.each<[string, object, RegExp]>([
     [
@@ -274,6 +396,31 @@ describe('wrong props', () => {
       /digest[\s\S]*bases\.node/,
     ],
     ['an image that is built again at once', { sandbox: { kind: 'fargate', rebuildDays: 0 } }, /sandbox\.rebuildDays/],
+    [
+      'a web ACL of a Region',
+      { web: { webAclArn: 'arn:aws:wafv2:eu-west-1:111122223333:regional/webacl/mine/0a' } },
+      /scope CLOUDFRONT[\s\S]*web\.webAclArn/,
+    ],
+    ['a country by its name', { web: { countries: { kind: 'allow', codes: ['Germany'] } } }, /such as DE/],
+    [
+      'one subnet for load balancers',
+      {
+        services: {
+          vpc: {
+            id: 'vpc-0a1b2c3d',
+            instanceSubnetIds: ['subnet-0a1b2c3d', 'subnet-0a1b2c3e'],
+            balancerSubnetIds: ['subnet-0a1b2c3f'],
+          },
+        },
+      },
+      /services\.vpc\.balancerSubnetIds/,
+    ],
+    [
+      'functions in a network without a group',
+      { functionVpc: { id: 'vpc-0a1b2c3d', subnetIds: ['subnet-0a1b2c3d'], securityGroupIds: [] } },
+      /functionVpc\.securityGroupIds/,
+    ],
+    ['a bucket for logs by its ARN', { accessLogs: { bucketName: 'arn:aws:s3:::logs' } }, /accessLogs\.bucketName/],
     ['a retention that CloudWatch lacks', { logRetentionDays: 10 }, /logRetentionDays/],
   ])('%s', (_, wrong, message) => {
     expect(() => defineStage({ ...dev, ...wrong } as never)).toThrow(message);

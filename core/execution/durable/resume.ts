@@ -32,11 +32,10 @@ import { isPaused, WaitingRuns } from '#core/runs/waiting-runs.ts';
 import type { Admitted } from '../calls/admit.ts';
 import { finishStarted, liveEventsOf } from '../calls/call.ts';
 import { type PreparedCall, prepareCall } from '../calls/prepare.ts';
-import { endProgram } from '../engines/program/durable-program.ts';
 import { ProgramSteps } from '../steps/store.ts';
 import { beginWaiting } from './begin-waiting.ts';
 import { announceRun, DurableRun, keptUntil } from './durable-run.ts';
-import { Journal, lastProgram } from './journal.ts';
+import { Journal, lastProgram, type Step } from './journal.ts';
 import { endOrder, findOrder, lastEndOf, type Order, type OrderedCall } from './order.ts';
 
 /** Number of times that a run is taken up without finishing a turn in between. */
@@ -137,6 +136,12 @@ async function takeUp(deps: Deps, free: Lease, { isFree }: { readonly isFree: bo
     if (isWaiting) await new WaitingRuns(deps, workspaceId).continue(runId);
     await endWithout(deps, record, lease, endedWith(shownError(error, message)));
   }
+}
+
+/** Ends the program of a run that does not continue, if it works by itself. Safe to repeat. */
+async function endProgram({ sandbox }: Pick<Deps, 'sandbox'>, past: readonly Step[]): Promise<void> {
+  const step = lastProgram(past);
+  if (step?.ref !== undefined) await (await sandbox.attach?.(step.ref))?.close();
 }
 
 /** Returns a number that grows when the run finishes a turn, or its program a step. */

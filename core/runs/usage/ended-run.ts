@@ -33,11 +33,11 @@ export interface EndedRun {
   readonly ttl: number;
 }
 
-/** Selects the updates of the runs table that end a run: each run has one. `lib/functions.ts` has the same rule for AWS. */
+/** Selects the updates of the runs table that end a run: each run has one. `lib/constructs/platform-function.ts` has the same rule for AWS. */
 export const endsRun: FeedRule = (before, after) =>
   after.duration_ms !== undefined && before.duration_ms === undefined && HEAD_PARTITION.test(after.pk);
 
-const HEAD_PARTITION = /^WS#[^#]+#RUN$/;
+const HEAD_PARTITION = /^WS#[^#]+#RUN#[0-9a-f]$/;
 
 /** Reads an ended run from its head. Throws if the record is malformed. */
 export function endedRunFrom(head: Item): EndedRun {

@@ -12,12 +12,6 @@ import { followDetached, startDetached } from './detached-program.ts';
 /** Looks are up to a minute late. */
 const LAST_LOOK_MS = 90_000;
 
-/** Ends the program of a run that does not continue, if it works by itself. Safe to repeat. */
-export async function endProgram({ sandbox }: Pick<Deps, 'sandbox'>, past: readonly Step[]): Promise<void> {
-  const step = lastProgram(past);
-  if (step?.ref !== undefined) await (await sandbox.attach?.(step.ref))?.close();
-}
-
 /**
  * The program of a durable run. On hosts whose sandboxes any process can attach to, the program is detached, and the
  * process that has the run's lease reads its output. On other hosts it ends with the process that opened its sandbox.
