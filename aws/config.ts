@@ -126,6 +126,11 @@ export const AWS_SETTINGS = {
     () => z.string().default(''),
     'ARN of the role that those schedules send with.',
   ),
+  sumsDeadQueue: setting(
+    'PLATFORM_SUMS_DEAD_QUEUE',
+    () => z.string().default(''),
+    'Name of the queue for ended runs whose usage could not be counted.',
+  ),
   tablePrefix: setting(
     'PLATFORM_TABLE_PREFIX',
     () => z.string().default(''),

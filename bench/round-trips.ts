@@ -27,16 +27,16 @@ export async function benchRoundTrips(): Promise<Row[]> {
         ours: operations.join(', '),
         beside: '-',
         result: `${items}, ${stagesBeforeLlm} in sequence before the model is asked`,
-        bound: 'at most 7, at most 4',
-        isMet: items <= 7 && stagesBeforeLlm <= 4,
+        bound: 'at most 6, at most 4',
+        isMet: items <= 6 && stagesBeforeLlm <= 4,
       },
       {
         what: 'units of DynamoDB of the same call, by sizes of items',
         ours: `${writeUnits} write, ${readUnits} read`,
         beside: '-',
         result: `${writeUnits}, ${readUnits}`,
-        bound: 'at most 9, at most 2',
-        isMet: writeUnits <= 9 && readUnits <= 2,
+        bound: 'at most 5, at most 2',
+        isMet: writeUnits <= 5 && readUnits <= 2,
       },
     ];
   } finally {

@@ -400,8 +400,8 @@ export async function loadStage(name: string): Promise<StageFile> {
 /**
  * Returns the prefix of physical names. Settings and policies refer to tables, bucket and secrets by name, so stacks
  * export no values to each other: an export cannot be changed while it is in use. The exceptions are the id of the API
- * ({@link apiExportOf}), which AWS chooses, and CloudFront's token ({@link frontTokenExportOf}): they never change
- * while the API exists.
+ * ({@link apiExportOf}), which AWS chooses, CloudFront's token ({@link frontTokenExportOf}), which never change while the
+ * API exists, and the stream of a table ({@link sumNamesOf}).
  */
 export const platformNameOf = ({ namePrefix, name }: Stage): string => `${namePrefix}-${name}`;
 /** Returns the same prefix as a path, for log groups, vaults and metrics. */
@@ -421,6 +421,12 @@ export const timerNamesOf = (stage: Stage) => ({
   deadQueue: `${platformNameOf(stage)}-fires-dead`,
   /** Roles are global in an account, so the name contains the Region; in `Fn::Sub` notation. */
   role: `${platformNameOf(stage)}-timers-\${AWS::Region}`,
+});
+/** Names for the sums of ended runs. */
+export const sumNamesOf = (stage: Stage) => ({
+  deadQueue: `${platformNameOf(stage)}-sums-dead`,
+  /** Export of the ARN of the stream of `runs`, which has the time of its creation. It never changes while the table exists. */
+  streamExport: `${platformNameOf(stage)}-runs-stream`,
 });
 export const functionNameOf = (stage: Stage, fn: string): string => `${platformNameOf(stage)}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `${platformNameOf(stage)}-sandbox`;

@@ -80,6 +80,8 @@ export interface FunctionSpec {
   readonly timers?: 'set' | 'list';
   /** Trigger settings for the queue of those schedules. @default - no trigger */
   readonly timerQueue?: { readonly batchSize: number; readonly maxConcurrency: number };
+  /** Trigger settings for the ends of runs in the stream of the table `runs`. @default - no trigger */
+  readonly runStream?: { readonly batchSize: number; readonly windowSeconds: number };
 }
 
 /** CPU grows with memory: a cold start at 512 MB takes twice as long. */
@@ -174,7 +176,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem', 'DeleteItem'], query: ['table', 'gsi1'] },
-      runs: { items: ['GetItem'], query: ['gsi1'] },
+      // Logs of ended runs, and of installations.
+      runs: { items: ['GetItem'], query: ['table', 'gsi1'] },
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions', 'runs', 'uploads'], write: ['bundles', 'definitions'] },
@@ -317,8 +320,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     tables: {
       // Activity in a user's workspaces: memberships, schedules, messages. Links to runs are audited.
       main: { items: [...AUTHENTICATE, 'BatchGetItem', 'PutItem'], query: ['table', 'gsi1'] },
-      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is logged,
-      // and its place in a queue deleted.
+      // Bulk actions and links are written by updates, too. The end of a run that is cancelled while it waits is noted for
+      // its announcement, and its place in a queue deleted.
       runs: {
         items: ['GetItem', 'BatchGetItem', 'PutItem', 'UpdateItem', 'DeleteItem'],
         query: ['table', 'gsi1', 'gsi2'],
@@ -466,6 +469,18 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       counters: { items: LIMIT },
     },
     blobs: { read: ['definitions'] },
+  },
+  'usage-writer': {
+    memoryMb: 512,
+    timeoutSeconds: 120,
+    tables: {
+      // Sums, the position in the stream, and lists of runs.
+      runs: { items: ['GetItem', 'PutItem', 'UpdateItem'] },
+      // Runs in flight of budgets.
+      counters: { items: ['GetItem', 'UpdateItem'] },
+    },
+    // Sums lag by the window; a longer one has more runs in a write.
+    runStream: { batchSize: 1000, windowSeconds: 1 },
   },
   workspaces: {
     memoryMb: MEMORY_MB,

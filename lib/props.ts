@@ -264,6 +264,7 @@ export type BackgroundFunctionName =
   | 'timer-sweeper'
   | 'service-keeper'
   | 'reconciler'
+  | 'usage-writer'
   | 'install';
 
 /** A range of ports. */

@@ -14,6 +14,7 @@ import { noMail } from '#core/ports/mail.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import type { Sandbox } from '#core/ports/sandbox.ts';
 import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-provider.ts';
+import { endsRun } from '#core/runs/usage/ended-run.ts';
 import { applyServices } from '#core/services/apply.ts';
 import { bootDocument } from '#core/services/boot.ts';
 import { ownServices } from '#core/services/own-services.ts';
@@ -25,6 +26,7 @@ import { RESTORING } from './backup/restore.ts';
 import { type ClockTimers, clockTimers } from './clock-timers.ts';
 import type { LocalConfig } from './config.ts';
 import { openDatabase } from './database/database.ts';
+import { LocalFeed } from './database/local-feed.ts';
 import { SqliteTable } from './database/sqlite-table.ts';
 import { FileVault } from './files/file-vault.ts';
 import { FolderBlobs } from './files/folder-blobs.ts';
@@ -40,9 +42,13 @@ import { localPayments } from './scripted-stripe/local-payments.ts';
 import type { ScriptedStripeServer } from './scripted-stripe/server.ts';
 import { LocalServiceHost } from './services/local-service-host.ts';
 import { wayToServices } from './services/own-way.ts';
+import { startSums } from './start-sums.ts';
 
 /** Short, so that each batch of expired items is small and no request waits for it. */
 const PURGE_INTERVAL_MS = 5_000;
+
+/** Many runs that end within this time add to their sums in one write, before their rows reach the database file. */
+const SUM_EVERY_MS = 100;
 
 /** A poll costs two or three database reads. */
 const WATCH_POLL_MS = 250;
@@ -89,9 +95,10 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
   const log = createLog(config.logLevel);
   const database = openDatabase(join(folder, DATABASE), (message) => log.warn(message));
   const ids = new FreshIds();
+  const feed = new LocalFeed(database, endsRun, SUM_EVERY_MS);
   const tables = {
     main: new SqliteTable(database, 'main', clock),
-    runs: new SqliteTable(database, 'runs', clock, ids),
+    runs: new SqliteTable(database, 'runs', clock, { ids, feed }),
     counters: new SqliteTable(database, 'counters', clock),
   };
   const blobs = new FolderBlobs(join(folder, 'blobs'));
@@ -154,6 +161,7 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
     timers: clockTimers(clock, () => deps),
     serviceHost,
     hostState,
+    endedRuns: feed,
     onRunEnd: (run) => hostState.countRun(run),
     onRunsOverdue: (count) => hostState.noteOverdueRuns(count),
     serviceLogs: serviceHost,
@@ -212,9 +220,11 @@ export async function localDeps(config: LocalConfig, listening: Gateway): Promis
       const tooLong = clock.sleep(CLOSING_MS, ended.signal).catch(() => {});
       await Promise.race([Promise.allSettled(pending), tooLong]);
       ended.abort();
+      await feed.close();
       await database.close();
     },
   };
+  startSums(feed, tables.runs, deps);
   void deps.modelTable.refresh();
   return deps;
 }

@@ -9,8 +9,8 @@ test('a call of a prompt agent needs few operations on tables, most of them befo
   const { items, stagesBeforeLlm, operations, readUnits, writeUnits } = await countPromptCall(
     memoryDeps({ anthropicUrl: `${llm.url}/anthropic/v1` }),
   );
-  expect(items, operations.join(', ')).toBeLessThanOrEqual(7);
+  expect(items, operations.join(', ')).toBeLessThanOrEqual(6);
   expect(stagesBeforeLlm, operations.join(', ')).toBeLessThanOrEqual(4);
-  expect(writeUnits).toBeLessThanOrEqual(9);
+  expect(writeUnits).toBeLessThanOrEqual(5);
   expect(readUnits).toBeLessThanOrEqual(2);
 });

@@ -297,7 +297,8 @@ function scalarValue(value: Scalar): AttributeValue {
   return typeof value === 'number' ? { N: String(value) } : { BOOL: value };
 }
 
-const itemOf = (attributes: Attributes): Item =>
+/** Reads an item from attributes of DynamoDB, as also its streams have them. */
+export const itemOf = (attributes: Attributes): Item =>
   Object.fromEntries(Object.entries(attributes).map(([name, value]) => [name, jsonOf(name, value)])) as Item;
 
 function jsonOf(name: string, value: AttributeValue): Json {

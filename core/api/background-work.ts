@@ -3,6 +3,7 @@ import { purgeUploads } from '#core/agents/uploads/store.ts';
 import { fireDue, fireOverdue, sweepScheduleRuns } from '#core/automation/schedules/runs/fire.ts';
 import { reconcileTimers } from '#core/automation/schedules/timing/timers.ts';
 import { reconcilePayments } from '#core/billing/top-ups/sync.ts';
+import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
 import { continueBulks } from '#core/execution/bulk/continue.ts';
 import { resumeRun, resumeRuns } from '#core/execution/durable/resume.ts';
 import { announceEnds } from '#core/runs/destinations/announce.ts';
@@ -19,6 +20,7 @@ import { deleteExpiredBlobs, finishLostRuns, retryDeliveries, watchBudgets } fro
  */
 export const allWork = {
   finishLostRuns,
+  sumEndedRuns,
   retryDeliveries,
   announceEnds,
   watchBudgets,

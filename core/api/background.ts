@@ -26,6 +26,11 @@ export const BACKGROUND = {
     local: { everySeconds: 30 },
     aws: { everyMinutes: 1, fn: 'sweeper' },
   },
+  sumEndedRuns: {
+    about: 'Adds ended runs to the usage of their workspaces.',
+    local: { by: 'LocalFeed, within 100 ms, or before usage is read' },
+    aws: { by: 'the stream of the table `runs`', fn: 'usage-writer' },
+  },
   retryDeliveries: {
     about: 'Retries alerts and webhooks of runs that were not delivered.',
     local: { everySeconds: 30 },

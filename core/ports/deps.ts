@@ -1,6 +1,7 @@
 import type { Config } from '#core/base/config.ts';
 import type { BlobLinks, Blobs } from './blobs.ts';
 import type { Clock } from './clock.ts';
+import type { OwnFeed } from './feed.ts';
 import type { EndedRun, HostState } from './host-state.ts';
 import type { Ids } from './ids.ts';
 import type { Llm } from './llm.ts';
@@ -49,6 +50,10 @@ export interface Deps {
   readonly hostState?: HostState;
   /** Called for every run that ends in this process. @default - no call */
   readonly onRunEnd?: (run: EndedRun) => void;
+  /**
+   * The ends of runs, whose usage this process sums. Absent where another process does: its sums follow within seconds.
+   */
+  readonly endedRuns?: OwnFeed;
   /** Called with the number of runs that wait past their time. @default - no call */
   readonly onRunsOverdue?: (count: number) => void;
   /**

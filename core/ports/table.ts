@@ -123,7 +123,7 @@ export interface Page {
  * Reads never show expired items. Every method is linearizable for one item, except reads of an index. Items with the
  * same sort key in an index come in no particular order, but each once.
  *
- * Misuse (a bad key, a non-finite number, an item over 400 KB, 11 operations in a transaction, two operations on one
+ * Misuse (a bad key, a non-finite number, an item over 400 KB, 101 operations in a transaction, two operations on one
  * item, a foreign cursor) throws {@link TableUsageError}; it is always a bug of the caller.
  *
  * On AWS a request whose answer is lost is sent again: an `add` may then count twice, and a conditional `update` or
@@ -149,7 +149,7 @@ export interface Table {
   /** Deleting a missing item succeeds, unless the condition forbids it. */
   delete(key: Key, condition?: Condition): Promise<WriteResult>;
   query(query: Query): Promise<Page>;
-  /** 1 to 10 operations on different items, all or none. */
+  /** 1 to 100 operations on different items, all or none. */
   transact(operations: readonly TransactOperation[]): Promise<TransactResult>;
 }
 
@@ -170,7 +170,7 @@ export async function getAll(table: Table, keys: readonly Key[]): Promise<(Item 
 
 export const MAX_BATCH_KEYS = 100;
 export const MAX_ITEM_BYTES = 400 * 1024;
-export const MAX_TRANSACTION_OPERATIONS = 10;
+export const MAX_TRANSACTION_OPERATIONS = 100;
 
 export class TableUsageError extends Error {
   readonly code = 'TABLE_USAGE';

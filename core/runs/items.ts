@@ -16,14 +16,15 @@ import {
   replacedText,
   type ScheduledMoment,
 } from './run.ts';
+import { storedCosts } from './usage/costs.ts';
 
 /**
  * Runs as items of the runs table:
  *
- * - `WS#<workspace id>#RUN#<first digit> / <run id without dashes>`: the head of a run. gsi1 lists ended runs by agent version and
- *   time, open runs without a lease (`core/accounts/limits/admission.ts`) by deadline, and open runs of a workspace that
- *   are durable or tried again by time; gsi2 lists the runs of a workspace by time,
- *   in a partition for each first digit;
+ * - `WS#<workspace id>#RUN#<first digit> / <run id without dashes>`: the head of a run. gsi1 lists installations by agent
+ *   version and time, open runs without a lease (`core/accounts/limits/admission.ts`) by deadline, and open runs of a
+ *   workspace that are durable or tried again by time; gsi2 lists the runs of a workspace by time, in a partition for each
+ *   first digit;
  * - `WS#<workspace id>#RUNBODY#<first digit> / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
@@ -86,8 +87,8 @@ const firstDigit = (runId: string): string => runId[0]!;
 export const runsByTime = (workspaceId: string) =>
   DIGITS.map((digit) => ({ index: 'gsi2', pk: timePartition(workspaceId, digit) }) as const satisfies Query);
 
-/** Query for the ended runs and the installations of an agent version, by start time. */
-export const runsByAgent = (agentId: string) =>
+/** Query for the installations of an agent version, by start time. */
+export const installationsOf = (agentId: string) =>
   ({ index: 'gsi1', pk: agentPartition(agentId), reverse: true }) as const satisfies Query;
 
 /** Queries for the unfinished runs without a lease, by deadline: one for each first digit of a run id. */
@@ -260,13 +261,13 @@ export const endWithoutBeginning = (
   { endedAt, ttl }: { readonly endedAt: number; readonly ttl: number },
 ): Changes => ({
   set: { ...endMembers(run, result, endedAt), ttl, gsi2sk: isoTime(run.startedAt) },
-  remove: NO_LONGER_WAITS,
+  remove: [...NO_LONGER_WAITS, ...leftIndex(run)],
 });
 
 /** Builds the changes to a head that end its run at `endedAt` (epoch milliseconds). */
 export function endChanges(run: NewRun, result: RunResult, body: StoredBody, endedAt: number): Changes {
   const { set, remove } = bodyChanges(body);
-  return { set: { ...set, ...endMembers(run, result, endedAt) }, remove };
+  return { set: { ...set, ...endMembers(run, result, endedAt) }, remove: [...(remove ?? []), ...leftIndex(run)] };
 }
 
 const endMembers = (run: NewRun, result: RunResult, endedAt: number): Changes['set'] => ({
@@ -283,10 +284,13 @@ const endMembers = (run: NewRun, result: RunResult, endedAt: number): Changes['s
   llm_provider: result.llmProvider,
   llm_model: result.llmModel,
   cost_usd: result.costUsd,
+  costs: storedCosts(result),
   credits_cents: result.creditsCents,
   exhausted: isExhausted(run, result.status) || undefined,
-  ...agentIndex(run),
 });
+
+/** An installation stays in the list of its agent; other ended runs are listed by `agent-logs/ended-runs.ts`. */
+const leftIndex = (run: NewRun): readonly string[] => (isInstallation(run) ? [] : ['gsi1pk', 'gsi1sk']);
 
 /**
  * Reads a run from its head. A lost run reads as failed even before the sweep updates its record. `now` in epoch

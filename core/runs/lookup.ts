@@ -77,10 +77,11 @@ export interface FailedRun extends Pick<Run, 'id' | 'agentName' | 'agentVersion'
  * more.
  */
 export async function failedRunsSince(
-  { runs }: LookupDeps,
+  { runs, endedRuns }: LookupDeps & Pick<Deps, 'endedRuns'>,
   workspaceId: string,
   since: string,
 ): Promise<{ runs: FailedRun[]; isAll: boolean }> {
+  await endedRuns?.settle();
   const sk = { greaterThan: since };
   const page = await runs.query({ pk: failedLogPartition(workspaceId), sk, reverse: true, limit: MAX_COUNTED });
   const found = page.items.flatMap(({ run_id, agent_name, agent_version, started_at, status }) =>

@@ -7,6 +7,7 @@ import { retryOnConflict } from '#core/ports/retry-on-conflict.ts';
 import {
   absent,
   allOf,
+  type Changes,
   equals,
   exists,
   getAll,
@@ -39,7 +40,6 @@ import { CANCELLED, emptyBody, type NewRun, type Run, type RunBody, type RunResu
 import type { TraceEvent } from './trace/trace.ts';
 import type { ContentByEvent } from './trace/trace-content.ts';
 import { withEarlierTries } from './usage/earlier-tries.ts';
-import { usageOperations } from './usage/rollup.ts';
 
 /** A page of runs, and the total number on all pages. */
 interface RunPage {
@@ -49,6 +49,12 @@ interface RunPage {
 
 /** Maximum size of a body that is stored in the run's head, which saves an item. */
 const MAX_BYTES_IN_HEAD = 4 * 1024;
+
+type EndOperation = Extract<TransactOperation, { readonly op: 'update' }>;
+
+/** Whether a head has the end that these changes record. */
+const hasEndOf = (head: Item, { set }: Changes): boolean =>
+  Object.entries(set ?? {}).every(([name, value]) => typeof value === 'object' || head[name] === value);
 
 type StoreDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd' | 'handOver'>;
 
@@ -110,9 +116,9 @@ export class RunStore {
   }
 
   /**
-   * Records the end of a run and adds it to usage, once, in one transaction. Returns false if another process already
-   * finished the run. Also returns false if the run was cancelled: it is then recorded as cancelled, whatever its
-   * result.
+   * Records the end of a run, once: in one write, from which its usage follows (`core/billing/usage/sum-ended-runs.ts`).
+   * Returns false if another process already finished the run. Also returns false if the run was cancelled: it is then
+   * recorded as cancelled, whatever its result.
    */
   async finish(run: NewRun, ofLastTry: RunResult): Promise<boolean> {
     const result = withEarlierTries(run, ofLastTry);
@@ -125,22 +131,15 @@ export class RunStore {
     );
     const now = this.#deps.clock.now();
     const isRunning = equals('status', 'running');
-    const operations: TransactOperation[] = [
+    const isRecorded = await this.#recordEnd(
       {
         op: 'update',
         key: this.#headKey(run.id),
         changes: endChanges(run, result, body, now),
         condition: result.status === 'cancelled' ? isRunning : allOf(isRunning, absent('cancel_requested_at')),
       },
-      ...usageOperations(this.#workspaceId, run, result, now, ttl),
-      ...noteEndOperations(this.#workspaceId, run, now, ttl),
-    ];
-    // Many runs write the same roll-ups: DynamoDB rejects one of two concurrent transactions on an item.
-    const isRecorded = await retryOnConflict(this.#deps.clock, `a roll-up of run ${run.id}`, async () => {
-      const written = await this.#deps.runs.transact(operations);
-      if (written.ok) return true;
-      return written.failed.includes(0) ? false : undefined;
-    });
+      noteEndOperations(this.#workspaceId, run, now, ttl),
+    );
     if (isRecorded) {
       const { status } = result;
       this.#deps.onRunEnd?.({ status, source: run.triggerSource, durationMs: Math.max(0, now - run.startedAt) });
@@ -155,6 +154,22 @@ export class RunStore {
       });
     }
     return isRecorded;
+  }
+
+  async #recordEnd(end: EndOperation, notes: readonly TransactOperation[]): Promise<boolean> {
+    const { runs, clock } = this.#deps;
+    const { key, changes, condition } = end;
+    return retryOnConflict(clock, `the end of the run ${runIdOf(key)}`, async () => {
+      if (notes.length > 0) {
+        const written = await runs.transact([end, ...notes]);
+        if (written.ok) return true;
+        return written.failed.includes(0) ? false : undefined;
+      }
+      if ((await runs.update(key, changes, condition)).ok) return true;
+      // A write whose answer was lost is sent again, and then finds its own end.
+      const head = await runs.get(key);
+      return head !== undefined && hasEndOf(head, changes);
+    });
   }
 
   /** Gives back the place that a run which no longer runs or waits has in a queue. Safe to repeat. */

@@ -42,7 +42,6 @@ import {
 import { emptyBody, emptyResult, type NewRun, type RunEnd, type RunResult } from './run.ts';
 import { RunStore } from './store.ts';
 import { withEarlierTries, withFailedTry } from './usage/earlier-tries.ts';
-import { usageOperations } from './usage/rollup.ts';
 
 type WaitingDeps = Pick<Deps, 'runs' | 'blobs' | 'clock' | 'config' | 'onRunEnd' | 'handOver'>;
 
@@ -284,7 +283,6 @@ export class WaitingRuns {
         condition: allOf(equals('status', 'queued'), absent('continues')),
       },
       this.#count(-1),
-      ...usageOperations(this.#workspaceId, run, result, now, ttl),
       ...noteEndOperations(this.#workspaceId, run, now, ttl),
     ];
     const isEnded = await retryOnConflict(clock, `the end of the run ${runId}`, async () => {

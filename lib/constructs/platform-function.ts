@@ -3,10 +3,13 @@ import { Effect, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws
 import {
   Architecture,
   Code,
+  FilterCriteria,
+  FilterRule,
   type FunctionProps,
   Function as LambdaFunction,
   RecursiveLoop,
   Runtime,
+  StartingPosition,
   Tracing,
 } from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
@@ -25,6 +28,7 @@ import {
   type Stage,
   secretPrefixOf,
   serviceNamesOf,
+  sumNamesOf,
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
@@ -404,6 +408,41 @@ export class PlatformFunction extends Construct {
     );
   }
 
+  /**
+   * Makes ends of runs in the stream of the table `runs` trigger the function, which may send records to the dead-letter
+   * queue. One batch of a shard follows the other, and fails until it succeeds: the function puts records aside itself.
+   */
+  readRunStream({ batchSize, windowSeconds }: { readonly batchSize: number; readonly windowSeconds: number }): void {
+    const { deadQueue, streamExport } = sumNamesOf(this.#stage);
+    const queueArn = Fn.sub(`arn:\${AWS::Partition}:sqs:\${AWS::Region}:\${AWS::AccountId}:${deadQueue}`);
+    const eventSourceArn = Fn.importValue(streamExport);
+    this.lambda.addEnvironment('PLATFORM_SUMS_DEAD_QUEUE', deadQueue);
+    this.lambda.addToRolePolicy(
+      new PolicyStatement({ actions: ['sqs:GetQueueUrl', 'sqs:SendMessage'], resources: [queueArn] }),
+    );
+    this.useKeyForQueues();
+    const table = `arn:\${AWS::Partition}:dynamodb:\${AWS::Region}:\${AWS::AccountId}:table/${tablePrefixOf(this.#stage)}runs`;
+    this.#allow(
+      ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
+      [`${table}/stream/*`],
+      'The stream of a table has the time of its creation in its name, and a restored table has another one.',
+    );
+    // The action cannot be restricted to resources; the constructor acknowledged the wildcard.
+    this.#allow(['dynamodb:ListStreams'], ['*']);
+    this.lambda.addEventSourceMapping('Runs', {
+      eventSourceArn,
+      // Records that were counted before, with another trigger, do not count again.
+      startingPosition: StartingPosition.TRIM_HORIZON,
+      batchSize,
+      maxBatchingWindow: Duration.seconds(windowSeconds),
+      parallelizationFactor: 1,
+      // Only with a window does an event name its shard. Its state is not used.
+      tumblingWindow: Duration.minutes(15),
+      filters: [ENDED_RUNS],
+      onFailure: { bind: () => ({ destination: queueArn }) },
+    });
+  }
+
   /** Grants the use of the operator's KMS key for messages of the stage's queues. */
   useKeyForQueues(): void {
     const { keyArn } = this.#stage;
@@ -447,6 +486,15 @@ function bedrockArns(region: string, model: string): string[] {
   if (name === model) return [models(region, name)];
   return [`arn:\${AWS::Partition}:bedrock:${region}:\${AWS::AccountId}:inference-profile/${model}`, models('*', name)];
 }
+
+/** The rule of `core/runs/usage/ended-run.ts`, as far as a filter can tell: the function checks it again. */
+const ENDED_RUNS = FilterCriteria.filter({
+  eventName: FilterRule.isEqual('MODIFY'),
+  dynamodb: {
+    NewImage: { duration_ms: { N: FilterRule.exists() } },
+    OldImage: { duration_ms: { N: FilterRule.notExists() } },
+  },
+});
 
 const substituted = (arn: string): string => (arn.includes('${') ? Fn.sub(arn) : arn);
 

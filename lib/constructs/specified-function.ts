@@ -54,5 +54,6 @@ export function addSpecifiedFunction(
   if (spec.sandbox) platformFunction.useSandbox(stage.sandbox, spec.sandbox);
   if (spec.timers) platformFunction.useTimers(spec.timers);
   if (spec.timerQueue) platformFunction.readTimerQueue(spec.timerQueue);
+  if (spec.runStream) platformFunction.readRunStream(spec.runStream);
   return platformFunction;
 }

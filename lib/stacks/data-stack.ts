@@ -1,12 +1,20 @@
 import { join } from 'node:path';
-import { CustomResource, Duration, Fn, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
-import { AttributeType, Billing, type CfnGlobalTable, ProjectionType, TableV2 } from 'aws-cdk-lib/aws-dynamodb';
+import { CfnOutput, CustomResource, Duration, Fn, Stack, type StackProps, Tags, Validations } from 'aws-cdk-lib';
+import {
+  AttributeType,
+  Billing,
+  type CfnGlobalTable,
+  ProjectionType,
+  StreamViewType,
+  TableV2,
+} from 'aws-cdk-lib/aws-dynamodb';
 import { Alias, type IKey, Key } from 'aws-cdk-lib/aws-kms';
 import { BlockPublicAccess, Bucket, BucketEncryption, HttpMethods } from 'aws-cdk-lib/aws-s3';
+import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 import { blobLifetimes } from '#core/ports/blob-lifetimes.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
-import { bucketNameOf, dataKeyAliasOf, platformNameOf, type Stage, tablePrefixOf } from '../config.ts';
+import { bucketNameOf, dataKeyAliasOf, platformNameOf, type Stage, sumNamesOf, tablePrefixOf } from '../config.ts';
 import { accessLogsOf } from '../constructs/access-logs.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { operatorsKey } from '../encryption.ts';
@@ -22,6 +30,8 @@ const UNDELETE = Duration.days(30);
 const UNDELETE_DOCUMENTS = Duration.days(7);
 /** Time in which a deleted KMS key can be restored: KMS's minimum. */
 const UNDELETE_KEY = Duration.days(7);
+/** Time for counting ended runs by hand: SQS's maximum. */
+const DEAD_RETENTION = Duration.days(14);
 
 export interface DataStackProps extends StackProps {
   readonly stage: Stage;
@@ -30,7 +40,7 @@ export interface DataStackProps extends StackProps {
 }
 
 /**
- * The data: three tables, a bucket, and a KMS key if the stage names none. When the stack is deleted, a stage with `keepsData` keeps everything; any other
+ * The data: three tables, the stream of one, a bucket, and a KMS key if the stage names none. When the stack is deleted, a stage with `keepsData` keeps everything; any other
  * stage loses everything, including the secrets created at run time.
  */
 export class DataStack extends Stack {
@@ -48,6 +58,7 @@ export class DataStack extends Stack {
     this.#key = operatorsKey(this, props.stage);
     const tables = TABLE_NAMES.map((name) => [name, this.#addTable(name)] as const);
     this.tables = Object.fromEntries(tables) as Record<TableName, TableV2>;
+    this.#addSums(this.tables.runs);
     this.blobs = this.#addBlobs();
     this.dataKey = this.#key ?? this.#addDataKeysKey();
     // `main` comes last: a failed deployment deletes what it created, and cannot delete protected resources.
@@ -82,6 +93,7 @@ export class DataStack extends Stack {
       })),
       timeToLiveAttribute: ttl,
       billing: Billing.onDemand(ceilings),
+      ...(name === 'runs' && { dynamoStream: StreamViewType.NEW_AND_OLD_IMAGES }),
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: RECOVERY_DAYS },
       deletionProtection: keepsData && name === 'main',
       removalPolicy: removalPolicyOf(this.#stage),
@@ -93,6 +105,24 @@ export class DataStack extends Stack {
       resource.addPropertyOverride('Replicas.0.SSESpecification.KMSMasterKeyId', this.#key.keyArn);
     }
     return table;
+  }
+
+  /** The stream of ended runs for the function `usage-writer`, and the queue for those that it cannot count. */
+  #addSums(runs: TableV2): void {
+    const { deadQueue, streamExport } = sumNamesOf(this.#stage);
+    new CfnOutput(this, 'RunsStream', { value: runs.tableStreamArn!, exportName: streamExport });
+    const dead = new Queue(this, 'sums-dead', {
+      queueName: deadQueue,
+      ...(this.#key
+        ? { encryption: QueueEncryption.KMS, encryptionMasterKey: this.#key }
+        : { encryption: QueueEncryption.SQS_MANAGED }),
+      enforceSSL: true,
+      retentionPeriod: DEAD_RETENTION,
+    });
+    Validations.of(dead).acknowledge({
+      id: 'AwsSolutions-SQS3',
+      reason: 'It is a dead-letter queue itself, of a trigger that another stack has.',
+    });
   }
 
   #addBlobs(): Bucket {

@@ -29,6 +29,7 @@ import {
   runnerImageNameOf,
   type Stage,
   serviceNamesOf,
+  sumNamesOf,
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
@@ -86,6 +87,8 @@ const MAX_PATTERN = 1024;
 
 /** Age of the oldest request for `loop-worker`. Lambda starts functions within seconds unless it is throttled. */
 const LATE_RUN_MS = 5 * 60_000;
+/** Age of the oldest ended run that is not counted. It is two seconds, unless batches fail. */
+const LATE_SUMS_MS = 5 * 60_000;
 
 /**
  * A metric with its alarm. Each has a section in `docs/operate.md`. Metrics that have the same remedy share one: an
@@ -401,6 +404,18 @@ export class ObservabilityStack extends Stack {
         what: 'Due schedules wait in their queue for longer than a run may take.',
         metric: this.#queue('ApproximateAgeOfOldestMessage', timers.queue),
         above: FUNCTIONS['schedule-fired'].timeoutSeconds,
+      },
+      {
+        name: 'dead-sums',
+        what: 'The usage of ended runs could not be counted: they are in the dead-letter queue.',
+        metric: this.#messages(sumNamesOf(this.#stage).deadQueue),
+        above: 0,
+      },
+      {
+        name: 'sums-late',
+        what: 'Ended runs are not counted for minutes: usage and earnings lag, and budgets count what runs were expected to cost.',
+        metric: this.#lambda('IteratorAge', Stats.MAXIMUM, 'usage-writer'),
+        above: LATE_SUMS_MS,
       },
       {
         name: 'timer-errors',

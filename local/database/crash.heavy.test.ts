@@ -16,7 +16,11 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { queryAll } from '#core/ports/table.ts';
+import { runIdOf } from '#core/runs/items.ts';
+import { usagePartition } from '#core/runs/usage/rollup.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
+import { memoryTables } from '#test/helpers/memory-tables.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { openDatabase } from './database.ts';
 import { SqliteTable } from './sqlite-table.ts';
 
@@ -104,6 +108,74 @@ test(`a process that is killed at any moment loses nothing that it answered, ${K
     await database.close();
     expect(warnings).toEqual([]);
   }
+});
+
+/** Begins and ends runs, and sums them every few milliseconds, until it is killed. Prints the id of each ended run. */
+const RUNNER = `
+  const [{ openDatabase }, { SqliteTable }, { LocalFeed }, { startSums }, { RunStore }, { endsRun }, run] = await Promise.all(
+    process.argv.slice(1, 8).map((url) => import(url)),
+  );
+  const { writeSync } = await import('node:fs');
+  const clock = { now: () => 2_000_000_000_000, sleep: async () => {} };
+  const log = { debug() {}, info() {}, warn() {}, error: (...said) => writeSync(2, JSON.stringify(said)) };
+  const database = openDatabase(process.argv[8]);
+  const feed = new LocalFeed(database, endsRun, 5);
+  const tables = { runs: new SqliteTable(database, 'runs', clock, { feed }), counters: new SqliteTable(database, 'counters', clock) };
+  startSums(feed, tables.runs, { ...tables, clock, log });
+  const workspaceId = process.argv[9];
+  const store = new RunStore({ ...tables, clock, log, config: { runRetentionDays: 30 } }, workspaceId);
+  const agent = { agentId: workspaceId, agentWorkspaceId: workspaceId, agentOrg: 'acme', agentVersion: 'v1', engine: 'direct_llm' };
+  const lane = async (lane) => {
+    for (let n = 0; ; n += 1) {
+      const id = crypto.randomUUID();
+      const record = { ...agent, id, agentName: 'agent' + (n % 3), endpoint: 'run', triggerSource: 'api', startedAt: clock.now(), deadline: clock.now(), input: {} };
+      await store.start(record);
+      await store.finish(record, run.emptyResult(run.endedWith(undefined), null));
+      writeSync(1, id + '\\n');
+    }
+  };
+  for (let n = 0; n < 8; n += 1) void lane(n);
+`;
+
+test(`a process that is killed at any moment counts each ended run once, ${KILLS} times`, {
+  timeout: 300_000,
+}, async () => {
+  const workspaceId = crypto.randomUUID();
+  const answered: string[] = [];
+  const clock = Object.assign(new ManualClock(), { now: () => 2_000_000_000_000 });
+  const modules = [
+    './database.ts',
+    './sqlite-table.ts',
+    './local-feed.ts',
+    '../start-sums.ts',
+    '../../core/runs/store.ts',
+    '../../core/runs/usage/ended-run.ts',
+    '../../core/runs/run.ts',
+  ].map((name) => new URL(name, import.meta.url).href);
+  for (let n = 0; n < KILLS; n += 1) {
+    const printed = join(folder, `ended-${n}`);
+    const file = openSync(printed, 'w');
+    const args = ['--input-type=module', '-e', RUNNER, ...modules, path, workspaceId];
+    const child = spawn(process.execPath, args, { stdio: ['ignore', file, 'inherit'] });
+    const closed = once(child, 'close');
+    await expect.poll(() => fstatSync(file).size, { interval: 5, timeout: 30_000 }).toBeGreaterThan(0);
+    await setTimeout(Math.random() * 600);
+    child.kill('SIGKILL');
+    await closed;
+    closeSync(file);
+    answered.push(...readFileSync(printed, 'utf8').split('\n').slice(0, -1));
+
+    const database = openDatabase(path);
+    const { runs, endedRuns } = memoryTables(clock, { database });
+    await endedRuns.settle();
+    const heads = await runHeads({ runs }, workspaceId);
+    const ended = heads.filter((head) => head.duration_ms !== undefined).map(runIdOf);
+    expect(new Set(answered).difference(new Set(ended))).toEqual(new Set());
+    const sums = await Array.fromAsync(queryAll(runs, { pk: usagePartition(workspaceId) }));
+    expect(sums.reduce((sum, each) => sum + (each.runs as number), 0)).toBe(ended.length);
+    await database.close();
+  }
+  expect(answered.length).toBeGreaterThan(KILLS);
 });
 
 /** Leaves the files of a process that is killed after ten writes, each in its own group. */

@@ -57,13 +57,15 @@ describe('SqliteTable', () => {
   test('does not look for a row with an id that was just made, until one is written', async () => {
     const database = openDatabase(':memory:');
     const ids = new FreshIds();
-    const [table, other] = [ids, undefined].map((own) => new SqliteTable(database, 'runs', new ManualClock(), own));
+    const [table, other] = [ids, undefined].map(
+      (own) => new SqliteTable(database, 'runs', new ManualClock(), { ids: own }),
+    );
     const [known, fresh] = [ids.uuid(), ids.uuid()].map((id) => ({ pk: 'p', sk: id.replaceAll('-', '') }));
     for (const key of [known!, fresh!]) await other!.put({ ...key, by: 'another table' });
     expect(await table!.get(fresh!)).toBeUndefined();
     expect(await table!.put({ ...known!, n: 1 }, absent())).toEqual({ ok: true });
     await database.settle();
-    const later = new SqliteTable(database, 'runs', new ManualClock(), ids);
+    const later = new SqliteTable(database, 'runs', new ManualClock(), { ids });
     expect(await later.put({ ...known!, n: 2 }, absent())).toEqual({ ok: false });
     expect(await later.get(known!)).toEqual({ ...known!, n: 1 });
   });

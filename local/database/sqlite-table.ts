@@ -36,6 +36,7 @@ import {
 } from '#core/ports/table-rules.ts';
 import type { FreshIds } from '../fresh-ids.ts';
 import type { Database } from './database.ts';
+import type { FeedRow, LocalFeed } from './local-feed.ts';
 import { nameOf, Row } from './rows.ts';
 
 /**
@@ -55,9 +56,20 @@ export class SqliteTable implements Table {
   readonly #remembered = new ItemCache();
   readonly #ids: Pick<FreshIds, 'isFresh' | 'taken'> | undefined;
 
-  /** @param ids Generator of the sort keys of new rows, without dashes. */
-  constructor(database: Database, name: TableName, clock: Clock, ids?: Pick<FreshIds, 'isFresh' | 'taken'>) {
+  readonly #feed: LocalFeed | undefined;
+
+  /**
+   * @param ids Generator of the sort keys of new rows, without dashes.
+   * @param feed Takes the updates of this table that its rule selects.
+   */
+  constructor(
+    database: Database,
+    name: TableName,
+    clock: Clock,
+    { ids, feed }: { readonly ids?: Pick<FreshIds, 'isFresh' | 'taken'> | undefined; readonly feed?: LocalFeed } = {},
+  ) {
     this.#ids = ids;
+    this.#feed = feed;
     this.#database = database;
     this.#clock = clock;
     this.#name = name;
@@ -91,7 +103,7 @@ export class SqliteTable implements Table {
     if (!holds(condition, current)) return { ok: false };
     const { item: changed, text } = applyChanges(key, current, checked);
     const item = checked.isFlat ? changed : (JSON.parse(text) as Item);
-    await this.#write([{ row: new Row(this.#name, name, text, item), item }]);
+    await this.#write([{ row: new Row(this.#name, name, text, item), item, fed: this.#fedBy(current, item) }]);
     // Computed lazily: most callers do not use it.
     return {
       ok: true,
@@ -141,8 +153,10 @@ export class SqliteTable implements Table {
       } else if (operation.op === 'delete') writes.push({ row: new Row(this.#name, name, undefined, key) });
       else if (operation.op === 'update') {
         const changes = valid as CheckedChanges;
-        const { item, text } = applyChanges(key, this.#read(key, name), changes);
-        writes.push({ row: new Row(this.#name, name, text, item), ...(changes.isFlat && { item }) });
+        const current = this.#read(key, name);
+        const { item, text } = applyChanges(key, current, changes);
+        const row = new Row(this.#name, name, text, item);
+        writes.push({ row, ...(changes.isFlat && { item }), fed: this.#fedBy(current, item) });
       }
     }
     if (failed.length > 0) return { ok: false, failed };
@@ -176,6 +190,17 @@ export class SqliteTable implements Table {
     return isThere === (condition.op === 'exists');
   }
 
+  /** Reads an item, also an expired one. */
+  readAny(key: Key): Item | undefined {
+    const item = this.#read(key, nameOf(key));
+    return item && frozen(item);
+  }
+
+  /** Returns the row of an update for the feed, if it belongs there. */
+  #fedBy(before: Item | undefined, after: Item): FeedRow | undefined {
+    return before !== undefined && this.#feed?.rule(before, after) ? this.#feed.rowFor(after) : undefined;
+  }
+
   #visible(key: Key): Item | undefined {
     const item = this.#read(key, nameOf(key));
     return item && !isExpired(item, this.#clock) ? frozen(item) : undefined;
@@ -187,8 +212,10 @@ export class SqliteTable implements Table {
       this.#ids?.taken(row.sk);
       this.#remembered.set(row.name, row.text, item ?? row.text);
     }
+    const fed = writes.flatMap((write) => write.fed ?? []);
     try {
-      await this.#database.write(writes.map(({ row }) => row));
+      await this.#database.write([...writes, ...fed].map(({ row }) => row));
+      for (const each of fed) this.#feed!.isWritten(each);
     } catch (error) {
       this.#remembered.clear();
       throw error;
@@ -300,6 +327,8 @@ export class SqliteTable implements Table {
 interface Write {
   readonly row: Row;
   readonly item?: Item;
+  /** Its row in the feed. */
+  readonly fed?: FeedRow | undefined;
 }
 
 /** Keys of a row. Index keys are present if the row is in that index. */

@@ -553,7 +553,7 @@ export function tableConformance(open: () => Promise<TableUnderTest>): void {
       const refused = (operations: TransactOperation[]) =>
         expect(table.transact(operations)).rejects.toMatchObject(misuse);
       await refused([]);
-      await refused(Array.from({ length: 11 }, (_, n) => ({ op: 'delete', key: key(`${n}`) })));
+      await refused(Array.from({ length: 101 }, (_, n) => ({ op: 'delete', key: key(`${n}`) })));
       await refused([
         { op: 'put', item: key('a') },
         { op: 'check', key: key('a'), condition: exists() },

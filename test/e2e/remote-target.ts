@@ -10,6 +10,9 @@ const notHere = (what: string): never => {
   throw new Error(NOT_HERE + what);
 };
 
+/** On AWS usage is summed about two seconds after the end of a run. */
+const USAGE_LAG_MS = 4000;
+
 /**
  * Connects to a running platform by its address and a key of the owner of its workspace `acme`. Users are created
  * through invitations. `modelPort` is the port on this machine where the platform finds all model providers; without
@@ -54,6 +57,7 @@ export async function remoteTarget(address: string, key: string, modelPort?: num
     url,
     key,
     slug: 'acme',
+    usageLagMs: USAGE_LAG_MS,
     addUser,
     async addMember(user, workspaceId) {
       const ownerKey = keyOf.get(workspaceId) ?? notHere('knows the owner of every workspace');

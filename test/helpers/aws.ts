@@ -5,9 +5,12 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { inject } from 'vitest';
 import { DynamoTable } from '#aws/tables/dynamo-table.ts';
+import { sumFromStream } from '#aws/usage/sum-from-stream.ts';
 import type { Clock } from '#core/ports/clock.ts';
+import type { OwnFeed } from '#core/ports/feed.ts';
 import { PROJECTIONS, TABLE_NAMES, TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { AWS_TEST_ACCOUNT } from './aws-account.ts';
+import { StreamReader } from './stream-reader.ts';
 
 export { AWS_TEST_ACCOUNT };
 
@@ -52,6 +55,26 @@ export async function newTables(clock: Clock, client = dynamoDbClient()): Promis
   ) as Record<TableName, DynamoTable>;
 }
 
+/** Creates three tables for this test alone, and sums ended runs from the stream of one when somebody reads usage. */
+export async function newFedTables(
+  clock: Clock,
+): Promise<Record<TableName, DynamoTable> & { readonly endedRuns: OwnFeed; readonly stream: StreamReader }> {
+  const client = dynamoDbClient();
+  const names = await createTables(client);
+  const table = (name: TableName) => new DynamoTable(client, names[name], clock, PROJECTIONS[name]);
+  const tables = { main: table('main'), runs: table('runs'), counters: table('counters') };
+  const { credentials } = AWS_TEST_ACCOUNT;
+  const stream = new StreamReader(inject('awsEndpoints').dynamoDb, names.runs, credentials.accessKeyId);
+  const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+  let last = Promise.resolve();
+  const sumAll = async (): Promise<void> => {
+    for (const { shardId, records } of await stream.read()) {
+      await sumFromStream({ ...tables, clock, log, config: { sumsDeadQueue: 'none' } }, { Records: records, shardId });
+    }
+  };
+  return { ...tables, stream, endedRuns: { settle: () => (last = last.then(sumAll)) } };
+}
+
 export async function createBucket(client: S3Client): Promise<string> {
   const Bucket = `blobs-${randomUUID()}`;
   await client.send(new CreateBucketCommand({ Bucket }));
@@ -68,6 +91,9 @@ function tableDefinition(name: TableName, TableName: string) {
   return {
     TableName,
     BillingMode: 'PAY_PER_REQUEST' as const,
+    ...(name === 'runs' && {
+      StreamSpecification: { StreamEnabled: true, StreamViewType: 'NEW_AND_OLD_IMAGES' as const },
+    }),
     AttributeDefinitions: keyAttributes.map((AttributeName) => ({ AttributeName, AttributeType: 'S' as const })),
     KeySchema: keySchema({ partitionKey, sortKey }),
     GlobalSecondaryIndexes: Object.entries(indexes).map(([IndexName, keys]) => ({

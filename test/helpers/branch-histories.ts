@@ -116,6 +116,7 @@ export async function checkBranch(
   expect(await Array.fromAsync(dueLeases(deps, { all: true })), where).toEqual([]);
   expect(await Array.fromAsync(leasesOf(deps, { all: true })), where).toEqual([]);
   expect((await callsInUse(deps, (await findWorkspace(deps, workspaceId))!)).concurrent_calls, where).toBe(0);
+  await deps.endedRuns?.settle();
   const rollups = await Array.fromAsync(queryAll(deps.runs, { pk: usagePartition(workspaceId) }));
   expect(
     rollups.reduce((sum, { runs }) => sum + Number(runs ?? 0), 0),

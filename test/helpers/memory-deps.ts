@@ -22,10 +22,10 @@ import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database/database.ts';
-import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { FileVault } from '#local/files/file-vault.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { ManualClock } from './manual-clock.ts';
+import { memoryTables } from './memory-tables.ts';
 
 /** All logged lines. */
 export interface LogLine {
@@ -60,9 +60,7 @@ export function memoryDeps(settings: Partial<Config> = {}, clock = new ManualClo
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
   const deps: MemoryDeps = {
     config,
-    main: new SqliteTable(database, 'main', clock),
-    runs: new SqliteTable(database, 'runs', clock),
-    counters: new SqliteTable(database, 'counters', clock),
+    ...memoryTables(clock, { database, log }),
     blobs: new FolderBlobs(join(folder, 'blobs')),
     space: endlessSpace,
     uploadForms: { create: () => Promise.reject(new Error('there are no upload forms in this test')) },

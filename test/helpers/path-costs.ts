@@ -5,9 +5,9 @@ import { fireDue } from '#core/automation/schedules/runs/fire.ts';
 import { type DueSchedule, listDue } from '#core/automation/schedules/store.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
 import { openDatabase } from '#local/database/database.ts';
-import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { OperationCounter } from './counting-table.ts';
 import { type MemoryDeps, memoryDeps } from './memory-deps.ts';
+import { memoryTables } from './memory-tables.ts';
 import { publishCode } from './platform.ts';
 import { addUser } from './users.ts';
 import { createWebApp } from './web-app.ts';
@@ -48,15 +48,15 @@ export async function countedPlatform(
   const counter = new OperationCounter();
   const sql = countedDatabase();
   const background: Promise<void>[] = [];
-  const main = new SqliteTable(sql.database, 'main', uncounted.clock);
-  const table = (name: 'runs' | 'counters') =>
-    counter.count(new SqliteTable(sql.database, name, uncounted.clock), name);
+  const { endedRuns, ...tables } = memoryTables(uncounted.clock, { database: sql.database });
+  const { main } = tables;
   const deps: MemoryDeps = {
     ...uncounted,
     ...parts,
     main: counter.count(main, 'main'),
-    runs: table('runs'),
-    counters: table('counters'),
+    runs: counter.count(tables.runs, 'runs'),
+    counters: counter.count(tables.counters, 'counters'),
+    endedRuns,
     background(work) {
       background.push(work);
       return work;

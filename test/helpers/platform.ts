@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { strToU8, zipSync } from 'fflate';
 import { bootstrap } from '#core/accounts/workspaces/bootstrap.ts';
 import { type Client, createClient } from '#core/api/client.ts';
@@ -32,6 +33,8 @@ export interface Target {
   grantCredits(slug: string, cents: number): Promise<void>;
   /** Fires a schedule as if it were due in the current minute. */
   fire(workspaceId: string, scheduleId: string): Promise<void>;
+  /** Milliseconds by which usage lags behind the ends of runs. @default 0 */
+  readonly usageLagMs?: number;
   /** Does the work of each minute on hosts whose clock does not tick by itself. */
   readonly passMinute?: () => Promise<void>;
   /** Scripted model behind all providers. */
@@ -144,9 +147,12 @@ export interface Answer {
   readonly body: any;
 }
 
+/** Paths whose answers follow from ended runs. */
+const OF_ENDED_RUNS = /^\/(usage|author-usage|agents)(?=[/?]|$)|\/(metrics|budgets|overview|logs)\b/;
+
 /** Sends one request with `json` as its body. */
 export async function request(
-  target: Pick<Target, 'url'>,
+  target: Pick<Target, 'url' | 'usageLagMs'>,
   method: string,
   path: string,
   {
@@ -156,6 +162,7 @@ export async function request(
     body,
   }: { key?: string; json?: unknown; headers?: Record<string, string>; body?: RequestInit['body'] } = {},
 ): Promise<Answer> {
+  if (target.usageLagMs && method === 'GET' && OF_ENDED_RUNS.test(path)) await setTimeout(target.usageLagMs);
   const response = await fetch(target.url + path, {
     method,
     headers: {

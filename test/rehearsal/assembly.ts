@@ -145,6 +145,8 @@ function resolverWith(
     const resource = template.Resources[id];
     const arn = resource && NAMED[resource.Type]?.[1];
     if (name === 'Arn' && arn) return arn(nameOf(id, resource));
+    // DynamoDB adds the time of its creation.
+    if (name === 'StreamArn' && arn) return `${arn(nameOf(id, resource))}/stream/latest`;
     if (name === 'Version' && versions.has(id)) return String(versions.get(id));
     if (name === 'QueueName' && resource) return nameOf(id, resource);
     return `${id}.${name}`;

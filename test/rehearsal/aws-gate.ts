@@ -162,7 +162,7 @@ async function forward(
   { method, url, headers, body }: WireRequest,
   response: ServerResponse,
 ): Promise<{ readUnits: number; writeUnits: number }> {
-  const isDynamoDb = service === 'dynamodb';
+  const isDynamoDb = service === 'dynamodb' && !String(headers['x-amz-target']).startsWith('DynamoDBStreams');
   const sent = isDynamoDb
     ? JSON.stringify({ ...JSON.parse(body.toString()), ReturnConsumedCapacity: 'INDEXES' })
     : body;

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { DeleteMessageBatchCommand, ReceiveMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
-import type { SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import type { DynamoDBRecord, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { batchesOf } from '#core/base/batches.ts';
 import { TEST_REGION } from '#test/helpers/aws-account.ts';
 import type { QueueReader } from '#test/helpers/fake-lambda-admin.ts';
+import type { StreamReader } from '#test/helpers/stream-reader.ts';
 import type { Assembly } from './assembly.ts';
 import type { Lambda } from './lambda.ts';
 import { fullArn, regional } from './wire.ts';
@@ -13,18 +15,23 @@ export interface EventSources {
    * failures.
    */
   deliver(): Promise<SQSRecord[]>;
+  /** Delivers all records of streams so far. Calls wait for each other, as batches of a shard do. */
+  deliverStreams(): Promise<void>;
   readonly readers: readonly QueueReader[];
 }
 
 /**
- * Starts Lambda's SQS event source mappings of an assembly; failed messages of a batch stay in the queue.
+ * Starts Lambda's event source mappings of an assembly. Failed messages of a batch stay in the queue; a failed batch of a
+ * stream comes again.
  *
  * @param clientOf returns a client with the rights of this function
+ * @param streamOf returns a reader of this stream with the rights of this function
  */
 export function startEventSources(
   assembly: Assembly,
   lambda: Lambda,
   clientOf: (functionName: string) => SQSClient,
+  streamOf: (functionName: string, streamArn: string) => StreamReader,
 ): EventSources {
   const sources = assembly.of('AWS::Lambda::EventSourceMapping').map(({ properties }) => ({
     source: properties as Source,
@@ -77,7 +84,42 @@ export function startEventSources(
     return event.Records.filter(({ messageId }) => failed.has(messageId));
   }
 
+  const streams = sources
+    .filter(({ source }) => source.EventSourceArn.startsWith('arn:aws:dynamodb:'))
+    .map(({ source, reader }) => {
+      const { FunctionName, EventSourceArn, BatchSize = 100, FilterCriteria } = source;
+      const stream = streamOf(FunctionName.split(':').at(-1)!, EventSourceArn);
+      const patterns = (FilterCriteria?.Filters ?? []).map(({ Pattern }) => JSON.parse(Pattern) as Pattern);
+      return { ...{ source, reader, stream, patterns, batchSize: BatchSize }, left: [] as DynamoDBBatch[] };
+    });
+
+  /** Delivers the records of a stream, a batch of a shard after the other. */
+  async function deliverStream(own: (typeof streams)[number]): Promise<void> {
+    const { source, stream, patterns, batchSize, left } = own;
+    for (const { shardId, records } of await stream.read()) {
+      const wanted = records.filter((record) => patterns.length === 0 || patterns.some((each) => fits(each, record)));
+      left.push(...batchesOf(wanted, batchSize).map((Records) => ({ shardId, Records })));
+    }
+    const start = new Date(Math.floor(Date.now() / 900_000) * 900_000);
+    const window = { start: start.toISOString(), end: new Date(start.getTime() + 900_000).toISOString() };
+    for (let batch = left[0]; batch; batch = left[0]) {
+      const windowed =
+        source.TumblingWindowInSeconds === undefined ? {} : { window, state: {}, shardId: batch.shardId };
+      const { payload } = await lambda.invoke(source.FunctionName, { Records: batch.Records, ...windowed });
+      const answer = JSON.parse(Buffer.concat(await Array.fromAsync(payload)).toString());
+      if ('window' in windowed && answer?.state === undefined) throw new Error('the answer has no state of the window');
+      left.shift();
+    }
+  }
+  let delivered: Promise<void> = Promise.resolve();
+
   return {
+    deliverStreams() {
+      const enabled = streams.filter(({ reader }) => reader.isEnabled);
+      const next = delivered.catch(() => {}).then(() => Promise.all(enabled.map(deliverStream)).then(() => {}));
+      delivered = next;
+      return next;
+    },
     async deliver() {
       const failed: SQSRecord[] = [];
       for (const { source, reader } of sources) {
@@ -96,4 +138,24 @@ interface Source {
   readonly EventSourceArn: string;
   readonly BatchSize?: number;
   readonly FunctionResponseTypes?: readonly string[];
+  readonly TumblingWindowInSeconds?: number;
+  readonly FilterCriteria?: { readonly Filters: readonly { readonly Pattern: string }[] };
+}
+
+interface DynamoDBBatch {
+  readonly shardId: string;
+  readonly Records: readonly DynamoDBRecord[];
+}
+
+/** A pattern of Lambda's event filters, with the rules that the templates use: values, and whether there is one. */
+interface Pattern {
+  readonly [member: string]: Pattern | readonly (string | { readonly exists: boolean })[];
+}
+
+function fits(pattern: Pattern, value: unknown): boolean {
+  return Object.entries(pattern).every(([name, rule]) => {
+    const member = (value as Readonly<Record<string, unknown>> | undefined)?.[name];
+    if (!Array.isArray(rule)) return fits(rule as Pattern, member);
+    return rule.some((each) => (typeof each === 'string' ? each === member : each.exists === (member !== undefined)));
+  });
 }

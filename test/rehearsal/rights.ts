@@ -61,6 +61,8 @@ export const UNUSED: readonly RegExp[] = [
   /^pool-keeper ecs:ListTasks /,
   // Used by the event source mapping, and by the function after a failed message.
   /^schedule-fired sqs:(ChangeMessageVisibility|GetQueueAttributes|GetQueueUrl) /,
+  // Ended runs that cannot be counted; aws/usage has tests.
+  /^usage-writer sqs:(GetQueueUrl|SendMessage) .*-sums-dead$/,
   // Messages that EventBridge Scheduler could not deliver.
   /^timers sqs:SendMessage .*-fires-dead$/,
   // SES checks either the verified address or its domain.

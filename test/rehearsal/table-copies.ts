@@ -33,6 +33,7 @@ export async function restoreTable(client: DynamoDBClient, TableName: string, it
       BillingMode: 'PAY_PER_REQUEST',
       KeySchema: Table!.KeySchema,
       AttributeDefinitions: Table!.AttributeDefinitions,
+      StreamSpecification: Table!.StreamSpecification,
       GlobalSecondaryIndexes: Table!.GlobalSecondaryIndexes?.map(({ IndexName, KeySchema, Projection }) => ({
         IndexName,
         KeySchema,

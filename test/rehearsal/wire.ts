@@ -15,6 +15,9 @@ export const regional = (service: string, rest: string): string =>
 export const fullArn = (text: string, arn: (name: string) => string): string =>
   text.startsWith('arn:') ? text : arn(text);
 
+/** ARN of a table's stream; on AWS its last part is the time of its creation. */
+const streamArnOf = (table: string): string => regional('dynamodb', `table/${table}/stream/latest`);
+
 // biome-ignore lint/suspicious/noExplicitAny: the input of any action.
 type Input = any;
 export type Reader = (request: WireRequest) => Ask[];
@@ -39,6 +42,8 @@ export const WIRE: Readonly<Record<string, Reader>> = {
   dynamodb: jsonService('dynamodb', (action, input) => {
     const table = (name: string, index?: string) =>
       fullArn(name, (plain) => regional('dynamodb', `table/${plain}`)) + (index ? `/index/${index}` : '');
+    if (action === 'ListStreams') return [{ action, resource: '*' }];
+    if (input.StreamArn !== undefined) return [{ action, resource: streamArnOf(input.StreamArn.split('/')[1]) }];
     if (action === 'BatchGetItem' || action === 'BatchWriteItem') {
       return Object.keys(input.RequestItems).map((name) => ({ action, resource: table(name) }));
     }

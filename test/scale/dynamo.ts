@@ -1,6 +1,6 @@
 import { HostBusyError } from '#core/base/errors.ts';
 import type { Clock } from '#core/ports/clock.ts';
-import type { Changes, IndexName, Item, Key, Table, TransactOperation } from '#core/ports/table.ts';
+import type { Changes, IndexName, Item, Key, Table, TransactOperation, TransactResult } from '#core/ports/table.ts';
 import { TABLE_SCHEMA, type TableName } from '#core/ports/table-rules.ts';
 import { type Place, UnitCounter } from '#test/helpers/unit-counter.ts';
 import { RateMeter, TokenBucket } from './meters.ts';
@@ -50,6 +50,8 @@ const TRANSACTION_PAUSE_MS = 25;
  * capacity in units per second. A refused request is retried as the SDK does, then fails as the platform's adapter
  * makes it fail.
  *
+ * An item of a transaction refuses other writes for the duration of the request, as DynamoDB does.
+ *
  * The model is stricter than DynamoDB in one way: it never splits a partition. DynamoDB splits a busy partition by sort
  * key after some minutes, unless sort keys only grow
  * (docs.aws.amazon.com/amazondynamodb/latest/developerguide/bp-partition-key-design.html).
@@ -63,6 +65,10 @@ export class DynamoModel {
   throttled = 0;
   /** Number of requests that failed after all retries. */
   failed = 0;
+  /** Number of writes that met a transaction on one of their items, including retries; DynamoDB bills them. */
+  conflicts = 0;
+  /** Items of transactions in progress. */
+  readonly #inTransaction = new Set<string>();
 
   constructor(props: DynamoProps) {
     this.#props = props;
@@ -93,6 +99,33 @@ export class DynamoModel {
         await clock.sleep(TRANSACTION_PAUSE_MS * 2 ** tries * (0.5 + this.#props.random() / 2));
       }
     };
+    const idOf = ({ pk, sk }: Key): string => `${name} ${pk} / ${sk}`;
+    /** Waits, as the adapter does, while one of the items is in a transaction. Returns `undefined` if it gives up. */
+    const whenFree = async <T>(keys: readonly Key[], onFree: () => Promise<T>): Promise<T | undefined> => {
+      const { clock, random, latencyMs } = this.#props;
+      for (let tries = 0; keys.some((key) => this.#inTransaction.has(idOf(key))); tries++) {
+        this.conflicts += 1;
+        if (tries === TRANSACTION_RETRIES) return undefined;
+        await clock.sleep(latencyMs + TRANSACTION_PAUSE_MS * 2 ** tries * (0.5 + random() / 2));
+      }
+      return onFree();
+    };
+    const single = async <T>(key: Key, write: () => Promise<T>): Promise<T> => {
+      const written = await whenFree([key], write);
+      if (written === undefined) throw new HostBusyError('in a transaction');
+      return written;
+    };
+    const together = async (keys: readonly Key[], write: () => Promise<TransactResult>): Promise<TransactResult> => {
+      const written = await whenFree(keys, async () => {
+        for (const key of keys) this.#inTransaction.add(idOf(key));
+        try {
+          return await write();
+        } finally {
+          for (const key of keys) this.#inTransaction.delete(idOf(key));
+        }
+      });
+      return written ?? { ok: false, failed: [] };
+    };
     /** Returns the item itself, and its index entries before and after the change. */
     const written = async (key: Key, after: Partial<Item>): Promise<Place[]> => {
       const before = await inner.get(key);
@@ -120,29 +153,37 @@ export class DynamoModel {
         );
       },
       put: (item, condition) =>
-        perform(
-          'write',
-          () => written(item, item),
-          () => counted.put(item, condition),
+        single(item, () =>
+          perform(
+            'write',
+            () => written(item, item),
+            () => counted.put(item, condition),
+          ),
         ),
       update: (key, changes, condition) =>
-        perform(
-          'write',
-          () => written(key, setBy(changes)),
-          () => counted.update(key, changes, condition),
+        single(key, () =>
+          perform(
+            'write',
+            () => written(key, setBy(changes)),
+            () => counted.update(key, changes, condition),
+          ),
         ),
       delete: (key, condition) =>
-        perform(
-          'write',
-          () => written(key, {}),
-          () => counted.delete(key, condition),
+        single(key, () =>
+          perform(
+            'write',
+            () => written(key, {}),
+            () => counted.delete(key, condition),
+          ),
         ),
       transact: (operations) =>
-        perform(
-          'write',
-          async () => (await Promise.all(operations.map((each) => written(keyOf(each), changedBy(each))))).flat(),
-          () => counted.transact(operations),
-          TRANSACTION_RETRIES,
+        together(operations.map(keyOf), () =>
+          perform(
+            'write',
+            async () => (await Promise.all(operations.map((each) => written(keyOf(each), changedBy(each))))).flat(),
+            () => counted.transact(operations),
+            TRANSACTION_RETRIES,
+          ),
         ),
     };
   }

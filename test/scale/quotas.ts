@@ -168,7 +168,9 @@ const only = (template: Template, type: string, ends = '') =>
 export function stageLimits(synthesis: Synthesis = synthesise(stage)): StageLimits {
   const { api, compute, services } = synthesis;
   const [settings] = only(api, 'AWS::ApiGateway::Stage').MethodSettings;
-  const queue = only(api, 'AWS::Lambda::EventSourceMapping');
+  const queue = resourcesOf(api, 'AWS::Lambda::EventSourceMapping')
+    .map(([, { Properties }]) => Properties)
+    .find(({ ScalingConfig }) => ScalingConfig !== undefined)!;
   const dispatch = only(compute!, 'AWS::Lambda::Function', '-sandbox-dispatch');
   const keeper = only(services!, 'AWS::Lambda::Function', '-service-keeper');
   const gateway = only(services!, 'AWS::ECS::Gateway');

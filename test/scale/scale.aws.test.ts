@@ -2,6 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { hasCode } from '#core/base/errors.ts';
+import { UsageStore } from '#core/billing/usage/store.ts';
+import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
+import { isoTime } from '#core/ports/clock.ts';
+import type { FeedRecord } from '#core/ports/feed.ts';
+import { headKey } from '#core/runs/items.ts';
+import { emptyResult, endedWith } from '#core/runs/run.ts';
+import { RunStore } from '#core/runs/store.ts';
 import { synthesise } from '#test/helpers/templates.ts';
 import { stage } from '../../stages/prod.ts';
 import { LambdaModel } from './lambda.ts';
@@ -51,6 +58,96 @@ describe('the model throttles', () => {
     expect(await write(true, (n) => ({ pk: String(n), sk: 's' }), 8)).toEqual({ refused: [], throttled: 0 });
     expect(await write(false, () => ({ pk: 'p', sk: 's' }), 200)).toEqual({ refused: [], throttled: 0 });
   });
+
+  test('concurrent transactions on an item, and no others', async () => {
+    const world = createWorld({
+      ...limits,
+      partition: { read: 1e6, write: 1e6 },
+      table: { read: 1e6, write: 1e6 },
+      throttles: true,
+      plan: 'pro',
+      modelMs: 0,
+    });
+    const add = (sk: string) => ({ op: 'update', key: { pk: 'p', sk }, changes: { add: { n: 1 } } }) as const;
+    const all = (items: (n: number) => string) =>
+      world.clock.until(
+        Promise.all(Array.from({ length: 40 }, (_, n) => world.deps.counters.transact([add(items(n))]))),
+      );
+    expect((await all((n) => String(n))).every(({ ok }) => ok)).toBe(true);
+    expect(world.dynamo.conflicts).toBe(0);
+    const results = await all(() => 'same');
+    expect(world.dynamo.conflicts).toBeGreaterThan(40);
+    const counted = (await world.quiet.counters.get({ pk: 'p', sk: 'same' }))?.n;
+    expect(results.filter(({ ok }) => ok)).toHaveLength(counted as number);
+  });
+
+  test.each([300, 3000])(
+    'ends of one agent do not conflict, at %i a second and with 16 shards of its stream',
+    async (rate) => {
+      const world = createWorld({
+        latencyMs: 10,
+        partition: { read: 1e6, write: 1e6 },
+        table: { read: 1e6, write: 1e6 },
+        throttles: true,
+        plan: 'enterprise',
+        modelMs: 0,
+      });
+      const { deps, clock, dynamo } = world;
+      const workspaceId = crypto.randomUUID();
+      const runs = new RunStore({ ...deps, onRunEnd: () => {} }, workspaceId);
+      const quiet = new RunStore({ ...world.quiet, onRunEnd: () => {} }, workspaceId);
+      const shards = Array.from({ length: 16 }, (): FeedRecord[] => []);
+      const end = async (n: number): Promise<void> => {
+        const id = crypto.randomUUID();
+        const agent = {
+          agentId: workspaceId,
+          agentWorkspaceId: workspaceId,
+          agentOrg: 'acme',
+          agentName: 'busy',
+          agentVersion: 'v1',
+        } as const;
+        const run = {
+          ...agent,
+          id,
+          engine: 'direct_llm',
+          endpoint: 'run',
+          triggerSource: 'api',
+          startedAt: clock.now(),
+          deadline: clock.now(),
+          input: {},
+        } as const;
+        await quiet.start(run, { hasLease: true });
+        await clock.sleep((n * 1000) / rate);
+        expect(await runs.finish(run, emptyResult(endedWith(undefined), null))).toBe(true);
+        const item = (await world.quiet.runs.get(headKey(workspaceId, id)))!;
+        shards[n % 16]!.push({ sequence: String(n).padStart(9, '0'), item });
+      };
+      const SECONDS = 2;
+      // The batches of all shards come at the same moment, the worst that can happen.
+      const sum = async (shard: number): Promise<void> => {
+        for (let second = 0; second <= SECONDS; second++) {
+          await clock.sleep(1000);
+          const records = shards[shard]!.splice(0);
+          await sumEndedRuns(deps, { shard: `shard-${shard}`, onMalformed: async () => {} }, records);
+        }
+      };
+      await clock.until(
+        Promise.all([
+          ...Array.from({ length: SECONDS * rate }, (_, n) => end(n)),
+          ...Array.from(shards, (_, shard) => sum(shard)),
+        ]),
+      );
+      expect(dynamo.conflicts / (SECONDS * rate)).toBeLessThan(0.05);
+      const days = [isoTime(clock.now()).slice(0, 10)];
+      const [rollup, ...more] = await new UsageStore({ runs: world.quiet.runs, clock }, workspaceId).rollups({
+        start: 0,
+        end: 0,
+        days,
+      });
+      const counted = [rollup!, ...more].reduce((all, { totals }) => all + totals.runs!, 0);
+      expect(counted).toBe(SECONDS * rate);
+    },
+  );
 
   test('Lambda above its executions, and leaves reserved ones to their function', async () => {
     const clock = new VirtualClock(START);

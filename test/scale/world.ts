@@ -17,15 +17,22 @@ import { noOperatorKey } from '#core/ports/operator-key.ts';
 import { noPayments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
 import { endlessSpace } from '#core/ports/space.ts';
+import { endsRun } from '#core/runs/usage/ended-run.ts';
 import { openDatabase } from '#local/database/database.ts';
+import { LocalFeed } from '#local/database/local-feed.ts';
 import { SqliteTable } from '#local/database/sqlite-table.ts';
+import { startSums } from '#local/start-sums.ts';
 import { memoryDataKeys } from '#test/helpers/memory-data-keys.ts';
 import { Random } from '#test/simulation/random.ts';
+import { FUNCTIONS } from '../../lib/functions.ts';
 import { DynamoModel, type DynamoProps } from './dynamo.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 /** Time in the middle of a quarter of a day, so that no sum moves to the next item. */
 const START = Date.parse('2035-06-01T14:00:00Z');
+
+/** Time for which Lambda collects ended runs. */
+const WINDOW_MS = FUNCTIONS['usage-writer'].runStream!.windowSeconds * 1000;
 
 export interface WorldProps extends Omit<DynamoProps, 'clock' | 'random'> {
   readonly plan: PlanName;
@@ -55,9 +62,10 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
   const ids = new SystemIds();
   const dynamo = new DynamoModel({ ...limits, clock, random: () => random.next() });
   const database = openDatabase(':memory:');
+  const feed = new LocalFeed(database, endsRun, 0);
   const inner = {
     main: new SqliteTable(database, 'main', clock),
-    runs: new SqliteTable(database, 'runs', clock),
+    runs: new SqliteTable(database, 'runs', clock, { feed }),
     counters: new SqliteTable(database, 'counters', clock),
   };
   const tables = {
@@ -75,6 +83,18 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
     const kept = work.catch(() => note('background work failed')).finally(() => pending.delete(kept));
     pending.add(kept);
     return work;
+  };
+  // The function `usage-writer`, for a stream of one shard.
+  startSums(feed, inner.runs, { runs: tables.runs, counters: tables.counters, clock, log });
+  let isSumming = false;
+  const sumLater = (): void => {
+    if (isSumming) return;
+    isSumming = true;
+    const summed = clock.sleep(WINDOW_MS).then(() => {
+      isSumming = false;
+      return feed.settle();
+    });
+    void background(summed);
   };
   const outbound = new HttpOutbound({ clock, ownHosts: config.outboundHosts });
   const dataKeys = memoryDataKeys();
@@ -109,6 +129,7 @@ export function createWorld({ plan, plans = (same) => same, modelMs, ...limits }
     ids,
     log,
     background,
+    onRunEnd: sumLater,
     startInstall: none,
   } satisfies AllDeps;
   return {

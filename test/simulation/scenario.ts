@@ -409,6 +409,7 @@ class Scenario {
       }
     }
 
+    await deps.endedRuns?.settle();
     let ran = 0;
     for await (const item of queryAll(deps.runs, { pk: usagePartition(workspaceId), limit: 1000 }))
       ran += Number(item.runs);

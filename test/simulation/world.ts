@@ -27,6 +27,7 @@ import { type ClockTimers, clockTimers } from '#local/clock-timers.ts';
 import { openDatabase } from '#local/database/database.ts';
 import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { memoryDataKeys } from '#test/helpers/memory-data-keys.ts';
+import { memoryTables } from '#test/helpers/memory-tables.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { laggingTable } from './lagging-table.ts';
 import { Ledger } from './ledger.ts';
@@ -84,7 +85,8 @@ export class World {
     const { machine } = this;
     this.ledger = new Ledger(machine.now);
     const clock = machine.clockOf(new Process('test'));
-    const table = (name: 'main' | 'runs' | 'counters') => new SqliteTable(this.#database, name, clock);
+    const kept = memoryTables(clock, { database: this.#database });
+    const table = (name: 'main' | 'runs' | 'counters') => kept[name];
     const lagMs = () => (this.isKind ? 0 : random.pick(LAGS_MS));
     const indexed = (name: 'main' | 'runs'): Table => {
       const watched = this.ledger.watched(table(name));
@@ -100,6 +102,7 @@ export class World {
       config: { ...CONFIG, plans: { ...CONFIG.plans, team: { ...CONFIG.plans.team, concurrent_calls: concurrency } } },
       ...this.#tables,
       main,
+      endedRuns: kept.endedRuns,
       blobs: { put: absent('blob'), get: absent('blob') } as never,
       space: endlessSpace,
       uploadForms: { create: absent('form') },

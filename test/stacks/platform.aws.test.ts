@@ -36,7 +36,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, o
 
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
-    expect(Object.keys(observability.Resources).length).toBeLessThan(100);
+    expect(Object.keys(observability.Resources).length).toBeLessThan(105);
     // A function counts as five resources, CloudFront with its files as fifteen.
     expect(Object.keys(api.Resources).length).toBeLessThan(225);
     expect(Object.keys(services!.Resources).length).toBeLessThan(75);
@@ -487,7 +487,7 @@ describe('functions', () => {
         'dynamodb:Query',
       ],
       [`${TABLES}main/index/gsi1`]: ['dynamodb:Query'],
-      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem'],
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       'arn:aws:lambda:eu-west-1:111122223333:function:platform-prod-install': ['lambda:InvokeFunction'],
       [BLOBS]: ['s3:ListBucket'],
@@ -761,6 +761,13 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
     },
+    'usage-writer': {
+      [`${TABLES}runs`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}counters`]: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
+      [`${TABLES}runs/stream/*`]: ['dynamodb:DescribeStream', 'dynamodb:GetRecords', 'dynamodb:GetShardIterator'],
+      '*': ['dynamodb:ListStreams'],
+      'arn:aws:sqs:eu-west-1:111122223333:platform-prod-sums-dead': ['sqs:GetQueueUrl', 'sqs:SendMessage'],
+    },
     workspaces: {
       ...LIMIT,
       [`${TABLES}main`]: [...AUTHENTICATE, 'dynamodb:PutItem', 'dynamodb:DeleteItem', 'dynamodb:Query'],
@@ -917,6 +924,44 @@ test('only workspaces may send e-mail, only with the address of the stage', () =
   expect(parseAwsConfig(environmentOf(api, 'workspaces')).mailFrom).toBe('platform@example.com');
 });
 
+describe('usage', () => {
+  const { data, api } = stages.prod;
+
+  test('ends of runs come from the stream of their table, a shard in order, and again until they are counted', () => {
+    const tables = resourcesOf(data, 'AWS::DynamoDB::GlobalTable').map(([, { Properties }]) => Properties);
+    const streamed = tables.filter(({ StreamSpecification }) => StreamSpecification !== undefined);
+    expect(streamed.map(({ TableName, StreamSpecification }) => [TableName, StreamSpecification])).toEqual([
+      ['platform-prod-runs', { StreamViewType: 'NEW_AND_OLD_IMAGES' }],
+    ]);
+    const { Outputs } = data as { Outputs: Record<string, { Value: unknown; Export?: { Name: string } }> };
+    expect(Outputs.RunsStream!.Export!.Name).toBe('platform-prod-runs-stream');
+    const mappings = resourcesOf(api, 'AWS::Lambda::EventSourceMapping').map(([, { Properties }]) => Properties);
+    const mapping = mappings.find(({ StartingPosition }) => StartingPosition !== undefined)!;
+    expect(mapping).toMatchObject({
+      EventSourceArn: { 'Fn::ImportValue': 'platform-prod-runs-stream' },
+      BatchSize: 1000,
+      MaximumBatchingWindowInSeconds: 1,
+      ParallelizationFactor: 1,
+      StartingPosition: 'TRIM_HORIZON',
+      // Otherwise events name no shard.
+      TumblingWindowInSeconds: 900,
+    });
+    // Lambda tries again for as long as the stream keeps the records.
+    for (const member of ['MaximumRetryAttempts', 'MaximumRecordAgeInSeconds', 'BisectBatchOnFunctionError']) {
+      expect(mapping[member]).toBeUndefined();
+    }
+    const dead = 'arn:aws:sqs:eu-west-1:111122223333:platform-prod-sums-dead';
+    expect(rendered(mapping.DestinationConfig.OnFailure.Destination)).toBe(dead);
+    expect(JSON.parse(mapping.FilterCriteria.Filters[0].Pattern)).toEqual({
+      eventName: ['MODIFY'],
+      dynamodb: {
+        NewImage: { duration_ms: { N: [{ exists: true }] } },
+        OldImage: { duration_ms: { N: [{ exists: false }] } },
+      },
+    });
+  });
+});
+
 describe('schedules', () => {
   const { schedules, api } = stages.prod;
   const only = (type: string) => resourcesOf(schedules, type).map(([, { Properties }]) => Properties);
@@ -933,7 +978,8 @@ describe('schedules', () => {
     expect(fires.VisibilityTimeout).toBe(worker.Properties.Timeout);
     // A 9 MB output takes 255 MB more than the 134 MB of an idle function.
     expect(worker.Properties.MemorySize).toBeGreaterThan(134 + 2 * 255);
-    const [[, mapping]] = resourcesOf(api, 'AWS::Lambda::EventSourceMapping') as [[string, Resource]];
+    const mappings = resourcesOf(api, 'AWS::Lambda::EventSourceMapping').map(([, mapping]) => mapping);
+    const mapping = mappings.find(({ Properties }) => Properties.ScalingConfig !== undefined)!;
     expect(mapping.Properties).toMatchObject({
       FunctionResponseTypes: ['ReportBatchItemFailures'],
       BatchSize: 2,

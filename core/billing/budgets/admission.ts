@@ -11,10 +11,8 @@ import { type Progress, progressOf } from './progress.ts';
 import { RecentReads } from './recent-reads.ts';
 import { meanCost, readSpend } from './spend.ts';
 import { BudgetStore } from './store.ts';
-import { type Commitment, commit, release } from './under-way.ts';
-
-/** Maximum age of the sums: calls within this time may still begin after a limit is met, besides those in flight. */
-const MAX_AGE_MS = 1000;
+import { MAX_AGE_MS, summedAfter } from './summed-runs.ts';
+import { commit, commitSpent, release } from './under-way.ts';
 
 const policyReads = new RecentReads<readonly BudgetPolicy[]>();
 
@@ -32,13 +30,18 @@ export interface BudgetedRun {
 
 /** A run's reservation in its workspace's budgets until it ends. */
 export interface BudgetPlace {
-  /** Call it once the run's end is recorded, or if the run does not begin. Safe to repeat. */
+  /** Call it if the run does not begin, or begins to wait. Safe to repeat. */
   release(): Promise<void>;
+  /**
+   * Call it before the run's end is recorded, with what it cost in millionths of a US dollar. The consumer of ended runs
+   * releases it.
+   */
+  end(spentMicro: number): Promise<void>;
 }
 
-type BudgetDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config'>;
+type BudgetDeps = Pick<Deps, 'main' | 'runs' | 'counters' | 'clock' | 'config' | 'endedRuns'>;
 
-const NO_PLACE: BudgetPlace = { release: async () => {} };
+const NO_PLACE: BudgetPlace = { release: async () => {}, end: async () => {} };
 
 /**
  * Throws BUDGET_EXCEEDED if a budget of the workspace blocks the run: if the spend plus the expected cost of runs in
@@ -62,17 +65,13 @@ export async function takeBudgetPlace(
     micro:
       limitOf(policy, 'hard_limit')! -
       progress[i]!.spentMicro -
-      endedAfter(deps.main, at, { workspaceId: workspace.id, agent: policy.agent }),
+      summedAfter(deps.counters, at, { workspaceId: workspace.id, agent: policy.agent }),
   }));
   const usedUp = await commit(deps, { ...run, expiresAt: deadline + RUN_GRACE_MS }, rooms);
   if (usedUp !== undefined) throw exceeded(blocking[usedUp]!, progress[usedUp]!, true);
-  let isReleased = false;
   return {
-    async release() {
-      if (!isReleased) noteEnd(deps, run);
-      isReleased = true;
-      await release(deps, run);
-    },
+    release: () => release(deps, run),
+    end: (spentMicro) => commitSpent(deps, run, spentMicro),
   };
 }
 
@@ -99,44 +98,6 @@ export async function checkBudgets(
   const met = blocking.findIndex((policy, i) => meetsHardLimit(policy, progress[i]!.spentMicro));
   if (met >= 0) throw exceeded(blocking[met]!, progress[met]!);
   return { blocking, progress };
-}
-
-interface EndedRun {
-  readonly at: number;
-  readonly agent: string;
-  readonly micro: number;
-}
-
-/**
- * Runs of this process that ended recently: the sums of {@link progressOf} may not include them yet. Key: workspace.
- */
-const ended = new WeakMap<Table, Map<string, readonly EndedRun[]>>();
-const MAX_WORKSPACES = 10_000;
-
-function noteEnd(
-  { main, clock }: Pick<Deps, 'main' | 'clock'>,
-  { workspaceId, agent, micro }: Omit<Commitment, 'expiresAt'>,
-): void {
-  const all = ended.get(main) ?? new Map<string, readonly EndedRun[]>();
-  ended.set(main, all);
-  // Runs of the same millisecond share an entry: a busy workspace ends thousands per second.
-  const at = clock.now();
-  const recent = (all.get(workspaceId) ?? []).filter((each) => at - each.at < MAX_AGE_MS);
-  const others = recent.filter((each) => each.at !== at || each.agent !== agent);
-  const same = recent.find((each) => each.at === at && each.agent === agent);
-  if (all.size >= MAX_WORKSPACES) all.clear();
-  all.set(workspaceId, [...others, { at, agent, micro: micro + (same?.micro ?? 0) }]);
-}
-
-/** Sums the expected cost of this process's runs that ended after the sums were read. */
-function endedAfter(
-  main: Table,
-  readAt: number,
-  { workspaceId, agent }: { readonly workspaceId: string; readonly agent: string | null },
-): number {
-  return (ended.get(main)?.get(workspaceId) ?? [])
-    .filter((each) => each.at > readAt && (agent === null || each.agent === agent))
-    .reduce((sum, { micro }) => sum + micro, 0);
 }
 
 function exceeded(policy: BudgetPolicy, { spentMicro, window }: Progress, byRunsUnderWay = false): PlatformError {

@@ -13,6 +13,7 @@ import { type BudgetPlace, takeBudgetPlace } from './admission.ts';
 import { findAlerts } from './alerts.ts';
 import { noteBudgets } from './note.ts';
 import { BudgetStore } from './store.ts';
+import { releaseSummedRuns } from './summed-runs.ts';
 import { afterRun } from './watch.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -324,13 +325,40 @@ describe('admission', () => {
       const [first, ...others] = await admitted(calls());
       expect([first !== undefined, others.length]).toEqual([true, 0]);
       await expect(begin(own)).rejects.toThrow('and runs in progress may cost the rest');
-      // The run failed: its price is available again once the sums that may lack it are a second old.
-      await own.clock.advance(1);
+      // The run did not begin.
       await first!.release();
       await first!.release();
-      await expect(begin(own)).rejects.toThrow('The daily budget');
-      await own.clock.advance(1000);
       expect(await admitted(calls())).toHaveLength(1);
+    });
+
+    test('count with what they cost from their end until their usage is summed', async () => {
+      const own = await world();
+      await own.create({ ...LIMITS, hard_limit_usd: 8 });
+      const runId = crypto.randomUUID();
+      const place = await begin(own, { priceCents: 100, runId });
+      await place.end(7_500_000);
+      await place.end(7_500_000);
+      // Neither a late release of its host nor time takes its cost away.
+      await place.release();
+      await own.clock.advance(3_600_000);
+      expect(await admitted([begin(own, { priceCents: 100 })])).toHaveLength(1);
+      await expect(begin(own)).rejects.toThrow('and runs in progress may cost the rest');
+      const ids = [runId, crypto.randomUUID()];
+      await own.clock.advance(1);
+      await releaseSummedRuns(own.deps, own.owner.workspaceId, ids);
+      await releaseSummedRuns(own.deps, own.owner.workspaceId, ids);
+      // The sums that this process has read may lack it for a second.
+      await expect(begin(own)).rejects.toThrow('and runs in progress may cost the rest');
+      await own.clock.advance(1000);
+      expect(await admitted([begin(own, { priceCents: 100 })])).toHaveLength(1);
+    });
+
+    test('count no longer once a run without costs has ended', async () => {
+      const own = await world();
+      await own.create(LIMITS);
+      const place = await begin(own, { priceCents: 500 });
+      await place.end(0);
+      expect(await admitted([begin(own, { priceCents: 500 })])).toHaveLength(1);
     });
 
     test('count with the mean cost of their agent', async () => {

@@ -12,7 +12,7 @@ export interface Progress {
 
 /** Returns the progress of each policy, in order, from sums that are at most `maxAgeMs` old. Reads the usage once. */
 export async function progressOf(
-  deps: Pick<Deps, 'runs' | 'clock' | 'config'>,
+  deps: Pick<Deps, 'runs' | 'clock' | 'config' | 'endedRuns'>,
   workspaceId: string,
   policies: readonly BudgetPolicy[],
   maxAgeMs: number,

@@ -23,7 +23,7 @@ interface DayOfAgent extends Spend {
   readonly runs: number;
 }
 
-type SpendDeps = Pick<Deps, 'runs' | 'clock' | 'config'>;
+type SpendDeps = Pick<Deps, 'runs' | 'clock' | 'config' | 'endedRuns'>;
 
 /** Sums at a point in time. */
 export interface SpentDays {
@@ -60,10 +60,12 @@ export async function readSpend(
   const lastSettled = now - SETTLED_AFTER_MS - DAY_MS;
   const firstOpen = Math.max(since, lastSettled + DAY_MS);
   const read = (from: number, until: number) => () => readDays(deps, workspaceId, from, until);
-  const open = openReads.get({ table, clock }, `${workspaceId} ${dayOf(firstOpen)}`, maxAgeMs, async () => ({
-    at: now,
-    days: await read(firstOpen, now)(),
-  }));
+  const open = openReads.get({ table, clock }, `${workspaceId} ${dayOf(firstOpen)}`, maxAgeMs, async () => {
+    // Otherwise runs that the read itself sums would be later than it, and count twice (`summedAfter`).
+    await deps.endedRuns?.settle();
+    const at = clock.now();
+    return { at, days: await read(firstOpen, now)() };
+  });
   if (dayOf(since) > dayOf(lastSettled)) return open;
   const key = `${workspaceId} ${dayOf(since)} ${dayOf(lastSettled)}`;
   const settled = settledReads.get({ table, clock }, key, SETTLED_KEPT_MS, read(since, lastSettled));

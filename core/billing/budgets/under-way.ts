@@ -29,12 +29,13 @@ const KEPT_SECONDS = 24 * 3600;
 /**
  * Counters table: `BUDGETS#<workspace id> / UNDERWAY` has the expected cost of runs in flight: `all`, the sum;
  * `a:<agent>`, the
- * sum of an agent; and `r:<run id>`, each run, whose host may die. Only workspaces with a budget that blocks runs have
- * it.
+ * sum of an agent; and `r:<run id>`, each run, whose host may die; `e:<run id>`, a run that has ended, with what it cost,
+ * until its usage is summed. Only workspaces with a budget that blocks runs have it.
  */
 const keyOf = (workspaceId: string): Key => ({ pk: `BUDGETS#${workspaceId}`, sk: 'UNDERWAY' });
 const sumOf = (agent: string | null): string => (agent === null ? 'all' : `a:${agent}`);
 const entryOf = (runId: string): string => `r:${runId}`;
+const endedEntryOf = (runId: string): string => `e:${runId}`;
 
 type Entry = readonly [micro: number, expiresAtSeconds: number, agent: string];
 
@@ -72,23 +73,74 @@ export async function commit(
   }
 }
 
-/** Removes a run from those in flight. Safe to repeat. */
+/** Removes a run from those in flight, unless it has ended. Safe to repeat. */
 export async function release(
   { counters }: Pick<UnderWayDeps, 'counters'>,
   { workspaceId, runId, agent, micro }: Omit<Commitment, 'expiresAt'>,
 ): Promise<void> {
-  const changes = { add: { all: -micro, [sumOf(agent)]: -micro }, remove: [entryOf(runId)] };
-  await counters.update(keyOf(workspaceId), changes, exists(entryOf(runId)));
+  await remove({ counters }, workspaceId, entryOf(runId), [micro, 0, agent]);
 }
 
-/** Removes a run that another process added. Safe to repeat. */
+/** Removes a run that another process added, unless it has ended. Safe to repeat. */
 export async function releaseRun(
-  deps: Pick<UnderWayDeps, 'counters'>,
+  { counters }: Pick<UnderWayDeps, 'counters'>,
   workspaceId: string,
   runId: string,
 ): Promise<void> {
-  const entry = (await deps.counters.get(keyOf(workspaceId)))?.[entryOf(runId)] as unknown as Entry | undefined;
-  if (entry !== undefined) await release(deps, { workspaceId, runId, agent: entry[2], micro: entry[0] });
+  const entry = entryIn(await counters.get(keyOf(workspaceId)), entryOf(runId));
+  if (entry !== undefined) await remove({ counters }, workspaceId, entryOf(runId), entry);
+}
+
+/**
+ * Replaces the expected cost of a run that ends by what it cost, in millionths of a US dollar. It counts until its usage is
+ * summed ({@link releaseSummed}), or for a day. Safe to repeat.
+ */
+export async function commitSpent(
+  { counters, clock }: UnderWayDeps,
+  { workspaceId, runId }: Pick<Commitment, 'workspaceId' | 'runId'>,
+  spentMicro: number,
+): Promise<void> {
+  const entry = entryIn(await counters.get(keyOf(workspaceId)), entryOf(runId));
+  if (entry === undefined) return;
+  const [micro, , agent] = entry;
+  const expiry = epochSeconds(clock.now()) + KEPT_SECONDS;
+  const more = spentMicro - micro;
+  const changes = {
+    add: { all: more, [sumOf(agent)]: more },
+    set: { [endedEntryOf(runId)]: [spentMicro, expiry, agent], ttl: expiry + KEPT_SECONDS },
+    remove: [entryOf(runId)],
+  };
+  await counters.update(keyOf(workspaceId), changes, exists(entryOf(runId)));
+}
+
+/** Removes runs whose usage is summed, and returns what they counted for. Safe to repeat. */
+export async function releaseSummed(
+  { counters }: Pick<UnderWayDeps, 'counters'>,
+  workspaceId: string,
+  runIds: readonly string[],
+): Promise<{ readonly agent: string; readonly micro: number }[]> {
+  const item = await counters.get(keyOf(workspaceId));
+  const released = [];
+  for (const name of runIds.flatMap((runId) => [entryOf(runId), endedEntryOf(runId)])) {
+    const entry = entryIn(item, name);
+    if (entry === undefined) continue;
+    await remove({ counters }, workspaceId, name, entry);
+    released.push({ agent: entry[2], micro: entry[0] });
+  }
+  return released;
+}
+
+const entryIn = (item: Item | undefined, name: string): Entry | undefined =>
+  item?.[name] as unknown as Entry | undefined;
+
+async function remove(
+  { counters }: Pick<UnderWayDeps, 'counters'>,
+  workspaceId: string,
+  name: string,
+  [micro, , agent]: Entry,
+): Promise<void> {
+  const changes = { add: { all: -micro, [sumOf(agent)]: -micro }, remove: [name] };
+  await counters.update(keyOf(workspaceId), changes, exists(name));
 }
 
 /** Removes expired runs. Returns false if there are none. */
@@ -96,10 +148,10 @@ async function dropExpired(deps: UnderWayDeps, workspaceId: string, item: Item):
   const now = epochSeconds(deps.clock.now());
   const expired = Object.entries(item).filter(
     (each): each is [string, Item[string] & Entry] =>
-      each[0].startsWith('r:') && Array.isArray(each[1]) && Number(each[1][1]) < now,
+      /^[re]:/.test(each[0]) && Array.isArray(each[1]) && Number(each[1][1]) < now,
   );
   for (const [name, [micro, , agent]] of expired) {
-    await release(deps, { workspaceId, runId: name.slice(2), agent: String(agent), micro: Number(micro) });
+    await remove(deps, workspaceId, name, [Number(micro), 0, String(agent)]);
   }
   return expired.length > 0;
 }

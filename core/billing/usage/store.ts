@@ -60,7 +60,7 @@ export interface Slice {
   readonly offset: number;
 }
 
-type StoreDeps = Pick<Deps, 'runs' | 'clock'>;
+type StoreDeps = Pick<Deps, 'runs' | 'clock' | 'endedRuns'>;
 
 /**
  * The usage of one workspace, and other workspaces' usage of its agents. `core/runs/usage/rollup.ts` documents its
@@ -89,6 +89,7 @@ export class UsageStore {
    * Reads only the roll-ups of one of the workspace's agents (`org/agent`): its own runs and those of other workspaces.
    */
   async ofAgent(agent: string, days: readonly string[]): Promise<Rollup[]> {
+    await this.#deps.endedRuns?.settle();
     const partitions = [usagePartition(this.#workspaceId), authorUsagePartition(this.#workspaceId)];
     const found = partitions.flatMap((pk) =>
       days.map((day) =>
@@ -99,12 +100,14 @@ export class UsageStore {
   }
 
   async #rollups(pk: string, { days }: Period): Promise<Rollup[]> {
+    await this.#deps.endedRuns?.settle();
     const sk = { between: [days[0]!, `${days.at(-1)}$`] } as const;
     return (await Array.fromAsync(queryAll(this.#deps.runs, { pk, sk, limit: 1000 }))).map(readRollup);
   }
 
   /** Lists the tenants with a call in the period, most calls first. */
   async tenants({ days }: Period): Promise<TenantSums[]> {
+    await this.#deps.endedRuns?.settle();
     const sums = new Map<string, TenantSums>();
     const months = Map.groupBy(days, monthOf);
     const sk = { between: [monthOf(days[0]!), `${monthOf(days.at(-1)!)}$`] } as const;

@@ -1,14 +1,5 @@
-import { openDatabase } from '#local/database/database.ts';
-import { SqliteTable } from '#local/database/sqlite-table.ts';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { usageSuite } from '#test/conformance/usage.ts';
+import { memoryTables } from '#test/helpers/memory-tables.ts';
 
-usageSuite(async (clock) => {
-  const database = openDatabase(':memory:');
-  return {
-    main: new SqliteTable(database, 'main', clock),
-    runs: new SqliteTable(database, 'runs', clock),
-    counters: new SqliteTable(database, 'counters', clock),
-    blobs: new FolderBlobs('unused'),
-  };
-});
+usageSuite(async (clock) => ({ ...memoryTables(clock), blobs: new FolderBlobs('unused') }));

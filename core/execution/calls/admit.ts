@@ -22,8 +22,12 @@ export interface Admitted {
   readonly payment: Payment;
   /** For durable runs. */
   readonly durable?: DurableRun;
-  /** Releases the lease on one of the plan's concurrent calls. Safe to repeat. */
+  /** Releases the places of a run that has not begun, or that waits. Safe to repeat. */
+  releasePlaces(): Promise<void>;
+  /** Releases the lease of a run that has ended on one of the plan's concurrent calls. Safe to repeat. */
   releaseLease(): Promise<void>;
+  /** Counts in budgets what a run that ends has cost, in millionths of a US dollar, until its usage is summed. */
+  commitSpent(micro: number): Promise<void>;
   /** Removes what only a continuation or a further try of the run needs, once it has ended. Safe to repeat. */
   forget(): Promise<void>;
 }
@@ -44,7 +48,7 @@ export async function admitCall(
   }: { readonly turn?: () => Promise<void>; readonly beginJournal?: BeginJournal | undefined } = {},
 ): Promise<Admitted> {
   const places = await takePlaces(deps, call);
-  const { record, payment, releaseLease } = places;
+  const { record, payment, releasePlaces } = places;
   const keep = async () => {
     await turn();
     const kept = await keepCall(deps, call, beginJournal);
@@ -55,7 +59,7 @@ export async function admitCall(
     throw new PlatformError('TIMEOUT', 'The time limit was over before the run began.');
   };
   const kept = await keep().catch(async (error) => {
-    await Promise.all([payment.end(false), releaseLease()]);
+    await Promise.all([payment.end(false), releasePlaces()]);
     throw error;
   });
   try {
@@ -118,10 +122,18 @@ export async function takePlaces(deps: Deps, call: PreparedCall): Promise<Omit<A
     await admission.release();
     return releaseOnFailure(error);
   });
-  const releaseLease = async (): Promise<void> => {
-    await Promise.all([admission.release(), budget?.release()]);
+  return {
+    record,
+    rateLimit: admission.rateLimit,
+    payment,
+    async releasePlaces() {
+      await Promise.all([admission.release(), budget?.release()]);
+    },
+    releaseLease: () => admission.release(),
+    async commitSpent(micro) {
+      await budget?.end(micro);
+    },
   };
-  return { record, rateLimit: admission.rateLimit, payment, releaseLease };
 }
 
 /** Builds the record of a run that begins. */

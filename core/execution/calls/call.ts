@@ -160,12 +160,12 @@ async function runToEnd(
 /** Lets a durable run wait, or gives it to another process. A run that waits holds no place. */
 async function leaveRun(
   { wantedDeadline = Number.POSITIVE_INFINITY, lineage }: PreparedCall,
-  { record, releaseLease }: Admitted,
+  { record, releasePlaces }: Admitted,
   durable: DurableRun,
   { departure, until }: NonNullable<EngineResult['continues']>,
 ): Promise<void> {
   const dueAt = Math.min(until ?? 0, wantedDeadline, lineage.deadline ?? wantedDeadline);
-  if (departure === 'wait' && (await durable.wait(record, dueAt))) await releaseLease();
+  if (departure === 'wait' && (await durable.wait(record, dueAt))) await releasePlaces();
   else await durable.leave({ departure, until });
 }
 

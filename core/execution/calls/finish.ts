@@ -5,11 +5,12 @@ import { computeMicro } from '#core/billing/budgets/spend.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { nextTryAt } from '#core/runs/retries.ts';
-import { endedWith, type RunResult } from '#core/runs/run.ts';
+import { endedWith, type NewRun, type RunResult } from '#core/runs/run.ts';
 import { RunContinuesError } from '#core/runs/run-continues.ts';
 import { RunStore } from '#core/runs/store.ts';
 import type { Trace } from '#core/runs/trace/trace.ts';
 import { costTotals } from '#core/runs/usage/costs.ts';
+import { withEarlierTries } from '#core/runs/usage/earlier-tries.ts';
 import { type Spending, spentMembers } from '#core/runs/usage/spending.ts';
 import type { EngineResult, Warning } from '../engines/engine.ts';
 import { countSpend } from '../sub-calls/budget.ts';
@@ -28,8 +29,7 @@ export interface CallAnswer {
 }
 
 /**
- * Records the end of a run with its usage in one transaction, releases the lease, then settles or refunds the credits.
- * Throws the run's error if it failed, and {@link RunContinuesError} if it is tried again.
+ * Records the end of a run, from which its usage follows, releases the lease, then settles or refunds the credits. Throws the run's error if it failed, and {@link RunContinuesError} if it is tried again.
  */
 export async function finishCall(
   deps: Deps,
@@ -51,7 +51,7 @@ export async function finishCall(
   const { agent, workspace, inputWarnings, lineage } = call;
   const runs = new RunStore(deps, workspace.id);
   const output = result.data ?? null;
-  const { record, payment, releaseLease, forget } = admitted;
+  const { record, payment, releaseLease, releasePlaces, forget } = admitted;
   const isCompleted = result.error === undefined;
   // Otherwise callers could read a complete answer and cancel before the end.
   const isCharged =
@@ -72,9 +72,14 @@ export async function finishCall(
   };
   // The price stays charged: it is one of the run, whatever the number of its tries.
   if (!isCharged && (await waitsForNextTry(deps, call, admitted, recorded))) {
-    await releaseLease();
+    await releasePlaces();
     throw new RunContinuesError(record.id, 'retry');
   }
+  await admitted
+    .commitSpent(budgetedCost(deps, record, recorded))
+    .catch((error: unknown) =>
+      deps.log.error('cost of a run not counted in budgets', { run_id: record.id, error: String(error) }),
+    );
   const isRecorded = await runs.finish(record, recorded);
   const isSuccess = isCompleted && isRecorded;
   // If the end could not be recorded, the lease stays and leads the sweep to the run.
@@ -151,6 +156,13 @@ function spentBy(
   const compute = traitsOf(record.engine).hasSandbox ? computeMicro(deps, executionMs) : 0;
   const refunded = isCharged ? 0 : payment.cents * MICRO_PER_CENT;
   return costTotals({ costs }).model_microusd + compute - refunded;
+}
+
+/** Returns what a run counts for in budgets, in millionths of a US dollar. */
+function budgetedCost(deps: Deps, record: NewRun, recorded: RunResult): number {
+  const { costs, executionMs, creditsCents } = withEarlierTries(record, recorded);
+  const compute = traitsOf(record.engine).hasSandbox ? computeMicro(deps, executionMs ?? 0) : 0;
+  return Math.round(costTotals({ ...(costs && { costs }) }).model_microusd + compute + creditsCents * MICRO_PER_CENT);
 }
 
 const endOf = (

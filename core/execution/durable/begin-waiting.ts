@@ -4,7 +4,6 @@ import { findWorkspace } from '#core/accounts/workspaces/store.ts';
 import { ANYONE, findAnyVersion } from '#core/agents/store.ts';
 import { hasCode, isPlatformError, isRefusedByRule, PlatformError, shownError } from '#core/base/errors.ts';
 import type { Workspace } from '#core/base/workspace.ts';
-import { releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { refOf } from '#core/manifest/references.ts';
 import type { Deps } from '#core/ports/deps.ts';
@@ -99,7 +98,7 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
     if (!waiting.hasPlace) await new RunStore(deps, workspaceId).leaveQueue({ ...waiting, queueId });
     throw error;
   });
-  const { payment, releaseLease } = places;
+  const { payment, releasePlaces } = places;
   const record: NewRun =
     lastTry === undefined
       ? places.record
@@ -111,7 +110,7 @@ async function begin(deps: Deps, lease: Lease, waiting: NewRun): Promise<Begun |
     // If another process has it, the places are that one's, too.
     const status = (await new RunStore(deps, workspaceId).find(runId))?.status;
     if (status !== 'running' && status !== 'queued') {
-      await Promise.all([payment.end(false), releaseLease(), new RunStore(deps, workspaceId).leaveQueue(record)]);
+      await Promise.all([payment.end(false), releasePlaces(), new RunStore(deps, workspaceId).leaveQueue(record)]);
     }
     return undefined;
   }
@@ -188,11 +187,7 @@ async function refuse(deps: Deps, lease: Lease, error: unknown): Promise<void> {
   if (!(await new WaitingRuns(deps, workspaceId).end(runId, endedWith(shownError(error, message))))) return;
   const workspace = await findWorkspace(deps, workspaceId);
   // An earlier process may have taken places before it died.
-  await Promise.all([
-    workspace && releaseLeaseOf(deps, workspace, runId),
-    releaseRun(deps, workspaceId, runId),
-    refund(deps, workspaceId, runId),
-  ]);
+  await Promise.all([workspace && releaseLeaseOf(deps, workspace, runId), refund(deps, workspaceId, runId)]);
   const { announceEnd } = await import('#core/runs/destinations/announce.ts');
   void deps.background(announceEnd(deps, { workspaceId, runId }));
 }

@@ -7,7 +7,7 @@ import type { Json } from '#core/base/json.ts';
 import { hasEnded, type RunStatus } from '#core/base/run-kinds.ts';
 import type { Workspace } from '#core/base/workspace.ts';
 import { checkBudgets, takeBudgetPlace } from '#core/billing/budgets/admission.ts';
-import { releaseRun } from '#core/billing/budgets/under-way.ts';
+import { commitSpent, releaseRun } from '#core/billing/budgets/under-way.ts';
 import { refund } from '#core/billing/credits/ledger.ts';
 import { paymentOf } from '#core/billing/credits/payment.ts';
 import { engineTraits } from '#core/manifest/engines.ts';
@@ -270,7 +270,11 @@ async function continued(
     record: { ...record, deadline },
     payment: paymentOf(deps, prepared),
     durable,
-    releaseLease: () => releasePlaces(deps, prepared),
+    releasePlaces: () => releasePlaces(deps, prepared),
+    releaseLease: () => releaseLeaseOf(deps, workspace, prepared.runId),
+    async commitSpent(micro) {
+      if (workspace.budgets) await commitSpent(deps, { workspaceId: workspace.id, runId: prepared.runId }, micro);
+    },
     forget: () => durable.end(),
   };
 }
@@ -304,7 +308,7 @@ async function endWithout(
     void deps.background(announceEnd(deps, { workspaceId, runId: record.id }));
   }
   const workspace = await findWorkspace(deps, workspaceId);
-  if (workspace !== undefined) await releasePlaces(deps, { workspace, runId: record.id });
+  if (workspace !== undefined) await releaseLeaseOf(deps, workspace, record.id);
   await refund(deps, workspaceId, record.id);
   await removeAll(deps, lease);
 }

@@ -45,6 +45,7 @@ async function expectNothingLeft({ deps, user, waiting }: World, runs = 1): Prom
   expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
   const workspace = (await findWorkspace(deps, user.workspaceId))!;
   expect((await callsInUse(deps, workspace)).concurrent_calls).toBe(0);
+  await deps.endedRuns?.settle();
   const usage = await Array.fromAsync(queryAll(deps.runs, { pk: usagePartition(user.workspaceId) }));
   expect(usage.reduce((sum, item) => sum + ((item.runs as number | undefined) ?? 0), 0)).toBe(runs);
 }

@@ -6,7 +6,7 @@ import type { Deps } from '#core/ports/deps.ts';
 import type { agentLogRoutes } from './routes.ts';
 import { type AgentRun, listAgentRuns } from './store.ts';
 
-type LogDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids'>;
+type LogDeps = Pick<Deps, 'config' | 'main' | 'runs' | 'blobs' | 'clock' | 'ids' | 'endedRuns'>;
 
 export const agentLogHandlers = (deps: LogDeps): Handlers<typeof agentLogRoutes> => ({
   async listAgentLogs({ caller, params, query: { limit, before } }) {

@@ -1,3 +1,4 @@
+import type { Json } from '#core/base/json.ts';
 import { COMPATIBLE_COST_LETTER } from '#core/models/providers/openai-compatible.ts';
 import { rowOf, withoutEdition } from '#core/models/providers.ts';
 import {
@@ -8,7 +9,7 @@ import {
   PROVIDER_KINDS,
   type ProviderKind,
 } from '#core/ports/llm.ts';
-import type { RunResult } from '../run.ts';
+import type { ModelCost, RunResult } from '../run.ts';
 import * as bins from './bins.ts';
 
 /**
@@ -58,6 +59,33 @@ export function costTotals({ costs = [] }: RunCosts): { model_microusd: number; 
     model_microusd: known.reduce((sum, cost) => sum + microUsd(cost), 0),
     unpriced_runs: Number(known.length < costs.length),
   };
+}
+
+/** Costs of a run whose answers all came from one model, which follow from other members of its record. */
+const costsOfOneModel = ({ llmProvider, llmModel, costUsd }: Omit<StoredCosts, 'costs'>): readonly ModelCost[] =>
+  llmModel === undefined
+    ? []
+    : [{ provider: llmProvider as LlmProvider, model: llmModel, ...(costUsd !== undefined && { costUsd }) }];
+
+type StoredCosts = Pick<RunResult, 'costs' | 'costUsd' | 'llmProvider' | 'llmModel'>;
+
+const fieldsOf = (costs: readonly ModelCost[]): Json[] =>
+  costs.map(({ provider, model, costUsd }) => [provider, model, costUsd ?? null]);
+
+/** Returns the costs by model for a run's record; `undefined` if they follow from its other members. */
+export function storedCosts(result: StoredCosts): Json | undefined {
+  const costs = fieldsOf(result.costs ?? []);
+  return JSON.stringify(costs) === JSON.stringify(fieldsOf(costsOfOneModel(result))) ? undefined : costs;
+}
+
+/** Reads what {@link storedCosts} stored. */
+export function costsFrom(stored: Json | undefined, others: Omit<StoredCosts, 'costs'>): readonly ModelCost[] {
+  if (stored === undefined) return costsOfOneModel(others);
+  return (stored as [LlmProvider, string, number | null][]).map(([provider, model, costUsd]) => ({
+    provider,
+    model,
+    ...(costUsd !== null && { costUsd }),
+  }));
 }
 
 /** Returns the details for the roll-up that estimates are based on. */

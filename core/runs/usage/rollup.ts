@@ -1,14 +1,16 @@
+import { crc32 } from 'node:zlib';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { isInstallation } from '#core/base/run-kinds.ts';
 import { traitsOf } from '#core/manifest/engines.ts';
 import { dayOf, epochSeconds, isoTime } from '#core/ports/clock.ts';
-import type { Item, Key, TransactOperation } from '#core/ports/table.ts';
-import type { NewRun, RunResult } from '../run.ts';
+import type { Item, Key } from '#core/ports/table.ts';
+import type { NewRun } from '../run.ts';
 import { costDetails, costTotals } from './costs.ts';
+import type { EndedRun, RunUsage } from './ended-run.ts';
 import { outcomeDetails, QUARTERS } from './outcomes.ts';
 
 /**
- * Usage in the runs table, written in the transaction that ends a run, so that the sums always agree with the runs:
+ * Usage in the runs table, summed from the records of ended runs (`core/billing/usage/sum-ended-runs.ts`):
  *
  * - `WS#<workspace id>#USAGE / <day>#<org>/<agent>#<shard><quarter of the day>`: runs of the workspace ({@link
  * Totals});
@@ -72,76 +74,91 @@ export interface Totals {
 const KEPT_SECONDS = 400 * 24 * 3600;
 
 /**
- * Number of items that share the runs of a busy agent: DynamoDB rejects one of two concurrent transactions on an item.
+ * Number of items that share the runs of a busy agent. Each shard of the feed adds to one of them, so that few
+ * transactions meet on an item: DynamoDB rejects one of two concurrent ones.
  */
-const SHARDS = 4;
+const SHARDS = 16;
 
-const shardOf = (runId: string): number => Number.parseInt(runId[0]!, 16) % SHARDS;
+/** Returns the item to which a shard of the feed adds. */
+export const sumShardOf = (feedShard: string): string => (crc32(feedShard) % SHARDS).toString(16);
 
-/**
- * Returns the operations that add an ended run to the roll-ups, for the transaction that records its end: one for a
- * completed run of an own agent without a tenant, seven at most. `endedAt` in epoch milliseconds; `logTtl` is the
- * expiry
- * of the run's record in epoch seconds.
- */
-export function usageOperations(
-  workspaceId: string,
-  run: NewRun,
-  result: RunResult,
-  endedAt: number,
-  logTtl: number,
-): TransactOperation[] {
+/** Amounts that are added to an item, and attributes that describe it. */
+export interface SumChange {
+  readonly key: Key;
+  readonly set: { readonly [attribute: string]: string | number };
+  readonly add: { readonly [attribute: string]: number };
+}
+
+/** What an ended run adds to the usage: at most four sums, and at most three log entries. */
+export interface UsageOfRun {
+  readonly sums: readonly SumChange[];
+  readonly logs: readonly Item[];
+}
+
+/** Returns what an ended run adds to the usage of workspaces. `shard` as from {@link sumShardOf}. */
+export function usageOf({ workspaceId, run, result, endedAt, ttl }: EndedRun, shard: string): UsageOfRun {
   // An installation is not a call.
-  if (isInstallation(run)) return [];
+  if (isInstallation(run)) return { sums: [], logs: [] };
   const { tenantId, agentWorkspaceId } = run;
   const totals = totalsOf(run, result, endedAt);
-  const log = (pk: string, of: NewRun): TransactOperation => ({
-    op: 'put',
-    item: logItem(pk, of, result, { endedAt, ttl: logTtl }),
-  });
+  const log = (pk: string, of: NewRun): Item => logItem(pk, of, result, { endedAt, ttl });
+  const sum = (pk: string, amounts: Record<string, number>) => sumOf(rollupKey(pk, run, shard), run, amounts);
   const isOwn = agentWorkspaceId === workspaceId;
   const details = costDetails(result);
-  const operations = [
-    add(rollupKey(usagePartition(workspaceId), run), run, {
+  const sums = [
+    sum(usagePartition(workspaceId), {
       ...totals,
       ...(isOwn && details),
       ...outcomeDetails(run, result, endedAt),
     }),
   ];
-  if (result.status !== 'completed') operations.push(log(failedLogPartition(workspaceId), run));
+  const logs: Item[] = [];
+  if (result.status !== 'completed') logs.push(log(failedLogPartition(workspaceId), run));
   if (tenantId !== undefined) {
-    operations.push(
-      add(rollupKey(tenantPartition(workspaceId, tenantId), run), run, totals),
-      log(tenantLogPartition(workspaceId, tenantId), run),
-    );
-    if (isCall(run)) operations.push(addToTenant(workspaceId, tenantId, run, result));
+    sums.push(sum(tenantPartition(workspaceId, tenantId), totals));
+    logs.push(log(tenantLogPartition(workspaceId, tenantId), run));
+    if (isCall(run)) sums.push(tenantSum(workspaceId, tenantId, run, result, shard));
   }
   if (!isOwn) {
     const forAuthor = { ...run, parentRunId: undefined, tenantId: undefined };
-    operations.push(
-      add(rollupKey(authorUsagePartition(agentWorkspaceId), run), run, {
-        ...totalsOf(forAuthor, result, endedAt),
-        ...details,
-      }),
-      log(authorLogPartition(agentWorkspaceId), forAuthor),
-    );
+    sums.push(sum(authorUsagePartition(agentWorkspaceId), { ...totalsOf(forAuthor, result, endedAt), ...details }));
+    logs.push(log(authorLogPartition(agentWorkspaceId), forAuthor));
   }
-  return operations;
+  return { sums, logs };
+}
+
+/** Adds up changes by item; the last of them describes it. */
+export function joinSums(all: Iterable<SumChange>): Map<string, SumChange> {
+  const joined = new Map<string, SumChange>();
+  for (const change of all) {
+    const name = sumName(change);
+    const before = joined.get(name);
+    joined.set(name, before === undefined ? change : joinedSum(before, change));
+  }
+  return joined;
+}
+
+export const sumName = ({ key }: SumChange): string => `${key.pk} ${key.sk}`;
+
+function joinedSum(before: SumChange, { key, set, add }: SumChange): SumChange {
+  const amounts: Record<string, number> = { ...before.add };
+  for (const name in add) amounts[name] = (amounts[name] ?? 0) + add[name]!;
+  return { key, set: { ...set, ttl: Math.max(before.set.ttl as number, set.ttl as number) }, add: amounts };
 }
 
 const quarterOf = (time: number): string => QUARTERS[Math.floor(new Date(time).getUTCHours() / 6)]!;
 
 const isCall = (run: NewRun): boolean => run.parentRunId === undefined;
 
-const rollupKey = (pk: string, run: NewRun): Key => ({
+const rollupKey = (pk: string, run: NewRun, shard: string): Key => ({
   pk,
-  sk: `${rollupPrefix(dayOf(run.startedAt), `${run.agentOrg}/${run.agentName}`)}${shardOf(run.id)}${quarterOf(run.startedAt)}`,
+  sk: `${rollupPrefix(dayOf(run.startedAt), `${run.agentOrg}/${run.agentName}`)}${shard}${quarterOf(run.startedAt)}`,
 });
 
 /** Common prefix of the sort keys of all roll-ups of an agent (`org/agent`) on a day. */
 export const rollupPrefix = (day: string, agent: string): string => `${day}#${agent}#`;
 
-function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<string, number> {
+function totalsOf(run: NewRun, result: RunUsage, endedAt: number): Record<string, number> {
   const { status, executionMs, inputTokens = 0, outputTokens = 0, creditsCents } = result;
   const { cacheReadTokens = 0, cacheWriteTokens = 0 } = result;
   const isSandboxed = traitsOf(run.engine).hasSandbox;
@@ -168,25 +185,21 @@ function totalsOf(run: NewRun, result: RunResult, endedAt: number): Record<strin
   };
 }
 
-function add(key: Key, run: NewRun, totals: Record<string, number>): TransactOperation {
+function sumOf(key: Key, run: NewRun, totals: Record<string, number>): SumChange {
   const { agentId, agentOrg, agentName } = run;
-  const amounts: Record<string, number> = {};
-  for (const name in totals) if (totals[name] !== 0) amounts[name] = totals[name]!;
-  const set = { agent_id: agentId, agent_org: agentOrg, agent_name: agentName, ttl: expiryOf(run) };
-  return { op: 'update', key, changes: { set, add: amounts } };
+  const add: Record<string, number> = {};
+  for (const name in totals) if (totals[name] !== 0) add[name] = totals[name]!;
+  return { key, set: { agent_id: agentId, agent_org: agentOrg, agent_name: agentName, ttl: expiryOf(run) }, add };
 }
 
-function addToTenant(workspaceId: string, tenantId: string, run: NewRun, { status }: RunResult): TransactOperation {
+function tenantSum(workspaceId: string, tenantId: string, run: NewRun, { status }: RunUsage, shard: string): SumChange {
   const startedAt = isoTime(run.startedAt);
   const day = `d${startedAt.slice(8, 10)}`;
   return {
-    op: 'update',
-    key: { pk: tenantsPartition(workspaceId), sk: `${startedAt.slice(0, 7)}#${shardOf(run.id)}#${tenantId}` },
-    changes: {
-      // Start of the call that ended last; a call that started later may still be running.
-      set: { tenant_id: tenantId, last_call_at: startedAt, ttl: expiryOf(run) },
-      add: { [`${day}_calls`]: 1, ...(status !== 'completed' && { [`${day}_errors`]: 1 }) },
-    },
+    key: { pk: tenantsPartition(workspaceId), sk: `${startedAt.slice(0, 7)}#${shard}#${tenantId}` },
+    // Start of the call that ended last; a call that started later may still be running.
+    set: { tenant_id: tenantId, last_call_at: startedAt, ttl: expiryOf(run) },
+    add: { [`${day}_calls`]: 1, ...(status !== 'completed' && { [`${day}_errors`]: 1 }) },
   };
 }
 
@@ -195,7 +208,7 @@ const expiryOf = (run: NewRun): number => epochSeconds(run.startedAt) + KEPT_SEC
 function logItem(
   pk: string,
   run: NewRun,
-  { status, errorCode }: RunResult,
+  { status, errorCode }: RunUsage,
   { endedAt, ttl }: { readonly endedAt: number; readonly ttl: number },
 ): Item {
   const startedAt = isoTime(run.startedAt);

@@ -97,6 +97,7 @@ async function crashAt(lifetime: number, lastOneHappens: boolean): Promise<{ isA
   // A run that was counted before its process died, and never started, is counted again.
   expect(counted, where).toBeGreaterThanOrEqual(ended);
   expect(counted, where).toBeLessThanOrEqual(ended + TOGETHER);
+  await deps.endedRuns?.settle();
   const rollups = await Array.fromAsync(queryAll(deps.runs, { pk: usagePartition(workspaceId) }));
   expect(
     rollups.reduce((sum, { runs }) => sum + ((runs as number | undefined) ?? 0), 0),

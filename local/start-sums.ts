@@ -1,0 +1,29 @@
+import { sumEndedRuns } from '#core/billing/usage/sum-ended-runs.ts';
+import type { Deps } from '#core/ports/deps.ts';
+import { runIdOf } from '#core/runs/items.ts';
+import type { LocalFeed } from './database/local-feed.ts';
+import type { SqliteTable } from './database/sqlite-table.ts';
+
+/** Sums the usage of runs that end. */
+export function startSums(
+  feed: LocalFeed,
+  runs: SqliteTable,
+  deps: Pick<Deps, 'runs' | 'counters' | 'clock' | 'log'>,
+): void {
+  const { log } = deps;
+  feed.start(
+    runs,
+    (shard, records) =>
+      sumEndedRuns(
+        deps,
+        {
+          shard,
+          async onMalformed({ item }, error) {
+            log.error('usage of a run not counted', { run_id: runIdOf(item), error: String(error) });
+          },
+        },
+        records,
+      ),
+    (message, error) => log.error(message, { error: String(error) }),
+  );
+}
