@@ -17,7 +17,7 @@ import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { Dashboard } from './http/dashboard.ts';
 import { Docs } from './http/docs.ts';
 import { GatewayClients } from './http/gateway-clients.ts';
-import { requestListener } from './http/http-adapter.ts';
+import { requestListener } from '#core/http/node-adapter.ts';
 import { createTickLimiter } from './http/tick-limiter.ts';
 import { createLog } from './process/log.ts';
 import { serveStatus } from './process/status-socket.ts';

@@ -1,0 +1,149 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { hash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders, IncomingMessage, RequestListener } from 'node:http';
+import type { HostDeps, LogFields } from '#aws/deps.ts';
+import type { createApp } from '#core/api/app.ts';
+import { PlatformError } from '#core/base/errors.ts';
+import { wantsNoWait } from '#core/execution/calls/read-call.ts';
+import { readBounded } from '#core/http/body.ts';
+import { BodyBudget } from '#core/http/body-budget.ts';
+import { directLimit } from '#core/http/direct-limit.ts';
+import { errorResponse } from '#core/http/envelope.ts';
+import { GATEWAY_HEADER, GATEWAY_ID_HEADER, SOURCE_HEADER } from '#core/http/front-headers.ts';
+import type { HttpRequest, HttpResponse } from '#core/http/message.ts';
+import { requestListener } from '#core/http/node-adapter.ts';
+import type { Route } from '#core/http/route.ts';
+import { answering, type HandlerDeps } from './lambda.ts';
+
+/** Memory for bodies. AWS gives an environment twice as much, as far as is known (docs/decisions/0009-call-server.md). */
+const BODY_MEMORY_BYTES = 1024 ** 3;
+
+/** Dependencies of the server, beside those of its handlers. */
+export type CallServerDeps = HandlerDeps &
+  Pick<HostDeps, 'background' | 'settled' | 'log' | 'ids' | 'clock'> & {
+    readonly config: Pick<HostDeps['config'], 'gatewayToken' | 'maxCallBodyBytes' | 'maxDirectBodyBytes'>;
+  };
+
+export interface CallServerOptions<D> {
+  readonly rows: readonly Route[];
+  readonly handlersOf: (deps: D) => Parameters<typeof createApp>[2];
+  /** Passes a call that does not wait for its result to a function that works on after its response. */
+  readonly passCall: (event: object) => Promise<HttpResponse>;
+  /** @default 1 GB */
+  readonly bodyMemoryBytes?: number;
+}
+
+/** A request under way. */
+interface Exchange {
+  readonly fields: LogFields;
+  /** Work of this request that is not done. It may outlive the response. */
+  readonly pending: Set<Promise<unknown>>;
+}
+
+const exchanges = new AsyncLocalStorage<Exchange>();
+
+/** Returns the fields of log lines of the current request. */
+export const fieldsOfRequest = (): LogFields | undefined => exchanges.getStore()?.fields;
+
+/**
+ * Returns the listener of an HTTP server that serves these rows for API Gateway, many requests at once. Requests of
+ * other senders are refused before anything of them is read.
+ *
+ * Throws if the settings name no token of the gateway, or if a row has no handler.
+ */
+export function createCallServer<D extends CallServerDeps>(
+  given: D,
+  { rows, handlersOf, passCall, bodyMemoryBytes = BODY_MEMORY_BYTES }: CallServerOptions<D>,
+): RequestListener {
+  const { config, log, ids } = given;
+  const { gatewayToken } = config;
+  if (!gatewayToken) throw new Error('PLATFORM_GATEWAY_TOKEN is not set, so the server would serve anybody.');
+  const deps: D = {
+    ...given,
+    background(work: Promise<void>) {
+      const { pending } = exchanges.getStore() ?? {};
+      const done = given.background(work).finally(() => pending?.delete(done));
+      pending?.add(done);
+      return done;
+    },
+  };
+  const answerRow = answering(deps, rows, handlersOf);
+  const limit = directLimit(config, config.maxCallBodyBytes);
+  const budget = new BodyBudget(bodyMemoryBytes, limit.bytes);
+  const isGateway = tokenCheck(gatewayToken);
+
+  const listener = requestListener(
+    async (given, incoming) => {
+      const { headers } = incoming;
+      if (!isGateway(headers[GATEWAY_HEADER])) return errorResponse(notTheGateway(), ids.uuid(), {}, config);
+      const { request, end } = budget.admit(given);
+      ended(incoming, exchanges.getStore()!, end);
+      const source = { sourceIp: String(headers[SOURCE_HEADER]), gatewayId: String(headers[GATEWAY_ID_HEADER]) };
+      if (request.method !== 'POST' || !wantsNoWait({ prefer: request.headers.get('prefer') ?? undefined }))
+        return answerRow(request, source.sourceIp);
+      try {
+        return await passCall(toEvent(request, await readBounded(request, limit), headers, source));
+      } catch (error) {
+        const requestUuid = ids.uuid();
+        log.error('call not passed on', { error: String(error) });
+        return errorResponse(error, requestUuid, {}, config);
+      }
+    },
+    { onError: (error) => log.warn('answer not sent', { error: String(error) }) },
+  );
+  return (incoming, response) => {
+    const exchange = { fields: fieldsOf(incoming), pending: new Set<Promise<unknown>>() };
+    responses.set(incoming, new Promise((closed) => response.once('close', closed)));
+    exchanges.run(exchange, () => listener(incoming, response));
+  };
+}
+
+/** Resolves when the response of a request has been sent, or its client has left. */
+const responses = new WeakMap<IncomingMessage, Promise<unknown>>();
+
+/** Calls `end` once the response is sent and the work of the request done, which holds its input. */
+function ended(incoming: IncomingMessage, { pending }: Exchange, end: () => void): void {
+  const done = async () => {
+    await responses.get(incoming);
+    while (pending.size > 0) await Promise.allSettled(pending);
+  };
+  void done().then(end);
+}
+
+const fieldsOf = ({ headers }: IncomingMessage): LogFields => ({
+  gateway_request_id: String(headers[GATEWAY_ID_HEADER]),
+});
+
+/** Compares hashes: the duration tells nothing of the token, and lengths do not matter. */
+function tokenCheck(token: string): (given: string | string[] | undefined) => boolean {
+  const digest = (text: string) => Buffer.from(hash('sha256', text));
+  const wanted = digest(token);
+  return (given) => typeof given === 'string' && timingSafeEqual(digest(given), wanted);
+}
+
+const notTheGateway = (): PlatformError =>
+  new PlatformError('FORBIDDEN', 'This address serves only API Gateway: use the address of the platform.');
+
+/** Builds the event that API Gateway would have sent to a function for this request. */
+function toEvent(
+  { method, url }: HttpRequest,
+  bytes: Uint8Array,
+  headers: IncomingHttpHeaders,
+  { sourceIp, gatewayId }: { readonly sourceIp: string; readonly gatewayId: string },
+): object {
+  const [path = '/', search = ''] = url.split(/\?(.*)/s);
+  const query = Map.groupBy(new URLSearchParams(search), ([name]) => name);
+  return {
+    httpMethod: method,
+    path,
+    // As many segments as the path: there is no base path before it.
+    resource: path,
+    multiValueHeaders: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value].flat()])),
+    multiValueQueryStringParameters: Object.fromEntries(
+      [...query].map(([name, pairs]) => [name, pairs.map(([, value]) => value)]),
+    ),
+    body: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64'),
+    isBase64Encoded: true,
+    requestContext: { requestId: gatewayId, identity: { sourceIp } },
+  };
+}
