@@ -2,17 +2,20 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { hash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage, RequestListener } from 'node:http';
 import type { HostDeps, LogFields } from '#aws/deps.ts';
+import { devUserOf } from '#core/agents/dev/slots.ts';
+import { resolveAgent } from '#core/agents/store.ts';
 import type { createApp } from '#core/api/app.ts';
 import { PlatformError } from '#core/base/errors.ts';
-import { wantsNoWait } from '#core/execution/calls/read-call.ts';
-import { readBounded } from '#core/http/body.ts';
+import { type CallRequest, wantsNoWait } from '#core/execution/calls/read-call.ts';
+import { UPLOADED_JSON } from '#core/execution/calls/routes.ts';
+import { mediaType, readBounded } from '#core/http/body.ts';
 import { BodyBudget } from '#core/http/body-budget.ts';
 import { directLimit } from '#core/http/direct-limit.ts';
 import { errorResponse } from '#core/http/envelope.ts';
 import { GATEWAY_HEADER, GATEWAY_ID_HEADER, SOURCE_HEADER } from '#core/http/front-headers.ts';
 import type { HttpRequest, HttpResponse } from '#core/http/message.ts';
 import { requestListener } from '#core/http/node-adapter.ts';
-import type { Route } from '#core/http/route.ts';
+import type { Incoming, Route } from '#core/http/route.ts';
 import { answering, type HandlerDeps } from './lambda.ts';
 
 /** Memory for bodies. AWS gives an environment twice as much, as far as is known (docs/decisions/0009-call-server.md). */
@@ -27,14 +30,34 @@ export type CallServerDeps = HandlerDeps &
 export interface CallServerOptions<D> {
   readonly rows: readonly Route[];
   readonly handlersOf: (deps: D) => Parameters<typeof createApp>[2];
-  /** Passes a call that does not wait for its result to a function that works on after its response. */
+  /** Whether a request needs an environment of its own: it is passed on to a function. */
+  readonly needsFunction: (deps: D, operationId: string, incoming: Incoming) => Promise<boolean>;
+  /** Invokes that function with an event of API Gateway. */
   readonly passCall: (event: object) => Promise<HttpResponse>;
   /** @default 1 GB */
   readonly bodyMemoryBytes?: number;
 }
 
+/**
+ * Whether a call needs an environment of its own: it works on after its response, or its memory does not follow from the
+ * length of its body. Uploads and outputs of programs are many times as large as what was declared.
+ */
+export async function needsFunction(
+  deps: Parameters<typeof resolveAgent>[0],
+  operationId: string,
+  incoming: Incoming,
+): Promise<boolean> {
+  if (operationId !== 'callAgent' && operationId !== 'callLoop') return false;
+  const { params, caller, headers, request } = incoming as unknown as CallRequest;
+  if (wantsNoWait(headers) || [UPLOADED_JSON, 'multipart/form-data'].includes(mediaType(request))) return true;
+  if (operationId === 'callLoop') return false;
+  const agent = await resolveAgent(deps, params.org, params.agent, params.version, devUserOf(caller));
+  return agent?.definition.execution_engine === 'code_runtime';
+}
+
 /** A request under way. */
 interface Exchange {
+  readonly incoming: IncomingMessage;
   readonly fields: LogFields;
   /** Work of this request that is not done. It may outlive the response. */
   readonly pending: Set<Promise<unknown>>;
@@ -53,7 +76,7 @@ export const fieldsOfRequest = (): LogFields | undefined => exchanges.getStore()
  */
 export function createCallServer<D extends CallServerDeps>(
   given: D,
-  { rows, handlersOf, passCall, bodyMemoryBytes = BODY_MEMORY_BYTES }: CallServerOptions<D>,
+  { rows, handlersOf, needsFunction, passCall, bodyMemoryBytes = BODY_MEMORY_BYTES }: CallServerOptions<D>,
 ): RequestListener {
   const { config, log, ids } = given;
   const { gatewayToken } = config;
@@ -67,10 +90,26 @@ export function createCallServer<D extends CallServerDeps>(
       return done;
     },
   };
-  const answerRow = answering(deps, rows, handlersOf);
   const limit = directLimit(config, config.maxCallBodyBytes);
   const budget = new BodyBudget(bodyMemoryBytes, limit.bytes);
   const isGateway = tokenCheck(gatewayToken);
+
+  /** Returns the answer of the function to the current request. */
+  const passOn = async ({ request }: Incoming) => {
+    const bytes = await readBounded(request, limit);
+    const { status, headers, body } = await passCall(toEvent(request, bytes, exchanges.getStore()!.incoming.headers));
+    const content = typeof body === 'string' ? Buffer.from(body) : (body ?? Buffer.alloc(0));
+    return { status, headers, raw: { contentType: headers['content-type'] ?? 'application/json', content } };
+  };
+  const answerRow = answering(deps, rows, (own) =>
+    Object.fromEntries(
+      Object.entries(handlersOf(own)).map(([operationId, handle]) => [
+        operationId,
+        async (incoming: Incoming) =>
+          (await needsFunction(own, operationId, incoming)) ? passOn(incoming) : handle(incoming),
+      ]),
+    ),
+  );
 
   const listener = requestListener(
     async (given, incoming) => {
@@ -78,21 +117,12 @@ export function createCallServer<D extends CallServerDeps>(
       if (!isGateway(headers[GATEWAY_HEADER])) return errorResponse(notTheGateway(), ids.uuid(), {}, config);
       const { request, end } = budget.admit(given);
       ended(incoming, exchanges.getStore()!, end);
-      const source = { sourceIp: String(headers[SOURCE_HEADER]), gatewayId: String(headers[GATEWAY_ID_HEADER]) };
-      if (request.method !== 'POST' || !wantsNoWait({ prefer: request.headers.get('prefer') ?? undefined }))
-        return answerRow(request, source.sourceIp);
-      try {
-        return await passCall(toEvent(request, await readBounded(request, limit), headers, source));
-      } catch (error) {
-        const requestUuid = ids.uuid();
-        log.error('call not passed on', { error: String(error) });
-        return errorResponse(error, requestUuid, {}, config);
-      }
+      return answerRow(request, String(headers[SOURCE_HEADER]));
     },
     { onError: (error) => log.warn('answer not sent', { error: String(error) }) },
   );
   return (incoming, response) => {
-    const exchange = { fields: fieldsOf(incoming), pending: new Set<Promise<unknown>>() };
+    const exchange = { incoming, fields: fieldsOf(incoming), pending: new Set<Promise<unknown>>() };
     responses.set(incoming, new Promise((closed) => response.once('close', closed)));
     exchanges.run(exchange, () => listener(incoming, response));
   };
@@ -125,12 +155,7 @@ const notTheGateway = (): PlatformError =>
   new PlatformError('FORBIDDEN', 'This address serves only API Gateway: use the address of the platform.');
 
 /** Builds the event that API Gateway would have sent to a function for this request. */
-function toEvent(
-  { method, url }: HttpRequest,
-  bytes: Uint8Array,
-  headers: IncomingHttpHeaders,
-  { sourceIp, gatewayId }: { readonly sourceIp: string; readonly gatewayId: string },
-): object {
+function toEvent({ method, url }: HttpRequest, bytes: Uint8Array, headers: IncomingHttpHeaders): object {
   const [path = '/', search = ''] = url.split(/\?(.*)/s);
   const query = Map.groupBy(new URLSearchParams(search), ([name]) => name);
   return {
@@ -144,6 +169,9 @@ function toEvent(
     ),
     body: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('base64'),
     isBase64Encoded: true,
-    requestContext: { requestId: gatewayId, identity: { sourceIp } },
+    requestContext: {
+      requestId: String(headers[GATEWAY_ID_HEADER]),
+      identity: { sourceIp: String(headers[SOURCE_HEADER]) },
+    },
   };
 }

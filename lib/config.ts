@@ -455,7 +455,10 @@ const platformSchema = z
       if (services.kind !== 'off') refuse(['services'], `must be off: their instances call the API ${closed}`);
       if (web.kind !== 'off') refuse(['web'], `must be off: CloudFront calls the API ${closed}`);
       if (calls === 'web') {
-        refuse(['calls'], 'must be `functions`: a web function is on the internet, and `access` or `domain.mtls` is not');
+        refuse(
+          ['calls'],
+          'must be `functions`: a web function is on the internet, and `access` or `domain.mtls` is not',
+        );
       }
     }
   });

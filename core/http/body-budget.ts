@@ -54,10 +54,11 @@ export class BodyBudget {
   }
 }
 
-/** Returns the length that a request declares; `undefined` for a chunked body. */
+/** Returns the length that a request declares; `undefined` for a chunked body, or if it is no length. */
 function declaredLength(headers: RequestHeaders): number | undefined {
   if (headers.has('transfer-encoding')) return undefined;
-  return Number(headers.get('content-length') ?? 0);
+  const length = Number(headers.get('content-length') ?? 0);
+  return length >= 0 ? length : undefined;
 }
 
 /** Calls `take` before its body is read. */

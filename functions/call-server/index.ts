@@ -3,7 +3,7 @@ import { setTimeout } from 'node:timers/promises';
 import { awsDeps } from '#aws/all-deps.ts';
 import { calls, events } from '#core/api/handlers.ts';
 import { lazy } from '#core/base/lazy.ts';
-import { createCallServer, fieldsOfRequest } from '../call-server.ts';
+import { createCallServer, fieldsOfRequest, needsFunction } from '../call-server.ts';
 import { countStart, host, httpEndpoint } from '../host.ts';
 import { rowsOf } from '../lambda.ts';
 
@@ -13,12 +13,13 @@ const END_MS = 900;
 const deps = awsDeps(host.config, fieldsOfRequest);
 const { log } = deps;
 
-/** Loaded on demand: few calls do not wait. */
+/** Loaded on demand: many environments pass no call on. */
 const passer = lazy(async () => (await import('#aws/pass-call.ts')).callPasser(deps, host.config.callFunction));
 
 const listener = createCallServer(deps, {
   rows: rowsOf(['calls', 'events']),
   handlersOf: (own) => ({ ...calls(own), ...events(own) }),
+  needsFunction,
   passCall: async (event) => (await passer())(event),
 });
 

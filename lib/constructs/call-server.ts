@@ -118,9 +118,13 @@ export class CallServer extends Construct {
   #acknowledge(): void {
     const stack = Stack.of(this);
     const bucket = stack.node.findChild('AWSCDKWebFunctionAssetBucket');
-    Validations.of(bucket).acknowledge({ id: 'AwsSolutions-S1', reason: 'Only Lambda reads it: the code of one function.' });
+    Validations.of(bucket).acknowledge({
+      id: 'AwsSolutions-S1',
+      reason: 'Only Lambda reads it: the code of one function.',
+    });
     const copier = stack.node.children.find(({ node }) => node.id.startsWith('Custom::S3ObjectCopy'))!;
-    const reason = "The CDK's function that copies the code at a deployment: its rights on the two buckets are the CDK's.";
+    const reason =
+      "The CDK's function that copies the code at a deployment: its rights on the two buckets are the CDK's.";
     const bucketId = stack.getLogicalId(bucket.node.defaultChild as CfnBucket);
     const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-<AWS::AccountId>-<AWS::Region>`;
     const wildcards = [

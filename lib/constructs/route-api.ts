@@ -46,9 +46,11 @@ export interface CallServerTarget {
   readonly gatewayToken: string;
 }
 
-/** Rows that the server of calls serves, apart from those that are always answered before their work. */
-const isServed = ({ fn, operationId }: Route): boolean =>
-  (fn === 'calls' && operationId !== 'replayRun') || fn === 'events';
+/**
+ * Rows that the server of calls serves: calls, and streams of events. Replays are answered before their work, and
+ * webhooks and schedules may run programs.
+ */
+const SERVED = ['callAgent', 'callLoop', 'listRunSteps', 'putRunStep', 'listRunEvents', 'listWorkspaceEvents'];
 /** Stage variable with the host of the server. */
 const SERVER_VARIABLE = 'call_server';
 
@@ -205,7 +207,9 @@ function definitionOf(
     credentials,
   });
   const ofRow = (row: Route) =>
-    gatewayToken !== undefined && isServed(row) ? serverIntegration(row, gatewayToken) : ofFunction(row.fn);
+    gatewayToken !== undefined && SERVED.includes(row.operationId)
+      ? serverIntegration(row, gatewayToken)
+      : ofFunction(row.fn);
   const paths: Record<string, Record<string, object>> = {};
   for (const row of routes) {
     const { path, method, operationId } = row;
@@ -280,7 +284,10 @@ function integrationWith(functionName: string, isStream: boolean): object {
  * all others, the query and the body are passed on.
  */
 function serverIntegration({ path, method }: Route, gatewayToken: string): object {
-  const ofPath = pathParameters(path).map((name) => [`integration.request.path.${name}`, `method.request.path.${name}`]);
+  const ofPath = pathParameters(path).map((name) => [
+    `integration.request.path.${name}`,
+    `method.request.path.${name}`,
+  ]);
   const header = (name: string, value: string) => [`integration.request.header.${name}`, value];
   return {
     type: 'http_proxy',

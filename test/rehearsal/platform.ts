@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
@@ -57,11 +57,14 @@ import { type RestApi, startRestApi } from './rest-api.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { startServiceTasks } from './service-tasks.ts';
 import { SERVICES_WIRE } from './services-wire.ts';
+import { startWebFunction, type WebFunction, type WebRequest } from './web-function.ts';
 import { WIRE } from './wire.ts';
 
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
   readonly lambda: Lambda;
+  /** The server of calls, if the stage has one. */
+  readonly callServer: WebFunction | undefined;
   /** Name prefix of the stacks. */
   readonly platform: string;
   /** Address of Lambda's administrative API. */
@@ -96,6 +99,8 @@ interface RehearsalOptions {
   readonly sandbox?: 'fargate' | 'microvm';
   /** Name of the stage. */
   readonly name?: string;
+  /** What serves calls. @default functions */
+  readonly calls?: 'functions' | 'web';
   /** Functions with compile caches. @default - none, because making them is slow */
   readonly cached?: readonly FunctionName[];
 }
@@ -138,7 +143,12 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
-  { sandbox = 'fargate', name = sandbox === 'fargate' ? 'e2e' : 'vms', cached = [] }: RehearsalOptions = {},
+  {
+    sandbox = 'fargate',
+    calls: callsOn = 'functions',
+    name = sandbox === 'fargate' ? 'e2e' : 'vms',
+    cached = [],
+  }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm({
@@ -173,6 +183,7 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
+    calls: callsOn,
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },
@@ -259,15 +270,24 @@ export async function startRehearsal(
     (fn) => ({ ...accountOf(gate, shortName(fn.properties.FunctionName)), PLATFORM_BEDROCK_URL: gate.url }),
     ({ properties }) => cachedNames.has(properties.FunctionName),
   );
-  api.serve(assembly, async (functionArn, event, roleArn, onBegin) => {
-    const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
-    if (
-      isTakenBy('apigateway.amazonaws.com', roleOf(assembly, roleArn)) &&
-      allowing(policiesOf(assembly, roleArn), ask)
-    )
-      return lambda.invoke(functionArn, event, onBegin);
-    throw new Error(`${roleArn} may not call ${functionArn}`);
-  });
+  api.serve(
+    assembly,
+    async (functionArn, event, roleArn, onBegin) => {
+      const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
+      if (
+        isTakenBy('apigateway.amazonaws.com', roleOf(assembly, roleArn)) &&
+        allowing(policiesOf(assembly, roleArn), ask)
+      )
+        return lambda.invoke(functionArn, event, onBegin);
+      throw new Error(`${roleArn} may not call ${functionArn}`);
+    },
+    (host, request) => webs.send(host, request),
+  );
+  const webs = new WebFunctions((principal) => ({
+    ...accountOf(gate, principal),
+    PLATFORM_BEDROCK_URL: gate.url,
+  }));
+  webs.add(assembly);
   const alarms = new Alarms(assembly, {
     get accessLog() {
       return api.accessLog;
@@ -347,6 +367,7 @@ export async function startRehearsal(
     deps,
     gate,
     lambda,
+    callServer: webs.latest,
     platform: platformNameOf(stage),
     lambdaAdmin: lambdaAdmin.url,
     events,
@@ -364,6 +385,7 @@ export async function startRehearsal(
     tickServices,
     async deploy(bundles) {
       const next = assemble(bundles, deployed);
+      webs.add(next);
       const overrides = { ApiGatewayUrl: gate.url, CloudWatchUrl: gate.url, Seconds: String(CANARY_SECONDS) };
       const deployment = await applyChanges(deployed, next, { lambda, api, alarms, overrides });
       if (deployment.failure === undefined) deployed = next;
@@ -400,6 +422,7 @@ export async function startRehearsal(
       chaos.onTaskEvent = () => {};
       await ecs.close();
       await serviceTasks.close();
+      await webs.close();
       await lambda.close();
       await lambdaApi.close();
       lambdaAdmin.close();
@@ -409,6 +432,44 @@ export async function startRehearsal(
       await stripe.close();
     },
   };
+}
+
+/** The web functions of assemblies, by the host of their endpoints. */
+class WebFunctions {
+  readonly #variables: (principal: string) => Readonly<Record<string, string>>;
+  readonly #byHost = new Map<string, WebFunction>();
+
+  constructor(variables: (principal: string) => Readonly<Record<string, string>>) {
+    this.#variables = variables;
+  }
+
+  get latest(): WebFunction | undefined {
+    return [...this.#byHost.values()].at(-1);
+  }
+
+  add(assembly: Assembly): void {
+    const [revision] = assembly.of('AWS::Lambda::WebFunctionRevision');
+    const [stage] = assembly.of('AWS::ApiGateway::Stage');
+    const host = stage!.properties.Variables.call_server;
+    if (revision === undefined || this.#byHost.has(host)) return;
+    const [copy] = assembly.of('Custom::S3ObjectCopy');
+    const role = functionsOf(assembly).find(
+      ({ properties }) => properties.Role === revision.properties.ServiceConfig.ExecutionRoleArn,
+    );
+    const variables = this.#variables(shortName(role!.properties.FunctionName));
+    const folder = assembly.assetFolder(copy!.properties.SourceObjectKey);
+    this.#byHost.set(host, startWebFunction(revision, folder, variables));
+  }
+
+  send(host: string, request: WebRequest): Promise<IncomingMessage> {
+    const web = this.#byHost.get(host);
+    if (web === undefined) throw new Error(`there is no endpoint ${host}`);
+    return web.send(request);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#byHost.values()].map((web) => web.close()));
+  }
 }
 
 /** Returns the interpreters that a runner finds on this machine. */

@@ -10,9 +10,20 @@ test('every finding of cdk-nag is acknowledged', () => {
   expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
 });
 test('x', () => {
-  for (const t of ['AWS::Lambda::WebFunction','AWS::Lambda::WebFunctionRevision','AWS::Lambda::WebFunctionEndpoint','AWS::ApiGateway::Stage'])
+  for (const t of [
+    'AWS::Lambda::WebFunction',
+    'AWS::Lambda::WebFunctionRevision',
+    'AWS::Lambda::WebFunctionEndpoint',
+    'AWS::ApiGateway::Stage',
+  ])
     console.log(JSON.stringify(resourcesOf(api, t), null, 1));
   const [[, rest]] = resourcesOf(api, 'AWS::ApiGateway::RestApi') as any;
   console.log(JSON.stringify(rest.Properties.Body.paths['/{org}/{agent}/{version}/{endpoint}'], null, 1));
-  console.log(Object.entries(api.Resources).filter(([id])=>/callserver|WebFunction/i.test(id)).map(([id,r])=>id+' '+r.Type).join('\n'), Object.keys(api.Resources).length);
+  console.log(
+    Object.entries(api.Resources)
+      .filter(([id]) => /callserver|WebFunction/i.test(id))
+      .map(([id, r]) => id + ' ' + r.Type)
+      .join('\n'),
+    Object.keys(api.Resources).length,
+  );
 });
