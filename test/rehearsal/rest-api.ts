@@ -345,7 +345,8 @@ class Api {
     response.writeHead(answer.statusCode!, { 'x-amzn-requestid': requestId, ...remapped(headers) });
     response.flushHeaders();
     response.setTimeout(IDLE_LIMIT_MS, () => response.destroy());
-    await pipeline(answer, response);
+    // A client that leaves, or a process that dies, ends both.
+    await pipeline(answer, response).catch(() => response.destroy());
   }
 
   #takeToken(): boolean {

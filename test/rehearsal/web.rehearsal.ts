@@ -114,10 +114,30 @@ describe('the server of calls', () => {
     const json = { text: 'x'.repeat(1000) };
     expect(expectOk(await request(target, 'POST', path, { key: users[0]!.key, json })).data).toEqual(json);
     const form = new FormData();
-    form.set('n', '4');
+    form.set('metadata', JSON.stringify({ n: 4 }));
     expectOk(await request(target, 'POST', `/${slugs[0]}/teller/v1/run`, { key: users[0]!.key, body: form }));
     await target.lambda.settled();
     expect(target.lambda.invocations.filter(({ fn }) => fn.endsWith('-calls')).length).toBe(before + 2);
+  });
+
+  test('many of the largest bodies at once: some find room, the others are told to come again, and memory has a bound', async () => {
+    // Nested arrays take more memory a byte than anything else.
+    const body = Buffer.from(`{"n": 1, "more": [${'[],'.repeat(1_300_000)}[]]}`);
+    const send = () =>
+      request(target, 'POST', `/${slugs[2]}/teller/v1/run`, {
+        key: users[2]!.key,
+        headers: { 'content-type': 'application/json' },
+        body,
+      });
+    const answers = await Promise.all(Array.from({ length: 24 }, send));
+    const counts = Map.groupBy(answers, ({ status }) => status);
+    expect([...counts.keys()].sort()).toEqual([200, 429]);
+    for (const answer of counts.get(429)!) {
+      expectError(answer, 429, 'RATE_LIMITED', 'too busy');
+      expect(answer.headers.get('retry-after')).toBe('2');
+    }
+    expect(server.peakMb).toBeLessThan(2048);
+    expect(expectOk(await send()).data).toEqual({ said: slugs[2] });
   });
 
   test('when an environment dies, its callers are told, and the next request has another one', async () => {
