@@ -31,7 +31,7 @@ export async function invokeStreaming<Head>(
   return invokeOnce(host, functionName, event, { delimiter: Buffer.from('\n'), signal });
 }
 
-/** As {@link invokeStreaming}, for a response whose first part, a JSON text, ends at `delimiter`. */
+/** Does the same for a response whose first part, a JSON text, ends at `delimiter`. */
 export async function invokeOnce<Head>(
   { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
   functionName: string,

@@ -367,7 +367,9 @@ export async function startRehearsal(
     deps,
     gate,
     lambda,
-    callServer: webs.latest,
+    get callServer() {
+      return webs.latest;
+    },
     platform: platformNameOf(stage),
     lambdaAdmin: lambdaAdmin.url,
     events,

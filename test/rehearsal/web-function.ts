@@ -41,6 +41,8 @@ export interface WebFunction {
   send(request: WebRequest): Promise<IncomingMessage>;
   /** Largest number of requests that one environment served at once. */
   readonly mostAtOnce: number;
+  /** Number of requests so far. */
+  readonly served: number;
   /** Number of environments that exist. */
   readonly environments: number;
   /** Peak memory of all environments, in MB. */
@@ -74,6 +76,7 @@ export function startWebFunction(
   const { EnvironmentVariables, MaxConcurrencyPerEnvironment: maxAtOnce, TimeoutSeconds } = settings;
   const environments = new Set<Environment>();
   let mostAtOnce = 0;
+  let served = 0;
 
   async function start(): Promise<Environment> {
     const port = await freePort();
@@ -126,6 +129,7 @@ export function startWebFunction(
     async send({ method, path, headers, body }) {
       const environment = await environmentWithRoom();
       environment.serving += 1;
+      served += 1;
       mostAtOnce = Math.max(mostAtOnce, environment.serving);
       const leave = () => {
         environment.serving -= 1;
@@ -166,6 +170,9 @@ export function startWebFunction(
     },
     get mostAtOnce() {
       return mostAtOnce;
+    },
+    get served() {
+      return served;
     },
     get environments() {
       return environments.size;
