@@ -7,7 +7,8 @@ import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
 import { importWithCache } from '#test/helpers/compile-cache.ts';
 import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
-import { makeCompileCache, publishCompileCache, removeCompileCache } from './compile-cache.ts';
+import { HastyClock } from '#test/helpers/hasty-clock.ts';
+import { type CompileCacheHost, compileCacheLayer, makeCompileCache, removeCompileCache } from './compile-cache.ts';
 
 const folder = '/opt/compile-cache';
 const env = { AWS_REGION: 'us-east-1' };
@@ -72,23 +73,62 @@ test('a bundle whose import ends the process gets a layer all the same, and a li
   expect(told).toEqual(['not all files of a bundle were compiled']);
 });
 
-test('the cache is published as a version of the layer, which goes when its resource does', async () => {
+const EMPTY = 'arn:aws:lambda:eu-west-1:111122223333:layer:platform-test-empty-layer:1';
+const order = { Bundle: 'good', LayerName: 'platform-test-calls', Folder: folder };
+
+async function start() {
+  const lambda = await startFakeLambda(() => Promise.reject(new Error('no function is called')));
+  onTestFinished(() => lambda.close());
+  const client = new LambdaClient({ ...AWS_TEST_ACCOUNT, endpoint: lambda.url, maxAttempts: 1 });
+  const clock = new HastyClock();
+  const host: CompileCacheHost = { bundles, log, clock, client, emptyLayer: EMPTY };
   // The function has none of its own, while the tests have one.
   vi.stubEnv('NODE_COMPILE_CACHE', undefined);
   onTestFinished(() => void vi.unstubAllEnvs());
-  const lambda = await startFakeLambda(() => Promise.reject(new Error('no function is called')));
-  onTestFinished(() => lambda.close());
-  const client = new LambdaClient({ ...AWS_TEST_ACCOUNT, endpoint: lambda.url });
-  const order = { Bundle: 'good', LayerName: 'platform-test-calls', Folder: folder };
-  const host = { bundles, log, client };
-  const first = await publishCompileCache(order, host);
-  const second = await publishCompileCache(order, host);
+  return { lambda, clock, host };
+}
+
+test('the cache is published as a version of the layer, which goes when its resource does', async () => {
+  const { lambda, host } = await start();
+  const first = await compileCacheLayer(order, host);
+  const second = await compileCacheLayer(order, host);
   expect(second).toMatch(/:layer:platform-test-calls:2$/);
   expect([...lambda.layers.keys()]).toEqual([first, second]);
   const files = unzipSync(lambda.layers.get(second)!);
   expect(await importWithCache(good, new Map(Object.entries(files)))).toMatchObject({ hits: 1 });
-  await removeCompileCache(first, client);
+  await removeCompileCache(first, host);
   expect([...lambda.layers.keys()]).toEqual([second]);
   // Resource id of an attempt that failed before it had a version.
-  await removeCompileCache('cleaner', client);
+  await removeCompileCache('cleaner', host);
+});
+
+test.each(['AccessDeniedException', 'TooManyRequestsException'])(
+  'while IAM or Lambda refuse to publish (%s), it is tried again for a minute',
+  async (error) => {
+    const { lambda, clock, host } = await start();
+    lambda.refuseLayers(error, 3);
+    expect(await compileCacheLayer(order, host)).toMatch(/:layer:platform-test-calls:1$/);
+    lambda.refuseLayers(error, Number.POSITIVE_INFINITY);
+    const since = clock.now();
+    expect(await compileCacheLayer(order, host)).toBe(EMPTY);
+    expect(clock.now() - since).toBeLessThanOrEqual(60_000);
+    expect(clock.now() - since).toBeGreaterThan(50_000);
+    expect(told.at(-1)).toBe('a function starts without a compile cache');
+  },
+);
+
+test('a function without a cache gets the empty layer, which its resource does not take along', async () => {
+  const { lambda, host } = await start();
+  for (const wrong of [{ ...order, Bundle: 'none' }, {}, undefined]) {
+    expect(await compileCacheLayer(wrong, host)).toBe(EMPTY);
+  }
+  // No other time would change this.
+  lambda.refuseLayers('CodeStorageExceededException', 1);
+  expect(await compileCacheLayer(order, host)).toBe(EMPTY);
+  lambda.refuseLayers('AccessDeniedException', Number.POSITIVE_INFINITY);
+  const before = told.length;
+  await removeCompileCache(EMPTY, host);
+  expect(told).toHaveLength(before);
+  await removeCompileCache('arn:aws:lambda:eu-west-1:111122223333:layer:platform-test-calls:1', host);
+  expect(told.at(-1)).toBe('a layer was left behind');
 });

@@ -7,7 +7,9 @@ import { promisify } from 'node:util';
 import { DeleteLayerVersionCommand, type LambdaClient, PublishLayerVersionCommand } from '@aws-sdk/client-lambda';
 import { zipSync } from 'fflate';
 import * as z from 'zod';
+import type { Clock } from '#core/ports/clock.ts';
 import type { Log } from '#core/ports/deps.ts';
+import { isNamed } from './named-error.ts';
 
 /** Properties of the custom resource. */
 const orderSchema = z.object({
@@ -17,7 +19,6 @@ const orderSchema = z.object({
   /** Path of the function's cache: a folder below `/opt`, where Lambda unpacks layers. */
   Folder: z.string(),
 });
-export const parseCompileCacheOrder = (properties: unknown): CompileCacheOrder => orderSchema.parse(properties);
 type CompileCacheOrder = z.output<typeof orderSchema>;
 
 /** Folder where Lambda unpacks a function's code: docs.aws.amazon.com/lambda/latest/dg/configuration-layers.html. */
@@ -25,6 +26,10 @@ const TASK = '/var/task';
 const LAYERS = '/opt';
 /** More than the import of all files of any function takes on a small machine. */
 const IMPORT_LIMIT_MS = 60_000;
+/** IAM needs seconds until a new role has its permissions everywhere, and all functions ask for their layer at once. */
+const PUBLISH_LIMIT_MS = 60_000;
+const MAX_PAUSE_MS = 8000;
+const PASSING = ['AccessDeniedException', 'ServiceException', 'ThrottlingException', 'TooManyRequestsException'];
 /** File attributes of a world-readable file in a zip archive. */
 const READABLE = { os: 3, attrs: 0o100644 << 16 };
 
@@ -88,28 +93,65 @@ export async function makeCompileCache(
   }
 }
 
-/** Publishes the compile cache of a function as a layer version. Returns its ARN. */
-export async function publishCompileCache(
+export interface CompileCacheHost {
+  /** Folder with the bundles of all functions. */
+  readonly bundles: string;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly client: LambdaClient;
+  /** ARN of a layer without a cache. */
+  readonly emptyLayer: string;
+}
+
+/**
+ * Publishes the compile cache of a function as a layer version. Returns its ARN, or the ARN of the empty layer if that
+ * fails: a cache saves time, so a deployment must not fail without it.
+ */
+export async function compileCacheLayer(properties: unknown, host: CompileCacheHost): Promise<string> {
+  try {
+    return await publishCompileCache(orderSchema.parse(properties), host);
+  } catch (error) {
+    host.log.warn('a function starts without a compile cache', { properties, error: String(error) });
+    return host.emptyLayer;
+  }
+}
+
+async function publishCompileCache(
   { Bundle: bundle, LayerName, Folder: folder }: CompileCacheOrder,
-  host: { readonly bundles: string; readonly log: Log; readonly client: LambdaClient },
+  host: CompileCacheHost,
 ): Promise<string> {
   const files = await makeCompileCache(join(host.bundles, bundle), folder, host.log);
   host.log.info('compile cache made', { bundle, files: files.size - 1 });
-  const { LayerVersionArn } = await host.client.send(
-    new PublishLayerVersionCommand({
-      LayerName,
-      Description: `V8's compile cache of ${LayerName}, by Node ${process.version}`,
-      CompatibleArchitectures: [process.arch === 'arm64' ? 'arm64' : 'x86_64'],
-      Content: { ZipFile: zipSync(Object.fromEntries([...files].map(([path, bytes]) => [path, [bytes, READABLE]]))) },
-    }),
-  );
-  return LayerVersionArn!;
+  const order = new PublishLayerVersionCommand({
+    LayerName,
+    Description: `V8's compile cache of ${LayerName}, by Node ${process.version}`,
+    CompatibleArchitectures: [process.arch === 'arm64' ? 'arm64' : 'x86_64'],
+    Content: { ZipFile: zipSync(Object.fromEntries([...files].map(([path, bytes]) => [path, [bytes, READABLE]]))) },
+  });
+  const deadline = host.clock.now() + PUBLISH_LIMIT_MS;
+  for (let pause = 1000; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+    try {
+      const { LayerVersionArn } = await host.client.send(order);
+      return LayerVersionArn!;
+    } catch (error) {
+      if (!isNamed(error, ...PASSING) || host.clock.now() + pause > deadline) throw error;
+      await host.clock.sleep(pause);
+    }
+  }
 }
 
-/** Function versions that use the layer are not affected: Lambda keeps a copy for them. */
-export async function removeCompileCache(arn: string, client: LambdaClient): Promise<void> {
+/**
+ * Function versions that use the layer are not affected: Lambda keeps a copy for them. A layer that cannot be deleted
+ * stays, at no cost.
+ */
+export async function removeCompileCache(
+  arn: string,
+  { client, log, emptyLayer }: Pick<CompileCacheHost, 'client' | 'log' | 'emptyLayer'>,
+): Promise<void> {
   const [, LayerName, version] = /^(arn:.+:layer:[^:]+):(\d+)$/.exec(arn) ?? [];
   // A failed creation has no ARN.
-  if (LayerName === undefined) return;
-  await client.send(new DeleteLayerVersionCommand({ LayerName, VersionNumber: Number(version) }));
+  if (LayerName === undefined || arn === emptyLayer) return;
+  await client
+    .send(new DeleteLayerVersionCommand({ LayerName, VersionNumber: Number(version) }))
+    .catch((error: unknown) => log.warn('a layer was left behind', { arn, error: String(error) }));
 }

@@ -76,6 +76,11 @@ export const AWS_SETTINGS = {
         .transform((seconds) => seconds * 1000),
     'Time that a task takes to start, in seconds. A call that would wait longer than half of its time limit is rejected at once.',
   ),
+  emptyLayer: setting(
+    'PLATFORM_EMPTY_LAYER',
+    () => z.string().default(''),
+    'ARN of the layer of functions whose compile cache could not be made.',
+  ),
   ecsCluster: setting('PLATFORM_ECS_CLUSTER', () => z.string().default(''), 'Cluster of the tasks.'),
   ecsTaskDefinition: setting(
     'PLATFORM_ECS_TASK_DEFINITION',
@@ -157,10 +162,15 @@ export const AWS_SETTINGS = {
     () => z.string().optional(),
     "Name of the secret in Secrets Manager with the operator's key (docs/billing.md), set from `operator` of the stage. Without it, the API rejects requests of an operator.",
   ),
+  secrets: setting(
+    'PLATFORM_SECRETS',
+    () => z.enum(['secrets-manager', 'envelope', 'both']).default('secrets-manager'),
+    'Where the secrets of workspaces are, set from `secrets` of the stage (docs/secrets-on-aws.md).',
+  ),
   secretPrefix: setting(
     'PLATFORM_SECRET_PREFIX',
     () => z.string().default(''),
-    'Prefix of Secrets Manager names; a slash and the workspace id follow it.',
+    'Prefix of Secrets Manager names; a slash and the workspace id follow it. Also part of the encryption context of data keys.',
   ),
   secretKey: setting(
     'PLATFORM_SECRET_KEY',
@@ -170,7 +180,7 @@ export const AWS_SETTINGS = {
   dataKey: setting(
     'PLATFORM_DATA_KEY',
     () => z.string().optional(),
-    'KMS key that seals data keys: the ARN in `keyArn` of the stage, otherwise the alias of the key that the stack `data` creates. Set where functions run agents.',
+    'KMS key that seals data keys: the ARN in `keyArn` of the stage, otherwise the alias of the key that the stack `data` creates. Set where functions run agents, or use sealed secrets.',
   ),
 } satisfies Settings;
 

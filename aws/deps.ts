@@ -209,12 +209,22 @@ export const vaultParts = ({
   config,
   clock,
   ids,
+  main,
   counters,
-}: HostDeps & Pick<Deps, 'counters'>): Pick<Deps, 'vault'> => ({
+}: HostDeps & Pick<Deps, 'main' | 'counters'>): Pick<Deps, 'vault'> => ({
   vault: new LazyVault(async () => {
-    const { secretPrefix: prefix, secretKey: key, dataKey } = config;
+    const { secrets, secretPrefix: prefix, secretKey: key, dataKey } = config;
+    if (secrets === 'envelope') {
+      const { createEnvelopeVault } = await import('./secrets/envelope-vault.ts');
+      return createEnvelopeVault({ prefix, dataKey, main, clock });
+    }
+    const props = { prefix, key, dataKey, locks: counters, clock, ids };
+    if (secrets === 'both') {
+      const { createMovingVault } = await import('./secrets/moving-vault.ts');
+      return createMovingVault({ ...props, main });
+    }
     const { createVault } = await import('./secrets/secrets-manager-vault.ts');
-    return createVault({ prefix, key, dataKey, locks: counters, clock, ids });
+    return createVault(props);
   }),
 });
 

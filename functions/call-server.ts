@@ -18,7 +18,7 @@ import { requestListener } from '#core/http/node-adapter.ts';
 import type { Incoming, Route } from '#core/http/route.ts';
 import { answering, type HandlerDeps } from './lambda.ts';
 
-/** Memory for bodies. AWS gives an environment twice as much, as far as is known (docs/decisions/0009-call-server.md). */
+/** Memory for bodies. AWS gives an environment twice as much, as far as is known (docs/decisions/0014-call-server.md). */
 const BODY_MEMORY_BYTES = 1024 ** 3;
 
 /** Dependencies of the server, beside those of its handlers. */

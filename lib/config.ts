@@ -6,6 +6,7 @@ import { type PortRange, portsText } from '#core/base/port-ranges.ts';
 import { privateRangeProblem } from '#core/base/private-ranges.ts';
 import { transportsSchema } from '#core/base/transports.ts';
 import { FUNCTION_NAMES } from '#core/http/route.ts';
+import { concurrencyProblem, environmentProblem, fargateSizeProblem } from './limits.ts';
 
 /** Retention times that CloudWatch Logs offers, in days: docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html. */
 const RETENTION_DAYS = [
@@ -63,21 +64,19 @@ export function openPorts(given: readonly (number | PortRange)[]): PortRange[] {
 }
 
 /** Settings of the platform that follow from members of a stage, besides its `settings`. */
-export const egressSettings = ({ egressPorts, egressPrivateRanges }: Stage): Record<string, string> => ({
+export const egressSettings = ({
+  egressPorts,
+  egressPrivateRanges,
+}: Pick<Stage, 'egressPorts' | 'egressPrivateRanges'>): Record<string, string> => ({
   PLATFORM_EGRESS_PORTS: egressPorts.length === 0 ? 'none' : portsText(openPorts(egressPorts)),
   ...(egressPrivateRanges.length > 0 && { PLATFORM_EGRESS_PRIVATE_RANGES: egressPrivateRanges.join(',') }),
 });
 
-/** Memory in MB that Fargate offers for each CPU size: docs.aws.amazon.com/AmazonECS/latest/developerguide/fargate-tasks-services.html. */
-const FARGATE_MEMORY: {
-  readonly [cpu: number]: { readonly min: number; readonly max: number; readonly step: number };
-} = {
-  256: { min: 512, max: 2048, step: 512 },
-  512: { min: 1024, max: 4096, step: 1024 },
-  1024: { min: 2048, max: 8192, step: 1024 },
-  2048: { min: 4096, max: 16_384, step: 1024 },
-  4096: { min: 8192, max: 30_720, step: 1024 },
-};
+/** Refuses sizes that Fargate lacks. */
+function fargateSize({ cpu, memoryMb }: { cpu: number; memoryMb: number }, context: z.RefinementCtx): void {
+  const message = fargateSizeProblem(cpu, memoryMb);
+  if (message !== undefined) context.addIssue({ code: 'custom', path: ['memoryMb'], message });
+}
 
 const servicesOn = z
   .strictObject({
@@ -119,13 +118,7 @@ const servicesOn = z
       })
       .optional(),
   })
-  .superRefine(({ cpu, memoryMb }, context) => {
-    const { min, max, step } = FARGATE_MEMORY[cpu]!;
-    if (memoryMb < min || memoryMb > max || memoryMb % step !== 0) {
-      const message = `Fargate offers ${min} to ${max} MB in steps of ${step} for ${cpu} CPU units`;
-      context.addIssue({ code: 'custom', path: ['memoryMb'], message });
-    }
-  });
+  .superRefine(fargateSize);
 
 const webOn = z.strictObject({
   kind: z.literal('on').optional(),
@@ -189,10 +182,30 @@ const platformSchema = z
     ).optional(),
     logLevel: z.enum(['debug', 'info', 'warn', 'error']),
     logRetentionDays: z.literal(RETENTION_DAYS),
+    /**
+     * Where the secrets of workspaces are: in Secrets Manager, or sealed with KMS in the main table, which costs nothing
+     * for idle workspaces. `both` while `npm run aws:secrets` moves them (docs/secrets-on-aws.md).
+     */
+    secrets: z.enum(['secrets-manager', 'envelope', 'both']).default('secrets-manager'),
     /** Retention of run records in days. */
     runRetentionDays: z.int().positive(),
-    /** Rate limit for all callers together; requests above it get status 429. */
+    /**
+     * Rate limit of each method, for all callers together; requests above it get status 429. Methods that need no key
+     * have a part of it.
+     */
     throttle: z.strictObject({ requestsPerSecond: z.int().positive(), burst: z.int().positive() }),
+    /**
+     * Ceilings of each table and each of its indexes, in units a second: they bound the bill. Requests above them are
+     * refused, no matter whose they are. @default - the account's quotas, 40,000 units each
+     */
+    tables: z
+      .strictObject({
+        /** A unit is a consistent read of up to 4 KB. */
+        maxReadUnits: z.int().positive().optional(),
+        /** A unit is a write of up to 1 KB. */
+        maxWriteUnits: z.int().positive().optional(),
+      })
+      .prefault({}),
     /** A custom domain, and the ARN of its certificate in AWS Certificate Manager, in the stacks' Region. */
     domain: z
       .strictObject({
@@ -241,6 +254,10 @@ const platformSchema = z
           const message = `must be at least twice the provisioned concurrency (${2 * kept}): a deployment starts the new version beside the old one`;
           context.addIssue({ code: 'custom', path: ['reserved', fn], message });
         }
+        for (const [kind, executions] of Object.entries({ reserved, provisioned })) {
+          const message = concurrencyProblem(executions);
+          if (message !== undefined) context.addIssue({ code: 'custom', path: [kind], message });
+        }
       })
       .prefault({}),
     /**
@@ -268,57 +285,59 @@ const platformSchema = z
     sandbox: z
       .discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('none') }),
-        z.strictObject({
-          kind: z.literal('fargate'),
-          /** Number of idle tasks kept ready at all times, which are billed. */
-          idle: z.int().min(0).max(200).default(0),
-          /**
-           * Whether a task serves further runs of the `same` kind (one workspace, agent version, set of grants and
-           * tenant: docs/sandbox.md), or only one run.
-           */
-          reuse: z.enum(['same', 'never']).default('same'),
-          /**
-           * Whether asynchronous runs whose manifest allows them to be `retried` use Fargate Spot, which costs less and
-           * which AWS may reclaim (docs/sandbox.md#fargate-spot).
-           */
-          spot: z.enum(['retried', 'never']).default('retried'),
-          /** Maximum number of tasks, idle or not: limits the bill. */
-          max: z.int().min(1).max(200).default(20),
-          /** CPU of one task, in 1,024ths of a processor. */
-          cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
-          /** Memory of one task; installations may use 2 GB. Fargate allows specific sizes for each `cpu`. */
-          memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
-          /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
-          zones: z.array(zone()).min(1).optional(),
-          /**
-           * Number of days after which the image is rebuilt with the latest updates of its base images and packages.
-           */
-          rebuildDays: z.int().min(1).max(90).default(7),
-          /** Address range of the network. */
-          cidr: cidr('10.64.0.0/20'),
-          /**
-           * How tasks reach the internet: through their own public addresses, from private subnets through NAT gateways
-           * (one per zone), or not at all: from isolated subnets they reach S3, and the image and the log through
-           * interface endpoints.
-           */
-          egress: z.enum(['public', 'nat', 'endpoints']).default('public'),
-          /**
-           * An existing network with its own egress; tasks get no public address. Programs may connect to port 443 of
-           * everything else in it. @default - the stacks create a network
-           */
-          vpc: z
-            .strictObject({
-              id: vpcId(),
-              /**
-               * Subnets of the tasks. They need routes to ECR, S3 and CloudWatch Logs, and to everything that programs
-               * call.
-               */
-              taskSubnetIds: subnetIds(),
-              /** Subnets of the function that connects to tasks. It needs routes to DynamoDB and S3. */
-              functionSubnetIds: subnetIds(),
-            })
-            .optional(),
-        }),
+        z
+          .strictObject({
+            kind: z.literal('fargate'),
+            /** Number of idle tasks kept ready at all times, which are billed. */
+            idle: z.int().min(0).max(200).default(0),
+            /**
+             * Whether a task serves further runs of the `same` kind (one workspace, agent version, set of grants and
+             * tenant: docs/sandbox.md), or only one run.
+             */
+            reuse: z.enum(['same', 'never']).default('same'),
+            /**
+             * Whether asynchronous runs whose manifest allows them to be `retried` use Fargate Spot, which costs less and
+             * which AWS may reclaim (docs/sandbox.md#fargate-spot).
+             */
+            spot: z.enum(['retried', 'never']).default('retried'),
+            /** Maximum number of tasks, idle or not: limits the bill. */
+            max: z.int().min(1).max(200).default(20),
+            /** CPU of one task, in 1,024ths of a processor. */
+            cpu: z.literal([256, 512, 1024, 2048, 4096]).default(512),
+            /** Memory of one task; installations may use 2 GB. Fargate allows specific sizes for each `cpu`. */
+            memoryMb: z.int().multipleOf(512).min(512).max(30_720).default(2048),
+            /** Availability Zones of the tasks. Some, such as `us-east-1e`, lack services. @default - two that AWS chooses */
+            zones: z.array(zone()).min(1).optional(),
+            /**
+             * Number of days after which the image is rebuilt with the latest updates of its base images and packages.
+             */
+            rebuildDays: z.int().min(1).max(90).default(7),
+            /** Address range of the network. */
+            cidr: cidr('10.64.0.0/20'),
+            /**
+             * How tasks reach the internet: through their own public addresses, from private subnets through NAT gateways
+             * (one per zone), or not at all: from isolated subnets they reach S3, and the image and the log through
+             * interface endpoints.
+             */
+            egress: z.enum(['public', 'nat', 'endpoints']).default('public'),
+            /**
+             * An existing network with its own egress; tasks get no public address. Programs may connect to port 443 of
+             * everything else in it. @default - the stacks create a network
+             */
+            vpc: z
+              .strictObject({
+                id: vpcId(),
+                /**
+                 * Subnets of the tasks. They need routes to ECR, S3 and CloudWatch Logs, and to everything that programs
+                 * call.
+                 */
+                taskSubnetIds: subnetIds(),
+                /** Subnets of the function that connects to tasks. It needs routes to DynamoDB and S3. */
+                functionSubnetIds: subnetIds(),
+              })
+              .optional(),
+          })
+          .superRefine(fargateSize),
         z.strictObject({
           kind: z.literal('microvm'),
           /**
@@ -355,13 +374,13 @@ const platformSchema = z
     baseUrl: z.url().optional(),
     /** A web ACL in front of the API (about 7 USD a month, 0.60 per million requests) with a rate limit per address. */
     firewall: z.strictObject({ requestsPerFiveMinutes: z.int().min(10).max(2_000_000_000) }).optional(),
-    /** Alarms (10 cents a month each) and their recipient, who must confirm the subscription. @default - no alarms */
+    /** Alarms (10 cents a month for each of their metrics) and their recipient, who must confirm the subscription. @default - no alarms */
     alarms: z
       .strictObject({
         email: z.email().optional(),
         /**
-         * An existing topic. Its policy must allow CloudWatch to publish, and with `dailyUsd` AWS Budgets too. @default
-         * - the stacks create a topic
+         * An existing topic. Its policy must allow CloudWatch and EventBridge to publish, and with `dailyUsd` AWS Budgets
+         * too. @default - the stacks create a topic
          */
         topicArn: form(/^arn:aws[\w-]*:sns:[\w-]+:\d{12}:[\w-]+$/, 'must be the ARN of a topic').optional(),
         /** Daily cost in USD, of the whole account, above which an alert is sent. @default - costs are not monitored */
@@ -461,6 +480,16 @@ const platformSchema = z
         );
       }
     }
+  })
+  .superRefine((stage, context) => {
+    const { issuer = '', clientId = '', domains = [] } = stage.oidc ?? {};
+    const signIn = {
+      PLATFORM_OIDC_ISSUER: issuer,
+      PLATFORM_OIDC_CLIENT_ID: clientId,
+      PLATFORM_OIDC_DOMAINS: `${domains}`,
+    };
+    const message = environmentProblem({ ...stage.settings, ...egressSettings(stage), ...(stage.oidc && signIn) });
+    if (message !== undefined) context.addIssue({ code: 'custom', path: ['settings'], message });
   });
 
 /**

@@ -2,7 +2,7 @@ import { BACKGROUND_FUNCTIONS, type BackgroundFunctionName } from '#core/api/bac
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { IndexName } from '#core/ports/table.ts';
-import type { TableName } from '#core/ports/table-rules.ts';
+import { TABLE_NAMES, type TableName } from '#core/ports/table-rules.ts';
 import type { Stage } from './config.ts';
 
 /** DynamoDB actions on single items. A transaction needs the actions of its parts. */
@@ -44,7 +44,12 @@ export interface FunctionSpec {
   readonly tables?: { readonly [Name in TableName]?: TableAccess };
   /** @default - no blobs */
   readonly blobs?: BlobAccess;
-  /** @default - no secrets */
+  /**
+   * Whether it reads the secrets of workspaces, in the place that the stage names, or also changes them: it has the rights of
+   * {@link VAULT_TABLES} in addition to `tables`.
+   *
+   * @default - no secrets
+   */
   readonly secrets?: 'read' | 'write';
   /**
    * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as those that
@@ -85,7 +90,7 @@ const MEMORY_MB = 1024;
  */
 const WAITING_MEMORY_MB = 512;
 /** API Gateway ends a buffered integration after 29 s. */
-const BUFFERED_SECONDS = 29;
+export const BUFFERED_SECONDS = 29;
 /** Lambda's maximum: the time limits of an installation and its packing (`aws/config.ts`), and 20 s for the record. */
 const INSTALL_SECONDS = 900;
 
@@ -105,6 +110,31 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
  * uploaded to S3 first (`core/agents/uploads`).
  */
 export const MAX_BODY_MB = 4;
+
+/** Rights on tables that the use of secrets needs, in each place. */
+const VAULT_TABLES: Record<
+  Exclude<Stage['secrets'], 'both'>,
+  Record<NonNullable<FunctionSpec['secrets']>, Required<FunctionSpec>['tables']>
+> = {
+  'secrets-manager': {
+    // The stamp that validates cached secrets.
+    read: { counters: { items: ['GetItem'] } },
+    // Writers also lock the vault of a workspace.
+    write: { counters: { items: ['GetItem', 'PutItem', 'DeleteItem'] } },
+  },
+  envelope: { read: { main: { items: ['GetItem'] } }, write: { main: { items: ['GetItem', 'PutItem'] } } },
+};
+
+/** Returns the rights of a function on tables in this stage. */
+export function tablesOf({ tables = {}, secrets }: FunctionSpec, stage: Stage): Required<FunctionSpec>['tables'] {
+  const places = stage.secrets === 'both' ? (['secrets-manager', 'envelope'] as const) : [stage.secrets];
+  const all = [tables, ...(secrets === undefined ? [] : places.map((place) => VAULT_TABLES[place][secrets]))];
+  const merged = TABLE_NAMES.map((name) => {
+    const items = new Set(all.flatMap((each) => each[name]?.items ?? []));
+    return [name, items.size === 0 ? undefined : { ...tables[name], items: [...items] }] as const;
+  });
+  return Object.fromEntries(merged.filter(([, access]) => access !== undefined));
+}
 
 /** Bodies of runs, and the orders and journals of durable ones, which few functions read. */
 const KEEP_RUNS = {
@@ -330,8 +360,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     timeoutSeconds: BUFFERED_SECONDS,
     tables: {
       main: { items: [...AUTHENTICATE, 'PutItem', 'DeleteItem'], query: ['table'] },
-      // Writers lock the vault of a workspace.
-      counters: { items: [...LIMIT, 'PutItem', 'DeleteItem'] },
+      counters: { items: LIMIT },
     },
     secrets: 'write',
     // Services that use a changed secret are restarted.
@@ -346,8 +375,6 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'], query: ['gsi2'] },
       // Usage of instances.
       runs: { items: ['UpdateItem'] },
-      // The stamp that validates its cached secrets.
-      counters: { items: ['GetItem'] },
     },
     // Alerts are signed.
     secrets: 'read',

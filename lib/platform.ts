@@ -1,10 +1,11 @@
 import { join } from 'node:path';
-import { AspectPriority, Aspects, type IAspect, Stack, Tags } from 'aws-cdk-lib';
+import { AspectPriority, Aspects, Stage as CdkStage, type IAspect, Stack, Tags, Token } from 'aws-cdk-lib';
 import type { SpecRestApi } from 'aws-cdk-lib/aws-apigateway';
 import { CfnRole } from 'aws-cdk-lib/aws-iam';
 import { Construct, type IConstruct } from 'constructs';
 import { routes } from '#core/api/routes.ts';
-import { type AgentPlatformProps, checkedProps, platformNameOf } from './config.ts';
+import { type AgentPlatformProps, checkedProps, platformNameOf, type Stage } from './config.ts';
+import { MORE_MICROVM_REGIONS, microvmRegionProblem } from './limits.ts';
 import { ApiStack } from './stacks/api-stack.ts';
 import { ComputeStack } from './stacks/compute-stack.ts';
 import { DataStack } from './stacks/data-stack.ts';
@@ -56,6 +57,7 @@ export class AgentPlatform extends Construct {
   constructor(scope: Construct, id: string, props: AgentPlatformProps, surroundings: Partial<BuildArtifacts> = {}) {
     super(scope, id);
     const stage = checkedProps(props);
+    this.#checkRegion(stage);
     const { keepsData: terminationProtection } = stage;
     const built = {
       bundles: join(DIST, 'functions'),
@@ -70,6 +72,8 @@ export class AgentPlatform extends Construct {
       ...built,
       ...this.#environment(),
       stackName: `${platformNameOf(stage)}-${name}`,
+      // CloudFormation counts spaces, and its limit is 1 MB.
+      suppressTemplateIndentation: true,
     });
     this.data = new DataStack(this, 'data', { ...inStack('data'), terminationProtection });
     this.schedules = new SchedulesStack(this, 'schedules', inStack('schedules'));
@@ -103,6 +107,16 @@ export class AgentPlatform extends Construct {
     Tags.of(this).add('platform:stage', stage.name);
     if (stage.rolePath !== '/')
       Aspects.of(this).add(new RolePath(stage.rolePath), { priority: AspectPriority.MUTATING });
+  }
+
+  /** Stacks without a Region are deployed to the one of the command line, which nothing here knows. */
+  #checkRegion({ name, sandbox }: Stage): void {
+    if (sandbox.kind !== 'microvm') return;
+    const around = this.node.scopes.findLast((scope) => Stack.isStack(scope) || CdkStage.isStage(scope));
+    const region = around?.region;
+    if (region === undefined || Token.isUnresolved(region)) return;
+    const problem = microvmRegionProblem(region, this.node.tryGetContext(MORE_MICROVM_REGIONS));
+    if (problem !== undefined) throw new Error(`platform "${name}" is invalid:\n✖ ${problem}\n  → at sandbox.kind`);
   }
 
   /** CDK passes stacks the account and Region of their app or stage, but not those of an enclosing stack. */

@@ -46,6 +46,7 @@ export async function buildConstruct(): Promise<void> {
     ...defaults,
     entryPoints: {
       'owner-key': join(ROOT, 'scripts/package-owner-key.ts'),
+      secrets: join(ROOT, 'scripts/package-secrets.ts'),
       writers: join(ROOT, 'scripts/package-writers.ts'),
     },
     outdir: DIST,

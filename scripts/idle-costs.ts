@@ -7,14 +7,23 @@ const PRICES = {
   customMetric: 0.3,
   dashboard: 3,
   secret: 0.4,
+  secretRequest: 0.05 / 10_000,
   kmsKey: 1,
+  /** For one workspace's secrets in the main table, with point-in-time recovery: aws.amazon.com/dynamodb/pricing. */
+  tableGb: 0.25 + 0.2,
+  kmsRequest: 0.03 / 10_000,
   invocation: 0.2e-6,
   gbSecond: 0.0000133334,
 };
 const MINUTES = 730 * 60;
+const MILLION = 1e6;
 const UNITS: Readonly<Record<string, number>> = { minute: 1, hour: 60, day: 24 * 60 };
 /** Assumed duration of a scheduled call with nothing to do, at 0.25 GB. */
 const TICK_GB_SECONDS = 0.25 * 0.25;
+
+const WORKSPACES = 10_000;
+/** Both items of a vault with ten secrets of 100 characters, as DynamoDB counts them. */
+const VAULT_GB = 2.5e-6;
 
 const money = (amount: number): string => `$${amount.toFixed(2)}`;
 
@@ -54,10 +63,21 @@ export function idleCosts(): string {
   return `## An idle stage
 
 A month, counted in the templates of the stage \`prod\` (\`stages/prod.ts\`). Storage of tables, blobs, images and logs, secrets that users
-store, and what a stage file asks for in addition (idle tasks, firewall, endpoints, NAT, load balancers of services) come on top.
+store (below), and what a stage file asks for in addition (idle tasks, firewall, endpoints, NAT, load balancers of services) come on top.
 
 | what | a month |
 | --- | --: |
 ${[...rows, ['**together**', total] as const].map(([what, amount]) => `| ${what} | ${money(amount)} |`).join('\n')}
+
+## Secrets of workspaces
+
+A month of stored secrets that nobody uses, by the [place](secrets-on-aws.md) that the stage names. The key of KMS is the one above, which a stage
+has in either case. In use, an envelope costs a request to KMS in five minutes for each process that opens it, ${money(PRICES.kmsRequest * MILLION)} a million, and Secrets Manager
+a request a minute, ${money(PRICES.secretRequest * MILLION)} a million.
+
+| what | a month |
+| --- | --: |
+| workspaces with secrets, ${WORKSPACES.toLocaleString('en')}, idle, in Secrets Manager | ${money(WORKSPACES * PRICES.secret)} |
+| workspaces with secrets, ${WORKSPACES.toLocaleString('en')}, idle, as envelopes | ${money(PRICES.kmsKey + WORKSPACES * VAULT_GB * PRICES.tableGb)} |
 `;
 }

@@ -291,7 +291,7 @@ ${table(
     }),
 )}
 
-256 MB would halve the price of waiting, and a prompt call with 5 s of it would cost about $27 a million. They are not enough ([0010](decisions/0010-memory-of-calls.md)): this is the
+256 MB would halve the price of waiting, and a prompt call with 5 s of it would cost about $27 a million. They are not enough ([0015](decisions/0015-memory-of-calls.md)): this is the
 memory of the process of \`calls\` in the rehearsal, with the heap sizes that Lambda gives Node at 512 MB (November 2026, one environment
 that served one request after the other, with a garbage collection after each large one). The heap limit does not include Buffers.
 

@@ -18,6 +18,8 @@ import {
   pickValues,
   type Vault,
   type VaultValues,
+  withoutSecret,
+  withSecret,
 } from '#core/ports/vault.ts';
 import { mapThrottlingErrors } from '../tables/throttles.ts';
 
@@ -58,15 +60,13 @@ interface Cached {
   readonly until: number;
 }
 
-/**
- * Uses the environment's Region and credentials.
- *
- * @param dataKey ARN or alias of the KMS key that seals data keys
- */
-export function createVault({
-  dataKey: key,
-  ...props
-}: Omit<SecretsManagerVaultProps, 'client' | 'dataKeys'> & { readonly dataKey: string | undefined }): Vault {
+/** `dataKey` is the ARN or the alias of the KMS key that seals data keys. */
+export type CreateVaultProps = Omit<SecretsManagerVaultProps, 'client' | 'dataKeys'> & {
+  readonly dataKey: string | undefined;
+};
+
+/** Uses the environment's Region and credentials. */
+export function createVault({ dataKey: key, ...props }: CreateVaultProps): SecretsManagerVault {
   let loaded: Promise<DataKeys> | undefined;
   return new SecretsManagerVault({
     ...props,
@@ -106,7 +106,7 @@ export class SecretsManagerVault implements Vault {
       const isThere = (name: string): boolean => cached.values.has(name);
       if (areSomeEnough ? names.some(isThere) : names.every(isThere)) return pickValues(cached.values, names);
     }
-    const values = (await this.#fetch(workspaceId)) ?? new Map();
+    const values = (await this.fetch(workspaceId)) ?? new Map();
     // A write that finished in the meantime has cached newer values.
     if (this.#cache.get(workspaceId) === cached) this.#keep(workspaceId, { values, stamp });
     return pickValues(values, names);
@@ -118,16 +118,12 @@ export class SecretsManagerVault implements Vault {
    */
   async write(workspaceId: string, name: string, value: string): Promise<void> {
     assertSecretValue(name, value);
-    await this.#change(workspaceId, (values) =>
-      values.get(name) === value ? values : new Map([...values, [name, value]]),
-    );
+    await this.#change(workspaceId, (values) => withSecret(values, name, value));
   }
 
   /** Throws like {@link SecretsManagerVault.write}. */
   async remove(workspaceId: string, name: string): Promise<void> {
-    await this.#change(workspaceId, (values) =>
-      values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : values,
-    );
+    await this.#change(workspaceId, (values) => withoutSecret(values, name));
   }
 
   async newDataKey(workspaceId: string): Promise<DataKey> {
@@ -138,33 +134,35 @@ export class SecretsManagerVault implements Vault {
     return (await this.#props.dataKeys()).openDataKey(workspaceId, sealed);
   }
 
-  /**
-   * Writers of this process queue here, writers of other processes at the lock. `change` returns the same map if
-   * nothing changes.
-   */
+  /** `change` returns the same map if nothing changes. */
   async #change(workspaceId: string, change: (values: VaultValues) => VaultValues): Promise<void> {
+    await this.withLock(workspaceId, async () => {
+      const before = await this.fetch(workspaceId);
+      await this.store(workspaceId, change(before ?? new Map()), before);
+    });
+  }
+
+  /**
+   * Runs `work` while no other writer changes the workspace's secrets: writers of this process queue here, writers of
+   * other processes at the lock. Throws `CONFLICT` if they hold it for 15 seconds.
+   *
+   * @param seconds Time after which the lock expires. `work` must not take longer.
+   */
+  async withLock(workspaceId: string, work: () => Promise<void>, seconds: number = LOCK_SECONDS): Promise<void> {
     assertWorkspaceId(workspaceId);
-    const done = this.#writes.then(() =>
-      this.#withLock(workspaceId, async () => {
-        const before = await this.#fetch(workspaceId);
-        const values = change(before ?? new Map());
-        if (before ? values !== before : values.size > 0) await this.#store(workspaceId, values, before === undefined);
-        // Needed even without a change: the previous writer may have died between the two writes.
-        this.#keep(workspaceId, { values, stamp: await this.#newStamp(workspaceId) });
-      }),
-    );
+    const done = this.#writes.then(() => this.#whileLocked(workspaceId, work, seconds));
     this.#writes = done.catch(() => {});
     await done;
   }
 
-  async #withLock(workspaceId: string, work: () => Promise<void>): Promise<void> {
+  async #whileLocked(workspaceId: string, work: () => Promise<void>, seconds: number): Promise<void> {
     const { locks, clock, ids } = this.#props;
     const key = { pk: `VAULT#${workspaceId}`, sk: 'LOCK' };
     const owner = ids.uuid();
     const giveUpAt = clock.now() + LOCK_WAIT_MS;
     for (;;) {
       const now = epochSeconds(clock.now());
-      const taken = await locks.put({ ...key, owner, ttl: now + LOCK_SECONDS }, anyOf(absent(), lessThan('ttl', now)));
+      const taken = await locks.put({ ...key, owner, ttl: now + seconds }, anyOf(absent(), lessThan('ttl', now)));
       if (taken.ok) break;
       if (clock.now() >= giveUpAt) {
         throw new PlatformError('CONFLICT', 'other changes of this workspace’s secrets are in progress: try again');
@@ -178,8 +176,8 @@ export class SecretsManagerVault implements Vault {
     }
   }
 
-  /** Returns `undefined` if the workspace has no secret yet. */
-  async #fetch(workspaceId: string): Promise<VaultValues | undefined> {
+  /** Reads past the cache. Returns `undefined` if the workspace has no secret yet. */
+  async fetch(workspaceId: string): Promise<VaultValues | undefined> {
     try {
       const command = new GetSecretValueCommand({ SecretId: this.#nameOf(workspaceId) });
       return decodeVault((await this.#props.client.send(command, requestLimit())).SecretString ?? '{}');
@@ -189,7 +187,16 @@ export class SecretsManagerVault implements Vault {
     }
   }
 
-  async #store(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
+  /**
+   * Only for the holder of the lock, who has just fetched `before`; it is not written again if `values` is the same map.
+   */
+  async store(workspaceId: string, values: VaultValues, before: VaultValues | undefined): Promise<void> {
+    if (before ? values !== before : values.size > 0) await this.#write(workspaceId, values, before === undefined);
+    // Needed even without a change: the previous writer may have died between the two writes.
+    this.#keep(workspaceId, { values, stamp: await this.#newStamp(workspaceId) });
+  }
+
+  async #write(workspaceId: string, values: VaultValues, isNew: boolean): Promise<void> {
     const { client, ids, key: KmsKeyId } = this.#props;
     const name = this.#nameOf(workspaceId);
     // The token prevents a second version when the SDK retries.

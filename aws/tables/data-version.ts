@@ -56,7 +56,7 @@ async function read(client: DynamoDBClient, TableName: string): Promise<Stored |
   return Item && { version: Number(Item.version!.N), platform: Item.platform!.S! };
 }
 
-async function isEmpty(client: DynamoDBClient, TableName: string): Promise<boolean> {
+export async function isEmpty(client: DynamoDBClient, TableName: string): Promise<boolean> {
   const { Count } = await client.send(new ScanCommand({ TableName, Limit: 1, ConsistentRead: true }));
   return Count === 0;
 }

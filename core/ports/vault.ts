@@ -73,6 +73,14 @@ export const decodeVault = (text: string): VaultValues => new Map(Object.entries
 export const pickValues = (values: VaultValues, names: readonly string[]): Record<string, string> =>
   Object.fromEntries([...values].filter(([name]) => names.includes(name)));
 
+/** Returns the same map if it has the value. */
+export const withSecret = (values: VaultValues, name: string, value: string): VaultValues =>
+  values.get(name) === value ? values : new Map([...values, [name, value]]);
+
+/** Returns the same map if it has no such secret. */
+export const withoutSecret = (values: VaultValues, name: string): VaultValues =>
+  values.has(name) ? new Map([...values].filter(([other]) => other !== name)) : values;
+
 export class VaultFullError extends Error {
   readonly code = 'VAULT_FULL';
   constructor() {

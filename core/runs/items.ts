@@ -20,10 +20,11 @@ import {
 /**
  * Runs as items of the runs table:
  *
- * - `WS#<workspace id>#RUN / <run id without dashes>`: the head of a run. gsi1 lists ended runs by agent version and
+ * - `WS#<workspace id>#RUN#<first digit> / <run id without dashes>`: the head of a run. gsi1 lists ended runs by agent version and
  *   time, open runs without a lease (`core/accounts/limits/admission.ts`) by deadline, and open runs of a workspace that
- *   are durable or tried again by time; gsi2 lists the runs of a workspace by time;
- * - `WS#<workspace id>#RUNBODY / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
+ *   are durable or tried again by time; gsi2 lists the runs of a workspace by time,
+ *   in a partition for each first digit;
+ * - `WS#<workspace id>#RUNBODY#<first digit> / <run id without dashes>`: its body, if it is neither in the head nor in a blob;
  * - `WS#<workspace id>#TREE#<root run id without dashes> / <run id without dashes>`: a sub-call of a chain;
  * - `WS#<workspace id>#SCHEDULE#<schedule id> / <started>#<run id>`: a run of a schedule;
  * - `WS#<workspace id>#BRANCHES#<run id without dashes> / <started>#<run id>`: a run that begins from a turn of this one;
@@ -34,26 +35,27 @@ import {
  * - `APPROVAL_LINK#<hash> / META`: a link about one of them (`approvals/links.ts`);
  * - `WS#<workspace id>#SHARES / <run id without dashes>` and `SHARE#<hash> / META`: its links (`shares/store.ts`).
  *
- * Random sort keys let the partition of a busy workspace split, and let runs be found by the first digits of their id.
- * A
- * head stores nothing that can be derived from another attribute: DynamoDB bills each write per started kilobyte.
+ * A busy workspace writes more than the 1,000 units a second that DynamoDB allows a partition, so its runs are spread by
+ * the first digit of their id. Random sort keys let such a partition split further, and let runs be found by the first
+ * digits of their id. A head stores nothing that can be derived from another attribute: DynamoDB bills each write per started kilobyte.
  */
-export const runPartition = (workspaceId: string): string => `WS#${workspaceId}#RUN`;
+export const runPartition = (workspaceId: string, runId: string): string =>
+  `WS#${workspaceId}#RUN#${firstDigit(runId)}`;
 export const treePartition = (workspaceId: string, rootRunId: string): string =>
   `WS#${workspaceId}#TREE#${hexOf(rootRunId)}`;
 export const schedulePartition = (workspaceId: string, scheduleId: string): string =>
   `WS#${workspaceId}#SCHEDULE#${scheduleId}`;
 export const branchPartition = (workspaceId: string, originId: string): string =>
   `WS#${workspaceId}#BRANCHES#${hexOf(originId)}`;
-const timePartition = (workspaceId: string): string => `WS#${workspaceId}#RUNS`;
+const timePartition = (workspaceId: string, digit: string): string => `WS#${workspaceId}#RUNS#${digit}`;
 
 export const headKey = (workspaceId: string, runId: string): Key => ({
-  pk: runPartition(workspaceId),
+  pk: runPartition(workspaceId, runId),
   sk: hexOf(runId),
 });
 export const waitingKey = (workspaceId: string): Key => ({ pk: `WS#${workspaceId}#WAITING`, sk: 'COUNT' });
 export const bodyKey = (workspaceId: string, runId: string): Key => ({
-  pk: `WS#${workspaceId}#RUNBODY`,
+  pk: `WS#${workspaceId}#RUNBODY#${firstDigit(runId)}`,
   sk: hexOf(runId),
 });
 export const bodyBlobKey = (workspaceId: string, runId: string): string => `runs/${workspaceId}/${runId}.json`;
@@ -77,9 +79,12 @@ export const journalBlobKey = (workspaceId: string, runId: string, name: string)
 export const runExpiry = ({ runRetentionDays }: Pick<Config, 'runRetentionDays'>, startedAt: number): number =>
   epochSeconds(startedAt) + runRetentionDays * 24 * 3600;
 
-/** Query for the runs of a workspace, by start time. */
+const DIGITS = [...'0123456789abcdef'];
+const firstDigit = (runId: string): string => runId[0]!;
+
+/** Queries for the runs of a workspace, by start time (`core/ports/merged-query.ts`). */
 export const runsByTime = (workspaceId: string) =>
-  ({ index: 'gsi2', pk: timePartition(workspaceId), reverse: true }) as const satisfies Query;
+  DIGITS.map((digit) => ({ index: 'gsi2', pk: timePartition(workspaceId, digit) }) as const satisfies Query);
 
 /** Query for the ended runs and the installations of an agent version, by start time. */
 export const runsByAgent = (agentId: string) =>
@@ -87,7 +92,7 @@ export const runsByAgent = (agentId: string) =>
 
 /** Queries for the unfinished runs without a lease, by deadline: one for each first digit of a run id. */
 export const openRunsByDeadline = () =>
-  [...'0123456789abcdef'].map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
+  DIGITS.map((digit) => ({ index: 'gsi1', pk: openPartition(digit) }) as const satisfies Query);
 
 /** Query for the open runs of a workspace that may be open for longer than others, newest first. */
 export const longRuns = (workspaceId: string) =>
@@ -98,7 +103,7 @@ const agentPartition = (agentId: string): string => `AGENT#${agentId}`;
 const openPartition = (digit: string): string => `OPEN#${digit}`;
 
 const agentIndex = (run: NewRun) => ({ gsi1pk: agentPartition(run.agentId), gsi1sk: isoTime(run.startedAt) });
-const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(hexOf(run.id)[0]!), gsi1sk: isoTime(run.deadline) });
+const openIndex = (run: NewRun) => ({ gsi1pk: openPartition(firstDigit(run.id)), gsi1sk: isoTime(run.deadline) });
 
 function startIndex(workspaceId: string, run: NewRun, hasLease: boolean) {
   // An installation is listed in the logs of its agent while it runs. The sweep skips it: the next upload repairs it.
@@ -182,7 +187,7 @@ export function newRunItems(
     ...body,
     ttl,
     ...startIndex(workspaceId, run, hasLease),
-    gsi2pk: timePartition(workspaceId),
+    gsi2pk: timePartition(workspaceId, firstDigit(run.id)),
     gsi2sk: startedAt,
   };
   const { id, parentRunId, scheduleId, replayOf, branch } = run;

@@ -2,8 +2,8 @@ import type { RunStatus } from '#core/base/run-kinds.ts';
 import { readCursor, writeCursor } from '#core/http/cursor.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { mergedPages } from '#core/ports/merged-query.ts';
 import { getAll, type Item, type Query } from '#core/ports/table.ts';
-import { planQuery } from '#core/ports/table-rules.ts';
 import { digitsOf, headKey, hexOf, runFrom, runIdOf, runPartition, runsByTime, schedulePartition } from './items.ts';
 import type { Run } from './run.ts';
 
@@ -44,6 +44,7 @@ type ListingDeps = Pick<Deps, 'runs' | 'clock'>;
 /** Maximum number of records that one page of a listing reads: AWS bills each read. */
 export const MAX_EXAMINED = 1000;
 const READ_AT_ONCE = 200;
+const READ_AT_LEAST = 20;
 
 /**
  * Reads runs, newest first, until `wanted` of them match, `examined` were read, or there are no more. Continues after
@@ -56,27 +57,29 @@ export async function scanRuns(
   limits: { readonly after?: RunPlace | undefined; readonly wanted?: number; readonly examined?: number } = {},
 ): Promise<Scan> {
   const { after, wanted = Number.POSITIVE_INFINITY, examined = MAX_EXAMINED } = limits;
-  const { query, placeOf, itemOf } = orderOf(workspaceId, filter);
+  const { queries, placeOf } = orderOf(workspaceId, filter, after);
   const found: { run: Run; place: RunPlace }[] = [];
-  let cursor = after && planQuery(query).cursorAfter(itemOf(after));
+  const atOnce = Math.min(READ_AT_ONCE, Math.max(wanted, READ_AT_LEAST));
   let place: RunPlace | undefined;
-  for (let left = examined; left > 0; ) {
-    const limit = Math.min(READ_AT_ONCE, left);
-    const page = await runs.query({ ...query, limit, cursor });
-    const heads = await headsOf(runs, workspaceId, filter, page.items);
-    for (const [index, item] of page.items.entries()) {
+  let left = examined;
+  for await (const read of mergedPages(runs, queries, { atOnce, reverse: true })) {
+    const page = after === undefined ? read : read.filter((item) => isBehind(placeOf(item), after));
+    const heads = await headsOf(runs, workspaceId, filter, page);
+    for (const [index, item] of page.entries()) {
+      // There is at least one more.
+      if (left === 0 || found.length >= wanted) return { found, ...(place && { end: place }) };
+      left -= 1;
       place = placeOf(item);
       const run = heads[index] && runFrom(heads[index], clock.now());
       if (run !== undefined && matches(run, filter)) found.push({ run, place });
-      const isLast = index === page.items.length - 1 && page.cursor === undefined;
-      if (found.length >= wanted && !isLast) return { found, end: place };
     }
-    if (page.cursor === undefined) return { found };
-    cursor = page.cursor;
-    left -= limit;
   }
-  return { found, end: place };
+  return { found };
 }
+
+/** Whether a position comes after another one in a listing: newest first, and by id within a millisecond. */
+const isBehind = (place: RunPlace, { at, id }: RunPlace): boolean =>
+  place.at < at || (place.at === at && hexOf(place.id) < hexOf(id));
 
 /** Returns the matching runs whose ids begin with these digits, newest first. Reads at most 1,000. */
 export async function runsWithPrefix(
@@ -86,7 +89,7 @@ export async function runsWithPrefix(
   filter: RunFilter,
 ): Promise<Run[]> {
   const sk = { beginsWith: digitsOf(prefix) };
-  const { items } = await runs.query({ pk: runPartition(workspaceId), sk, limit: MAX_EXAMINED });
+  const { items } = await runs.query({ pk: runPartition(workspaceId, digitsOf(prefix)), sk, limit: MAX_EXAMINED });
   const all = items.map((head) => runFrom(head, clock.now())).filter((run) => matches(run, filter));
   return all.sort((a, b) => (a.startedAt < b.startedAt ? 1 : -1));
 }
@@ -108,23 +111,21 @@ export function matches(run: Run, filter: RunFilter): boolean {
   );
 }
 
-/** Chooses the query of a listing: runs of a schedule have an index of their own. */
-function orderOf(workspaceId: string, { scheduleId, from, to }: RunFilter) {
+/** Chooses the queries of a listing, which continues after a position: runs of a schedule have an index of their own. */
+function orderOf(workspaceId: string, { scheduleId, from, to }: RunFilter, after: RunPlace | undefined) {
   // In some sort keys the id follows the time. All years have four digits.
-  const between = [from === undefined ? '0' : isoTime(from), to === undefined ? ':' : `${isoTime(to - 1)}~`] as const;
-  const range = from === undefined && to === undefined ? {} : { sk: { between } };
+  const first = from === undefined ? '0' : isoTime(from);
+  const last = after?.at ?? (to === undefined ? ':' : `${isoTime(to - 1)}~`);
+  const inRange = (query: Query): Query[] => (first > last ? [] : [{ ...query, sk: { between: [first, last] } }]);
   if (scheduleId !== undefined) {
-    const pk = schedulePartition(workspaceId, scheduleId);
     return {
-      query: { pk, reverse: true, ...range } satisfies Query,
+      queries: inRange({ pk: schedulePartition(workspaceId, scheduleId) }),
       placeOf: ({ sk, run_id }: Item): RunPlace => ({ at: sk, id: run_id as string }),
-      itemOf: ({ at }: RunPlace): Item => ({ pk, sk: at }),
     };
   }
   return {
-    query: { ...runsByTime(workspaceId), ...range } satisfies Query,
+    queries: runsByTime(workspaceId).flatMap(inRange),
     placeOf: (head: Item): RunPlace => ({ at: head.gsi2sk!, id: runIdOf(head) }),
-    itemOf: ({ at, id }: RunPlace): Item => ({ ...headKey(workspaceId, id), gsi2sk: at }),
   };
 }
 

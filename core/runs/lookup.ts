@@ -1,6 +1,7 @@
 import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { mergedPages } from '#core/ports/merged-query.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { headKey, longRuns, runFrom, runsByTime } from './items.ts';
 import type { Run } from './run.ts';
@@ -33,8 +34,10 @@ export async function* runsStartedBetween(
   [from, to]: readonly [string, string],
   pageSize: number,
 ): AsyncGenerator<Run> {
-  const query = { ...runsByTime(workspaceId), sk: { between: [from, to] as const }, limit: pageSize };
-  for await (const head of queryAll(runs, query)) yield runFrom(head, clock.now());
+  const queries = runsByTime(workspaceId).map((query) => ({ ...query, sk: { between: [from, to] as const } }));
+  for await (const page of mergedPages(runs, queries, { atOnce: pageSize, reverse: true })) {
+    for (const head of page) yield runFrom(head, clock.now());
+  }
 }
 
 /** Yields the open runs of a workspace that are durable or tried again and may have begun hours ago, newest first. */

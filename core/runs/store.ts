@@ -217,7 +217,7 @@ export class RunStore {
     const digits = digitsOf(name);
     if (/^[0-9a-f]{7,32}$/.test(digits)) {
       const sk = { beginsWith: digits };
-      const { items } = await this.#deps.runs.query({ pk: runPartition(this.#workspaceId), sk, limit: 3 });
+      const { items } = await this.#deps.runs.query({ pk: runPartition(this.#workspaceId, digits), sk, limit: 3 });
       if (items.length > 1) {
         const found = items.map(runIdOf).join(', ');
         throw new PlatformError('CONFLICT', `More than one run begins with "${name}": ${found}. Give more digits.`);

@@ -3,6 +3,7 @@ import { admit, callsInUse, leasesOf } from '#core/accounts/limits/admission.ts'
 import { UsageStore } from '#core/billing/usage/store.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { cancelRun } from './cancellation.ts';
+import { headKey } from './items.ts';
 import { listRuns } from './listing.ts';
 import { emptyResult, endedWith, type NewRun } from './run.ts';
 import { RunStore } from './store.ts';
@@ -104,7 +105,7 @@ test('a lease is kept while its run continues or cannot be finished, and release
   const { run: resumed } = await admitAndStart(deps);
   const request = { workspace: OWNER, kind: 'llm', isPaid: false, isCounted: true } as const;
   await admit(deps, { ...request, runId: crypto.randomUUID(), deadline: broken.deadline });
-  const keyOf = ({ id }: NewRun) => ({ pk: `WS#${WORKSPACE}#RUN`, sk: id.replaceAll('-', '') });
+  const keyOf = ({ id }: NewRun) => headKey(WORKSPACE, id);
   const { gsi2sk } = (await deps.runs.get(keyOf(broken)))!;
   await deps.runs.update(keyOf(broken), { set: { gsi2sk: 'nonsense' } });
   // Another process restarted the same run later.
@@ -143,10 +144,7 @@ test('a run that was cancelled after its host died ends as cancelled', async () 
 test('a run that cannot be finished does not stop the sweep', async () => {
   const deps = memoryDeps();
   const [broken] = await Promise.all(Array.from({ length: 10 }, () => start(deps)));
-  await deps.runs.update(
-    { pk: `WS#${WORKSPACE}#RUN`, sk: broken!.id.replaceAll('-', '') },
-    { set: { gsi2sk: 'nonsense' } },
-  );
+  await deps.runs.update(headKey(WORKSPACE, broken!.id), { set: { gsi2sk: 'nonsense' } });
   expect(await sweepLostRuns(deps, { all: true })).toBe(9);
   expect(deps.lines).toContainEqual(
     expect.objectContaining({ level: 'error', fields: expect.objectContaining({ run_id: broken!.id }) }),
@@ -156,7 +154,7 @@ test('a run that cannot be finished does not stop the sweep', async () => {
 test('records of version 0.1.0, whose index keys end in the id, are read and finished', async () => {
   const deps = memoryDeps();
   const run = await start(deps);
-  const key = { pk: `WS#${WORKSPACE}#RUN`, sk: run.id.replaceAll('-', '') };
+  const key = headKey(WORKSPACE, run.id);
   const { gsi1sk, gsi2sk, ...head } = (await deps.runs.get(key))!;
   await deps.runs.put({ ...head, gsi1sk: `${gsi1sk}#${run.id}`, gsi2sk: `${gsi2sk}#${run.id}` });
   const started = { id: run.id, startedAt: new Date(run.startedAt).toISOString() };

@@ -59,7 +59,9 @@ async function* openRuns({ runs }: Pick<Deps, 'runs'>, deadlineBefore: number): 
 
 /** Finds the head of the run of a lease; none if its host died before it wrote one. */
 const runsOf = ({ runs }: Pick<Deps, 'runs'>, { workspaceId, runDigits }: UnreleasedLease): Promise<Item[]> =>
-  Array.fromAsync(queryAll(runs, { pk: runPartition(workspaceId), sk: { beginsWith: runDigits }, limit: 10 }));
+  Array.fromAsync(
+    queryAll(runs, { pk: runPartition(workspaceId, runDigits), sk: { beginsWith: runDigits }, limit: 10 }),
+  );
 
 /**
  * Finishes a lost run. Returns false if its host finished it concurrently, or after an error: the next sweep retries.

@@ -15,7 +15,8 @@ import { CALL_FUNCTION_SECONDS, MAX_TIMEOUT_SECONDS } from '#core/base/time-limi
 import { functionNameOf, metricNamespaceOf, type Stage } from '../config.ts';
 import { FUNCTIONS, type FunctionSpec } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
-import { acknowledgeWildcard, type PlatformFunction } from './platform-function.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
+import type { PlatformFunction } from './platform-function.ts';
 
 export const CALL_SERVER = 'call-server';
 

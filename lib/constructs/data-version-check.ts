@@ -8,7 +8,7 @@ import { PlatformFunction } from './platform-function.ts';
 
 /**
  * Fails a deployment with a new version of the data (`core/base/data-versions.ts`) unless the tables have an adjacent
- * one. Constructs that depend on it are deployed only afterwards.
+ * one, or if functions with access to the stage's place of secrets would not find all of them. Constructs that depend on it are deployed only afterwards.
  */
 export class DataVersionCheck extends Construct {
   constructor(scope: Construct, id: string, { stage, bundles }: { readonly stage: Stage; readonly bundles: string }) {
@@ -28,7 +28,7 @@ export class DataVersionCheck extends Construct {
       resourceType: 'Custom::DataVersion',
       serviceToken: check.lambda.functionArn,
       serviceTimeout: Duration.minutes(2),
-      properties: { Version: String(DATA_VERSION) },
+      properties: { Version: String(DATA_VERSION), Secrets: stage.secrets },
     });
     resource.node.addDependency(check);
   }

@@ -1,10 +1,11 @@
 import { Fn, RemovalPolicy } from 'aws-cdk-lib';
-import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { CfnMicrovmImage } from 'aws-cdk-lib/aws-lambda';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { Construct } from 'constructs';
 import { type MicrovmSettings, managedConnectorOf, microvmImageNameOf, platformPathOf, type Stage } from '../config.ts';
+import { serviceOfThisAccount } from './trust.ts';
 
 export interface MicrovmImageProps {
   readonly stage: Stage;
@@ -30,9 +31,7 @@ export class MicrovmImage extends Construct {
       retention: stage.logRetentionDays,
       removalPolicy: RemovalPolicy.DESTROY,
     });
-    const lambda = new ServicePrincipal('lambda.amazonaws.com', {
-      conditions: { StringEquals: { 'aws:SourceAccount': Fn.ref('AWS::AccountId') } },
-    });
+    const lambda = serviceOfThisAccount('lambda.amazonaws.com');
     const role = new Role(this, 'build', { assumedBy: lambda });
     role.assumeRolePolicy!.addStatements(new PolicyStatement({ actions: ['sts:TagSession'], principals: [lambda] }));
     role.addToPolicy(

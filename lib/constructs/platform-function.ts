@@ -1,5 +1,5 @@
-import { Aws, Duration, Fn, RemovalPolicy, Validations } from 'aws-cdk-lib';
-import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Aws, Duration, Fn, RemovalPolicy } from 'aws-cdk-lib';
+import { Effect, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import {
   Architecture,
   Code,
@@ -30,6 +30,7 @@ import {
 } from '../config.ts';
 import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 
 export interface PlatformFunctionProps {
   readonly stage: Stage;
@@ -59,6 +60,19 @@ export interface PlatformFunctionProps {
    */
   readonly network?: Pick<FunctionProps, 'vpc' | 'vpcSubnets' | 'securityGroups'>;
 }
+
+/**
+ * Actions on EC2 of the managed policy AWSLambdaVPCAccessExecutionRole:
+ * docs.aws.amazon.com/aws-managed-policy/latest/reference/AWSLambdaVPCAccessExecutionRole.html.
+ */
+const NETWORK_ACTIONS = [
+  'AssignPrivateIpAddresses',
+  'CreateNetworkInterface',
+  'DeleteNetworkInterface',
+  'DescribeNetworkInterfaces',
+  'DescribeSubnets',
+  'UnassignPrivateIpAddresses',
+];
 
 /**
  * A Lambda function with the platform's defaults:
@@ -113,12 +127,19 @@ export class PlatformFunction extends Construct {
       },
     });
     if (props.network) {
-      // Lambda uses these permissions to attach the function to the network before it runs. From inside, EC2 is
-      // unreachable.
-      const actions = ['Create', 'Describe', 'Delete'].map(
-        (verb) => `ec2:${verb}NetworkInterface${verb === 'Describe' ? 's' : ''}`,
-      );
+      // Lambda attaches the function to the network with these permissions, before the function runs. The function's
+      // own code may not use them.
+      const actions = NETWORK_ACTIONS.map((action) => `ec2:${action}`);
       this.lambda.addToRolePolicy(new PolicyStatement({ actions, resources: ['*'] }));
+      const own = `arn:\${AWS::Partition}:lambda:\${AWS::Region}:\${AWS::AccountId}:function:${functionName}`;
+      this.lambda.addToRolePolicy(
+        new PolicyStatement({
+          effect: Effect.DENY,
+          actions: [...actions, 'ec2:DetachNetworkInterface'],
+          resources: ['*'],
+          conditions: { ArnEquals: { 'lambda:SourceFunctionArn': Fn.sub(own) } },
+        }),
+      );
     }
     acknowledgeWildcard(this, '*', 'The two actions of X-Ray have no narrower resource.');
   }
@@ -154,11 +175,18 @@ export class PlatformFunction extends Construct {
     this.#allow(['s3:DeleteObject'], inFolders(remove), reason);
   }
 
+  /** Grants the use of vaults in the place that the stage names, apart from its tables. */
   useSecrets(access: 'read' | 'write'): void {
+    const { secrets, keyArn } = this.#stage;
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    if (secrets !== 'secrets-manager') {
+      this.lambda.addEnvironment('PLATFORM_SECRETS', secrets);
+      this.#useDataKeysOf(`${prefix}/secrets`, ['Decrypt', ...(access === 'write' ? ['GenerateDataKey'] : [])]);
+    }
+    if (secrets === 'envelope') return;
     this.#useKey();
-    if (access === 'write' && this.#stage.keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', this.#stage.keyArn);
+    if (access === 'write' && keyArn) this.lambda.addEnvironment('PLATFORM_SECRET_KEY', keyArn);
     const actions = ['GetSecretValue', ...(access === 'write' ? ['CreateSecret', 'PutSecretValue'] : [])];
     this.#allow(
       actions.map((action) => `secretsmanager:${action}`),
@@ -167,24 +195,32 @@ export class PlatformFunction extends Construct {
     );
   }
 
-  /**
-   * Grants making or opening data keys of this stage's workspaces, or both: of what the KMS key encrypted, only those have this
-   * `vault` in their encryption context (`aws/secrets/kms-data-keys.ts`).
-   */
+  /** Grants making or opening data keys of this stage's workspaces, or both. */
   useDataKeys(access: 'make' | 'both'): void {
+    const prefix = secretPrefixOf(this.#stage);
+    this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
+    this.#useDataKeysOf(prefix, ['GenerateDataKey', ...(access === 'both' ? ['Decrypt'] : [])]);
+  }
+
+  /**
+   * Grants actions on one kind of data keys: of what the KMS key encrypted, only these have this `vault` in their
+   * encryption context, beside their workspace (`aws/secrets/kms-data-keys.ts`).
+   */
+  #useDataKeysOf(vault: string, actions: readonly string[]): void {
     const { keyArn } = this.#stage;
     const alias = dataKeyAliasOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
     const anyKey = `arn:\${AWS::Partition}:kms:\${AWS::Region}:\${AWS::AccountId}:key/*`;
     this.lambda.addToRolePolicy(
       new PolicyStatement({
-        actions: ['kms:GenerateDataKey', ...(access === 'both' ? ['kms:Decrypt'] : [])],
+        actions: actions.map((action) => `kms:${action}`),
         resources: [keyArn ?? substituted(anyKey)],
         conditions: {
           StringEquals: {
-            'kms:EncryptionContext:vault': secretPrefixOf(this.#stage),
+            'kms:EncryptionContext:vault': vault,
             ...(keyArn === undefined && { 'kms:RequestAlias': alias }),
           },
+          Null: { 'kms:EncryptionContext:workspace': 'false' },
         },
       }),
     );
@@ -418,9 +454,3 @@ const KEY_ACTIONS = [
   'ReEncryptFrom',
   'ReEncryptTo',
 ];
-
-/** cdk-nag writes `<name>` for `${name}`. */
-export function acknowledgeWildcard(scope: Construct, arn: string, reason: string): void {
-  const id = `AwsSolutions-IAM5[Resource::${arn.replaceAll('${', '<').replaceAll('}', '>')}]`;
-  Validations.of(scope).acknowledge({ id, reason });
-}

@@ -5,6 +5,7 @@ import {
   ApiDefinition,
   EndpointType,
   LogGroupLogDestination,
+  type MethodDeploymentOptions,
   MethodLoggingLevel,
   SpecRestApi,
   type SpecRestApiProps,
@@ -21,13 +22,29 @@ import { FUNCTION_NAMES, type FunctionName, pathParameters, type Route } from '#
 import { functionNameOf, platformNameOf, type Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 import type { CallServer } from './call-server.ts';
-import { acknowledgeWildcard } from './platform-function.ts';
 import { Release } from './release.ts';
 
 /** Longer than the longest call, and than the 300 idle seconds after which API Gateway closes a stream. */
 const STREAM_TIMEOUT_MS = CALL_FUNCTION_SECONDS * 1000;
 const BUFFERED_TIMEOUT_MS = 29_000;
+
+/**
+ * Part of the stage's rate that API Gateway accepts for one method by its authentication. Anybody can send requests to
+ * these, and they then cost the platform, so each has a smaller limit than methods for which a key is needed. Webhooks
+ * have more, because programs of many workspaces call the same method.
+ */
+const OPEN_SHARES: { readonly [Auth in Route['auth']]?: number } = {
+  public: 0.1,
+  optional: 0.1,
+  'sign-in': 0.1,
+  operator: 0.1,
+  signature: 0.1,
+  webhook: 0.5,
+};
+/** A stage with a low rate gives open methods no less than this, or all that it has. */
+const MIN_OPEN_RATE = 50;
 
 export interface RouteApiProps {
   readonly stage: Stage;
@@ -72,7 +89,7 @@ export class RouteApi extends Construct {
     if (callServer) variables[SERVER_VARIABLE] = callServer.server.host;
     const { role, credentials } = this.#callerOf(stage);
     const accessLog = new LogGroup(this, 'AccessLog', {
-      logGroupName: `/aws/apigateway/${platformNameOf(stage)}`,
+      logGroupName: accessLogNameOf(stage),
       retention: stage.logRetentionDays,
       removalPolicy: removalPolicyOf(stage),
     });
@@ -90,6 +107,7 @@ export class RouteApi extends Construct {
         tracingEnabled: false,
         throttlingRateLimit: stage.throttle.requestsPerSecond,
         throttlingBurstLimit: stage.throttle.burst,
+        methodOptions: openMethodsOf(stage, routes),
         loggingLevel: MethodLoggingLevel.ERROR,
         accessLogDestination: new LogGroupLogDestination(accessLog),
         accessLogFormat: ACCESS_LOG,
@@ -226,6 +244,25 @@ function definitionOf(
   };
 }
 
+/** Returns the settings of methods without a key. They replace all settings of the stage for these methods. */
+function openMethodsOf(
+  { throttle: { requestsPerSecond, burst } }: Stage,
+  routes: readonly Route[],
+): Record<string, MethodDeploymentOptions> {
+  const limited = routes.flatMap(({ auth, method, path }): [string, MethodDeploymentOptions][] => {
+    const share = OPEN_SHARES[auth];
+    if (share === undefined) return [];
+    const rate = Math.min(requestsPerSecond, Math.max(MIN_OPEN_RATE, Math.round(share * requestsPerSecond)));
+    const throttlingBurstLimit = Math.ceil((burst * rate) / requestsPerSecond);
+    const settings = { throttlingRateLimit: rate, throttlingBurstLimit, loggingLevel: MethodLoggingLevel.ERROR };
+    return [[`${path}/${method}`, settings]];
+  });
+  return Object.fromEntries(limited);
+}
+
+/** Log group of the API's access log. */
+export const accessLogNameOf = (stage: Stage): string => `/aws/apigateway/${platformNameOf(stage)}`;
+
 /** Names of stage variables may not contain hyphens. */
 const variableOf = (fn: FunctionName): string => fn.replaceAll('-', '_');
 const calledNameOf = (stage: Stage, fn: FunctionName): string =>
@@ -327,7 +364,7 @@ function gatewayErrorsOf(stage: Stage): object {
 /** CORS headers of the platform's own responses, in API Gateway's notation. */
 const CORS = { 'Access-Control-Allow-Origin': "'*'", 'Access-Control-Expose-Headers': "'*'" };
 
-/** Method settings for the stage's rate limit, which counts all callers together. */
+/** Headers of a refusal by the stage's rate limit. API Gateway does not say whether the method has a lower one. */
 const throttled = ({ throttle }: Stage): Record<string, string> => ({
   'X-RateLimit-Limit': `'${throttle.requestsPerSecond}'`,
   'X-RateLimit-Remaining': "'0'",
@@ -346,7 +383,11 @@ const ACCESS_LOG = AccessLogFormat.custom(
     latency_ms: AccessLogField.contextResponseLatency(),
     integration_latency_ms: AccessLogField.contextIntegrationLatency(),
     error: AccessLogField.contextErrorMessage(),
+    // Type of a response that is API Gateway's own.
+    error_type: AccessLogField.contextErrorResponseType(),
     // `true` for requests that the canary handled.
     canary: '$context.isCanaryRequest',
-  }),
+  })
+    // A metric filter extracts it, which takes a number. Every request has one.
+    .replace(/"(\$context\.responseLatency)"/, '$1'),
 );

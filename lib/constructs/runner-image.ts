@@ -12,12 +12,14 @@ import { Repository, TagMutability } from 'aws-cdk-lib/aws-ecr';
 import { ContainerImage } from 'aws-cdk-lib/aws-ecs';
 import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
 import { CodeBuildProject } from 'aws-cdk-lib/aws-events-targets';
-import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Asset } from 'aws-cdk-lib/aws-s3-assets';
 import { AwsCustomResource, AwsCustomResourcePolicy, PhysicalResourceId } from 'aws-cdk-lib/custom-resources';
 import { Construct } from 'constructs';
 import { platformPathOf, runnerImageNameOf, type Stage } from '../config.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
+import { serviceOfThisAccount } from './trust.ts';
 
 export interface RunnerImageProps {
   readonly stage: Stage;
@@ -75,6 +77,7 @@ export class RunnerImage extends Construct {
     const project = new Project(this, 'build', {
       projectName: `${runnerImageNameOf(stage, name)}-image`,
       description: `Builds the image of the runner (${name})`,
+      role: new Role(this, 'role', { assumedBy: serviceOfThisAccount('codebuild.amazonaws.com') }),
       source: Source.s3({ bucket: asset.bucket, path: asset.s3ObjectKey }),
       environment: {
         buildImage: LinuxArmBuildImage.AMAZON_LINUX_2023_STANDARD_3_0,
@@ -171,20 +174,21 @@ const BUILD = {
 /** Acknowledges findings about CDK's own grants and about permissions that the build needs. */
 function acknowledge(scope: RunnerImage, project: Project): void {
   const { stack } = project;
+  const { partition, region, account } = stack;
   const projectId = stack.getLogicalId(project.node.defaultChild as CfnProject);
-  const logs = `arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:log-group:/aws/codebuild/<${projectId}>:*`;
+  const logs = `arn:${partition}:logs:${region}:${account}:log-group:/aws/codebuild/\${${projectId}}:*`;
   const reasons = {
     CB3: 'Building an image takes a privileged container.',
     CB4: 'The build makes no artifact but the image, which ECR encrypts.',
     'IAM5[Action::s3:GetBucket*]': 'CDK: the build reads its one asset.',
     'IAM5[Action::s3:GetObject*]': 'CDK: the build reads its one asset.',
     'IAM5[Action::s3:List*]': 'CDK: the build reads its one asset.',
-    'IAM5[Resource::*]': 'ecr:GetAuthorizationToken has no narrower resource.',
-    [`IAM5[Resource::${logs}]`]: "CDK: the project's own log.",
   };
   for (const [rule, reason] of Object.entries(reasons)) {
     Validations.of(scope).acknowledge({ id: `AwsSolutions-${rule}`, reason });
   }
+  acknowledgeWildcard(scope, '*', 'ecr:GetAuthorizationToken has no narrower resource.');
+  acknowledgeWildcard(scope, logs, "CDK: the project's own log.");
   Validations.of(project).acknowledge({
     id: 'CloudFormation-Validate::E3050',
     reason: 'The rule mistakes the ARN of a role with a path for its name.',

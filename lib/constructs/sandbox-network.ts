@@ -1,4 +1,5 @@
 import {
+  type GatewayVpcEndpoint,
   GatewayVpcEndpointAwsService,
   InterfaceVpcEndpointAwsService,
   type IVpc,
@@ -11,6 +12,7 @@ import {
 } from 'aws-cdk-lib/aws-ec2';
 import { Construct } from 'constructs';
 import { type FargateSettings, openPorts, type Stage } from '../config.ts';
+import { ClosedNetwork } from './closed-network.ts';
 import { importedVpc, subnetsOf, tenantVpc } from './tenant-vpc.ts';
 
 /** Port of every task. */
@@ -80,7 +82,7 @@ export class SandboxNetwork extends Construct {
     this.dispatchGroup.addEgressRule(this.taskGroup, Port.tcp(TASK_PORT), 'jobs');
     // The function's subnets have routes only to these two services outside the network.
     this.dispatchGroup.addEgressRule(Peer.anyIpv4(), Port.tcp(443), 'DynamoDB and S3 by their endpoints');
-    if (!existing && egress === 'endpoints') this.#addEndpoints();
+    if (!existing && egress === 'endpoints') this.#addEndpoints(stage);
   }
 
   #addVpc(stage: Stage, { cidr, zones, egress }: FargateSettings): Vpc {
@@ -102,16 +104,27 @@ export class SandboxNetwork extends Construct {
     });
   }
 
-  #addEndpoints(): void {
+  #addEndpoints(stage: Stage): void {
     const group = new SecurityGroup(this, 'endpoints', {
       vpc: this.vpc,
       description: 'Endpoints of AWS: in from sandboxes only',
       allowAllOutbound: false,
     });
     group.addIngressRule(this.taskGroup, Port.tcp(443), 'HTTPS');
-    for (const [name, service] of Object.entries(ENDPOINTS)) {
-      this.vpc.addInterfaceEndpoint(name, { service, subnets: this.taskSubnets, securityGroups: [group], open: false });
-    }
+    const endpoint = (name: keyof typeof ENDPOINTS) =>
+      this.vpc.addInterfaceEndpoint(name, {
+        service: ENDPOINTS[name],
+        subnets: this.taskSubnets,
+        securityGroups: [group],
+        open: false,
+      });
+    new ClosedNetwork(this, 'closed', {
+      stage,
+      vpc: this.vpc,
+      registry: [endpoint('ecr'), endpoint('docker')],
+      logs: endpoint('logs'),
+      s3: this.vpc.node.findChild('s3') as GatewayVpcEndpoint,
+    });
   }
 }
 

@@ -1,6 +1,7 @@
-import { Aws, Validations } from 'aws-cdk-lib';
+import { Aws } from 'aws-cdk-lib';
 import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { type Stage, serviceNamesOf } from '../config.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 import type { PlatformFunction } from './platform-function.ts';
 import { gatewayNameOf } from './service-ingress.ts';
 
@@ -59,19 +60,10 @@ class Rights {
       }),
     );
     for (const resource of resources.filter((each) => each.includes('*'))) {
-      Validations.of(this.#to).acknowledge({
-        id: `AwsSolutions-IAM5[Resource::${inNagsNotation(resource)}]`,
-        reason: resource === '*' ? NO_RESOURCE : UNKNOWN_YET,
-      });
+      acknowledgeWildcard(this.#to, resource, resource === '*' ? NO_RESOURCE : UNKNOWN_YET);
     }
   }
 }
-
-const inNagsNotation = (arn: string): string =>
-  arn
-    .replaceAll(Aws.PARTITION, '<AWS::Partition>')
-    .replaceAll(Aws.REGION, '<AWS::Region>')
-    .replaceAll(Aws.ACCOUNT_ID, '<AWS::AccountId>');
 
 const ecs = (...names: string[]): string[] => names.map((name) => `ecs:${name}`);
 const logs = (...names: string[]): string[] => names.map((name) => `logs:${name}`);

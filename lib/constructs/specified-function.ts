@@ -5,7 +5,7 @@ import { transportsSchema } from '#core/base/transports.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import type { TableName } from '#core/ports/table-rules.ts';
 import { egressSettings, type Stage } from '../config.ts';
-import { FUNCTIONS, type FunctionSpec, hasFunction, MAX_BODY_MB, type TableAccess } from '../functions.ts';
+import { FUNCTIONS, type FunctionSpec, hasFunction, MAX_BODY_MB, type TableAccess, tablesOf } from '../functions.ts';
 import { PlatformFunction } from './platform-function.ts';
 
 /**
@@ -33,7 +33,7 @@ export function addSpecifiedFunction(
       ...egressSettings(stage),
     },
   });
-  for (const [name, access] of Object.entries(spec.tables ?? {})) {
+  for (const [name, access] of Object.entries(tablesOf(spec, stage))) {
     platformFunction.useTable(name as TableName, access as TableAccess);
   }
   if (spec.blobs) platformFunction.useBlobs(spec.blobs);

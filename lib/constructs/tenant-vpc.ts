@@ -9,10 +9,12 @@ import {
   Vpc,
   type VpcProps,
 } from 'aws-cdk-lib/aws-ec2';
+import { Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { platformPathOf, type Stage } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { serviceOfThisAccount } from './trust.ts';
 
 export interface TenantVpcProps extends Pick<VpcProps, 'subnetConfiguration' | 'gatewayEndpoints'> {
   readonly stage: Stage;
@@ -48,6 +50,7 @@ export function tenantVpc(
         retention: stage.logRetentionDays,
         removalPolicy: removalPolicyOf(stage),
       }),
+      new Role(scope, 'flow-log-role', { assumedBy: serviceOfThisAccount('vpc-flow-logs.amazonaws.com') }),
     ),
   });
   // Depends on the role's policy, not only on the role.

@@ -32,6 +32,7 @@ import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front
 import { DOCS_HEADERS, PAGE_HEADERS } from '#core/http/page-headers.ts';
 import { bucketNameOf, functionNameOf, platformNameOf, type Stage, type WebSettings } from '../config.ts';
 import { removalPolicyOf } from '../removal.ts';
+import { acknowledgeWildcard } from './acknowledge.ts';
 
 /**
  * Maximum idle timeout of CloudFront in every account:
@@ -225,15 +226,13 @@ export class WebFront extends Construct {
     const reason = "The CDK's function that copies files at a deployment: its rights on the two buckets are the CDK's.";
     const stack = Stack.of(this);
     const bucketId = stack.getLogicalId(bucket.node.defaultChild as CfnBucket);
-    const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-<AWS::AccountId>-<AWS::Region>`;
-    const wildcards = [
-      ...['GetBucket', 'GetObject', 'List', 'Abort', 'DeleteObject'].map((action) => `Action::s3:${action}*`),
-      ...[`arn:<AWS::Partition>:s3:::${assets}/*`, `<${bucketId}.Arn>/*`].map((arn) => `Resource::${arn}`),
-      // Invalidations of CloudFront.
-      'Resource::*',
-    ];
+    const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-${stack.account}-${stack.region}`;
+    acknowledgeWildcard(copier, `arn:${stack.partition}:s3:::${assets}/*`, reason);
+    acknowledgeWildcard(copier, `\${${bucketId}.Arn}/*`, reason);
+    acknowledgeWildcard(copier, '*', 'Invalidations of CloudFront have no narrower resource.');
+    const actions = ['GetBucket', 'GetObject', 'List', 'Abort', 'DeleteObject'].map((action) => `s3:${action}*`);
     Validations.of(copier).acknowledge(
-      ...wildcards.map((wildcard) => ({ id: `AwsSolutions-IAM5[${wildcard}]`, reason })),
+      ...actions.map((action) => ({ id: `AwsSolutions-IAM5[Action::${action}]`, reason })),
       {
         id: 'AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]',
         reason,

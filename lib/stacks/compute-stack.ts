@@ -13,14 +13,16 @@ import {
 } from 'aws-cdk-lib/aws-ecs';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction as LambdaTarget } from 'aws-cdk-lib/aws-events-targets';
-import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
 import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from '../config.ts';
+import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
+import { serviceOfThisAccount } from '../constructs/trust.ts';
 import { POOL_FUNCTIONS, type PoolFunctionName, SANDBOX_CLOCKS } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
 
@@ -112,6 +114,10 @@ export class ComputeStack extends Stack {
     });
     const task = new FargateTaskDefinition(this, 'task', {
       family: `${platformNameOf(stage)}-sandbox`,
+      executionRole: new Role(this, 'task-execution', {
+        description: 'ECS pulls the image of sandboxes and writes their log with this role.',
+        assumedBy: serviceOfThisAccount('ecs-tasks.amazonaws.com'),
+      }),
       cpu: settings.cpu,
       memoryLimitMiB: settings.memoryMb,
       // Same architecture as the functions: installed dependencies run only where they were installed.
@@ -154,12 +160,11 @@ export class ComputeStack extends Stack {
         readOnly: false,
       })),
     );
-    for (const [rule, reason] of [
-      ['ECS2', 'The variables say how long to wait for a job, and for its end.'],
-      ['IAM5[Resource::*]', 'ecr:GetAuthorizationToken has no narrower resource.'],
-    ]) {
-      Validations.of(task).acknowledge({ id: `AwsSolutions-${rule}`, reason: reason! });
-    }
+    Validations.of(task).acknowledge({
+      id: 'AwsSolutions-ECS2',
+      reason: 'The variables say how long to wait for a job, and for its end.',
+    });
+    acknowledgeWildcard(task.executionRole!, '*', 'ecr:GetAuthorizationToken has no narrower resource.');
     return task;
   }
 
@@ -223,10 +228,8 @@ export class ComputeStack extends Stack {
     this.#allow(platformFunction, ['ecs:DescribeTasks', 'ecs:StopTask'], this.#arnOf(`task/${clusterName}/*`));
     // The action cannot be restricted to resources.
     this.#allow(platformFunction, ['ecs:ListTasks'], '*', this.#ofCluster(clusterName));
-    Validations.of(platformFunction).acknowledge({
-      id: `AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:ecs:<AWS::Region>:<AWS::AccountId>:task/${clusterName}/*]`,
-      reason: 'Tasks of this cluster: their names are not known before they start.',
-    });
+    const reason = 'Tasks of this cluster: their names are not known before they start.';
+    acknowledgeWildcard(platformFunction, this.#arnOf(`task/${clusterName}/*`), reason);
   }
 
   #allow(

@@ -55,9 +55,13 @@ export class DataStack extends Stack {
    * be finished.
    */
   #addTable(name: TableName): TableV2 {
-    const { keepsData } = this.#stage;
+    const { keepsData, tables } = this.#stage;
     const { partitionKey, sortKey, ttl, indexes } = TABLE_SCHEMA;
     const key = (attribute: string) => ({ name: attribute, type: AttributeType.STRING });
+    const ceilings = {
+      ...(tables.maxReadUnits !== undefined && { maxReadRequestUnits: tables.maxReadUnits }),
+      ...(tables.maxWriteUnits !== undefined && { maxWriteRequestUnits: tables.maxWriteUnits }),
+    };
     const table = new TableV2(this, name, {
       tableName: tablePrefixOf(this.#stage) + name,
       partitionKey: key(partitionKey),
@@ -67,9 +71,10 @@ export class DataStack extends Stack {
         partitionKey: key(keys.partitionKey),
         sortKey: key(keys.sortKey),
         projectionType: ProjectionType[PROJECTIONS[name]],
+        ...ceilings,
       })),
       timeToLiveAttribute: ttl,
-      billing: Billing.onDemand(),
+      billing: Billing.onDemand(ceilings),
       pointInTimeRecoverySpecification: { pointInTimeRecoveryEnabled: true, recoveryPeriodInDays: RECOVERY_DAYS },
       deletionProtection: keepsData && name === 'main',
       removalPolicy: removalPolicyOf(this.#stage),

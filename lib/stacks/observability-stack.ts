@@ -19,8 +19,9 @@ import { type ITopic, Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
 import { BACKGROUND_FUNCTIONS, backgroundFunction } from '#core/api/background.ts';
-import { FUNCTION_NAMES, type FunctionName } from '#core/http/route.ts';
-import { TABLE_NAMES } from '#core/ports/table-rules.ts';
+import { routes } from '#core/api/routes.ts';
+import { FUNCTION_NAMES, type Route } from '#core/http/route.ts';
+import { TABLE_NAMES, type TableName } from '#core/ports/table-rules.ts';
 import {
   functionNameOf,
   metricNamespaceOf,
@@ -31,13 +32,30 @@ import {
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
-import { FUNCTIONS, hasFunction, MICROVM_FUNCTIONS, POOL_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
+import { accessLogNameOf } from '../constructs/route-api.ts';
+import {
+  BUFFERED_SECONDS,
+  FUNCTIONS,
+  type FunctionSpec,
+  hasFunction,
+  MICROVM_FUNCTIONS,
+  POOL_FUNCTIONS,
+  SANDBOX_CLOCKS,
+} from '../functions.ts';
 
 const PERIOD = Duration.minutes(5);
 /** Alarm threshold as a percentage of an account quota. */
 const NEAR_QUOTA = 80;
 /** Clock whose invocations show that the stage is deployed. */
 const FIRST_CLOCK = 'sweeper';
+const RECONCILER = 'reconciler';
+/** Functions that wait for models and programs, and so make up most of the platform's concurrent executions. */
+const WAITING_FUNCTIONS = [
+  'calls',
+  'events',
+  'loop-worker',
+  'schedule-fired',
+] as const satisfies (keyof typeof FUNCTIONS)[];
 
 /** Functions that manage sandboxes, by type of sandbox. */
 const SANDBOX_FUNCTIONS = {
@@ -54,18 +72,32 @@ const POOL_LINES = {
   TasksNotStarted: { pattern: FilterPattern.stringValue('$.message', '=', 'task not started'), value: '1' },
 } as const;
 
+/**
+ * Time within which 99% of the requests must be answered. Streams and uploads take longer by nature: they wait for
+ * models, programs and installations.
+ */
+const SLOW_MS = 3000;
+const UPLOADS: Route['operationId'] = 'uploadBundle';
+/** Below this number of requests in a period, cold starts alone would make the slowest hundredth. */
+const MIN_REQUESTS = 50;
+/** Longest filter pattern: docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutMetricFilter.html. */
+const MAX_PATTERN = 1024;
+
 /** Age of the oldest request for `loop-worker`. Lambda starts functions within seconds unless it is throttled. */
 const LATE_RUN_MS = 5 * 60_000;
 
-/** A metric with its alarm. Each has a section in `docs/operate.md`. */
+/**
+ * A metric with its alarm. Each has a section in `docs/operate.md`. Metrics that have the same remedy share one: an
+ * expression has at most ten, each of which is billed.
+ */
 interface Watch {
   /** Name of the alarm, after `platform-<stage>-`. */
   readonly name: string;
   /** What happened, as a sentence. */
   readonly what: string;
   readonly metric: IMetric;
-  /** Threshold: the alarm fires above it, or below one if it is absent. */
-  readonly above?: number;
+  /** Threshold: the alarm fires above it. */
+  readonly above: number;
   /** Treatment of missing data. @default NOT_BREACHING */
   readonly withoutData?: TreatMissingData;
   /** Number of the last three periods that must be above. @default 1 */
@@ -85,6 +117,7 @@ export class ObservabilityStack extends Stack {
     this.#countFailures();
     this.#countProviderFailures();
     this.#countLeftRuns();
+    this.#readAccessLog();
     if (this.#hasPool) this.#countPoolLines();
     this.#addDashboard();
     if (props.stage.alarms) this.#addAlarms(props.stage.alarms);
@@ -97,9 +130,8 @@ export class ObservabilityStack extends Stack {
         alarmName: `${platformNameOf(this.#stage)}-${name}`,
         alarmDescription: `${what} What to do: docs/operate.md, "${sectionOf(name)}".`,
         metric,
-        threshold: above ?? 1,
-        comparisonOperator:
-          above === undefined ? ComparisonOperator.LESS_THAN_THRESHOLD : ComparisonOperator.GREATER_THAN_THRESHOLD,
+        threshold: above,
+        comparisonOperator: ComparisonOperator.GREATER_THAN_THRESHOLD,
         evaluationPeriods: 3,
         datapointsToAlarm: periods,
         treatMissingData: withoutData ?? TreatMissingData.NOT_BREACHING,
@@ -248,6 +280,33 @@ export class ObservabilityStack extends Stack {
     this.#countLines('left-runs', 'sweeper', { filterPattern, metricName: 'RunsLeft', metricValue: '1' });
   }
 
+  /**
+   * Extracts two metrics from the access log of the API: the times of all answers that nothing holds up by nature, and
+   * the requests that API Gateway refused with 429. The platform's own limits answer 429, too, with no type of error.
+   */
+  #readAccessLog(): void {
+    const logGroup = LogGroup.fromLogGroupName(this, 'access-log', accessLogNameOf(this.#stage));
+    const metricNamespace = metricNamespaceOf(this.#stage);
+    const slowPaths = (routes as readonly Route[])
+      .filter(({ stream = false, operationId }) => stream || operationId === UPLOADS)
+      .map(({ path }) => path);
+    const answered = FilterPattern.all(
+      FilterPattern.stringValue('$.error_type', '=', '-'),
+      ...[...new Set(slowPaths)].map((path) => FilterPattern.stringValue('$.resource', '!=', path)),
+    );
+    const { length } = answered.logPatternString;
+    if (length > MAX_PATTERN) throw new Error(`the filter of answers has ${length} of ${MAX_PATTERN} characters`);
+    const refused = FilterPattern.all(
+      FilterPattern.stringValue('$.status', '=', '429'),
+      FilterPattern.stringValue('$.error_type', '!=', '-'),
+    );
+    const metrics = [
+      { metricName: 'AnswerMs', filterPattern: answered, metricValue: '$.latency_ms' },
+      { metricName: 'RefusedRequests', filterPattern: refused, metricValue: '1' },
+    ];
+    for (const metric of metrics) new MetricFilter(this, metric.metricName, { logGroup, metricNamespace, ...metric });
+  }
+
   #countPoolLines(): void {
     for (const [metricName, { pattern: filterPattern, value: metricValue }] of Object.entries(POOL_LINES)) {
       this.#countLines(metricName, 'pool-keeper', { filterPattern, metricName, metricValue });
@@ -260,7 +319,7 @@ export class ObservabilityStack extends Stack {
   }
 
   #watches(): Watch[] {
-    const isSlowByNature = (fn: FunctionName) => FUNCTIONS[fn].timeoutSeconds > 29;
+    const timers = timerNamesOf(this.#stage);
     return [
       {
         name: 'api-5xx',
@@ -276,63 +335,66 @@ export class ObservabilityStack extends Stack {
         above: 5,
       },
       {
-        name: 'throttled-functions',
-        what: "Functions were throttled: the account's limit of concurrent executions is reached.",
-        metric: this.#lambda('Throttles', Stats.SUM),
-        above: 0,
+        name: 'refused',
+        what: 'API Gateway refused requests: above a rate limit, or because Lambda could not start functions.',
+        metric: this.#ours('RefusedRequests', Stats.SUM),
+        above: 20,
         periods: 2,
       },
       ...TABLE_NAMES.map((table) => ({
         name: `throttled-table-${table}`,
-        what: `DynamoDB refused requests to the table "${table}" for a while.`,
+        what: `DynamoDB refused requests to the table "${table}" or its indexes for a while.`,
         metric: this.#tableThrottles(table),
         above: 10,
         periods: 2 as const,
       })),
-      ...FUNCTION_NAMES.filter((fn) => !isSlowByNature(fn)).map((fn) => ({
-        name: `slow-${fn}`,
-        what: `More than 1% of the requests to the function "${fn}" take over ${slowSeconds(fn)} s.`,
-        metric: this.#lambda('Duration', Stats.p(99), fn),
-        above: slowSeconds(fn) * 1000,
-        periods: 3 as const,
-      })),
-      // A broken stream has already sent its status, and clients do not see errors of background work.
-      ...[...FUNCTION_NAMES.filter(isSlowByNature), ...this.#withoutRequests].map((fn) => ({
-        name: `broken-${fn}`,
-        what: `The function "${fn}" ended with an error, ran out of memory or timed out.`,
-        metric: this.#lambda('Errors', Stats.SUM, fn),
+      {
+        name: 'slow',
+        what: `More than 1% of the requests took over ${SLOW_MS / 1000} s.`,
+        metric: new MathExpression({
+          expression: `IF(requests > ${MIN_REQUESTS}, slowest, 0)`,
+          usingMetrics: {
+            requests: this.#ours('AnswerMs', Stats.SAMPLE_COUNT),
+            slowest: this.#ours('AnswerMs', Stats.p(99)),
+          },
+          period: PERIOD,
+          label: 'p99, ms',
+        }),
+        above: SLOW_MS,
+        periods: 3,
+      },
+      ...Object.entries(this.#breakable).map(([group, functions]) => ({
+        name: `broken-${group}`,
+        what: `One of these functions ended with an error, ran out of memory or timed out: ${functions.join(', ')}.`,
+        metric: sumOf(functions.map((fn) => [fn, this.#lambda('Errors', Stats.SUM, fn)])),
         above: 0,
         periods: 2 as const,
       })),
       {
         name: 'payments-differ',
         what: 'Purchased credits differed from the records of the payment provider, or could not be compared.',
-        metric: this.#lambda('Errors', Stats.SUM, 'reconciler'),
+        metric: this.#lambda('Errors', Stats.SUM, RECONCILER),
         above: 0,
       },
       {
-        name: 'dead-fires',
-        what: 'Due schedules could not be run: their messages are in the dead-letter queue.',
-        metric: this.#messages(timerNamesOf(this.#stage).deadQueue),
+        name: 'dead-letters',
+        what: 'Due schedules or changes to services could not be handled: their messages are in a dead-letter queue.',
+        metric: sumOf(Object.entries(this.#deadQueues).map(([name, queue]) => [name, this.#messages(queue)])),
         above: 0,
       },
       {
         name: 'fires-late',
         what: 'Due schedules wait in their queue for longer than a run may take.',
-        metric: this.#queue('ApproximateAgeOfOldestMessage', timerNamesOf(this.#stage).queue),
+        metric: this.#queue('ApproximateAgeOfOldestMessage', timers.queue),
         above: FUNCTIONS['schedule-fired'].timeoutSeconds,
       },
       {
         name: 'timer-errors',
-        what: 'EventBridge Scheduler could not send due schedules to their queue.',
-        metric: this.#scheduler('TargetErrorCount'),
-        above: 0,
-        periods: 2,
-      },
-      {
-        name: 'timers-throttled',
-        what: "EventBridge Scheduler throttled schedules: the account's quota of invocations per second is reached.",
-        metric: this.#scheduler('InvocationThrottleCount'),
+        what: "EventBridge Scheduler could not send due schedules to their queue, or the account's quota held them back.",
+        metric: sumOf([
+          ['failed', this.#scheduler('TargetErrorCount')],
+          ['throttled', this.#scheduler('InvocationThrottleCount')],
+        ]),
         above: 0,
         periods: 2,
       },
@@ -351,7 +413,7 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'concurrency',
-        what: `More than ${NEAR_QUOTA}% of the account's concurrent executions are in use.`,
+        what: `More than ${NEAR_QUOTA}% of the account's concurrent executions are in use, by the platform or others.`,
         metric: percentOfQuota(this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)),
         above: NEAR_QUOTA,
         periods: 2,
@@ -363,27 +425,37 @@ export class ObservabilityStack extends Stack {
         above: 20,
         periods: 2,
       },
-      ...this.#clocks().map(([fn, everyMinutes]) => ({
-        name: `silent-${fn}`,
-        what: `The function "${fn}" is no longer invoked by its clock.`,
-        ...this.#beats(fn, everyMinutes),
-        periods: 3 as const,
-      })),
+      ...Object.entries(Object.groupBy(this.#clocks(), ([, everyMinutes]) => String(everyMinutes))).map(
+        ([everyMinutes, clocks = []]) =>
+          this.#beats(
+            Number(everyMinutes),
+            clocks.map(([fn]) => fn),
+          ),
+      ),
       ...(this.#hasPool || this.#hasServices ? [this.#fargateQuota()] : []),
       ...(this.#hasPool ? this.#poolWatches() : []),
-      ...(this.#hasServices ? this.#serviceWatches() : []),
     ];
   }
 
-  #serviceWatches(): Watch[] {
-    return [
-      {
-        name: 'dead-service-events',
-        what: 'Changes to services could not be applied: their messages are in the dead-letter queue.',
-        metric: this.#messages(serviceNamesOf(this.#stage).deadQueue),
-        above: 0,
-      },
-    ];
+  /**
+   * Functions whose errors no answer shows, by what they do: a broken stream has already sent its status, and clients do
+   * not see errors of background work.
+   */
+  get #breakable(): Record<'streams' | 'clocks' | 'work', string[]> {
+    const clocks = this.#clocks().map(([fn]) => fn);
+    return {
+      streams: FUNCTION_NAMES.filter((fn) => FUNCTIONS[fn].timeoutSeconds > BUFFERED_SECONDS),
+      // The reconciler fails when payments differ, and has its own alarm.
+      clocks: clocks.filter((fn) => fn !== RECONCILER),
+      work: this.#withoutRequests.filter((fn) => !clocks.includes(fn)),
+    };
+  }
+
+  get #deadQueues(): Record<string, string> {
+    return {
+      fires: timerNamesOf(this.#stage).deadQueue,
+      ...(this.#hasServices && { services: serviceNamesOf(this.#stage).deadQueue }),
+    };
   }
 
   #poolWatches(): Watch[] {
@@ -431,15 +503,31 @@ export class ObservabilityStack extends Stack {
   }
 
   /**
-   * Invocations of a clock's function. One with a long interval has none for a while after the first deployment, so
-   * only times count in which the first clock ran: a sum ignores missing data.
+   * Number of functions with the same interval that their clocks did not invoke. Clocks with a long interval have not
+   * beaten for a while after the first deployment, so only times count in which the first clock ran: a sum ignores
+   * missing data.
    */
-  #beats(fn: string, everyMinutes: number): Pick<Watch, 'metric' | 'withoutData'> {
+  #beats(everyMinutes: number, functions: readonly string[]): Watch {
     const period = Duration.minutes(Math.min(Math.max(5, 2 * everyMinutes), 1440));
-    const calls = (of: string) => this.#lambda('Invocations', Stats.SUM, of).with({ period });
-    if (fn === FIRST_CLOCK) return { metric: calls(fn), withoutData: TreatMissingData.BREACHING };
-    const usingMetrics = { first: calls(FIRST_CLOCK), own: calls(fn) };
-    return { metric: new MathExpression({ expression: 'SUM([first * 0, own])', usingMetrics, period, label: fn }) };
+    const calls = (fn: string) => this.#lambda('Invocations', Stats.SUM, fn).with({ period });
+    const hasFirst = functions.includes(FIRST_CLOCK);
+    const beaten = [...(hasFirst ? [] : ['first * 0']), ...functions.map((fn) => `IF(${idOf(fn)} > 0, 1, 0)`)];
+    return {
+      name: `silent-${everyMinutes}-min`,
+      what: `A clock no longer invokes one of its functions: ${functions.join(', ')}.`,
+      metric: new MathExpression({
+        expression: `${functions.length} - SUM([${beaten.join(', ')}])`,
+        usingMetrics: {
+          ...(!hasFirst && { first: calls(FIRST_CLOCK) }),
+          ...Object.fromEntries(functions.map((fn) => [idOf(fn), calls(fn)])),
+        },
+        period,
+        label: 'silent',
+      }),
+      above: 0,
+      periods: 3,
+      ...(hasFirst && { withoutData: TreatMissingData.BREACHING }),
+    };
   }
 
   /** Functions that are invoked by a clock, an event or another function. */
@@ -458,7 +546,12 @@ export class ObservabilityStack extends Stack {
       graph(
         'Requests, and those that failed',
         [this.#api('Count', Stats.SUM)],
-        [this.#api('5XXError', Stats.SUM), this.#api('4XXError', Stats.SUM), this.#failures()],
+        [
+          this.#api('5XXError', Stats.SUM),
+          this.#api('4XXError', Stats.SUM),
+          this.#ours('RefusedRequests', Stats.SUM),
+          this.#failures(),
+        ],
       ),
       graph('Until the answer, ms', [this.#api('Latency', Stats.p(50)), this.#api('Latency', Stats.p(99))]),
       graph(
@@ -466,8 +559,8 @@ export class ObservabilityStack extends Stack {
         FUNCTION_NAMES.map((fn) => this.#lambda('Duration', Stats.p(99), fn)),
       ),
       graph(
-        'Functions at once in the account; cold starts, those with a compile cache, and what was not started',
-        [this.#lambda('ConcurrentExecutions', Stats.MAXIMUM)],
+        'Functions at once in the account, and those of the platform that wait; cold starts, those with a compile cache, and what was not started',
+        [undefined, ...WAITING_FUNCTIONS].map((fn) => this.#lambda('ConcurrentExecutions', Stats.MAXIMUM, fn)),
         // Metric names of Powertools: `functions/host.ts`.
         [
           ...['ColdStart', 'CompileCacheHits'].map((name) => this.#ours(name, Stats.SUM, { service: 'platform' })),
@@ -543,28 +636,30 @@ export class ObservabilityStack extends Stack {
     });
   }
 
-  #dynamoDb(metricName: string, table: string): Metric {
-    const dimensionsMap = { TableName: tablePrefixOf(this.#stage) + table };
+  /** Returns a metric of a table, or of one of its indexes. */
+  #dynamoDb(metricName: string, table: string, index?: string): Metric {
     return new Metric({
       namespace: 'AWS/DynamoDB',
       metricName,
-      dimensionsMap,
+      dimensionsMap: {
+        TableName: tablePrefixOf(this.#stage) + table,
+        ...(index !== undefined && { GlobalSecondaryIndexName: index }),
+      },
       statistic: Stats.SUM,
       period: PERIOD,
-      label: `${table} ${metricName}`,
+      label: [table, index, metricName].filter((part) => part !== undefined).join(' '),
     });
   }
 
-  #tableThrottles(table: string): MathExpression {
-    return new MathExpression({
-      expression: `FILL(${table}Reads, 0) + FILL(${table}Writes, 0)`,
-      usingMetrics: {
-        [`${table}Reads`]: this.#dynamoDb('ReadThrottleEvents', table),
-        [`${table}Writes`]: this.#dynamoDb('WriteThrottleEvents', table),
-      },
-      period: PERIOD,
-      label: `${table} refused`,
-    });
+  /** Refused requests of a table. DynamoDB counts those of an index apart, and refuses writes to a table for an index. */
+  #tableThrottles(table: TableName): MathExpression {
+    const metrics = [undefined, ...indexesOf(table)].flatMap((index) =>
+      (['Read', 'Write'] as const).map((kind) => {
+        const metric = this.#dynamoDb(`${kind}ThrottleEvents`, table, index);
+        return [`${table}${kind}s${index ?? ''}`, metric] as const;
+      }),
+    );
+    return sumOf(metrics, `${table} refused`);
   }
 
   #failures(): Metric {
@@ -584,8 +679,21 @@ export class ObservabilityStack extends Stack {
 const percentOfQuota = (used: Metric): MathExpression =>
   new MathExpression({ expression: '100 * used / SERVICE_QUOTA(used)', usingMetrics: { used }, period: PERIOD });
 
-/** An upload waits up to 10 s for its installation. */
-const slowSeconds = (fn: FunctionName): number => (fn === 'agents' ? 12 : 3);
+/** Returns the sum of named metrics, which ignores those without data. */
+function sumOf(metrics: readonly (readonly [name: string, metric: Metric])[], label?: string): MathExpression {
+  const usingMetrics = Object.fromEntries(metrics.map(([name, metric]) => [idOf(name), metric]));
+  const expression = `SUM([${Object.keys(usingMetrics).join(', ')}])`;
+  return new MathExpression({ expression, usingMetrics, period: PERIOD, ...(label !== undefined && { label }) });
+}
 
-/** Alarms such as `slow-keys` and `slow-runs` share a section. */
-const sectionOf = (name: string): string => name.replace(/^(slow|broken|silent|throttled-table)-.*/, '$1');
+/** Returns the id of a metric in an expression, which may not contain hyphens. */
+const idOf = (name: string): string => name.replaceAll('-', '_');
+
+/** Returns the indexes of a table that functions query. Items have no attributes of the other ones. */
+const indexesOf = (table: TableName): string[] =>
+  [...new Set(Object.values<FunctionSpec>(FUNCTIONS).flatMap(({ tables }) => tables?.[table]?.query ?? []))]
+    .filter((index) => index !== 'table')
+    .sort();
+
+/** Alarms such as `broken-streams` and `broken-work` share a section. */
+const sectionOf = (name: string): string => name.replace(/^(broken|silent|throttled-table)-.*/, '$1');

@@ -9,6 +9,7 @@ import type { Construct } from 'constructs';
 import { backgroundFunction } from '#core/api/background.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, type ServicesSettings, type Stage, serviceNamesOf } from '../config.ts';
+import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
@@ -147,19 +148,15 @@ export class ServicesStack extends Stack {
       }),
     });
     image.repository.grantPull(role);
-    const logs = `log-group:${serviceNamesOf(stage).logGroupPrefix}*`;
+    const logs = `arn:${this.partition}:logs:${this.region}:${this.account}:log-group:${serviceNamesOf(stage).logGroupPrefix}*`;
     role.addToPolicy(
       new PolicyStatement({
         actions: ['logs:CreateLogStream', 'logs:PutLogEvents'],
-        resources: [`arn:${this.partition}:logs:${this.region}:${this.account}:${logs}`],
+        resources: [logs],
       }),
     );
-    for (const [resource, reason] of [
-      ['*', 'ecr:GetAuthorizationToken has no narrower resource.'],
-      [`arn:<AWS::Partition>:logs:<AWS::Region>:<AWS::AccountId>:${logs}`, 'Their ids are not known before run time.'],
-    ]) {
-      Validations.of(role).acknowledge({ id: `AwsSolutions-IAM5[Resource::${resource}]`, reason: reason! });
-    }
+    acknowledgeWildcard(role, '*', 'ecr:GetAuthorizationToken has no narrower resource.');
+    acknowledgeWildcard(role, logs, 'Their ids are not known before run time.');
     return role;
   }
 

@@ -57,7 +57,7 @@ export const PAGE_GROUPS: readonly PageGroup[] = [
     label: 'Operate',
     pages: [
       ...['self-host', 'sandbox', 'settings', 'operate', 'aws', 'deploy', 'first-account', 'cdk', 'multi-region'],
-      ...['microvms', 'costs', 'scale'],
+      ...['secrets-on-aws', 'microvms', 'costs', 'scale'],
     ],
   },
   { label: 'Reference', pages: ['interface/', 'errors/'] },

@@ -1,12 +1,11 @@
-import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
+import { openBytes, SEAL_BYTES, sealBytes } from '#core/base/aes-gcm.ts';
 import { type DataKey, DataKeyError, decodeSealedKey, encodeSealedKey } from '#core/ports/vault.ts';
 
 export const KEY_BYTES = 32;
 const VERSION = 1;
 const KEY_ID_BYTES = 8;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
-const HEADER_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES + TAG_BYTES;
+const HEADER_BYTES = 1 + KEY_ID_BYTES;
 
 /** The key in the vault's key file. */
 export interface VaultKey {
@@ -31,18 +30,15 @@ export class VaultKeyError extends Error {
 /** What is sealed: a workspace's secrets, or one data key. */
 type Content = 'vault' | 'data-key';
 
-const authenticated = (content: Content, workspaceId: string): Buffer =>
-  Buffer.from(`${content} ${VERSION} ${workspaceId}`);
+const authenticated = (content: Content, workspaceId: string): string => `${content} ${VERSION} ${workspaceId}`;
 
 /**
- * Encrypts with AES-256-GCM: version, key id, nonce, tag, then the encrypted bytes. Version, kind of content and
+ * Encrypts with AES-256-GCM: version, key id, then what {@link sealBytes} writes. Version, kind of content and
  * workspace are authenticated, so nothing can be passed off as another workspace's, or a data key as secrets.
  */
 export function seal(bytes: Uint8Array, key: VaultKey, content: Content, workspaceId: string): Buffer {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv('aes-256-gcm', key.bytes, nonce).setAAD(authenticated(content, workspaceId));
-  const encrypted = Buffer.concat([cipher.update(bytes), cipher.final()]);
-  return Buffer.concat([Buffer.of(VERSION), key.id, nonce, cipher.getAuthTag(), encrypted]);
+  const sealed = sealBytes(key.bytes, authenticated(content, workspaceId), bytes);
+  return Buffer.concat([Buffer.of(VERSION), key.id, sealed]);
 }
 
 /**
@@ -51,12 +47,8 @@ export function seal(bytes: Uint8Array, key: VaultKey, content: Content, workspa
  */
 export function unseal(sealed: Buffer, key: VaultKey, content: Content, workspaceId: string): Buffer | undefined {
   checkKeyId(sealed, key);
-  const nonce = sealed.subarray(1 + KEY_ID_BYTES, 1 + KEY_ID_BYTES + NONCE_BYTES);
-  const decipher = createDecipheriv('aes-256-gcm', key.bytes, nonce, { authTagLength: TAG_BYTES })
-    .setAAD(authenticated(content, workspaceId))
-    .setAuthTag(sealed.subarray(HEADER_BYTES - TAG_BYTES, HEADER_BYTES));
   try {
-    return Buffer.concat([decipher.update(sealed.subarray(HEADER_BYTES)), decipher.final()]);
+    return openBytes(key.bytes, authenticated(content, workspaceId), sealed.subarray(HEADER_BYTES));
   } catch {
     return undefined;
   }
@@ -64,12 +56,12 @@ export function unseal(sealed: Buffer, key: VaultKey, content: Content, workspac
 
 /** Throws {@link VaultKeyError} if the header is damaged, or names another version or key. */
 export function checkKeyId(sealed: Buffer, key: VaultKey): void {
-  if (sealed.length < HEADER_BYTES || sealed[0] !== VERSION) {
+  if (sealed.length < HEADER_BYTES + SEAL_BYTES || sealed[0] !== VERSION) {
     throw new VaultKeyError(
       `a vault is damaged, or was written by a newer platform: its version is ${sealed[0]}, not ${VERSION}`,
     );
   }
-  if (!sealed.subarray(1, 1 + KEY_ID_BYTES).equals(key.id)) {
+  if (!sealed.subarray(1, HEADER_BYTES).equals(key.id)) {
     throw new VaultKeyError('the secrets were encrypted with another key file: restore that one');
   }
 }

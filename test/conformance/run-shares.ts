@@ -8,6 +8,7 @@ import type { KeyScope } from '#core/base/caller.ts';
 import { isPlatformError } from '#core/base/errors.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
+import { headKey } from '#core/runs/items.ts';
 import { runRoutes } from '#core/runs/routes.ts';
 import { emptyResult, endedWith, type NewRun } from '#core/runs/run.ts';
 import { shareRoutes } from '#core/runs/shares/routes.ts';
@@ -234,7 +235,7 @@ export function runSharesSuite(makeTables: (clock: Deps['clock']) => Promise<Tab
   test('a link shows nothing once the record of its run is gone', async () => {
     const { deps, owner, run, share, open } = await world();
     const { token } = await share();
-    await deps.runs.delete({ pk: `WS#${owner.workspaceId}#RUN`, sk: run.id.replaceAll('-', '') });
+    await deps.runs.delete(headKey(owner.workspaceId, run.id));
     expect(await open(token)).toMatchObject({ status: 404, body: { error: { message: GONE } } });
   });
 

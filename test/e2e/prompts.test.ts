@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
-import { queryAll } from '#core/ports/table.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { type ScriptedLlm, startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
 import type { ScriptedTurn } from '#test/helpers/scripted-llm/turns.ts';
 import { addUser } from '#test/helpers/users.ts';
@@ -149,7 +149,7 @@ describe('calls of prompt agents', () => {
       seen.push(JSON.stringify(await call({ name: 'Ada', llm_credentials })));
     }
     expect(server.requests.length).toBeGreaterThanOrEqual(seen.length);
-    seen.push(JSON.stringify(await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }))));
+    seen.push(JSON.stringify(await runHeads(deps, workspaceId)));
     seen.push(JSON.stringify(deps.lines));
     for (const text of seen) {
       expect(text).not.toContain(VAULT_KEY);

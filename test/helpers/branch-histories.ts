@@ -8,6 +8,7 @@ import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
 import { IMMORTAL, type Life, processOf, SENDS, settled, setUp } from './durable-histories.ts';
+import { runHeads } from './run-heads.ts';
 import { createWebApp } from './web-app.ts';
 
 /** Replays from a turn of an ended run, whose processes die at calls of ports (`durable-histories.ts`). */
@@ -76,7 +77,7 @@ export async function branchHistory(lives: readonly Life[], { waits = false }: {
   );
   await settled(deps, Promise.race([called, begun.death.died]));
   if (waits) {
-    const [branch] = (await deps.runs.query({ pk: `WS#${workspaceId}#RUN` })).items.filter(({ branch }) => branch);
+    const [branch] = (await runHeads(deps, workspaceId)).filter(({ branch }) => branch);
     if (branch !== undefined) expect(branch).toMatchObject({ status: 'queued', held_by: { rule: 'rate' } });
     await deps.clock.advance(LATER.rate.seconds * 1000);
   }
@@ -95,7 +96,7 @@ export async function checkBranch(
   where: string,
 ): Promise<void> {
   const { deps, sent, requests } = world;
-  const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  const heads = await runHeads(deps, workspaceId);
   const branches = await Array.fromAsync(
     queryAll(deps.runs, { pk: `WS#${workspaceId}#BRANCHES#${origin.replaceAll('-', '')}` }),
   );

@@ -16,6 +16,7 @@ import { usagePartition } from '#core/runs/usage/rollup.ts';
 import { type MemoryDeps, memoryDeps } from '#test/helpers/memory-deps.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
+import { runHeads } from './run-heads.ts';
 
 /**
  * A durable run whose process dies at a call of a port, before or after its effect: before and after the model answers,
@@ -241,7 +242,7 @@ export async function interruptedRun(count: number) {
   const app = createWebApp(first.process, routes, allHandlers(first.process));
   const called = app(call()).then(() => first.idle());
   await settled(deps, Promise.race([called, first.died]));
-  const [head] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  const [head] = await runHeads(deps, workspaceId);
   const runId = String(head!.sk).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
   const runs = new RunStore(deps, workspaceId);
   return {
@@ -303,7 +304,7 @@ export async function checkHistory(
   where: string,
 ) {
   const runs = new RunStore(deps, workspaceId);
-  const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  const heads = await runHeads(deps, workspaceId);
   // The process died before it recorded the run, so nothing was answered either.
   if (heads.length === 0) {
     expect(sent, where).toEqual([]);

@@ -18,6 +18,8 @@ export interface FakeLambda {
   /** Throttles the next `count` calls; `breakOff` cuts their answers off at the second chunk. */
   throttle(count: number): void;
   breakOff(count: number): void;
+  /** Refuses the next `count` requests about layers with this error. */
+  refuseLayers(type: string, count: number): void;
   /** Executes the next `count` calls and loses their answers. */
   fail(count: number): void;
   close(): Promise<void>;
@@ -48,19 +50,24 @@ export async function startFakeLambda(
   let throttled = 0;
   let broken = 0;
   let failing = 0;
+  const refused = { type: '', count: 0 };
   const running = new Set<Promise<unknown>>();
   // Idle connections must stay open, because clients reuse them and do not retry.
   const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const body = Buffer.concat(await request.toArray());
+    const fail = (status: number, type: string) =>
+      response
+        .writeHead(status, { 'content-type': 'application/json', 'x-amzn-errortype': type })
+        .end(JSON.stringify({ message: type }));
+    if (refused.count > 0 && request.url!.includes('/layers/')) {
+      refused.count -= 1;
+      return void fail(400, refused.type);
+    }
     const aboutLayer = answerLayer(request.method!, request.url!, body);
     if (aboutLayer !== undefined) {
       return void response.writeHead(request.method === 'POST' ? 201 : 204).end(JSON.stringify(aboutLayer));
     }
     const [, name = '', path] = /^\/20\d\d-\d\d-\d\d\/functions\/([^/]+)\/([a-z-]+)$/.exec(request.url!) ?? [];
-    const fail = (status: number, type: string) =>
-      response
-        .writeHead(status, { 'content-type': 'application/json', 'x-amzn-errortype': type })
-        .end(JSON.stringify({ message: type }));
     const type = request.headers['x-amz-invocation-type'] ?? 'RequestResponse';
     calls.push(`${path === 'invocations' ? type : 'stream'} ${decodeURIComponent(name)}`);
     if (throttled > 0) {
@@ -105,6 +112,9 @@ export async function startFakeLambda(
     layers,
     throttle(count) {
       throttled += count;
+    },
+    refuseLayers(type, count) {
+      Object.assign(refused, { type, count });
     },
     fail(count) {
       failing += count;

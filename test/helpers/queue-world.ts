@@ -5,6 +5,7 @@ import { resumeRuns } from '#core/execution/durable/resume.ts';
 import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
 import { type FirstCall, type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
+import { runHeads } from './run-heads.ts';
 
 /** A world whose model answers when it is let. */
 export async function gated(
@@ -50,7 +51,7 @@ export async function gated(
   };
   /** Number of entries that wait for a place. */
   const waitingEntries = async () => {
-    const [head] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${world.user.workspaceId}#RUN` }));
+    const [head] = await runHeads(deps, world.user.workspaceId);
     const state = await deps.runs.get({ pk: `WS#${world.user.workspaceId}#QUEUE#${head!.queue}`, sk: 'STATE' });
     return (state?.waiting as number | undefined) ?? 0;
   };
@@ -66,7 +67,7 @@ export async function expectNothingLeft({ deps, user, waiting }: Pick<World, 'de
   expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
   const workspace = (await findWorkspace(deps, user.workspaceId))!;
   expect((await callsInUse(deps, workspace)).concurrent_calls).toBe(0);
-  for (const head of await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }))) {
+  for (const head of await runHeads(deps, user.workspaceId)) {
     if (head.queue === undefined) continue;
     const items = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#QUEUE#${head.queue}` }));
     expect(items.map(({ sk }) => sk)).toEqual(['STATE']);

@@ -11,6 +11,8 @@ interface Need {
   readonly resource: string;
   /** ARN of the resource that causes the request. */
   readonly source: string;
+  /** Role that the service assumes for it, as {@link resolved} writes it. @default - the resource's policy decides */
+  readonly role?: string;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: what CloudFormation knows of a resource is not typed here.
@@ -18,11 +20,13 @@ type Any = any;
 
 /**
  * Returns, as sentences, the access that AWS services need to the template's resources and that policies do not allow.
- * SNS, SQS and S3 have resource policies; Lambda has one policy per permission. A topic without a policy has SNS's
- * default, which lets alarms of the account publish; an explicit policy replaces it.
+ * SNS, SQS, S3 and KMS have resource policies; Lambda has one policy per permission. A topic without a policy has SNS's
+ * default, which lets alarms of the account publish; an explicit policy replaces it. A service that assumes a role needs
+ * the role's trust and policies instead.
  */
 export function unreachable(template: Template): string[] {
   return needsOf(template)
+    .flatMap((need) => [need, ...keyNeedsOf(template, need)])
     .filter((need) => !isAllowed(template, need))
     .map(({ by, service, action, resource }) => `${service} may not ${action} ${resource}, which ${by} needs`);
 }
@@ -54,13 +58,37 @@ export function needsOf({ Resources }: Template): Need[] {
             ['AWS::SQS::Queue', 'sqs:SendMessage'],
             ['AWS::Lambda::Function', 'lambda:InvokeFunction'],
           ] as const;
-          // If there is a role, its policy decides.
-          const [, action] = (RoleArn === undefined && actions.find(([type]) => own(target, type))) || [];
-          return [...(action ? [need('events', action, target)] : []), ...(dead ? [dead] : [])];
+          const sent = actions.filter(([type]) => own(target, type));
+          // All rules with a role start builds: for any other target the role would lack the right.
+          const needs =
+            RoleArn === undefined
+              ? sent.map(([, action]) => need('events', action, target))
+              : [{ ...need('events', 'codebuild:StartBuild', target), role: resolved(RoleArn) }];
+          return [...needs, ...(dead ? [dead] : [])];
         });
+
       case 'AWS::S3::Bucket': {
         const logs = Properties.LoggingConfiguration?.DestinationBucketName;
         return logs === undefined ? [] : [need('logging.s3', 's3:PutObject', `${resolved(logs)}.Arn/log`)];
+      }
+      case 'AWS::EC2::FlowLog': {
+        const logGroup = `${resolved(Properties.LogGroupName)}.Arn`;
+        const role = resolved(Properties.DeliverLogsPermissionArn);
+        return ['logs:CreateLogStream', 'logs:PutLogEvents'].map((action) => ({
+          ...need('vpc-flow-logs', action, logGroup),
+          role,
+        }));
+      }
+      case 'AWS::Lambda::EventInvokeConfig': {
+        const failed = Properties.DestinationConfig?.OnFailure?.Destination;
+        if (failed === undefined) return [];
+        const role = resolved(Resources[idOf(resolved(Properties.FunctionName))]!.Properties.Role);
+        return [{ ...need('lambda', 'sqs:SendMessage', resolved(failed)), role }];
+      }
+      case 'AWS::Logs::LogGroup': {
+        const key = Properties?.KmsKeyId;
+        const actions = ['kms:Encrypt', 'kms:Decrypt', 'kms:GenerateDataKey'];
+        return key === undefined ? [] : actions.map((action) => need('logs', action, resolved(key)));
       }
       case 'AWS::SNS::Subscription':
         return Properties.Protocol === 'sqs' ? [need('sns', 'sqs:SendMessage', resolved(Properties.Endpoint))] : [];
@@ -75,11 +103,56 @@ export function needsOf({ Resources }: Template): Need[] {
   });
 }
 
+/** Returns the access to the key of an encrypted resource that comes with the access to the resource. */
+function keyNeedsOf({ Resources }: Template, need: Need): Need[] {
+  const { Type, Properties } = Resources[idOf(need.resource)] ?? {};
+  const keys: Readonly<Record<string, unknown>> = {
+    'AWS::SNS::Topic': Properties?.KmsMasterKeyId,
+    'AWS::SQS::Queue': Properties?.KmsMasterKeyId,
+    'AWS::S3::Bucket':
+      Properties?.BucketEncryption?.ServerSideEncryptionConfiguration?.[0]?.ServerSideEncryptionByDefault
+        ?.KMSMasterKeyID,
+  };
+  const key = keys[Type ?? ''];
+  if (key === undefined) return [];
+  return ['kms:Decrypt', 'kms:GenerateDataKey'].map((action) => ({ ...need, action, resource: resolved(key) }));
+}
+
 const distributionArn = (id: string) => `arn:AWS::Partition:cloudfront::${TEST_ACCOUNT}:distribution/${id}`;
 
 function isAllowed({ Resources }: Template, need: Need): boolean {
-  const { service, action, resource, source } = need;
+  const { service, action, resource, source, role } = need;
   const all = Object.values(Resources);
+  const context = {
+    'aws:SourceAccount': [TEST_ACCOUNT],
+    'aws:SourceArn': [source],
+    'AWS:SourceArn': [source],
+    'aws:SecureTransport': ['true'],
+  };
+  if (role !== undefined) {
+    const { AssumeRolePolicyDocument: trust, Policies = [] } = Resources[idOf(role)]!.Properties;
+    const attached = all.filter(
+      ({ Type, Properties }) =>
+        Type === 'AWS::IAM::Policy' && (Properties.Roles as unknown[]).some((each) => resolved(each) === idOf(role)),
+    );
+    const documents = [...Policies, ...attached.map(({ Properties }) => Properties)].map(
+      ({ PolicyDocument }) => PolicyDocument,
+    );
+    const assume = statementsOf([trust]).filter(({ Principal }) => isFor(Principal, service));
+    // A trust policy names no resource.
+    const trusted = assume.map((statement) => statementOf({ Resource: '*', ...statement }));
+    return (
+      allowing(trusted, { action: 'sts:AssumeRole', resource: role, context }) !== undefined &&
+      allowing(statementsOf(documents).map(statementOf), { action, resource, context }) !== undefined
+    );
+  }
+  if (action.startsWith('kms:')) {
+    // The policies of other keys, also of those of AWS, are out of reach.
+    const document = Resources[idOf(resource)]?.Properties.KeyPolicy;
+    if (document === undefined) return false;
+    const own = statementsOf([document]).filter(({ Principal }) => isFor(Principal, service));
+    return allowing(own.map(statementOf), { action, resource, context }) !== undefined;
+  }
   if (action.startsWith('lambda:')) {
     return all.some(
       ({ Type, Properties }) =>
@@ -92,19 +165,14 @@ function isAllowed({ Resources }: Template, need: Need): boolean {
   }
   const policies = all.filter((each) => isPolicyOf(each, idOf(resource)));
   if (policies.length === 0) return service === 'cloudwatch.amazonaws.com';
-  const statements = policies
-    .flatMap(({ Properties }) => [Properties.PolicyDocument.Statement].flat() as Any[])
-    .map((statement) => deepResolved(statement) as Any)
+  const statements = statementsOf(policies.map(({ Properties }) => Properties.PolicyDocument))
     .filter(({ Principal }) => isFor(Principal, service))
     .map(statementOf);
-  const context = {
-    'aws:SourceAccount': [TEST_ACCOUNT],
-    'aws:SourceArn': [source],
-    'AWS:SourceArn': [source],
-    'aws:SecureTransport': ['true'],
-  };
   return allowing(statements, { action, resource, context }) !== undefined;
 }
+
+const statementsOf = (documents: readonly Any[]): Any[] =>
+  documents.flatMap(({ Statement }) => [Statement].flat()).map((statement) => deepResolved(statement));
 
 function isPolicyOf({ Type, Properties }: Resource, id: string): boolean {
   if (!['AWS::SNS::TopicPolicy', 'AWS::SQS::QueuePolicy', 'AWS::S3::BucketPolicy'].includes(Type)) return false;

@@ -236,22 +236,27 @@ export function environmentOf(template: Template, fn: string): Record<string, st
   );
 }
 
-/** Returns the actions that a function's role allows, by resource, both sorted. */
+/** Returns the actions that a function's role allows, by resource, both sorted, and the statements that deny any. */
 export function policyOf(
   template: Template,
   fn: string,
-): { role: Resource['Properties']; allowed: Record<string, string[]> } {
+): { role: Resource['Properties']; allowed: Record<string, string[]>; denied: object[] } {
   const roleId = template.Resources[functionIdOf(template, fn)]!.Properties.Role['Fn::GetAtt'][0];
   const allowed: Record<string, string[]> = {};
+  const denied: object[] = [];
   for (const [, { Properties }] of resourcesOf(template, 'AWS::IAM::Policy')) {
     if (!Properties.Roles.some((role: { Ref: string }) => role.Ref === roleId)) continue;
-    for (const { Effect, Action, Resource } of Properties.PolicyDocument.Statement) {
-      if (Effect !== 'Allow') throw new Error(`the policy of ${fn} has a statement with the effect ${Effect}`);
+    for (const statement of Properties.PolicyDocument.Statement) {
+      const { Effect, Action, Resource } = statement;
+      if (Effect !== 'Allow') {
+        denied.push(statement);
+        continue;
+      }
       for (const resource of [Resource].flat()) {
         const arn = rendered(resource);
         allowed[arn] = [...(allowed[arn] ?? []), ...[Action].flat()].sort();
       }
     }
   }
-  return { role: template.Resources[roleId]!.Properties, allowed };
+  return { role: template.Resources[roleId]!.Properties, allowed, denied };
 }

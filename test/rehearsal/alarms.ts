@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { Assembly, Deployed } from './assembly.ts';
+import { isRinging, type MetricOf, type Value } from './metric-math.ts';
 import type { WireRequest } from './wire.ts';
 
 /** Sources of the metrics of a stage. */
@@ -50,48 +51,32 @@ export class Alarms {
   };
 
   #isRinging({ properties }: Deployed): boolean {
-    const { AlarmName, Threshold, ComparisonOperator, TreatMissingData } = properties;
-    if (ComparisonOperator !== 'GreaterThanThreshold' || TreatMissingData !== 'notBreaching')
-      throw new Error(`the rehearsal knows no alarm that is ${ComparisonOperator}, ${TreatMissingData}`);
-    const value = this.#valueOf(properties, this.#since.get(AlarmName) ?? { lines: 0, errors: 0 });
-    return value !== undefined && value > Threshold;
+    const { lines, errors } = this.#since.get(properties.AlarmName) ?? { lines: 0, errors: 0 };
+    const period = (metric: MetricOf) =>
+      metric.name === 'Errors' ? this.#errorsOf(metric, errors) : this.#logged(metric, lines);
+    return isRinging(properties, Array(properties.EvaluationPeriods).fill(period));
   }
 
-  // biome-ignore lint/suspicious/noExplicitAny: a metric of a template.
-  #valueOf({ Metrics, Namespace, MetricName, Statistic }: any, since: { lines: number; errors: number }) {
-    if (Metrics !== undefined) {
-      const [sum, ...others] = [...Metrics].sort((a, b) => Number('MetricStat' in a) - Number('MetricStat' in b));
-      if (
-        sum.Expression !== 'SUM(METRICS())' ||
-        others.some(({ MetricStat: { Metric } }) => Metric.MetricName !== 'Errors')
-      )
-        throw new Error(`the rehearsal knows no metrics ${JSON.stringify(Metrics)}`);
-      const watched = others.map(
-        ({ MetricStat: { Metric } }) =>
-          Metric.Dimensions.find(({ Name }: { Name: string }) => Name === 'Resource').Value,
-      );
-      return this.#observed.errors.slice(since.errors).filter((name) => watched.includes(name)).length;
-    }
-    if (Statistic !== 'Average') throw new Error(`the rehearsal knows no statistic ${Statistic}`);
-    const filters = this.#assembly
-      .of('AWS::Logs::MetricFilter')
-      .filter(
-        ({ properties: { MetricTransformations } }) =>
-          MetricTransformations[0].MetricNamespace === Namespace && MetricTransformations[0].MetricName === MetricName,
-      );
+  #errorsOf({ dimensions }: MetricOf, since: number): Value {
+    return this.#observed.errors.slice(since).filter((version) => version === dimensions.Resource).length;
+  }
+
+  #logged({ namespace, name, stat }: MetricOf, since: number): Value {
+    if (stat !== 'Average') throw new Error(`the rehearsal knows no statistic ${stat}`);
+    const filters = this.#assembly.of('AWS::Logs::MetricFilter').flatMap(({ properties }) => {
+      const [{ MetricNamespace, MetricName, MetricValue }] = properties.MetricTransformations;
+      if (MetricNamespace !== namespace || MetricName !== name) return [];
+      return [{ pattern: properties.FilterPattern, value: Number(MetricValue) }];
+    });
     const values = this.#observed.accessLog
-      .slice(since.lines)
-      .flatMap((line) =>
-        filters
-          .filter(({ properties }) => fits(properties.FilterPattern, line))
-          .map(({ properties }) => Number(properties.MetricTransformations[0].MetricValue)),
-      );
+      .slice(since)
+      .flatMap((line) => filters.filter(({ pattern }) => fits(pattern, line)).map(({ value }) => value));
     return values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0) / values.length;
   }
 }
 
 /** Matches the metric filter patterns that we use: all texts must be equal or unequal, with `*` allowed at the end. */
-function fits(pattern: string, line: Readonly<Record<string, string>>): boolean {
+export function fits(pattern: string, line: Readonly<Record<string, string>>): boolean {
   const terms = pattern.replace(/^\{ | \}$/g, '').split(' && ');
   return terms.every((term) => {
     const [, name, operator, wanted] = /^\(\$\.(\w+) (!?=) "([^"]*)"\)$/.exec(term) ?? [];

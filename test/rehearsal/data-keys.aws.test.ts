@@ -1,6 +1,7 @@
-import { CreateKeyCommand, KMSClient } from '@aws-sdk/client-kms';
+import { CreateKeyCommand, GenerateDataKeyCommand, KMSClient } from '@aws-sdk/client-kms';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
+import { secretsContextOf } from '#aws/secrets/envelope-vault.ts';
 import { KmsDataKeys } from '#aws/secrets/kms-data-keys.ts';
 import { defineStage } from '#lib/config.ts';
 import { createKmsKey, kmsClient } from '#test/helpers/aws.ts';
@@ -76,6 +77,50 @@ test('a stage with a key of its own uses that, and only for its data keys', asyn
   const worker = await deployed(stage, 'loop-worker');
   expect(await worker.of({}).openDataKey('ws', made.sealed)).toEqual(made.key);
   await expect(worker.of({ prefix: 'platform/another' }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+});
+
+describe('keys of secrets', () => {
+  const stage = { ...dev, name: 'sealed', secrets: 'envelope' } as const;
+  const openSecrets = async (fn: string) => {
+    const { key, prefix, of, ...others } = await deployed(stage, fn);
+    return { ...others, key, of, prefix: secretsContextOf(prefix) };
+  };
+
+  test('are made by the function that writes secrets, and opened by those that read them', async () => {
+    const { assembly, gate, key, of, prefix } = await openSecrets('secrets');
+    expect(assembly.of('AWS::KMS::Alias').map(({ properties }) => properties.AliasName)).toEqual([key]);
+    const { other } = await keysFor(key);
+    const made = await of({ prefix }).newDataKey('ws');
+    expect(await of({ prefix }).openDataKey('ws', made.sealed)).toEqual(made.key);
+    expect([...gate.refused]).toEqual([]);
+    for (const props of [{}, { prefix: 'platform/another/secrets' }, { prefix, key: other }]) {
+      await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
+      await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+    }
+    for (const fn of ['schedules', 'service-instances', 'calls']) {
+      const reader = await openSecrets(fn);
+      expect(await reader.of({ prefix }).openDataKey('ws', made.sealed)).toEqual(made.key);
+      await expect(reader.of({ prefix }).newDataKey('ws')).rejects.toEqual(denied);
+    }
+    const stranger = await deployed(stage, 'agents');
+    await expect(stranger.of({ key, prefix }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+  });
+
+  test('are not opened without a workspace in the request', async () => {
+    const { gate, key, prefix } = await openSecrets('secrets');
+    await keysFor(key);
+    const credentials = { ...AWS_TEST_ACCOUNT.credentials, accessKeyId: accessKeyOf('secrets') };
+    const client = new KMSClient({ ...AWS_TEST_ACCOUNT, credentials, endpoint: gate.url });
+    const EncryptionContext = { vault: prefix };
+    const command = new GenerateDataKeyCommand({ KeyId: key, KeySpec: 'AES_256', EncryptionContext });
+    await expect(client.send(command)).rejects.toEqual(denied);
+  });
+
+  test('a stage with Secrets Manager has none', async () => {
+    const { key, of, prefix } = await deployed(dev, 'calls');
+    await expect(of({ prefix: secretsContextOf(prefix) }).newDataKey('ws')).rejects.toEqual(denied);
+    expect(key).not.toBe('');
+  });
 });
 
 test('a function that runs no agents has no such rights', async () => {

@@ -1,16 +1,23 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest';
 import { expectError, expectOk } from '#test/e2e/expect.ts';
 import { installsSuite } from '#test/e2e/suites/installs.ts';
+import { secretsSuite } from '#test/e2e/suites/secrets.ts';
 import { streamingSuite } from '#test/e2e/suites/streaming.ts';
 import { clientOf, publishCode, request } from '#test/helpers/platform.ts';
+import { startReceiver } from '#test/helpers/receiver.ts';
 import { startRehearsal } from './platform.ts';
 
-/** Rehearses a stage with MicroVM sandboxes and Claude on Amazon Bedrock; platform.rehearsal.ts covers the rest. */
+/**
+ * Rehearses a stage with MicroVM sandboxes, Claude on Amazon Bedrock and secrets in envelopes; platform.rehearsal.ts covers
+ * the rest.
+ */
 const target = await startRehearsal(inject('awsEndpoints'), { sandbox: 'microvm' });
 const has = { python: target.interpreters.python !== undefined, node: target.interpreters.node !== undefined };
 
 streamingSuite(() => target, has);
 installsSuite(() => target, { ...has, python: false });
+secretsSuite(() => target);
 
 describe('programs in MicroVMs', () => {
   const ECHO = `read -r input
@@ -124,6 +131,41 @@ describe('Claude on Amazon Bedrock', () => {
     expectOk(await request(target, 'POST', '/vm-keyed/prompt/v1/run', { key: owner.key, json: {} }));
     const [sent] = target.llm!.requests.filter(({ text }) => text.includes('with-a-key'));
     expect(sent).toMatchObject({ provider: 'anthropic', apiKey: 'sk-ant-made-up', model: 'claude-sonnet-5-5' });
+  });
+});
+
+describe('secrets in envelopes', () => {
+  test('reach programs, models and signatures, and leave with their last name', async () => {
+    const owner = await target.addUser('vm-sealed');
+    const client = clientOf(target, owner.key);
+    const params = { workspace_id: owner.workspaceId };
+    const value = 'made-up-value-in-an-envelope';
+    await client.putSecret({ params, body: { name: 'TOKEN', value: 'first' } });
+    await client.putSecret({ params, body: { name: 'TOKEN', value } });
+    const command = `printf '{"length": %d}' "$(printf %s "$TOKEN" | wc -c)"`;
+    await publishCode(client, 'vm-token', { 'main.sh': '' }, { runtime: { command }, required_secrets: ['TOKEN'] });
+    const run = () => request(target, 'POST', '/vm-sealed/vm-token/v1/run', { key: owner.key, json: {} });
+    expect(expectOk(await run()).data).toEqual({ length: value.length });
+
+    const receiver = await startReceiver();
+    onTestFinished(() => receiver.close());
+    const { signing_secret } = await client.rotateSigningSecret({ params });
+    const { destination } = await client.createDestination({ params, body: { url: `${receiver.url}/sealed` } });
+    await client.testDestination({ params: { ...params, destination_id: destination.id } });
+    const [sent] = receiver.at('/sealed');
+    expect(() => new Webhook(signing_secret).verify(sent!.text, sent!.headers as Record<string, string>)).not.toThrow();
+
+    const stored = await target.deps.main.get({ pk: `VAULT#${owner.workspaceId}`, sk: 'VALUES' });
+    expect(stored).toMatchObject({ version: 3, sealed_key: expect.any(String), sealed: expect.any(String) });
+    expect(Buffer.from(stored!.sealed as string, 'base64url').includes(value)).toBe(false);
+    await client.deleteSecret({ params: { ...params, name: 'TOKEN' } });
+    expectError(await run(), 400, 'MISSING_SECRETS', 'TOKEN');
+  });
+
+  test('need no right on the secrets of workspaces in Secrets Manager, and no function asked for one', () => {
+    const used = [...target.gate.used];
+    expect(used.filter((grant) => grant.includes('secret:platform/'))).toEqual([]);
+    expect(used.some((grant) => grant.startsWith('secrets kms:GenerateDataKey '))).toBe(true);
   });
 });
 

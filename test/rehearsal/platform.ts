@@ -184,6 +184,7 @@ export async function startRehearsal(
     },
     egressPorts: [5432],
     calls: callsOn,
+    secrets: sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },

@@ -16,16 +16,21 @@ const LAMBDA: Readonly<Record<string, () => never>> = {
   },
 };
 
-const { folder, stacks } = synthesise(defineStage({ ...dev, sandbox: { kind: 'none' } }));
-const api = await startRestApi();
-api.serve(readAssembly(folder, stacks), async (_, { path }) => {
-  LAMBDA[path]?.();
-  return { isStream: false, payload: Readable.from([Buffer.from('no JSON')]) };
-});
-afterAll(() => api.close());
+async function served(stage: Parameters<typeof defineStage>[0]) {
+  const { folder, stacks } = synthesise(defineStage(stage));
+  const api = await startRestApi();
+  api.serve(readAssembly(folder, stacks), async (_, { path }) => {
+    LAMBDA[path]?.();
+    return { isStream: false, payload: Readable.from([Buffer.from('no JSON')]) };
+  });
+  afterAll(() => api.close());
+  return api;
+}
 
-const errorOf = async (path: string) => {
-  const answer = await fetch(api.url + path);
+const api = await served({ ...dev, sandbox: { kind: 'none' } });
+
+const errorOf = async (path: string, { url } = api) => {
+  const answer = await fetch(url + path);
   const { error } = (await answer.json()) as { error: Record<string, unknown> };
   return { status: answer.status, retryAfter: answer.headers.get('retry-after'), ...error };
 };
@@ -51,3 +56,18 @@ test.each(['/tasks', '/health'])(
     });
   },
 );
+
+test('requests without a key do not take what methods with keys have', async () => {
+  const tight = await served({
+    ...{ ...dev, sandbox: { kind: 'none' }, services: { kind: 'off' }, web: { kind: 'off' } },
+    throttle: { requestsPerSecond: 1, burst: 4 },
+  });
+  const flood = await Promise.all(Array.from({ length: 20 }, () => errorOf('/health', tight)));
+  const refused = flood.filter(({ status }) => status === 429);
+  expect(refused.length).toBeGreaterThan(0);
+  expect(refused[0]).toMatchObject({ code: 'RATE_LIMITED', suggested_wait_time: 1, retryAfter: '1' });
+  expect(await errorOf('/tasks', tight)).toMatchObject({ status: 500 });
+  await expect.poll(() => tight.accessLog).toHaveLength(21);
+  expect(tight.accessLog.filter(({ error_type }) => error_type === 'THROTTLED')).toHaveLength(refused.length);
+  expect(tight.accessLog.at(-1)).toMatchObject({ resource: '/tasks', latency_ms: expect.stringMatching(/^\d+$/) });
+});

@@ -125,6 +125,21 @@ export async function startRestApi(): Promise<RestApi> {
   };
 }
 
+interface Bucket {
+  readonly rate: number;
+  readonly burst: number;
+  tokens: number;
+  filledAt: number;
+}
+
+interface MethodSettings {
+  readonly HttpMethod: string;
+  /** The path with `~1` for its slashes, after a slash; or `/*`. */
+  readonly ResourcePath: string;
+  readonly ThrottlingRateLimit: number;
+  readonly ThrottlingBurstLimit: number;
+}
+
 /** Snapshot of the API at a deployment. */
 interface Frozen {
   readonly root: Node;
@@ -139,7 +154,8 @@ class Api {
   readonly #deployments = new Map<string, Frozen>();
   #stage!: { readonly name: string; readonly deploymentId: string; readonly variables: Record<string, string> };
   #logFormat!: Readonly<Record<string, string>>;
-  readonly #bucket: { readonly rate: number; readonly burst: number; tokens: number; filledAt: number };
+  /** Token buckets: of each method with settings of its own, as `GET /health`, and of all other ones. */
+  readonly #buckets: ReadonlyMap<string, Bucket>;
   canary: CanarySettings | undefined;
   readonly accessLog: Record<string, string>[] = [];
 
@@ -151,9 +167,13 @@ class Api {
     this.#id = api!.id;
     this.deploy(assembly);
     this.move(stage!);
-    const [settings] = stage!.properties.MethodSettings ?? [];
-    const [rate, burst] = [settings?.ThrottlingRateLimit ?? 10_000, settings?.ThrottlingBurstLimit ?? 5_000];
-    this.#bucket = { rate, burst, tokens: burst, filledAt: performance.now() };
+    const settings: readonly MethodSettings[] = stage!.properties.MethodSettings;
+    this.#buckets = new Map(
+      settings.map(({ HttpMethod, ResourcePath, ThrottlingRateLimit: rate, ThrottlingBurstLimit: burst }) => {
+        const path = ResourcePath.slice(1).replaceAll('~1', '/');
+        return [`${HttpMethod} ${path}`, { rate, burst, tokens: burst, filledAt: performance.now() }];
+      }),
+    );
   }
 
   deploy(assembly: Assembly): void {
@@ -169,7 +189,8 @@ class Api {
   move({ properties: { StageName, DeploymentId, Variables, AccessLogSetting } }: Deployed): void {
     if (this.canary) throw new Error('a stage with a canary takes no other deployment');
     this.#stage = { name: StageName, deploymentId: DeploymentId, variables: Variables };
-    this.#logFormat = JSON.parse(AccessLogSetting.Format);
+    // Numbers are not quoted in the format.
+    this.#logFormat = JSON.parse(AccessLogSetting.Format.replaceAll(/:(\$context\.[\w.]+)/g, ':"$1"'));
   }
 
   async control({ method, url, body }: WireRequest, response: ServerResponse): Promise<void> {
@@ -224,14 +245,26 @@ class Api {
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const requestId = randomUUID();
     const { frozen, variables, isCanary } = this.#draw();
-    response.on('close', () => {
-      const isCanaryRequest = this.canary === undefined && !isCanary ? '-' : String(isCanary);
-      this.#log({ requestId, status: String(response.statusCode), isCanaryRequest, httpMethod: request.method! });
-    });
-    const refuse = (type: string, status: number) => this.#refuse(frozen, response, type, status, requestId);
+    const began = performance.now();
     const matched = this.#match(frozen, request.method!, request.url!.split('?')[0]!);
+    let refusal: string | undefined;
+    response.on('close', () => {
+      this.#log({
+        requestId,
+        status: String(response.statusCode),
+        isCanaryRequest: this.canary === undefined && !isCanary ? '-' : String(isCanary),
+        httpMethod: request.method!,
+        responseLatency: String(Math.round(performance.now() - began)),
+        ...(matched && { resourcePath: matched.resource }),
+        ...(refusal && { 'error.responseType': refusal }),
+      });
+    });
+    const refuse = (type: string, status: number) => {
+      refusal = type;
+      return this.#refuse(frozen, response, type, status, requestId);
+    };
     if (matched === undefined) return refuse('MISSING_AUTHENTICATION_TOKEN', 403);
-    if (!this.#takeToken()) return refuse('THROTTLED', 429);
+    if (!this.#takeToken(request.method!, matched.resource)) return refuse('THROTTLED', 429);
     if (request.rawHeaders.join('').length > MAX_HEADER_BYTES) return refuse('DEFAULT_4XX', 431);
     if (Number(request.headers['content-length'] ?? 0) > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
     const body = Buffer.concat(await request.toArray());
@@ -349,8 +382,8 @@ class Api {
     await pipeline(answer, response).catch(() => response.destroy());
   }
 
-  #takeToken(): boolean {
-    const bucket = this.#bucket;
+  #takeToken(method: string, resource: string): boolean {
+    const bucket = this.#buckets.get(`${method} ${resource}`) ?? this.#buckets.get('* *')!;
     const now = performance.now();
     bucket.tokens = Math.min(bucket.burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * bucket.rate);
     bucket.filledAt = now;

@@ -300,5 +300,5 @@ function writtenBy(operation: TransactOperation): Partial<Item> {
 
 const keyOf = (operation: TransactOperation) => (operation.op === 'put' ? operation.item : operation.key);
 const scheduleIdOf = (pk: string): string => pk.slice('SCHEDULE#'.length);
-const isRunHead = ({ pk, status }: Item): boolean => pk.endsWith('#RUN') && status === 'running';
+const isRunHead = ({ pk, status }: Item): boolean => /#RUN#.$/.test(pk) && status === 'running';
 const dashed = (hex: string): string => hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

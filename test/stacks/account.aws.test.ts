@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { App, Stage as CdkStage } from 'aws-cdk-lib';
 import { describe, expect, test } from 'vitest';
 import { defineStage } from '#lib/config.ts';
+import { MAX_SETTINGS_BYTES } from '#lib/limits.ts';
 import { AgentPlatform } from '#lib/platform.ts';
 import { createdBefore } from '#test/helpers/creation-order.ts';
 import {
@@ -49,7 +51,30 @@ const ACCOUNT_WIDE = /^AWS::(Budgets|CloudFront|IAM|Route53|S3)::|^AWS::(CloudWa
 /** Types that are part of a role or bucket, or named by the operator. */
 const NAMED_BY_ANOTHER = /^AWS::(IAM::Policy|Route53::RecordSet|S3::BucketPolicy)$/;
 
+/** CloudFormation takes templates of 1 MB. */
+const MAX_TEMPLATE_BYTES = 600_000;
+
 describe.each(Object.entries(stages))('%s', (_, synthesis) => {
+  test('has templates far below the size that CloudFormation takes', () => {
+    const files = readdirSync(synthesis.folder).filter((name) => name.endsWith('.template.json'));
+    expect(files.length).toBeGreaterThan(4);
+    const sizes = files.map((name) => [name, statSync(join(synthesis.folder, name)).size] as const);
+    expect(sizes.filter(([, bytes]) => bytes >= MAX_TEMPLATE_BYTES)).toEqual([]);
+  });
+
+  test('has environments that leave room for the settings that a stage may have', () => {
+    // Without the names of resources that only a deployment knows, for which the remaining bytes are.
+    const sizes = allOf(synthesis).flatMap(([, { Type, Properties }]) => {
+      if (Type !== 'AWS::Lambda::Function' || Properties.Environment === undefined) return [];
+      const own = Object.entries(Properties.Environment.Variables).filter(
+        ([name]) => !/^PLATFORM_(TRANSPORTS|EGRESS_|OIDC_)/.test(name),
+      );
+      return Buffer.byteLength(JSON.stringify(own.map(([name, value]) => [name, rendered(value)])));
+    });
+    expect(Math.max(...sizes)).toBeGreaterThan(500);
+    expect(Math.max(...sizes)).toBeLessThan(4096 - MAX_SETTINGS_BYTES - 150);
+  });
+
   test('can be deployed in a second Region of the account', () => {
     const namesIn = (region: string) =>
       allOf(synthesis)

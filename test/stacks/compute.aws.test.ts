@@ -13,6 +13,7 @@ import {
   synthesise,
   type Template,
 } from '#test/helpers/templates.ts';
+import { allowing, statementOf } from '#test/rehearsal/iam.ts';
 import { stage as dev } from '../../stages/dev.ts';
 
 const stage = defineStage({ ...dev, sandbox: { kind: 'fargate', idle: 2, max: 30 }, services: { kind: 'off' } });
@@ -238,6 +239,14 @@ describe('the image', () => {
 
 describe('the functions', () => {
   const POOL = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-dev-counters';
+  const NETWORK = [
+    'ec2:AssignPrivateIpAddresses',
+    'ec2:CreateNetworkInterface',
+    'ec2:DeleteNetworkInterface',
+    'ec2:DescribeNetworkInterfaces',
+    'ec2:DescribeSubnets',
+    'ec2:UnassignPrivateIpAddresses',
+  ];
   const ITEMS = ['dynamodb:DeleteItem', 'dynamodb:PutItem', 'dynamodb:Query', 'dynamodb:UpdateItem'];
   const withoutLogs = (name: string) =>
     Object.fromEntries(
@@ -249,13 +258,35 @@ describe('the functions', () => {
   test('sandbox-dispatch may write the pool, and what Lambda needs to put it into the network', () => {
     expect(withoutLogs('sandbox-dispatch')).toEqual({
       [POOL]: ['dynamodb:DeleteItem', 'dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:Query', 'dynamodb:UpdateItem'],
-      '*': ['ec2:CreateNetworkInterface', 'ec2:DeleteNetworkInterface', 'ec2:DescribeNetworkInterfaces'],
+      '*': NETWORK,
     });
+  });
+
+  test("sandbox-dispatch's own code may not change the network", () => {
+    const { denied } = policyOf(compute, 'sandbox-dispatch');
+    expect(denied).toEqual([
+      {
+        Effect: 'Deny',
+        Action: [...NETWORK, 'ec2:DetachNetworkInterface'].sort(),
+        Resource: '*',
+        Condition: { ArnEquals: { 'lambda:SourceFunctionArn': expect.anything() } },
+      },
+    ]);
+    const inText = (value: unknown) =>
+      JSON.parse(
+        JSON.stringify(value).replaceAll(/\{"Fn::Sub":"[^"]+"\}/g, (sub) => JSON.stringify(rendered(JSON.parse(sub)))),
+      );
+    const own = 'arn:aws:lambda:eu-west-1:111122223333:function:platform-dev-sandbox-dispatch';
+    const statements = [{ Effect: 'Allow', Action: NETWORK, Resource: '*' }, ...denied.map(inText)].map(statementOf);
+    const ask = { action: 'ec2:CreateNetworkInterface', resource: 'arn:aws:ec2:eu-west-1:111122223333:subnet/x' };
+    // Lambda itself calls without the ARN of the function.
+    expect(allowing(statements, ask)).toBeDefined();
+    expect(allowing(statements, { ...ask, context: { 'lambda:SourceFunctionArn': [own] } })).toBeUndefined();
   });
 
   test('pool-keeper may run these tasks in this cluster, and stop them', () => {
     const [taskId] = resourcesOf(compute, 'AWS::ECS::TaskDefinition')[0]!;
-    const [roleId] = resourcesOf(compute, 'AWS::IAM::Role').find(([id]) => id.startsWith('taskExecutionRole'))!;
+    const [roleId] = resourcesOf(compute, 'AWS::IAM::Role').find(([id]) => id.startsWith('taskexecution'))!;
     expect(withoutLogs('pool-keeper')).toEqual({
       [POOL]: ITEMS,
       [`<${taskId}>`]: ['ecs:RunTask'],

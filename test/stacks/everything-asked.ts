@@ -14,6 +14,7 @@ export const everythingAsked = defineStage({
       certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/7f8e9d0c-0000-4000-8000-000000000000',
     },
   },
+  tables: { maxReadUnits: 12_000, maxWriteUnits: 4000 },
   firewall: { requestsPerFiveMinutes: 3000 },
   sandbox: { kind: 'fargate', idle: 1, zones: ['eu-west-1a', 'eu-west-1b'] },
   services: {

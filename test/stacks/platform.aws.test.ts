@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { App, Stack } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { describe, expect, test } from 'vitest';
@@ -110,6 +109,39 @@ describe('API', () => {
     }
   });
 
+  test.each([
+    [
+      'prod',
+      api,
+      {
+        'GET /tasks': 1000,
+        'GET /health': 100,
+        'POST /auth/session': 100,
+        'POST /webhooks/{schedule_id}/{secret}': 500,
+      },
+    ],
+    ['dev', stages.dev.api, { 'GET /tasks': 50, 'GET /health': 50, 'POST /webhooks/{schedule_id}/{secret}': 50 }],
+  ])('methods that need no key have a part of the rate of %s', (name, template, rates) => {
+    const [[, { Properties }]] = resourcesOf(template, 'AWS::ApiGateway::Stage') as [[string, Resource]];
+    const [all, ...others] = Properties.MethodSettings;
+    expect([all.HttpMethod, all.ResourcePath]).toEqual(['*', '/*']);
+    const own = new Map(
+      others.map((settings: Record<string, string>) => [
+        `${settings.HttpMethod} ${settings.ResourcePath!.slice(1).replaceAll('~1', '/')}`,
+        settings,
+      ]),
+    );
+    const open = table.filter(({ auth }) => auth !== 'key' && auth !== 'instance');
+    expect([...own.keys()].sort()).toEqual(open.map(({ method, path }) => `${method} ${path}`).sort());
+    const { requestsPerSecond, burst } = { dev, prod }[name as 'dev' | 'prod'].throttle;
+    for (const settings of others) {
+      expect(settings.ThrottlingBurstLimit / settings.ThrottlingRateLimit).toBe(burst / requestsPerSecond);
+    }
+    for (const [method, rate] of Object.entries(rates)) {
+      expect((own.get(method) ?? all).ThrottlingRateLimit).toBe(rate);
+    }
+  });
+
   test('a changed method is deployed by a new deployment', () => {
     const deploymentOf = (rows: readonly Route[]): string => {
       const app = new App();
@@ -177,14 +209,13 @@ describe('API', () => {
     // Traces would show paths, and the path of a webhook contains its secret.
     expect(Properties.TracingEnabled).toBe(false);
     expect(Properties.AccessLogSetting.Format).not.toMatch(/header|querystring|\$context\.path\b/i);
-    expect(Properties.MethodSettings).toEqual([
-      expect.objectContaining({
-        DataTraceEnabled: false,
-        LoggingLevel: 'ERROR',
-        ThrottlingRateLimit: prod.throttle.requestsPerSecond,
-        ThrottlingBurstLimit: prod.throttle.burst,
-      }),
-    ]);
+    expect(Properties.MethodSettings[0]).toMatchObject({
+      ThrottlingRateLimit: prod.throttle.requestsPerSecond,
+      ThrottlingBurstLimit: prod.throttle.burst,
+    });
+    for (const settings of Properties.MethodSettings) {
+      expect(settings).toMatchObject({ DataTraceEnabled: false, LoggingLevel: 'ERROR' });
+    }
   });
 
   test("answers its own errors in the platform's envelope", () => {
@@ -227,7 +258,7 @@ describe('API', () => {
 });
 
 describe('options of a stage', () => {
-  const { app, api, observability } = synthesise(everythingAsked);
+  const { app, data, api, observability } = synthesise(everythingAsked);
 
   test('every finding of cdk-nag is acknowledged', () => {
     expect(new AwsSolutionsChecks().validateScope(app).violations).toEqual([]);
@@ -262,6 +293,20 @@ describe('options of a stage', () => {
     );
   });
 
+  test('ceilings of tables and their indexes', () => {
+    const tables = resourcesOf(data, 'AWS::DynamoDB::GlobalTable').map(([, { Properties }]) => Properties);
+    expect(tables).toHaveLength(TABLE_NAMES.length);
+    const read = { ReadOnDemandThroughputSettings: { MaxReadRequestUnits: 12_000 } };
+    const write = { WriteOnDemandThroughputSettings: { MaxWriteRequestUnits: 4000 } };
+    for (const { Replicas, GlobalSecondaryIndexes, ...table } of tables) {
+      expect(table).toMatchObject(write);
+      expect(GlobalSecondaryIndexes).toEqual(Array(2).fill(expect.objectContaining(write)));
+      expect(Replicas).toEqual([expect.objectContaining(read)]);
+      expect(Replicas[0].GlobalSecondaryIndexes).toEqual(Array(2).fill(expect.objectContaining(read)));
+    }
+    expect(JSON.stringify(stages.prod.data)).not.toContain('OnDemandThroughput');
+  });
+
   test('a firewall in front of the stage of the API', () => {
     const [[id, { Properties }]] = resourcesOf(api, 'AWS::WAFv2::WebACL') as [[string, Resource]];
     const [[, association]] = resourcesOf(api, 'AWS::WAFv2::WebACLAssociation') as [[string, Resource]];
@@ -285,160 +330,6 @@ describe('options of a stage', () => {
     expect(() => defineStage(wrong)).toThrow(
       /"prod"[\s\S]*"alarm"[\s\S]*domain.name[\s\S]*must be the ARN of a certificate/,
     );
-  });
-});
-
-describe('alarms', () => {
-  const alarms = resourcesOf(stages.prod.observability, 'AWS::CloudWatch::Alarm').map(
-    ([, { Properties }]) => Properties,
-  );
-
-  test('exist in prod, but not in dev', () => {
-    const names = alarms.map(({ AlarmName }) => AlarmName.replace('platform-prod-', ''));
-    expect(names).toEqual(
-      expect.arrayContaining(['api-5xx', 'failures', 'throttled-functions', 'throttled-table-main', 'broken-calls']),
-    );
-    for (const fn of FUNCTION_NAMES) expect(names.some((name) => name.endsWith(`-${fn}`))).toBe(true);
-    for (const name of [...API_STACK_FUNCTIONS, 'service-keeper']) expect(names).toContain(`broken-${name}`);
-    expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Alarm')).toEqual([]);
-    expect(resourcesOf(stages.dev.observability, 'AWS::CloudWatch::Dashboard')).toHaveLength(1);
-  });
-
-  test.each(alarms.map((alarm) => [alarm.AlarmName, alarm]))(
-    '%s says what happened, and names its section of docs/operate.md',
-    (_, alarm) => {
-      const [, section] = /^[A-Z].+\. What to do: docs\/operate\.md, "([\w-]+)"\.$/.exec(alarm.AlarmDescription)!;
-      const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
-      expect(page).toContain(`\n## ${section}\n`);
-      expect(alarm.AlarmActions).toHaveLength(1);
-      const isFirstClock = alarm.AlarmName.endsWith('-silent-sweeper');
-      expect(alarm.TreatMissingData).toBe(isFirstClock ? 'breaching' : 'notBreaching');
-    },
-  );
-
-  test('are exactly the sections of docs/operate.md', () => {
-    const page = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8');
-    const sections = [...page.matchAll(/^## (.+)$/gm)].map(([, title]) => title);
-    const ofReleases = resourcesOf(stages.prod.api, 'AWS::CloudWatch::Alarm').map(([, { Properties }]) => Properties);
-    const told = new Set(
-      [...alarms, ...ofReleases].map(({ AlarmDescription }) => /"([\w-]+)"\.$/.exec(AlarmDescription)![1]),
-    );
-    const rules = resourcesOf(stages.prod.observability, 'AWS::Events::Rule');
-    for (const [, { Properties }] of rules) told.add(/"([\w-]+)"\.$/.exec(Properties.Description)![1]);
-    expect(sections.filter((title) => !told.has(title))).toEqual([
-      'Where to look',
-      'daily-cost',
-      'Drift',
-      'Routine work',
-    ]);
-  });
-
-  test('the topic is told of findings in images, and of builds that failed, of repositories and projects that exist', () => {
-    const { compute, services, observability } = stages.prod;
-    const [[topic]] = resourcesOf(observability, 'AWS::SNS::Topic') as [[string, Resource]];
-    const rules = resourcesOf(observability, 'AWS::Events::Rule').map(([, { Properties }]) => Properties);
-    for (const { Targets } of rules) expect(Targets).toEqual([{ Arn: { Ref: topic }, Id: expect.any(String) }]);
-    const named = (type: string, name: string) =>
-      [compute!, services!].flatMap((stack) => resourcesOf(stack, type).map(([, { Properties }]) => Properties[name]));
-    const repositories = named('AWS::ECR::Repository', 'RepositoryName');
-    expect(repositories).toHaveLength(2);
-    expect(rules.map(({ EventPattern: { source, detail } }) => [source, detail])).toEqual([
-      [
-        ['aws.ecr'],
-        { 'repository-name': repositories, 'finding-severity-counts': { CRITICAL: [{ numeric: ['>', 0] }] } },
-      ],
-      [
-        ['aws.inspector2'],
-        {
-          severity: ['CRITICAL'],
-          status: ['ACTIVE'],
-          resources: { details: { awsEcrContainerImage: { repositoryName: repositories } } },
-        },
-      ],
-      [
-        ['aws.codebuild'],
-        { 'project-name': named('AWS::CodeBuild::Project', 'Name'), 'build-status': ['FAILED', 'FAULT', 'TIMED_OUT'] },
-      ],
-    ]);
-    const policies = JSON.stringify(resourcesOf(observability, 'AWS::SNS::TopicPolicy'));
-    expect(policies).toContain('"Service":"events.amazonaws.com"');
-  });
-
-  test('watch functions, tables, queues and APIs that exist', () => {
-    const names = new Set(
-      [...stages.prod.stacks.map(({ template }) => template)].flatMap(({ Resources }) =>
-        Object.values(Resources).flatMap(({ Properties: { FunctionName, TableName, QueueName, Name } = {} }) =>
-          [FunctionName, TableName, QueueName, Name].filter((name) => typeof name === 'string'),
-        ),
-      ),
-    );
-    const watched = [
-      ...JSON.stringify(alarms).matchAll(
-        /"Name":"(?:FunctionName|TableName|QueueName|ScheduleGroup|ApiName)","Value":"([^"]+)"/g,
-      ),
-    ];
-    expect(watched.length).toBeGreaterThan(10);
-    for (const [, name] of watched) expect(names).toContain(name);
-  });
-
-  test('tell of every clock that stands still, and of a slow one not before its first beat', () => {
-    const clocks = stages.prod.stacks.flatMap(({ template }) =>
-      resourcesOf(template, 'AWS::Events::Rule')
-        // The rule of an image starts a build, which reports its own failures.
-        .filter(([id, { Properties }]) => Properties.ScheduleExpression !== undefined && !id.startsWith('image'))
-        .map(([, { Properties }]) => template.Resources[Properties.Targets[0].Arn['Fn::GetAtt'][0]]!.Properties),
-    );
-    const watched = alarms.filter(({ AlarmName }) => AlarmName.includes('-silent-'));
-    expect(watched.map(({ AlarmName }) => AlarmName.replace('-silent-', '-')).sort()).toEqual(
-      clocks.map(({ FunctionName }) => FunctionName).sort(),
-    );
-    for (const { AlarmName, ComparisonOperator, Threshold, EvaluationPeriods, DatapointsToAlarm, Metrics } of watched) {
-      expect([ComparisonOperator, Threshold]).toEqual(['LessThanThreshold', 1]);
-      expect(DatapointsToAlarm).toBe(EvaluationPeriods);
-      if (AlarmName.endsWith('-silent-sweeper')) continue;
-      const [sum, ...parts] = Metrics;
-      expect(sum.Expression).toBe('SUM([first * 0, own])');
-      expect(
-        parts.map(
-          ({ MetricStat }: { MetricStat: { Metric: { Dimensions: [{ Value: string }] } } }) =>
-            MetricStat.Metric.Dimensions[0].Value,
-        ),
-      ).toEqual(['platform-prod-sweeper', AlarmName.replace('-silent-', '-')]);
-    }
-  });
-
-  test('failures of providers are counted wherever models are asked', () => {
-    const filters = resourcesOf(stages.prod.observability, 'AWS::Logs::MetricFilter')
-      .map(([, { Properties }]) => Properties)
-      .filter(({ FilterPattern }) => FilterPattern === '{ $.message = "model provider failed" }');
-    expect(filters.map(({ LogGroupName }) => LogGroupName.replace('/aws/lambda/platform-prod-', '')).sort()).toEqual([
-      'calls',
-      'loop-worker',
-      'schedule-fired',
-      'schedule-sweeper',
-    ]);
-  });
-
-  test('errors in the log of every function are counted', () => {
-    const [failures] = alarms.filter(({ AlarmName }) => AlarmName.endsWith('-failures'));
-    const { api, compute, services, observability } = stages.prod;
-    // CDK's own functions have no name, and a failure of one that CloudFormation calls also fails the deployment.
-    const groups = [api, compute!, services!]
-      .flatMap((stack) => resourcesOf(stack, 'AWS::Lambda::Function'))
-      .map(([, { Properties }]) => Properties.FunctionName)
-      .filter(
-        (name) => name !== undefined && !/-((pool|services)-cleaner|compile-cache|data-version|release)$/.test(name),
-      )
-      .map((name) => `/aws/lambda/${name}`);
-    const filters = resourcesOf(observability, 'AWS::Logs::MetricFilter')
-      .map(([, { Properties }]) => Properties)
-      .filter(({ FilterPattern }) => FilterPattern === '{ $.level = "ERROR" }');
-    expect(filters.map(({ LogGroupName }) => LogGroupName).sort()).toEqual(groups.sort());
-    for (const { MetricTransformations } of filters) {
-      expect(MetricTransformations).toEqual([
-        { MetricNamespace: failures.Namespace, MetricName: failures.MetricName, MetricValue: '1' },
-      ]);
-    }
   });
 });
 
@@ -477,7 +368,8 @@ describe('functions', () => {
         const { FunctionName, Layers, Environment, Code } = stack.Resources[id]!.Properties;
         if (Layers === undefined || FunctionName === undefined) return [FunctionName];
         const { Properties } = stack.Resources[Layers[0].Ref]!;
-        expect(Properties).toMatchObject({ LayerName: FunctionName, Code: Code.S3Key });
+        // Lambda may queue the calls of all functions for minutes.
+        expect(Properties).toMatchObject({ LayerName: FunctionName, Code: Code.S3Key, ServiceTimeout: '900' });
         expect(FunctionName).toMatch(`-${Properties.Bundle}`);
         expect(Environment.Variables).toMatchObject({
           NODE_COMPILE_CACHE: Properties.Folder,
@@ -499,6 +391,8 @@ describe('functions', () => {
       [layers]: ['lambda:PublishLayerVersion'],
       [`${layers}:*`]: ['lambda:DeleteLayerVersion'],
     });
+    const [[empty]] = resourcesOf(api, 'AWS::Lambda::LayerVersion') as [[string, Resource]];
+    expect(parseAwsConfig(environmentOf(api, 'compile-cache')).emptyLayer).toBe(empty);
   });
 
   test('only calls, downloads and streams of events may run longer than the gateway waits for a buffered answer', () => {

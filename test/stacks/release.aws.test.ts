@@ -107,7 +107,8 @@ describe('a release is tried', () => {
       1: '{ ($.canary = "true") && ($.status = "5*") }',
     });
     const { Format } = apiStage.Properties.AccessLogSetting;
-    expect(JSON.parse(Format)).toMatchObject({ canary: '$context.isCanaryRequest', status: '$context.status' });
+    for (const field of ['"canary":"$context.isCanaryRequest"', '"status":"$context.status"'])
+      expect(Format).toContain(field);
     const dimensions = errors.Metrics.filter(({ MetricStat }: Record<string, unknown>) => MetricStat).map(
       // biome-ignore lint/suspicious/noExplicitAny: a metric of an alarm.
       ({ MetricStat: { Metric } }: any) =>

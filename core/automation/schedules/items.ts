@@ -1,3 +1,4 @@
+import { batchesOf } from '#core/base/batches.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { type Item, queryAll } from '#core/ports/table.ts';
 import type { Schedule } from './schedule.ts';
@@ -51,7 +52,10 @@ const ATTRIBUTES = {
 const MEMBERS = Object.entries(ATTRIBUTES) as [keyof Schedule, string][];
 /** Small, because a single machine reads a page while requests wait. */
 const PAGE = 200;
-const DIGITS = '0123456789abcdef';
+const DIGITS = [...'0123456789abcdef'];
+/** Many schedules are due in the same minute, so their partitions have two digits of an id. */
+const PARTITIONS = { DUE: DIGITS.flatMap((first) => DIGITS.map((second) => first + second)), OPENRUNS: DIGITS };
+const AT_ONCE = 16;
 
 export function scheduleFrom(item: Item): Schedule {
   const schedule: { [member: string]: unknown } = {};
@@ -68,20 +72,23 @@ export function attributesOf(schedule: Schedule): Omit<Item, 'pk' | 'sk'> {
 
 export const metaKey = (scheduleId: string) => ({ pk: `SCHEDULE#${scheduleId}`, sk: 'META' });
 
-/**
- * Lists items of gsi2, which spreads due items over 16 partitions by the first digit of an ID. `until` is compared with
- * the sort key.
- */
+/** Lists items of gsi2, which spreads them over partitions by id. `until` is compared with the sort key. */
 export async function* listIndexed<T>(
   main: Deps['main'],
   {
     kind,
     until,
     read,
-  }: { readonly kind: 'DUE' | 'OPENRUNS'; readonly until: string; readonly read: (item: Item) => T },
+  }: { readonly kind: keyof typeof PARTITIONS; readonly until: string; readonly read: (item: Item) => T },
 ): AsyncGenerator<T> {
-  for (const digit of DIGITS) {
-    const query = { index: 'gsi2', pk: `${kind}#${digit}`, sk: { lessThan: until }, limit: PAGE } as const;
-    for await (const item of queryAll(main, query)) yield read(item);
+  const queryOf = (digits: string) =>
+    ({ index: 'gsi2', pk: `${kind}#${digits}`, sk: { lessThan: until }, limit: PAGE }) as const;
+  for (const some of batchesOf(PARTITIONS[kind], AT_ONCE)) {
+    const firsts = await Promise.all(some.map(async (digits) => ({ digits, page: await main.query(queryOf(digits)) })));
+    for (const { digits, page } of firsts) {
+      for (const item of page.items) yield read(item);
+      if (page.cursor === undefined) continue;
+      for await (const item of queryAll(main, { ...queryOf(digits), cursor: page.cursor })) yield read(item);
+    }
   }
 }

@@ -20,7 +20,7 @@ import { ended, endedEvent, endOf } from './timing/ending.ts';
 
 /*
  * Main table:
- * - `WS#<workspace id>#SCHEDULES / <id>`: a schedule (gsi2, while it is an enabled cron: `DUE#<first digit>` by its
+ * - `WS#<workspace id>#SCHEDULES / <id>`: a schedule (gsi2, while it is an enabled cron: `DUE#<two digits>` by its
  *   next run; while it is an enabled webhook with an end, by that end); a deleted one is kept as long as its runs, for
  *   their history;
  * - `WS#<workspace id>#SCHEDULE_LIST / <time>#<id>`, and `...#SCHEDULE_LIST#<agent name>` with the same: the entries
@@ -290,7 +290,7 @@ export const checkSchedule = (workspaceId: string, id: string, condition: Condit
 /** An enabled cron without a next run sorts first, so that the next query for due schedules repairs it. */
 function dueIndex({ id, enabled, type, nextRunAt, endsAt }: Schedule): Pick<Item, 'gsi2pk' | 'gsi2sk'> {
   const due = type === 'cron' ? (nextRunAt ?? '0') : endsAt;
-  return enabled && due != null ? { gsi2pk: `DUE#${id[0]}`, gsi2sk: `${due}#${id}` } : {};
+  return enabled && due != null ? { gsi2pk: `DUE#${id.slice(0, 2)}`, gsi2sk: `${due}#${id}` } : {};
 }
 
 const eventFrom = (item: Item): ScheduleEvent => ({

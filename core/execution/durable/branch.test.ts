@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { allHandlers } from '#core/api/handlers.ts';
 import { routes } from '#core/api/routes.ts';
 import type { LlmAnswer, LlmMessage } from '#core/ports/llm.ts';
-import { queryAll } from '#core/ports/table.ts';
 import { journalPartition } from '#core/runs/items.ts';
 import { branchHistory, checkBranch, EARLIER, endedRun, NEW_SANDBOX, textsOf } from '#test/helpers/branch-histories.ts';
 import { IMMORTAL, processOf, SENDS, settled } from '#test/helpers/durable-histories.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 import { branchSteps } from './branch.ts';
 import type { Step } from './journal.ts';
@@ -216,7 +216,7 @@ describe('a replay from a turn is refused', () => {
     }
     const isNotDurable = await replay({ from_turn: 3, agent_version: 'v2' });
     expect(isNotDurable.body.error.message).toContain('only durable loops keep their turns, and durable/lasting@v2');
-    const heads = await Array.fromAsync(queryAll(world.deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+    const heads = await runHeads(world.deps, workspaceId);
     expect(heads).toHaveLength(1);
     expect(world.requests).toHaveLength(4);
   });

@@ -10,6 +10,7 @@ import { emptyResult, endedWith } from '#core/runs/run.ts';
 import { RunStore } from '#core/runs/store.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { IMMORTAL, interruptedRun, processOf, settled, setUp } from '#test/helpers/durable-histories.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { createWebApp } from '#test/helpers/web-app.ts';
 import { resumeRuns } from './resume.ts';
 
@@ -164,7 +165,7 @@ test.each([
   const { deps } = world;
   const { process, idle } = processOf(world, IMMORTAL);
   const put: typeof deps.runs.put = async (item, condition) => {
-    const isStart = item.pk === `WS#${workspaceId}#RUN`;
+    const isStart = item.pk.startsWith(`WS#${workspaceId}#RUN#`);
     const written = isStart && !isWritten ? { ok: true } : await deps.runs.put(item, condition);
     if (isStart) throw new Error('the connection to the table was lost');
     return written;
@@ -178,7 +179,7 @@ test.each([
   expect(await Array.fromAsync(dueLeases(deps, { all: true }))).toEqual([]);
   await settled(deps, sweepLostRuns(process, { all: true }));
   await settled(deps, resumeRuns(process, { all: true }).then(idle));
-  const [head] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  const [head] = await runHeads(deps, workspaceId);
   expect(head?.status).toBe(isWritten ? 'failed' : undefined);
   expect(await Array.fromAsync(leasesOf(deps, { all: true }))).toEqual([]);
   expect(world.asked).toEqual([]);
@@ -207,7 +208,7 @@ test('a call of a tool that loses its sandbox twice is repeated twice, each time
   };
   const losing = { ...process, sandbox };
   await settled(world.deps, createWebApp(losing, routes, allHandlers(losing))(call()).then(idle));
-  const [head] = await Array.fromAsync(queryAll(world.deps.runs, { pk: `WS#${workspaceId}#RUN` }));
+  const [head] = await runHeads(world.deps, workspaceId);
   expect(head?.status).toBe('completed');
   // Two turns look.
   expect([opened, looks]).toEqual([3, 4]);

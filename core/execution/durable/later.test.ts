@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { admit, callsInUse, leasesOf } from '#core/accounts/limits/admission.ts';
 import { findWorkspace } from '#core/accounts/workspaces/store.ts';
-import { queryAll } from '#core/ports/table.ts';
 import { dueLeases } from '#core/runs/leases.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from './resume.ts';
@@ -171,7 +171,7 @@ test.for(['plain', 'lasting'])('%s begins at most once and is never lost, wherev
     expect(await waiting.count(), where).toBe(0);
     expect(await Array.fromAsync(dueLeases(deps, { all: true })), where).toEqual([]);
     expect(await Array.fromAsync(leasesOf(deps, { all: true })), where).toEqual([]);
-    expect((await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }))).length).toBe(1);
+    expect((await runHeads(deps, user.workspaceId)).length).toBe(1);
     return { asked: first.death.asked, status: run.status };
   };
   const whole = await history(IMMORTAL);
@@ -190,7 +190,7 @@ test('a durable loop that asks for a later run has one, wherever its process die
     await settled(deps, Promise.race([appOf(first.process)(request).then(first.idle), first.death.died]));
     const next = processOf();
     await settled(deps, next.recover());
-    const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
+    const heads = await runHeads(deps, user.workspaceId);
     const statuses = heads.map(({ status }) => status).sort();
     const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
     // The process died before it had accepted the call.

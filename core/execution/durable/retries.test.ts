@@ -9,6 +9,7 @@ import { liveEventsOf } from '#core/runs/live-events.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { usagePartition } from '#core/runs/usage/rollup.ts';
 import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { addUser } from '#test/helpers/users.ts';
 import { type Sent, settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from './resume.ts';
@@ -230,7 +231,7 @@ test.for(NAMES)('%s: no try is lost or made twice, wherever its process dies', a
       await settled(deps, recover());
       await deps.clock.advance(61_000);
     }
-    const [run] = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
+    const [run] = await runHeads(deps, user.workspaceId);
     // The process died before it had accepted the call.
     if (run === undefined) return { asked: first.death.asked, status: undefined };
     const found = (await runs.findAll([`${run.sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')}`]))[0]!;

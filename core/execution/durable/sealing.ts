@@ -1,6 +1,7 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import { openBytes, sealBytes } from '#core/base/aes-gcm.ts';
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -26,22 +27,13 @@ export class RunSeal {
   }
 
   seal(name: string, content: Uint8Array): Buffer {
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(this.#authenticated(name));
-    const sealed = [cipher.update(deflateRawSync(content, { level: 1 })), cipher.final()];
-    return Buffer.concat([nonce, cipher.getAuthTag(), ...sealed]);
+    return sealBytes(this.#key, this.#authenticated(name), deflateRawSync(content, { level: 1 }));
   }
 
   /** Throws {@link DamagedError}. */
   open(name: string, sealed: Uint8Array): Buffer {
     try {
-      const nonce = sealed.subarray(0, NONCE_BYTES);
-      const tag = sealed.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES);
-      const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, { authTagLength: TAG_BYTES })
-        .setAAD(this.#authenticated(name))
-        .setAuthTag(tag);
-      const packed = [decipher.update(sealed.subarray(NONCE_BYTES + TAG_BYTES)), decipher.final()];
-      return inflateRawSync(Buffer.concat(packed));
+      return inflateRawSync(openBytes(this.#key, this.#authenticated(name), sealed));
     } catch (cause) {
       throw new DamagedError(`${name} of the run ${this.#runId} is damaged.`, { cause });
     }
@@ -52,7 +44,7 @@ export class RunSeal {
    */
   async *sealPieces(name: string, content: Uint8Array | AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
     const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(this.#authenticated(name));
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonce).setAAD(Buffer.from(this.#authenticated(name)));
     yield nonce;
     for await (const piece of content instanceof Uint8Array ? piecesOf(content) : content) {
       await setImmediate();
@@ -70,7 +62,7 @@ export class RunSeal {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);
       const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, { authTagLength: TAG_BYTES })
-        .setAAD(this.#authenticated(name))
+        .setAAD(Buffer.from(this.#authenticated(name)))
         .setAuthTag(sealed.subarray(end));
       for (const piece of piecesOf(sealed.subarray(NONCE_BYTES, end))) {
         await setImmediate();
@@ -82,8 +74,8 @@ export class RunSeal {
     }
   }
 
-  #authenticated(name: string): Buffer {
-    return Buffer.from(`${this.#runId}/${name}`);
+  #authenticated(name: string): string {
+    return `${this.#runId}/${name}`;
   }
 }
 

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
-import { queryAll } from '#core/ports/table.ts';
+import { headKey } from '#core/runs/items.ts';
 import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
 import { expectNothingLeft, gated } from '#test/helpers/queue-world.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from '../durable/resume.ts';
 
@@ -67,7 +68,7 @@ test.for([
         await deps.clock.advance(61_000);
       }
       const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
-      const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
+      const heads = await runHeads(deps, user.workspaceId);
       const ids = heads.map(({ sk }) => sk.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-'));
       const ends = (await runs.findAll(ids)).map(({ status, errorCode }) => (status === 'failed' ? errorCode : status));
       expect(heads.length, where).toBeGreaterThanOrEqual(statuses.filter((status) => status === 202).length);
@@ -102,11 +103,11 @@ test('a run that replaces others makes room for itself, wherever its process die
     const { process, death, idle } = world.processOf(life);
     const request = world.requestOf(user, 'POST', '/later/plain/latest/run', {}, { prefer: 'respond-async' });
     await settled(deps, Promise.race([world.appOf(process)(request).then(idle), death.died]));
-    const heads = await Array.fromAsync(queryAll(deps.runs, { pk: `WS#${user.workspaceId}#RUN` }));
+    const heads = await runHeads(deps, user.workspaceId);
     await deps.clock.advance(61_000);
     await settled(deps, sweepQueues(world.processOf().process));
     const where = `died at ${life.lifetime} ${life.lastOneHappens ? 'after' : 'before'}`;
-    const head = await deps.runs.get({ pk: heads[0]!.pk, sk: first.run_id.replaceAll('-', '') });
+    const head = await deps.runs.get(headKey(user.workspaceId, first.run_id));
     expect(head!.cancel_requested_at !== undefined, where).toBe(heads.length === 2);
     await world.open();
     await world.ended(first.run_id, heads.length === 2 ? 'cancelled' : 'completed');

@@ -1,8 +1,10 @@
 import { expect, test } from 'vitest';
+import { headKey } from '#core/runs/items.ts';
 import { sweepQueues } from '#core/runs/queues/sweep.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { IMMORTAL, type Life } from '#test/helpers/durable-histories.ts';
 import { expectNothingLeft, gated } from '#test/helpers/queue-world.ts';
+import { runHeads } from '#test/helpers/run-heads.ts';
 import { settled, waitingWorld } from '#test/helpers/waiting-world.ts';
 import { resumeRuns } from '../durable/resume.ts';
 
@@ -98,7 +100,7 @@ test('a run that finds no room among the calls of its plan leaves its place to o
   await ticked(2);
   expect(await run(run_id)).toMatchObject({ status: 'waiting', held_by: null });
   const places = async () => {
-    const head = await deps.runs.get({ pk: `WS#${world.user.workspaceId}#RUN`, sk: run_id.replaceAll('-', '') });
+    const head = await deps.runs.get(headKey(world.user.workspaceId, run_id));
     const state = await deps.runs.get({ pk: `WS#${world.user.workspaceId}#QUEUE#${head!.queue}`, sk: 'STATE' });
     return state!.active;
   };
@@ -233,7 +235,7 @@ test('a run that waits and takes its turn again is asked once, and never one too
     const app = appOf(mortal.process);
     let begun = 0;
     let hasWaited = false;
-    const heads = async () => (await deps.runs.query({ pk: `WS#${user.workspaceId}#RUN` })).items;
+    const heads = async () => await runHeads(deps, user.workspaceId);
     const lived = async () => {
       for (; begun < 2; begun++) await app(requestOf(user, 'POST', '/later/lasting/latest/run', {}, DETACHED));
       await mortal.idle();

@@ -236,7 +236,7 @@ describe('the service key of a run', () => {
     expect(await authenticateAgent(deps, issued.serviceKey)).toBeUndefined();
 
     const other = await start(deps, agent('top', ['mid']));
-    const { pk, sk } = { pk: `WS#${WORKSPACE.id}#RUN`, sk: other.issued.runId.replaceAll('-', '') };
+    const { pk, sk } = headKey(WORKSPACE.id, other.issued.runId);
     await deps.runs.update({ pk, sk }, { set: { status: 'completed' } });
     expect(await authenticateAgent(deps, other.issued.serviceKey)).toBeUndefined();
   });

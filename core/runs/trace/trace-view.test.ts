@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
-import { runFrom } from '../items.ts';
+import { headKey, runFrom } from '../items.ts';
 import { Trace } from './trace.ts';
 import { spanIdOf, traceEventView, withSubCalls } from './trace-view.ts';
 
@@ -18,7 +18,7 @@ test.each([0, 100])('the spans of a chain are a tree by ids alone, a tool %i ms 
   await clock.advance(200);
   trace.add({ event_type: 'tool_call_succeeded', span: tool, duration_ms: 250 });
   trace.end();
-  const head = { pk: 'WS#w#RUN', sk: CALLED.replaceAll('-', ''), deadline: clock.now(), gsi2sk };
+  const head = { ...headKey('w', CALLED), deadline: clock.now(), gsi2sk };
   const call = runFrom({ ...head, status: 'completed', duration_ms: 150, agent_name: 'below' }, clock.now());
   const steps = withSubCalls(RUN, trace.events, [call]);
   expect(steps.map(({ event_type, span_id, parent_span_id }) => [event_type, span_id, parent_span_id])).toEqual([
