@@ -8,6 +8,7 @@ import {
   handOverParts,
   hostParts,
   installParts,
+  type LogFields,
   mailParts,
   questionParts,
   sandboxParts,
@@ -28,8 +29,8 @@ const LEAVE_CALL_MS = 150_000;
  * Returns all {@link Deps}. Smaller functions use single parts of `deps.ts`, so that their bundles contain no model
  * providers.
  */
-export function awsDeps(config: AwsConfig): Deps & HostDeps {
-  const host = hostParts(config);
+export function awsDeps(config: AwsConfig, fieldsOfRequest?: () => LogFields | undefined): Deps & HostDeps {
+  const host = hostParts(config, fieldsOfRequest);
   const tables = tableParts(host);
   const blobs = blobParts(host);
   return {

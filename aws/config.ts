@@ -21,6 +21,16 @@ export const AWS_SETTINGS = {
     () => z.string().optional(),
     'Token by which CloudFront is recognized: its requests count against the address of its client. Without it, the address of the sender counts.',
   ),
+  gatewayToken: setting(
+    'PLATFORM_GATEWAY_TOKEN',
+    () => z.string().optional(),
+    'Token by which the server of calls recognizes API Gateway. It refuses all other requests.',
+  ),
+  callFunction: setting(
+    'PLATFORM_CALL_FUNCTION',
+    () => z.string().default(''),
+    'Function, with its version, to which the server of calls passes calls that do not wait for their result.',
+  ),
   hostedSandbox: setting(
     'PLATFORM_HOSTED_SANDBOX',
     () => z.enum(['none', 'fargate', 'microvm']).default('none'),

@@ -31,6 +31,9 @@ import { mapThrottlingErrors } from './tables/throttles.ts';
 /** Batch size of one event, far below Lambda's payload limit. */
 const WAKE_BATCH = 1000;
 
+/** Fields of a log line. */
+export type LogFields = Readonly<Record<string, string>>;
+
 /**
  * The parts of {@link Deps} on AWS, one function each: a Lambda function uses only the parts in its handlers' types,
  * and its bundle contains no other SDK client. The SDK reads Region, credentials and endpoints from its standard
@@ -45,8 +48,12 @@ export interface HostDeps extends Pick<Deps, 'clock' | 'ids' | 'log' | 'backgrou
   settled(): Promise<void>;
 }
 
-/** Parts of every function. They need no SDK client. */
-export function hostParts(config: AwsConfig): HostDeps {
+/**
+ * Parts of every function. They need no SDK client.
+ *
+ * @param fieldsOfRequest Fields of every log line, for a process that serves many requests at once. @default - none
+ */
+export function hostParts(config: AwsConfig, fieldsOfRequest: () => LogFields | undefined = () => undefined): HostDeps {
   const logger = new Logger({ logLevel: config.logLevel });
   const clock = new SystemClock();
   const pending = new Set<Promise<void>>();
@@ -59,11 +66,15 @@ export function hostParts(config: AwsConfig): HostDeps {
     outbound: new HttpOutbound({ clock, ownHosts: config.outboundHosts }),
     logger,
     log: {
-      debug: (message, fields = {}) => logger.debug(message, fields),
-      info: (message, fields = {}) => logger.info(message, fields),
-      warn: (message, fields = {}) => logger.warn(message, fields),
+      debug: (message, fields = {}) => logger.debug(message, { ...fieldsOfRequest(), ...fields }),
+      info: (message, fields = {}) => logger.info(message, { ...fieldsOfRequest(), ...fields }),
+      warn: (message, fields = {}) => logger.warn(message, { ...fieldsOfRequest(), ...fields }),
       error: (message, { stack, ...fields } = {}) =>
-        logger.error(message, { ...fields, ...(typeof stack === 'string' && { stack: sourceStack(stack) }) }),
+        logger.error(message, {
+          ...fieldsOfRequest(),
+          ...fields,
+          ...(typeof stack === 'string' && { stack: sourceStack(stack) }),
+        }),
     },
     background(work) {
       pending.add(work);

@@ -10,6 +10,10 @@ import { hostParts } from '#aws/deps.ts';
 // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a Lambda function.
 export const host = hostParts(parseAwsConfig(process.env));
 
+/** Address that a Lambda Web Function listens on, as `host:port`, set by Lambda. */
+// biome-ignore lint/style/noProcessEnv: see above.
+export const httpEndpoint = process.env.AWS_LAMBDA_HTTP_ENDPOINT ?? '';
+
 /** Metrics that only the process itself can count, as log lines that CloudWatch extracts. All functions share them. */
 const metrics = new Metrics({ serviceName: 'platform' });
 
@@ -19,7 +23,7 @@ let isStartCounted = false;
  * Counts a cold start, and whether Node uses the compile cache. Node cannot create a folder where layers are, so the
  * folder exists only if the layer's cache matches the Node version, processor, user and flags.
  */
-function countStart(): void {
+export function countStart(): void {
   metrics.captureColdStartMetric();
   if (isStartCounted) return;
   isStartCounted = true;

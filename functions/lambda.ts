@@ -7,7 +7,7 @@ import type { HostDeps } from '#aws/deps.ts';
 import { type App, createApp } from '#core/api/app.ts';
 import { routes } from '#core/api/routes.ts';
 import { FRONT_HEADER, FRONT_HOST_HEADER, VIEWER_HEADER } from '#core/http/front-headers.ts';
-import type { HttpRequest, ResponseBody } from '#core/http/message.ts';
+import type { HttpRequest, HttpResponse, ResponseBody } from '#core/http/message.ts';
 import type { FunctionName, Route } from '#core/http/route.ts';
 
 /**
@@ -21,27 +21,12 @@ export function createHandler<D extends HandlerDeps>(
   deps: D,
   handlersOf: (deps: D) => Parameters<typeof createApp>[2],
 ) {
-  const table: readonly Route[] = routes;
-  const rows = table.filter((route) => route.fn === fn);
-  const appOf = (own: D): App => createApp(own, rows, handlersOf(own), table);
-  const app = appOf(deps);
-  let seen: { readonly host: string; readonly app: App } | undefined;
-  /**
-   * Requests through CloudFront get links to CloudFront. It is created after the functions, which know its address only
-   * if it has a custom domain.
-   */
-  const appFor = (host: string | undefined): App => {
-    if (host === undefined || deps.config.dashboardUrl !== undefined) return app;
-    if (seen?.host !== host) seen = { host, app: appOf(behind(deps, `https://${host}`)) };
-    return seen.app;
-  };
+  const rows = rowsOf([fn]);
+  const answer = answering(deps, rows, handlersOf);
   const isStream = rows.some((route) => route.stream);
   return middy(
     async (event: APIGatewayProxyEvent) => {
-      const request = toRequest(event);
-      const front = frontOf(request, deps.config.frontToken);
-      const address = front?.viewer ?? event.requestContext.identity.sourceIp;
-      const { status, headers, body } = await appFor(front?.host)(request, address);
+      const { status, headers, body } = await answer(toRequest(event), event.requestContext.identity.sourceIp);
       // The gateway forwards nothing before status and headers, which are known by now.
       return { statusCode: status, headers, body: isStream ? streamOf(body) : await textOf(body) };
     },
@@ -53,7 +38,41 @@ export function createHandler<D extends HandlerDeps>(
   );
 }
 
-type HandlerDeps = Parameters<typeof createApp>[0] &
+/** Returns the rows of the route table that these functions serve. */
+export function rowsOf(names: readonly FunctionName[]): readonly Route[] {
+  const table: readonly Route[] = routes;
+  return table.filter(({ fn }) => names.includes(fn));
+}
+
+/**
+ * Returns the app of these rows for requests through API Gateway, some of which went through CloudFront before.
+ *
+ * Throws if a row has no handler.
+ */
+export function answering<D extends HandlerDeps>(
+  deps: D,
+  rows: readonly Route[],
+  handlersOf: (deps: D) => Parameters<typeof createApp>[2],
+): (request: HttpRequest, sourceIp: string) => Promise<HttpResponse> {
+  const appOf = (own: D): App => createApp(own, rows, handlersOf(own), routes);
+  const app = appOf(deps);
+  let seen: { readonly host: string; readonly app: App } | undefined;
+  /**
+   * Requests through CloudFront get links to CloudFront. It is created after the functions, which know its address only
+   * if it has a custom domain.
+   */
+  const appFor = (host: string | undefined): App => {
+    if (host === undefined || deps.config.dashboardUrl !== undefined) return app;
+    if (seen?.host !== host) seen = { host, app: appOf(behind(deps, `https://${host}`)) };
+    return seen.app;
+  };
+  return (request, sourceIp) => {
+    const front = frontOf(request, deps.config.frontToken);
+    return appFor(front?.host)(request, front?.viewer ?? sourceIp);
+  };
+}
+
+export type HandlerDeps = Parameters<typeof createApp>[0] &
   Partial<Pick<HostDeps, 'settled'>> & { readonly config: Partial<Pick<HostDeps['config'], 'frontToken'>> };
 
 /** Returns the client's address and CloudFront's own name, if the request came through CloudFront. */

@@ -230,6 +230,11 @@ export const platformSchema = z
         }
       })
       .prefault({}),
+    /**
+     * What serves calls and streams of events: a function each, with one request at a time, or one HTTP server in a Lambda
+     * Web Function, whose environments serve many at once (docs/deploy.md#calls-that-wait).
+     */
+    calls: z.enum(['functions', 'web']).default('functions'),
     release: z
       .discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('at-once') }),
@@ -330,7 +335,7 @@ export const platformSchema = z
       })
       .default({}),
   })
-  .superRefine(({ access, domain, services, web }, context) => {
+  .superRefine(({ access, calls, domain, services, web }, context) => {
     const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message });
     if (access.vpcEndpointIds && domain) {
       refuse(['domain'], 'cannot be used with a private API (access.vpcEndpointIds): set `baseUrl` to your own proxy');
@@ -342,6 +347,12 @@ export const platformSchema = z
       const closed = 'over the internet, which `access` or `domain.mtls` blocks';
       if (services.kind !== 'off') refuse(['services'], `must be off: their instances call the API ${closed}`);
       if (web.kind !== 'off') refuse(['web'], `must be off: CloudFront calls the API ${closed}`);
+      if (calls === 'web') {
+        refuse(
+          ['calls'],
+          'must be `functions`: a web function is on the internet, and `access` or `domain.mtls` is not',
+        );
+      }
     }
   })
   .superRefine((stage, context) => {

@@ -90,6 +90,13 @@ export interface AgentPlatformProps {
    */
   readonly concurrency?: ConcurrencyProps | undefined;
   /**
+   * What serves calls and streams of events: a function each, with one request at a time, or one HTTP server in a Lambda
+   * Web Function, whose environments serve many requests at once. Calls that wait for models cost less there.
+   *
+   * @default 'functions'
+   */
+  readonly calls?: 'functions' | 'web' | undefined;
+  /**
    * How a deployment shifts traffic to the new function versions: by a canary, or all at once.
    *
    * @default - a canary with 10% of the requests for 5 minutes

@@ -10,6 +10,7 @@ import { listOpenScheduleRuns } from '#core/automation/schedules/runs/open-runs.
 import { VERSION } from '#core/base/version.ts';
 import { resumeRuns } from '#core/execution/durable/resume.ts';
 import type { HttpResponse } from '#core/http/message.ts';
+import { requestListener } from '#core/http/node-adapter.ts';
 import { sweepLostRuns } from '#core/runs/sweep.ts';
 import { recoverServices } from '#core/services/sweep.ts';
 import type { LocalConfig } from './config.ts';
@@ -17,7 +18,6 @@ import { addressOf, type LocalDeps, localDeps } from './deps.ts';
 import { Dashboard } from './http/dashboard.ts';
 import { Docs } from './http/docs.ts';
 import { GatewayClients } from './http/gateway-clients.ts';
-import { requestListener } from './http/http-adapter.ts';
 import { createTickLimiter } from './http/tick-limiter.ts';
 import { createLog } from './process/log.ts';
 import { serveStatus } from './process/status-socket.ts';

@@ -94,10 +94,14 @@ export function loadedAtStart(
   };
 }
 
+/** Functions that serve the rows of others. */
+const SERVES: { readonly [fn: string]: readonly string[] } = { 'call-server': ['calls', 'events'] };
+
 async function buildFunction(name: string, folder: string, outdir: string, parts: Parts): Promise<Metafile> {
   const apart = new Map<string, string>();
   const entry = join(folder, 'index.ts');
-  const own = [ownRows(name), ownHandlers(name), writtenDocument, bareSettings];
+  const served = SERVES[name] ?? [name];
+  const own = [ownRows(served), ownHandlers(served), writtenDocument, bareSettings];
   const plugins = [...own, bareRows, oneLocale, noJsonSchemas, bundledApart(apart), noJit(entry), withEntry(entry)];
   if (WRITES_JSON_SCHEMAS.includes(name)) plugins.splice(plugins.indexOf(noJsonSchemas), 1);
   const metafiles = [withoutUnused(await bundle(entry, outdir, plugins))];
@@ -162,10 +166,10 @@ function others(text) {
 `;
 
 /**
- * Reduces the route table for one function: its own rows completely, and the methods and paths of all other rows. The
+ * Reduces the route table for one function: its rows completely, and the methods and paths of all other rows. The
  * schemas of all rows would take a third of a small function's cold start.
  */
-const ownRows = (fn: string): Plugin => ({
+const ownRows = (served: readonly string[]): Plugin => ({
   name: 'own-rows',
   setup({ onLoad }) {
     const table = join(ROOT, 'core/api/routes.ts');
@@ -181,7 +185,7 @@ const ownRows = (fn: string): Plugin => ({
           const rows = exported[name]!;
           const others = rows.map(({ method, path }) => `${method} ${path}`).join(' ');
           parts.push(
-            rows.some((row) => row.fn === fn)
+            rows.some(({ fn }) => served.includes(fn))
               ? `import { ${name} } from '${file}';`
               : `const ${name} = others('${others}');`,
           );
@@ -199,20 +203,24 @@ const IMPORT = /^import \{([^}]+)\} from '[^']+';$/gm;
  * Reduces the table of handlers for one function to its own export and the imports of that. Tree shaking alone would
  * still read the imports of all other handlers, and share code with their dynamic imports.
  */
-const ownHandlers = (fn: string): Plugin => ({
+const ownHandlers = (served: readonly string[]): Plugin => ({
   name: 'own-handlers',
   setup({ onLoad }) {
     const table = join(ROOT, 'core/api/handlers.ts');
     onLoad({ filter: exactly(table) }, () => {
       const [head, ...exported] = readFileSync(table, 'utf8').split(/^export const /m);
-      const name = fn.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
-      const own = exported.find((text) => text.startsWith(`${name} =`));
-      if (own === undefined) throw new Error(`${table} has no handlers of ${fn}`);
-      const words = new Set(own.match(/\w+/g));
+      const own = served.map((fn) => {
+        const name = fn.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
+        const text = exported.find((each) => each.startsWith(`${name} =`));
+        if (text === undefined) throw new Error(`${table} has no handlers of ${fn}`);
+        return text;
+      });
+      const words = new Set(own.join('\n').match(/\w+/g));
       const imports = [...head!.matchAll(IMPORT)].filter(([, names]) =>
         names!.match(/\w+/g)!.some((name) => words.has(name)),
       );
-      return { contents: [...imports.map(([text]) => text), `export const ${own}`].join('\n'), loader: 'ts' };
+      const contents = [...imports.map(([text]) => text), ...own.map((text) => `export const ${text}`)].join('\n');
+      return { contents, loader: 'ts' };
     });
   },
 });

@@ -108,6 +108,29 @@ const taskCost = ({ tasks, isWarm, waits: { task = 0 } }: Counted): number => {
   return Math.max(tasks * TASK_LEAST_SECONDS, seconds) * taskSecond;
 };
 
+/**
+ * Assumptions about the server of calls. No page that we found has the price of Lambda Web Functions, which bill the
+ * same things as AgentCore Runtime: processor time and used memory.
+ */
+const SERVER = {
+  /** Memory that an environment uses. */
+  gb: 0.5,
+  /** Calls that wait in it at once: ten a second of five seconds each. */
+  atOnce: 50,
+};
+/** Returns the cost of compute of a call in the server of calls, at a multiple of AgentCore's prices. */
+const serverCost = ({ invocations, waits }: Counted, times: number): number => {
+  const cpuSeconds = invocations.reduce((sum, { cpuMs }) => sum + cpuMs / 1000, 0);
+  const gbSeconds = (SERVER.gb / SERVER.atOnce) * MODEL_SECONDS * waits.turns;
+  return PRICES.invocation + times * (cpuSeconds * PRICES.agentCoreCpuSecond + gbSeconds * PRICES.agentCoreGbSecond);
+};
+/** Returns the cost of a call in the server of calls, API Gateway and tables included. */
+const sharedCost = (counted: Counted, times: number, writeUnits = counted.writeUnits): number =>
+  counted.gatewayRequests * PRICES.gatewayRequest +
+  serverCost(counted, times) +
+  counted.readUnits * PRICES.readUnit +
+  writeUnits * PRICES.writeUnit;
+
 const waitsOrRuns = ({ waits, tasks }: Counted): boolean => waits.turns > 0 || tasks > 0;
 
 /** For comparison: plain functions behind API Gateway that only call models, or do the work of the program. */
@@ -179,7 +202,8 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
     dollars(agentCoreCost(alone)),
   ]);
   const { memoryMb } = FUNCTIONS.calls;
-  const promptCpuMs = counted[0]!.invocations[0]!.cpuMs;
+  const prompt = counted[0]!;
+  const promptCpuMs = prompt.invocations[0]!.cpuMs;
   const perWait = MODEL_SECONDS * gb(memoryMb) * PRICES.lambdaGbSecond;
   const memories = [...new Set([256, 512, memoryMb, 1769])].sort((a, b) => a - b);
   return `# What a request costs on AWS
@@ -267,7 +291,7 @@ ${table(
     }),
 )}
 
-256 MB would halve the price of waiting, and a prompt call with 5 s of it would cost about $27 a million. They are not enough: this is the
+256 MB would halve the price of waiting, and a prompt call with 5 s of it would cost about $27 a million. They are not enough ([0015](decisions/0015-memory-of-calls.md)): this is the
 memory of the process of \`calls\` in the rehearsal, with the heap sizes that Lambda gives Node at 512 MB (November 2026, one environment
 that served one request after the other, with a garbage collection after each large one). The heap limit does not include Buffers.
 
@@ -284,6 +308,24 @@ that served one request after the other, with a garbage collection after each la
 In another run, an upload of JSON for a program took 351 MB with one text of 24 MB, and 425 MB with 440,000 objects in 22 MB after it. Input
 for a model is limited to 10 MB, because 16 MB took 515 MB, and JSON to five million values, because eight million
 empty arrays in 23 MB took 866 MB.
+
+## The server of calls
+
+With [\`calls: 'web'\`](deploy.md#calls-that-wait) calls that wait share environments. What a prompt call with ${MODEL_SECONDS} s of waiting then costs a million
+times, where ${SERVER.atOnce} wait in one environment that uses ${SERVER.gb} GB. The price of Lambda Web Functions was on no page that we found; it is taken to
+be that of AgentCore Runtime, which bills the same things, or three times as much.
+
+${table(
+  ['', "at AgentCore's price", 'at three times that price'],
+  [
+    ['processor, memory and requests', ...[1, 3].map((times) => dollars(serverCost(prompt, times)))],
+    ['together, with API Gateway and tables', ...[1, 3].map((times) => dollars(sharedCost(prompt, times)))],
+    ['the same with 5 write units', ...[1, 3].map((times) => dollars(sharedCost(prompt, times, 5)))],
+  ],
+)}
+
+One call a minute has its environment to itself: ${dollars(SERVER.gb * MODEL_SECONDS * PRICES.agentCoreGbSecond)} a million for memory while it waits, and in addition what an environment costs until Lambda removes it,
+which is not documented. Without requests it costs nothing.
 
 ${idleCosts()}
 ${serviceCosts()}

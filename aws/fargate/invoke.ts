@@ -23,10 +23,20 @@ export interface StreamedAnswer<Head> {
  * refusing.
  */
 export async function invokeStreaming<Head>(
-  { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
+  host: { readonly client: LambdaClient; readonly clock: Clock },
   functionName: string,
   event: object,
   signal?: AbortSignal,
+): Promise<StreamedAnswer<Head>> {
+  return invokeOnce(host, functionName, event, { delimiter: Buffer.from('\n'), signal });
+}
+
+/** Does the same for a response whose first part, a JSON text, ends at `delimiter`. */
+export async function invokeOnce<Head>(
+  { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
+  functionName: string,
+  event: object,
+  { delimiter, signal }: { readonly delimiter: Uint8Array; readonly signal?: AbortSignal | undefined },
 ): Promise<StreamedAnswer<Head>> {
   const command = new InvokeWithResponseStreamCommand({
     FunctionName: functionName,
@@ -35,7 +45,7 @@ export async function invokeStreaming<Head>(
   for (let tries = 1; ; tries++) {
     try {
       const { EventStream } = await client.send(command, { abortSignal: signal });
-      return await readHead(functionName, chunksOf(functionName, EventStream!));
+      return await readHead(functionName, chunksOf(functionName, EventStream!), delimiter);
     } catch (error) {
       if (!isRefused(error)) throw error;
       if (tries === TRIES)
@@ -58,15 +68,19 @@ async function* chunksOf(
   throw new Error(`${functionName} was lost`);
 }
 
-async function readHead<Head>(functionName: string, chunks: AsyncGenerator<Uint8Array>): Promise<StreamedAnswer<Head>> {
+async function readHead<Head>(
+  functionName: string,
+  chunks: AsyncGenerator<Uint8Array>,
+  delimiter: Uint8Array,
+): Promise<StreamedAnswer<Head>> {
   let start = Buffer.alloc(0);
   for (;;) {
     const { value, done } = await chunks.next();
     if (done) throw new Error(`${functionName} answered nothing`);
     start = Buffer.concat([start, value]);
-    const end = start.indexOf('\n');
+    const end = start.indexOf(delimiter);
     if (end < 0) continue;
-    const rest = start.subarray(end + 1);
+    const rest = start.subarray(end + delimiter.length);
     return {
       head: JSON.parse(start.subarray(0, end).toString()),
       body: (async function* () {

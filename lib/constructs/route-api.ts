@@ -17,11 +17,13 @@ import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { httpStatusOf } from '#core/base/errors.ts';
 import { CALL_FUNCTION_SECONDS } from '#core/base/time-limits.ts';
+import { GATEWAY_HEADER, GATEWAY_ID_HEADER, SOURCE_HEADER } from '#core/http/front-headers.ts';
 import { FUNCTION_NAMES, type FunctionName, pathParameters, type Route } from '#core/http/route.ts';
 import { functionNameOf, platformNameOf, type Stage } from '../config.ts';
 import { GATEWAY_ERRORS, gatewayErrorBody } from '../gateway-errors.ts';
 import { removalPolicyOf } from '../removal.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
+import type { CallServer } from './call-server.ts';
 import { Release } from './release.ts';
 
 /** Longer than the longest call, and than the 300 idle seconds after which API Gateway closes a stream. */
@@ -49,9 +51,25 @@ export interface RouteApiProps {
   readonly routes: readonly Route[];
   /** Function of each row. The API calls their current versions, all from one deployment. */
   readonly functions: ReadonlyMap<FunctionName, LambdaFunction>;
+  /** Serves calls and streams of events. @default - their functions do */
+  readonly callServer?: CallServerTarget | undefined;
   /** Folder with one bundle per function, built by scripts/build-functions.ts. */
   readonly bundles: string;
 }
+
+/** The server of calls, behind the API. */
+export interface CallServerTarget {
+  readonly server: CallServer;
+  readonly gatewayToken: string;
+}
+
+/**
+ * Rows that the server of calls serves: calls, and streams of events. Replays are answered before their work, and
+ * webhooks and schedules may run programs.
+ */
+const SERVED = ['callAgent', 'callLoop', 'listRunSteps', 'putRunStep', 'listRunEvents', 'listWorkspaceEvents'];
+/** Stage variable with the host of the server. */
+const SERVER_VARIABLE = 'call_server';
 
 /**
  * The route table as an API Gateway REST API: one method per row, integrated with the row's function, streaming if the
@@ -66,9 +84,10 @@ export class RouteApi extends Construct {
   readonly restApi: SpecRestApi;
   readonly accessLog: LogGroup;
 
-  constructor(scope: Construct, id: string, { stage, routes, functions, bundles }: RouteApiProps) {
+  constructor(scope: Construct, id: string, { stage, routes, functions, callServer, bundles }: RouteApiProps) {
     super(scope, id);
     const { variables, aliases } = this.#versionsOf(functions, stage);
+    if (callServer) variables[SERVER_VARIABLE] = callServer.server.host;
     const { role, credentials } = this.#callerOf(stage);
     this.accessLog = new LogGroup(this, 'AccessLog', {
       logGroupName: accessLogNameOf(stage),
@@ -76,7 +95,7 @@ export class RouteApi extends Construct {
       removalPolicy: removalPolicyOf(stage),
     });
     this.restApi = new SpecRestApi(this, 'Rest', {
-      apiDefinition: ApiDefinition.fromInline(definitionOf(stage, routes, credentials)),
+      apiDefinition: ApiDefinition.fromInline(definitionOf(stage, routes, credentials, callServer?.gatewayToken)),
       restApiName: platformNameOf(stage),
       ...accessOf(this, stage),
       cloudWatchRole: stage.setsLoggingRole,
@@ -95,7 +114,7 @@ export class RouteApi extends Construct {
         accessLogFormat: ACCESS_LOG,
       },
     });
-    const callable = [role, ...aliases];
+    const callable = [role, ...aliases, ...(callServer ? [callServer.server] : [])];
     this.restApi.deploymentStage.node.addDependency(...callable);
     if (stage.release.kind !== 'at-once') {
       const names = FUNCTION_NAMES.filter((fn) => routes.some((route) => route.fn === fn && route.stream));
@@ -184,9 +203,14 @@ export class RouteApi extends Construct {
  * Returns the methods of the route table in API Gateway's import format, with its OpenAPI extensions. It is not the
  * API's description: `GET /openapi.json` is.
  */
-function definitionOf(stage: Stage, routes: readonly Route[], credentials: string): object {
+function definitionOf(
+  stage: Stage,
+  routes: readonly Route[],
+  credentials: string,
+  gatewayToken: string | undefined,
+): object {
   const streaming = new Set(routes.filter(({ stream }) => stream).map(({ fn }) => fn));
-  const operation = (fn: FunctionName, path: string, operationId?: string) => ({
+  const operation = (path: string, integration: object, operationId?: string) => ({
     operationId,
     parameters: pathParameters(path).map((name) => ({
       name,
@@ -195,15 +219,21 @@ function definitionOf(stage: Stage, routes: readonly Route[], credentials: strin
       schema: { type: 'string' },
     })),
     responses: { 200: { description: 'What the function answers' } },
-    'x-amazon-apigateway-integration': {
-      ...integrationWith(calledNameOf(stage, fn), streaming.has(fn)),
-      credentials,
-    },
+    'x-amazon-apigateway-integration': integration,
   });
+  const ofFunction = (fn: FunctionName) => ({
+    ...integrationWith(calledNameOf(stage, fn), streaming.has(fn)),
+    credentials,
+  });
+  const ofRow = (row: Route) =>
+    gatewayToken !== undefined && SERVED.includes(row.operationId)
+      ? serverIntegration(row, gatewayToken)
+      : ofFunction(row.fn);
   const paths: Record<string, Record<string, object>> = {};
-  for (const { path, method, fn, operationId } of routes) {
-    paths[path] ??= { 'x-amazon-apigateway-any-method': operation('meta', path) };
-    paths[path][method.toLowerCase()] = operation(fn, path, operationId);
+  for (const row of routes) {
+    const { path, method, operationId } = row;
+    paths[path] ??= { 'x-amazon-apigateway-any-method': operation(path, ofFunction('meta')) };
+    paths[path][method.toLowerCase()] = operation(path, ofRow(row), operationId);
   }
   return {
     openapi: '3.0.1',
@@ -284,6 +314,31 @@ function integrationWith(functionName: string, isStream: boolean): object {
     uri: `arn:${PARTITION}:apigateway:${REGION}:lambda:path/${api}/functions/${lambda}/${action}`,
     responseTransferMode: isStream ? 'STREAM' : 'BUFFERED',
     timeoutInMillis: isStream ? STREAM_TIMEOUT_MS : BUFFERED_TIMEOUT_MS,
+  };
+}
+
+/**
+ * Returns the integration of a row with the server of calls. A header that the gateway sets replaces one of the client;
+ * all others, the query and the body are passed on.
+ */
+function serverIntegration({ path, method }: Route, gatewayToken: string): object {
+  const ofPath = pathParameters(path).map((name) => [
+    `integration.request.path.${name}`,
+    `method.request.path.${name}`,
+  ]);
+  const header = (name: string, value: string) => [`integration.request.header.${name}`, value];
+  return {
+    type: 'http_proxy',
+    httpMethod: method,
+    uri: `https://\${stageVariables.${SERVER_VARIABLE}}${path}`,
+    requestParameters: Object.fromEntries([
+      ...ofPath,
+      header(GATEWAY_HEADER, `'${gatewayToken}'`),
+      header(SOURCE_HEADER, 'context.identity.sourceIp'),
+      header(GATEWAY_ID_HEADER, 'context.requestId'),
+    ]),
+    responseTransferMode: 'STREAM',
+    timeoutInMillis: STREAM_TIMEOUT_MS,
   };
 }
 

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { Aws, CfnOutput, Duration, Fn, Stack, type StackProps } from 'aws-cdk-lib';
 import {
   DomainName,
@@ -19,11 +20,13 @@ import { type BackgroundFunctionName, backgroundFunction } from '#core/api/backg
 import { FUNCTION_NAMES, type FunctionName, type Route } from '#core/http/route.ts';
 import { apiUrlOf } from '../api-url.ts';
 import { apiExportOf, frontTokenExportOf, type Stage, type WebSettings } from '../config.ts';
+import { CALL_SERVER, CallServer } from '../constructs/call-server.ts';
 import { CompileCacheMaker, useCompileCache } from '../constructs/compile-cache.ts';
 import { DataVersionCheck } from '../constructs/data-version-check.ts';
 import { addDomainRecord } from '../constructs/domain-record.ts';
 import { Firewall } from '../constructs/firewall.ts';
-import { RouteApi } from '../constructs/route-api.ts';
+import type { PlatformFunction } from '../constructs/platform-function.ts';
+import { type CallServerTarget, RouteApi } from '../constructs/route-api.ts';
 import { addSpecifiedFunction } from '../constructs/specified-function.ts';
 import { API_STACK_FUNCTIONS } from '../functions.ts';
 
@@ -58,16 +61,25 @@ export class ApiStack extends Stack {
       added.lambda.node.addDependency(dataVersion);
       return added;
     };
-    const functions = new Map(FUNCTION_NAMES.map((fn) => [fn, addFunction(fn).lambda]));
-    const { restApi, accessLog } = new RouteApi(this, 'api', { stage, routes, functions, bundles: props.bundles });
+    const added = new Map(FUNCTION_NAMES.map((fn) => [fn, addFunction(fn)]));
+    const functions = new Map([...added].map(([fn, { lambda }]) => [fn, lambda]));
+    // The stack id is unknown outside the account.
+    const frontToken = Fn.select(2, Fn.split('/', Aws.STACK_ID));
+    const callServer = stage.calls === 'web' ? this.#addCallServer(added.get('calls')!, props, frontToken) : undefined;
+    callServer?.server.node.addDependency(dataVersion);
+    const { restApi, accessLog } = new RouteApi(this, 'api', {
+      stage,
+      routes,
+      functions,
+      callServer,
+      bundles: props.bundles,
+    });
     this.restApi = restApi;
     this.accessLog = accessLog;
     // `restApi.url` would depend on the deployment, which depends on the functions.
     const apiUrl = apiUrlOf(stage, restApi.restApiId);
     // CloudFront's own name is created after this stack: requests through it carry the name (`functions/lambda.ts`).
     const siteUrl = stage.baseUrl ?? (stage.web.kind === 'off' ? undefined : domainUrl(stage.web));
-    // The stack id is unknown outside the account.
-    const frontToken = Fn.select(2, Fn.split('/', Aws.STACK_ID));
     const addresses = {
       PLATFORM_BASE_URL: siteUrl ?? apiUrl,
       ...(stage.web.kind !== 'off' && {
@@ -121,6 +133,12 @@ export class ApiStack extends Stack {
       description: "Creates the first workspace and prints its owner's API key, once.",
       value: `AWS_REGION=${this.region} ${props.firstKey}`,
     });
+  }
+
+  /** Clients know neither of the two tokens, which have headers of their own. */
+  #addCallServer(calls: PlatformFunction, { stage, bundles }: ApiStackProps, gatewayToken: string): CallServerTarget {
+    const bundle = join(bundles, CALL_SERVER);
+    return { server: new CallServer(this, CALL_SERVER, { stage, calls, bundle, gatewayToken }), gatewayToken };
   }
 
   #addDomain(

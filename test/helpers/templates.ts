@@ -167,6 +167,7 @@ function emptyBundles(): string {
     ...FUNCTION_NAMES,
     ...BACKGROUND_FUNCTIONS,
     ...Object.keys({ ...POOL_FUNCTIONS, ...MICROVM_FUNCTIONS }),
+    'call-server',
     'cleaner',
     'compile-cache',
     'data-version',

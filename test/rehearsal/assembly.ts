@@ -96,7 +96,7 @@ const PSEUDO: Readonly<Record<string, string>> = {
   'AWS::AccountId': TEST_ACCOUNT,
   'AWS::URLSuffix': 'amazonaws.com',
   'AWS::NoValue': '',
-  'AWS::StackId': `arn:aws:cloudformation:${TEST_REGION}:${TEST_ACCOUNT}:stack/rehearsal/0a1b2c3d-0000-4000-8000-000000000000`,
+  'AWS::StackId': `arn:aws:cloudformation:${TEST_REGION}:${TEST_ACCOUNT}:stack/platform/51af3dc0-da77-11e4-872e-1234567db123`,
 };
 
 /** Types whose `Ref` is their name in the template, and the ARN for each name. */
@@ -149,6 +149,8 @@ function resolverWith(
     if (name === 'StreamArn' && arn) return `${arn(nameOf(id, resource))}/stream/latest`;
     if (name === 'Version' && versions.has(id)) return String(versions.get(id));
     if (name === 'QueueName' && resource) return nameOf(id, resource);
+    if (name === 'DomainName' && resource?.Type === 'AWS::Lambda::WebFunctionEndpoint')
+      return `${resolve(resource.Properties.EndpointName)}.lambda-web.${TEST_REGION}.on.aws`;
     return `${id}.${name}`;
   };
   const substituted = (text: string, values: Readonly<Record<string, unknown>>): string =>

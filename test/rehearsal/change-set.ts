@@ -23,7 +23,8 @@ export interface Changed {
 }
 
 /** Types whose changes have no effect in the rehearsal. */
-const UNSEEN = /^AWS::(CDK::Metadata|CloudFormation::|CodeBuild::|ECR::|Lambda::LayerVersion|S3::|Logs::MetricFilter)/;
+const UNSEEN =
+  /^AWS::(CDK::Metadata|CloudFormation::|CodeBuild::|ECR::|Lambda::(LayerVersion|WebFunction)|S3::|Logs::MetricFilter)|^Custom::S3ObjectCopy$/;
 
 /**
  * Applies a deployment over another as CloudFormation does, stack by stack in dependency order: creates and updates

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { setTimeout } from 'node:timers/promises';
@@ -59,11 +59,14 @@ import { type RestApi, startRestApi } from './rest-api.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { startServiceTasks } from './service-tasks.ts';
 import { SERVICES_WIRE } from './services-wire.ts';
+import { startWebFunction, type WebFunction, type WebRequest } from './web-function.ts';
 import { WIRE } from './wire.ts';
 
 export interface Rehearsal extends Target {
   readonly gate: AwsGate;
   readonly lambda: Lambda;
+  /** The server of calls, if the stage has one. */
+  readonly callServer: WebFunction | undefined;
   /** Name prefix of the stacks. */
   readonly platform: string;
   /** Address of Lambda's administrative API. */
@@ -103,6 +106,8 @@ interface RehearsalOptions {
   readonly hasFront?: boolean;
   /** Name of the stage. */
   readonly name?: string;
+  /** What serves calls. @default functions */
+  readonly calls?: 'functions' | 'web';
   /** Functions with compile caches. @default - none, because making them is slow */
   readonly cached?: readonly FunctionName[];
 }
@@ -147,7 +152,13 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
-  { sandbox = 'fargate', hasFront = false, name = NAMES[sandbox], cached = [] }: RehearsalOptions = {},
+  {
+    sandbox = 'fargate',
+    calls: callsOn = 'functions',
+    hasFront = false,
+    name = NAMES[sandbox],
+    cached = [],
+  }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm({
@@ -181,6 +192,7 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
+    calls: callsOn,
     secrets: sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
     sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: sandbox },
     // With 50 percent, few requests are enough to meet both versions.
@@ -276,17 +288,26 @@ export async function startRehearsal(
     (fn) => ({ ...accountOf(gate, shortName(fn.properties.FunctionName)), PLATFORM_BEDROCK_URL: gate.url }),
     ({ properties }) => cachedNames.has(properties.FunctionName),
   );
-  api.serve(assembly, async (functionArn, event, roleArn, onBegin) => {
-    const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
-    // Usage lags by two seconds, for which no test waits. Calls do not read it.
-    if (!functionArn.includes(functionNameOf(stage, 'calls'))) await sources.deliverStreams();
-    if (
-      isTakenBy('apigateway.amazonaws.com', roleOf(assembly, roleArn)) &&
-      allowing(policiesOf(assembly, roleArn), ask)
-    )
-      return lambda.invoke(functionArn, event, onBegin);
-    throw new Error(`${roleArn} may not call ${functionArn}`);
-  });
+  api.serve(
+    assembly,
+    async (functionArn, event, roleArn, onBegin) => {
+      const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
+      // Usage lags by two seconds, for which no test waits. Calls do not read it.
+      if (!functionArn.includes(functionNameOf(stage, 'calls'))) await sources.deliverStreams();
+      if (
+        isTakenBy('apigateway.amazonaws.com', roleOf(assembly, roleArn)) &&
+        allowing(policiesOf(assembly, roleArn), ask)
+      )
+        return lambda.invoke(functionArn, event, onBegin);
+      throw new Error(`${roleArn} may not call ${functionArn}`);
+    },
+    (host, request) => webs.send(host, request),
+  );
+  const webs = new WebFunctions((principal) => ({
+    ...accountOf(gate, principal),
+    PLATFORM_BEDROCK_URL: gate.url,
+  }));
+  webs.add(assembly);
   const alarms = new Alarms(assembly, {
     get accessLog() {
       return api.accessLog;
@@ -374,6 +395,9 @@ export async function startRehearsal(
     deps,
     gate,
     lambda,
+    get callServer() {
+      return webs.latest;
+    },
     platform: platformNameOf(stage),
     lambdaAdmin: lambdaAdmin.url,
     events,
@@ -395,6 +419,7 @@ export async function startRehearsal(
     tickServices,
     async deploy(bundles) {
       const next = assemble(bundles, deployed);
+      webs.add(next);
       const overrides = { ApiGatewayUrl: gate.url, CloudWatchUrl: gate.url, Seconds: String(CANARY_SECONDS) };
       const deployment = await applyChanges(deployed, next, { lambda, api, alarms, overrides });
       if (deployment.failure === undefined) deployed = next;
@@ -433,6 +458,7 @@ export async function startRehearsal(
       chaos.onTaskEvent = () => {};
       await ecs.close();
       await serviceTasks.close();
+      await webs.close();
       await lambda.close();
       await lambdaApi.close();
       lambdaAdmin.close();
@@ -442,6 +468,44 @@ export async function startRehearsal(
       await stripe.close();
     },
   };
+}
+
+/** The web functions of assemblies, by the host of their endpoints. */
+class WebFunctions {
+  readonly #variables: (principal: string) => Readonly<Record<string, string>>;
+  readonly #byHost = new Map<string, WebFunction>();
+
+  constructor(variables: (principal: string) => Readonly<Record<string, string>>) {
+    this.#variables = variables;
+  }
+
+  get latest(): WebFunction | undefined {
+    return [...this.#byHost.values()].at(-1);
+  }
+
+  add(assembly: Assembly): void {
+    const [revision] = assembly.of('AWS::Lambda::WebFunctionRevision');
+    const [stage] = assembly.of('AWS::ApiGateway::Stage');
+    const host = stage!.properties.Variables.call_server;
+    if (revision === undefined || this.#byHost.has(host)) return;
+    const [copy] = assembly.of('Custom::S3ObjectCopy');
+    const role = functionsOf(assembly).find(
+      ({ properties }) => properties.Role === revision.properties.ServiceConfig.ExecutionRoleArn,
+    );
+    const variables = this.#variables(shortName(role!.properties.FunctionName));
+    const folder = assembly.assetFolder(copy!.properties.SourceObjectKey);
+    this.#byHost.set(host, startWebFunction(revision, folder, variables));
+  }
+
+  send(host: string, request: WebRequest): Promise<IncomingMessage> {
+    const web = this.#byHost.get(host);
+    if (web === undefined) throw new Error(`there is no endpoint ${host}`);
+    return web.send(request);
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#byHost.values()].map((web) => web.close()));
+  }
 }
 
 /** Returns the interpreters that a runner finds on this machine. */

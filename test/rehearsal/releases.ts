@@ -9,7 +9,7 @@ import type { Deployment } from './change-set.ts';
 import type { Rehearsal } from './platform.ts';
 
 /** Creates bundles in which some functions start with other code; the original code follows unless that throws. */
-function bundlesWith(first: Readonly<Record<string, string>>): string {
+export function bundlesWith(first: Readonly<Record<string, string>>): string {
   const folder = mkdtempSync(join(tmpdir(), 'platform-bundles-'));
   cpSync(BUNDLES, folder, { recursive: true });
   for (const [fn, code] of Object.entries(first)) {

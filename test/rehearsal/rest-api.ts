@@ -8,6 +8,7 @@ import type { APIGatewayProxyEvent, APIGatewayProxyResult } from 'aws-lambda';
 import { proxyEvent } from '#test/helpers/api-gateway-event.ts';
 import { type HttpAnswer, splitPrelude } from '#test/helpers/lambda-runtime.ts';
 import type { Assembly, Deployed } from './assembly.ts';
+import { WebFunctionError, type WebRequest } from './web-function.ts';
 import type { WireRequest } from './wire.ts';
 
 /** API Gateway's limits for a request body and for all headers together. */
@@ -27,11 +28,14 @@ type Invoke = (
   onBegin: () => void,
 ) => Promise<{ readonly isStream: boolean; readonly payload: AsyncIterable<Uint8Array> }>;
 
+/** Sends a request to the endpoint of a web function. Throws {@link WebFunctionError}. */
+type SendToWeb = (host: string, request: WebRequest) => Promise<IncomingMessage>;
+
 export interface RestApi {
   /** URL without a slash at the end. */
   readonly url: string;
   /** Starts to serve the assembly, which may depend on the API's address. */
-  serve(assembly: Assembly, invoke: Invoke): void;
+  serve(assembly: Assembly, invoke: Invoke, sendToWeb?: SendToWeb): void;
   /** Creates a deployment from the API document of an assembly. */
   deploy(assembly: Assembly): void;
   /** Points the stage to another deployment. */
@@ -74,6 +78,8 @@ interface Integration {
   readonly uri: string;
   /** Role used to call the function. */
   readonly credentials: string;
+  /** Headers and path parameters of the request to an HTTP address. */
+  readonly requestParameters?: Readonly<Record<string, string>>;
   readonly timeoutInMillis: number;
 }
 
@@ -101,8 +107,8 @@ export async function startRestApi(): Promise<RestApi> {
     get accessLog() {
       return api.accessLog;
     },
-    serve(assembly, invoke) {
-      api = new Api(assembly, invoke);
+    serve(assembly, invoke, sendToWeb) {
+      api = new Api(assembly, invoke, sendToWeb);
       server.on('request', (request, response) => {
         api.serve(request, response).catch((error) => {
           // A client that disconnects is not an error.
@@ -143,6 +149,7 @@ interface Frozen {
 
 class Api {
   readonly #invoke: Invoke;
+  readonly #sendToWeb: SendToWeb;
   readonly #id: string;
   readonly #deployments = new Map<string, Frozen>();
   #stage!: { readonly name: string; readonly deploymentId: string; readonly variables: Record<string, string> };
@@ -152,8 +159,9 @@ class Api {
   canary: CanarySettings | undefined;
   readonly accessLog: Record<string, string>[] = [];
 
-  constructor(assembly: Assembly, invoke: Invoke) {
+  constructor(assembly: Assembly, invoke: Invoke, sendToWeb: SendToWeb = noWeb) {
     this.#invoke = invoke;
+    this.#sendToWeb = sendToWeb;
     const [api] = assembly.of('AWS::ApiGateway::RestApi');
     const [stage] = assembly.of('AWS::ApiGateway::Stage');
     this.#id = api!.id;
@@ -262,6 +270,10 @@ class Api {
     const body = Buffer.concat(await request.toArray());
     if (body.length > MAX_BODY_BYTES) return refuse('REQUEST_TOO_LARGE', 413);
     const { integration, resource, pathParameters } = matched;
+    if (integration.type === 'http_proxy') {
+      const target = { ...matched, variables, requestId };
+      return this.#proxy(request, response, body, target, (type, code) => refuse(type, code));
+    }
     if (integration.type !== 'aws_proxy') throw new Error(`the rehearsal knows no integration ${integration.type}`);
     const stage = this.#stage.name;
     const event = proxyEvent(request, body, {
@@ -305,6 +317,69 @@ class Api {
     response.flushHeaders();
     response.setTimeout(IDLE_LIMIT_MS, () => response.destroy());
     await pipeline(Readable.from(answer.body), response, { signal: late.signal });
+  }
+
+  /** Passes a request on to an HTTP address, and its response back. */
+  async #proxy(
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: Buffer,
+    { integration, pathParameters, variables, requestId }: HttpTarget,
+    refuse: (type: string, status: number) => void,
+  ): Promise<void> {
+    const values: Readonly<Record<string, string>> = {
+      'context.identity.sourceIp': SOURCE_IP,
+      'context.requestId': requestId,
+      ...Object.fromEntries(
+        Object.entries(pathParameters).map(([name, value]) => [`method.request.path.${name}`, value]),
+      ),
+    };
+    const mapped = Object.entries(integration.requestParameters ?? {}).map(([name, from]) => {
+      const value = from.startsWith("'") ? unquoted(from) : values[from];
+      if (value === undefined) throw new Error(`the rehearsal knows no ${from}`);
+      return [name.replace('integration.request.', ''), value] as const;
+    });
+    const ofKind = (kind: string) =>
+      Object.fromEntries(
+        mapped.flatMap(([name, value]) => (name.startsWith(kind) ? [[name.slice(kind.length), value]] : [])),
+      );
+    const inPath = ofKind('path.');
+    const { host, pathname } = new URL(
+      integration.uri
+        .replaceAll(/\$\{stageVariables\.(\w+)\}/g, (_, name: string) => variables[name] ?? '')
+        .replaceAll(/\{(\w+)\}/g, (_, name: string) => inPath[name]!),
+    );
+    const [, search] = request.url!.split(/\?(.*)/s);
+    const late = setTimeout(() => response.destroy(new Error('too late')), integration.timeoutInMillis).unref();
+    response.on('close', () => clearTimeout(late));
+    let answer: IncomingMessage;
+    try {
+      answer = await this.#sendToWeb(host, {
+        method: request.method!,
+        path: search ? `${pathname}?${search}` : pathname,
+        // A mapped header replaces one of the client.
+        headers: { ...(request.headers as Record<string, string | string[]>), ...ofKind('header.') },
+        body,
+      });
+    } catch (error) {
+      if (!(error instanceof WebFunctionError)) return refuse('INTEGRATION_FAILURE', 504);
+      // An HTTP integration passes the answers of its target on as they are.
+      process.stderr.write(`rest api: ${request.method} ${host}${pathname}: ${error.message}\n`);
+      response.writeHead(error.status, { 'lambda-web-error-type': error.message.split(':')[0] });
+      return void response.end('{"message":"Internal server error"}');
+    }
+    const headers = Object.fromEntries(
+      Object.entries(answer.headers).flatMap(([name, value]) =>
+        ['connection', 'keep-alive', 'transfer-encoding', 'date'].includes(name)
+          ? []
+          : [[name, [value].flat().join(', ')]],
+      ),
+    );
+    response.writeHead(answer.statusCode!, { 'x-amzn-requestid': requestId, ...remapped(headers) });
+    response.flushHeaders();
+    response.setTimeout(IDLE_LIMIT_MS, () => response.destroy());
+    // A client that leaves, or a process that dies, ends both.
+    await pipeline(answer, response).catch(() => response.destroy());
   }
 
   #takeToken(method: string, resource: string): boolean {
@@ -358,6 +433,18 @@ class Api {
       );
   }
 }
+
+interface HttpTarget {
+  readonly integration: Integration;
+  readonly pathParameters: Readonly<Record<string, string>>;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly requestId: string;
+}
+
+/** Address of all clients, as in `proxyEvent`. */
+const SOURCE_IP = '203.0.113.7';
+
+const noWeb: SendToWeb = () => Promise.reject(new Error('the stage has no web function'));
 
 /** Builds the tree of paths from the document that API Gateway imports. */
 function rootOf(paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>): Node {

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { hasCode } from '#core/base/errors.ts';
 import { boundedChunks, readBounded } from '#core/http/body.ts';
 import type { HttpRequest, HttpResponse, ResponseBody } from '#core/http/message.ts';
-import { requestListener } from './http-adapter.ts';
+import { requestListener } from './node-adapter.ts';
 
 /** Starts a server that responds with `answer`, and records the errors that could not be sent to a client. */
 async function serve(
