@@ -153,6 +153,28 @@ const SECRETS = {
   PLATFORM_OIDC_CLIENT_SECRET: 'oidc',
 };
 
+/** What a stage must say to run programs in Lambda functions: the promises that these cannot keep (docs/sandbox.md). */
+export const PROGRAM_RISKS =
+  'A program may read and answer later runs of its own kind, and connect to any public address.';
+
+/** A Lambda function with tenant isolation for runs of one short command, beside the sandbox of everything else. */
+const programsInLambda = () =>
+  z
+    .strictObject({
+      /** The text of `PROGRAM_RISKS`, word by word. */
+      acknowledges: z.literal(PROGRAM_RISKS, {
+        error: () => `must acknowledge what docs/sandbox.md explains, as "${PROGRAM_RISKS}"`,
+      }),
+      /**
+       * Memory of the function, and with it its share of a processor. Programs get 128 MB less; those whose limit
+       * (`PLATFORM_SANDBOX_MEMORY_MB`, 512 by default) is higher run in the other sandbox.
+       */
+      memoryMb: z.int().min(256).max(10_240).default(640),
+      /** Maximum number of programs at once, reserved of the account's concurrency. @default - what the account has left */
+      max: z.int().min(1).optional(),
+    })
+    .optional();
+
 /** Props of the construct. */
 const platformSchema = z
   .strictObject({
@@ -265,6 +287,8 @@ const platformSchema = z
         z.strictObject({ kind: z.literal('none') }),
         z.strictObject({
           kind: z.literal('fargate'),
+          /** Runs of one short command in a Lambda function instead of a task. @default - none */
+          lambda: programsInLambda(),
           /** Number of idle tasks kept ready at all times, which are billed. */
           idle: z.int().min(0).max(200).default(0),
           /**
@@ -316,6 +340,8 @@ const platformSchema = z
         }),
         z.strictObject({
           kind: z.literal('microvm'),
+          /** Runs of one short command in a Lambda function instead of a VM. @default - none */
+          lambda: programsInLambda(),
           /**
            * Memory for which each VM is billed while it runs, with one processor per 2 GB. A VM has four times as much
            * of both; usage above the base is billed in addition.
@@ -473,6 +499,7 @@ export type Stage = z.output<typeof platformSchema>;
 export type StageFile = z.output<typeof stageFileSchema>;
 export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
+export type ProgramSettings = NonNullable<FargateSettings['lambda']>;
 export type WebSettings = Exclude<Stage['web'], { kind: 'off' }>;
 export type CanarySettings = Exclude<Stage['release'], { kind: 'at-once' }>;
 export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
@@ -531,7 +558,7 @@ export const timerNamesOf = (stage: Stage) => ({
 export const functionNameOf = (stage: Stage, fn: string): string => `${platformNameOf(stage)}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `${platformNameOf(stage)}-sandbox`;
 /** Name of the repository of the runner's image; with `-image`, of the project that builds it. */
-export const runnerImageNameOf = (stage: Stage, name: 'sandbox' | 'services'): string =>
+export const runnerImageNameOf = (stage: Stage, name: 'sandbox' | 'programs' | 'services'): string =>
   `${platformNameOf(stage)}-${name}`;
 /** ARN of the MicroVM image, in `Fn::Sub` notation. */
 export const microvmImageArnOf = (stage: Stage): string =>

@@ -21,16 +21,19 @@ export interface StreamedAnswer<Head> {
  * Invokes a function once and streams its response. Retries only if Lambda reports that the function did not run; after
  * any other error it may have run. `client` must not retry by itself. Throws {@link HostBusyError} if Lambda keeps
  * refusing.
+ *
+ * @param options.tenantId Required by functions with tenant isolation.
  */
 export async function invokeStreaming<Head>(
   { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
   functionName: string,
   event: object,
-  signal?: AbortSignal,
+  { signal, tenantId }: { readonly signal?: AbortSignal; readonly tenantId?: string } = {},
 ): Promise<StreamedAnswer<Head>> {
   const command = new InvokeWithResponseStreamCommand({
     FunctionName: functionName,
     Payload: Buffer.from(JSON.stringify(event)),
+    TenantId: tenantId,
   });
   for (let tries = 1; ; tries++) {
     try {

@@ -19,6 +19,7 @@ import type { Construct } from 'constructs';
 import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from '../config.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
+import { ProgramFunction } from '../constructs/program-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
 import { POOL_FUNCTIONS, type PoolFunctionName, SANDBOX_CLOCKS } from '../functions.ts';
@@ -54,7 +55,7 @@ export class ComputeStack extends Stack {
   constructor(scope: Construct, id: string, props: ComputeStackProps) {
     super(scope, id, props);
     this.#props = props;
-    const { stage, settings } = props;
+    const { stage, settings, runnerContext: context } = props;
     const clusterName = `${platformNameOf(stage)}-sandbox`;
     const network = new SandboxNetwork(this, 'network', { stage, settings });
     this.#network = network;
@@ -69,6 +70,8 @@ export class ComputeStack extends Stack {
       reason: 'Tasks live for seconds or minutes: their insights would cost more than the tasks.',
     });
     const task = this.#addTask();
+    const { lambda } = settings;
+    if (lambda) new ProgramFunction(this, 'programs', { stage, settings: lambda, context });
 
     const environment = { PLATFORM_POOL_MAX: String(settings.max), ...stage.settings };
     this.#addFunction('sandbox-dispatch', environment);

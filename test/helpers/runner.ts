@@ -12,6 +12,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
+import { findHostRuntime } from '#runner/host-runtime.ts';
 import { RunnerSession, runnerHealth } from '#runner/server/client.ts';
 import type { RunnerJob } from '#runner/server/protocol.ts';
 import { buildRunner } from '../../scripts/build-runner.ts';
@@ -86,6 +87,70 @@ async function containerCommand(env: Readonly<Record<string, string>>, program: 
   ];
 }
 
+/** Files of the function's image, from the table of `lay-out-image.ts`. */
+let functionRoot: Promise<string[]> | undefined;
+async function functionFiles(): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'runner-function-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  chmodSync(folder, 0o755);
+  // Python of another user's home cannot be shown to the function's user.
+  const { PATH } = process.env;
+  process.env.PATH = '/usr/bin:/bin';
+  const { root } = await findHostRuntime(folder).finally(() => {
+    process.env.PATH = PATH;
+  });
+  return root.flatMap(({ operation, at, from }) =>
+    operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
+  );
+}
+
+/**
+ * Returns the command of the function's image in an environment like Lambda's: one unprivileged user without namespaces,
+ * only `/tmp` can be written, there is no `/dev/shm`, and the runner is not process 1. It shares the machine's network,
+ * so two at once must not have the egress proxy, whose port is fixed.
+ */
+export async function functionCommand(
+  env: Readonly<Record<string, string>> = {},
+  program: readonly string[] = FUNCTION_PROGRAM,
+): Promise<string[]> {
+  functionRoot ??= functionFiles();
+  const asNobody = process.getuid?.() === 0 ? ['--reuid', '12345', '--regid', '12345', '--clear-groups'] : [];
+  return [
+    ...['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bwrap', '--die-with-parent', '--clearenv'],
+    ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--uid', '1000', '--gid', '1000'],
+    ...['--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--tmpfs', '/dev'],
+    ...['null', 'zero', 'full', 'random', 'urandom', 'tty'].flatMap((name) => [
+      ...['--dev-bind', `/dev/${name}`, `/dev/${name}`],
+    ]),
+    ...['fd', 'stdin', 'stdout', 'stderr'].flatMap((name, index) => [
+      ...['--symlink', `/proc/self/fd${index > 0 ? `/${index - 1}` : ''}`, `/dev/${name}`],
+    ]),
+    ...(await functionRoot),
+    ...['--ro-bind', await imageFolder(), '/platform', '--tmpfs', '/tmp'],
+    ...Object.entries(FUNCTION_LINKS).flatMap(([at, to]) => ['--symlink', to, at]),
+    ...['--remount-ro', '/dev', '--remount-ro', '/'],
+    ...Object.entries({ ...FUNCTION_VARIABLES, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
+    ...program,
+  ];
+}
+
+/** As in `runner/Dockerfile`. */
+const FUNCTION_LINKS = {
+  '/home/user': '/tmp/sandbox/home',
+  '/layer': '/tmp/sandbox/layer',
+  '/node_modules': '/layer/node_modules',
+};
+const FUNCTION_PROGRAM = [
+  ...['/usr/bin/perl', '/platform/perl/adopt.pl'],
+  ...['/platform/loader', '/platform/node', '--disable-sigusr1', '/platform/runner/main.mjs'],
+];
+const FUNCTION_VARIABLES = {
+  PATH: '/usr/bin:/bin',
+  PLATFORM_RUNNER_ISOLATION: 'function',
+  PLATFORM_RUNNER_NODE: '/platform/node',
+  PLATFORM_RUNNER_LISTEN: '0',
+};
+
 /** Returns the reason why the runner cannot start in a container here, or `undefined` if it can. */
 export async function noContainer(): Promise<string | undefined> {
   const [command, ...args] = await containerCommand({}, ['/bin/true']);
@@ -125,6 +190,9 @@ export async function startContainer(env: Readonly<Record<string, string>> = {})
   const { pid } = container;
   return { ...container, pid: Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')) };
 }
+
+/** Starts the real runner as in a Lambda function, without Lambda's events ({@link functionCommand}). */
+export const startFunctionRunner = async (): Promise<RunnerProcess> => startProgram(await functionCommand());
 
 async function startProgram(
   [command, ...args]: readonly string[],

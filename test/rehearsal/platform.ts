@@ -19,7 +19,7 @@ import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { defineStage, functionNameOf, platformNameOf, timerNamesOf } from '#lib/config.ts';
+import { defineStage, functionNameOf, PROGRAM_RISKS, platformNameOf, timerNamesOf } from '#lib/config.ts';
 import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { startScriptedStripe } from '#local/scripted-stripe/server.ts';
 import { runnerHealth } from '#runner/server/client.ts';
@@ -31,7 +31,7 @@ import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import { startFakeLambdaAdmin } from '#test/helpers/fake-lambda-admin.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import type { Target } from '#test/helpers/platform.ts';
-import { startRunner } from '#test/helpers/runner.ts';
+import { functionCommand, startRunner } from '#test/helpers/runner.ts';
 import { startRunnerTask } from '#test/helpers/runner-task.ts';
 import { makeDue } from '#test/helpers/schedules.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -94,6 +94,8 @@ export interface Rehearsal extends Target {
 
 interface RehearsalOptions {
   readonly sandbox?: 'fargate' | 'microvm';
+  /** Whether short programs run in a Lambda function. @default false */
+  readonly hasPrograms?: boolean;
   /** Name of the stage. */
   readonly name?: string;
   /** Functions with compile caches. @default - none, because making them is slow */
@@ -138,7 +140,12 @@ const EVERYTHING: Statement = { ...NOTHING, actions: ['*'], resources: ['*'] };
  */
 export async function startRehearsal(
   emulators: AwsEndpoints,
-  { sandbox = 'fargate', name = sandbox === 'fargate' ? 'e2e' : 'vms', cached = [] }: RehearsalOptions = {},
+  {
+    sandbox = 'fargate',
+    hasPrograms,
+    name = sandbox === 'fargate' ? 'e2e' : 'vms',
+    cached = [],
+  }: RehearsalOptions = {},
 ): Promise<Rehearsal> {
   const runtime = fetchLambdaRuntime();
   const llm = await startScriptedLlm({
@@ -149,6 +156,10 @@ export async function startRehearsal(
   const stripeSecret = `${name}/stripe`;
   const operatorSecret = `${name}/operator`;
   const operatorKey = randomUUID();
+  const hosted = {
+    fargate: { kind: 'fargate', idle: POOL.idle, max: POOL.max },
+    microvm: { kind: 'microvm' },
+  } as const;
   const stage = defineStage({
     name,
     keepsData: false,
@@ -173,7 +184,7 @@ export async function startRehearsal(
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
-    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: 'microvm' },
+    sandbox: { ...hosted[sandbox], ...(hasPrograms && { lambda: { acknowledges: PROGRAM_RISKS } }) },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },
   });
@@ -192,9 +203,9 @@ export async function startRehearsal(
   // Only two tasks start at a time: if all started at once, none would be ready for long.
   const starting: Promise<unknown>[] = [Promise.resolve(), Promise.resolve()];
   let started = 0;
-  const lambdaApi = await startFakeLambda(async (name, event, how) => {
+  const lambdaApi = await startFakeLambda(async (name, event, how, tenantId) => {
     chaos.onCall?.(name, event);
-    if (how !== 'Event') return lambda.invoke(name, event);
+    if (how !== 'Event') return lambda.invoke(name, event, undefined, { tenantId });
     lambda.invokeLater(name, event);
     return { isStream: false, payload: Readable.from([]) };
   });
@@ -258,6 +269,7 @@ export async function startRehearsal(
     runtime,
     (fn) => ({ ...accountOf(gate, shortName(fn.properties.FunctionName)), PLATFORM_BEDROCK_URL: gate.url }),
     ({ properties }) => cachedNames.has(properties.FunctionName),
+    (variables) => functionCommand(variables),
   );
   api.serve(assembly, async (functionArn, event, roleArn, onBegin) => {
     const ask = { action: 'lambda:InvokeFunction', resource: functionArn };
