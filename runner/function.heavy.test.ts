@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { FolderBlobs } from '#local/files/folder-blobs.ts';
 import { sandboxConformance } from '#test/conformance/sandbox.ts';
 import { reuseConformance } from '#test/conformance/sandbox-reuse.ts';
-import { noContainer, RunnerSandbox, serveBlobs, startFunctionRunner } from '#test/helpers/runner.ts';
+import { functionRuntime, noContainer, RunnerSandbox, serveBlobs, startFunctionRunner } from '#test/helpers/runner.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'runner-function-test-'));
 const blobs = new FolderBlobs(join(root, 'blobs'));
@@ -25,11 +25,18 @@ describe.skipIf(problem !== undefined)(
   { timeout: 120_000 },
   () => {
     const linkTo = (key: string) => links.linkTo(key);
-    sandboxConformance(async () => ({ sandbox: new RunnerSandbox(linkTo, startFunctionRunner), blobs }), {
-      isContainer: true,
-    });
+    sandboxConformance(
+      async () => {
+        const sandbox = new RunnerSandbox(linkTo, startFunctionRunner);
+        // A function does not look for the interpreters of its image.
+        const { interpreters } = await functionRuntime();
+        sandbox.status = async () => ({ kind: 'fargate', interpreters });
+        return { sandbox, blobs };
+      },
+      { isFunction: true },
+    );
     reuseConformance(async () => ({ start: startFunctionRunner, blobs, linkTo, writable: ['/tmp'] }), {
-      isContainer: true,
+      isFunction: true,
     });
   },
 );

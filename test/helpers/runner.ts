@@ -1,7 +1,16 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, constants, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -12,7 +21,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
-import { findHostRuntime } from '#runner/host-runtime.ts';
+import { findHostRuntime, type HostRuntime } from '#runner/host-runtime.ts';
 import { RunnerSession, runnerHealth } from '#runner/server/client.ts';
 import type { RunnerJob } from '#runner/server/protocol.ts';
 import { buildRunner } from '../../scripts/build-runner.ts';
@@ -87,21 +96,23 @@ async function containerCommand(env: Readonly<Record<string, string>>, program: 
   ];
 }
 
-/** Files of the function's image, from the table of `lay-out-image.ts`. */
-let functionRoot: Promise<string[]> | undefined;
-async function functionFiles(): Promise<string[]> {
+/** The runtimes of the function's image, in the layout of `lay-out-image.ts`. */
+let runtimeOfFunction: Promise<HostRuntime> | undefined;
+export function functionRuntime(): Promise<HostRuntime> {
+  runtimeOfFunction ??= findFunctionRuntime();
+  return runtimeOfFunction;
+}
+
+async function findFunctionRuntime(): Promise<HostRuntime> {
   const folder = mkdtempSync(join(tmpdir(), 'runner-function-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   chmodSync(folder, 0o755);
   // Python of another user's home cannot be shown to the function's user.
   const { PATH } = process.env;
   process.env.PATH = '/usr/bin:/bin';
-  const { root } = await findHostRuntime(folder).finally(() => {
+  return findHostRuntime(folder).finally(() => {
     process.env.PATH = PATH;
   });
-  return root.flatMap(({ operation, at, from }) =>
-    operation === 'bind' ? ['--ro-bind', from, at] : ['--symlink', from, at],
-  );
 }
 
 /**
@@ -113,25 +124,22 @@ export async function functionCommand(
   env: Readonly<Record<string, string>> = {},
   program: readonly string[] = FUNCTION_PROGRAM,
 ): Promise<string[]> {
-  functionRoot ??= functionFiles();
+  const { root } = await functionRuntime();
   const asNobody = process.getuid?.() === 0 ? ['--reuid', '12345', '--regid', '12345', '--clear-groups'] : [];
-  return [
-    ...['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bwrap', '--die-with-parent', '--clearenv'],
-    ...['--unshare-user', '--unshare-pid', '--unshare-ipc', '--uid', '1000', '--gid', '1000'],
-    ...['--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--tmpfs', '/dev'],
-    ...['null', 'zero', 'full', 'random', 'urandom', 'tty'].flatMap((name) => [
-      ...['--dev-bind', `/dev/${name}`, `/dev/${name}`],
-    ]),
-    ...['fd', 'stdin', 'stdout', 'stderr'].flatMap((name, index) => [
-      ...['--symlink', `/proc/self/fd${index > 0 ? `/${index - 1}` : ''}`, `/dev/${name}`],
-    ]),
-    ...(await functionRoot),
+  const shown = [
+    ...['--die-with-parent', '--clearenv', '--unshare-user', '--unshare-pid', '--unshare-ipc'],
+    ...['--uid', '1000', '--gid', '1000', '--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--dev', '/dev'],
+    ...root.flatMap(({ operation, at, from }) => [operation === 'bind' ? '--ro-bind' : '--symlink', from, at]),
     ...['--ro-bind', await imageFolder(), '/platform', '--tmpfs', '/tmp'],
     ...Object.entries(FUNCTION_LINKS).flatMap(([at, to]) => ['--symlink', to, at]),
     ...['--remount-ro', '/dev', '--remount-ro', '/'],
     ...Object.entries({ ...FUNCTION_VARIABLES, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
-    ...program,
   ];
+  // Process 1 is bubblewrap, whose arguments and environment every program can see.
+  const list = join(await imageFolder(), `arguments-${randomBytes(8).toString('hex')}`);
+  writeFileSync(list, shown.join('\0').concat('\0'));
+  const start = 'exec env -i "$(command -v bwrap)" --args 9 "$@" 9<"$0"';
+  return ['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bash', '-c', start, list, ...program];
 }
 
 /** As in `runner/Dockerfile`. */

@@ -105,15 +105,14 @@ export class LambdaEnvironment {
     return this.#output;
   }
 
-  /** CPU time of all threads and peak memory; readable only while the environment is frozen. */
+  /** CPU time and peak memory of its processes; readable only while the environment is frozen. */
   get used(): { readonly cpuMs: number; readonly peakMb: number } {
     if (this.#isDead) return { cpuMs: 0, peakMb: 0 };
-    const of = (path: string) => readFileSync(`/proc/${this.#process.pid}/${path}`, 'utf8');
-    const threads = readdirSync(`/proc/${this.#process.pid}/task`);
-    const nanoseconds = threads.map((thread) => Number(of(`task/${thread}/schedstat`).split(' ')[0]));
+    const pids = treeOf(this.#process.pid!);
     return {
-      cpuMs: nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6,
-      peakMb: Number(/^VmHWM:\s+(\d+) kB/m.exec(of('status'))![1]) / 1024,
+      cpuMs: pids.reduce((sum, pid) => sum + cpuMsOf(pid), 0),
+      peakMb:
+        pids.reduce((sum, pid) => sum + Number(/^VmHWM:\s+(\d+) kB/m.exec(read(pid, 'status'))?.[1] ?? 0), 0) / 1024,
     };
   }
 
@@ -235,6 +234,19 @@ interface Current {
   stream: PassThrough | undefined;
   /** Whether the whole answer has come. */
   isAnswered: boolean;
+}
+
+const read = (pid: number, path: string): string => readFileSync(`/proc/${pid}/${path}`, 'utf8');
+
+/** CPU time of all threads, and of ended children that the process has waited for. */
+function cpuMsOf(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const nanoseconds = threads.map((thread) => Number(read(pid, `task/${thread}/schedstat`).split(' ')[0]));
+  const fields = read(pid, 'stat')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  // proc(5): fields 16 and 17, in hundredths of a second.
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6 + 10 * (Number(fields[13]) + Number(fields[14]));
 }
 
 /** A process and everything below it. */

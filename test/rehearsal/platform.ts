@@ -181,6 +181,8 @@ export async function startRehearsal(
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       PLATFORM_STRIPE_URL: stripe.url,
       ...llm.settings,
+      // The functions' environments share this machine's network, where the ports of the proxy are taken.
+      ...(hasPrograms && { PLATFORM_SANDBOX_EGRESS: 'none' }),
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
