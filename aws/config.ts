@@ -46,6 +46,11 @@ export const AWS_SETTINGS = {
     () => z.enum(['retried', 'never']).default('never'),
     'Whether asynchronous runs that may be `retried` (docs/sandbox.md) use Fargate Spot, or `never`.',
   ),
+  programMemoryMb: setting(
+    'PLATFORM_PROGRAM_MEMORY_MB',
+    () => z.coerce.number().int().positive().optional(),
+    'Memory of the Lambda function for short programs (docs/sandbox.md). Without it, the stage has none.',
+  ),
   microvmImage: setting(
     'PLATFORM_MICROVM_IMAGE',
     () => z.string().default(''),

@@ -9,6 +9,7 @@ import { NoSandbox } from '#core/ports/no-sandbox.ts';
 import { noOperatorKey, type OperatorKey } from '#core/ports/operator-key.ts';
 import { lazyPayments, noPayments, type Payments } from '#core/ports/payments.ts';
 import { ProcessRunSignals } from '#core/ports/run-signals.ts';
+import type { Sandbox } from '#core/ports/sandbox.ts';
 import { lazySignInProvider, type SignInProvider } from '#core/ports/sign-in-provider.ts';
 import { endlessSpace } from '#core/ports/space.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
@@ -169,22 +170,30 @@ export const serviceHostParts = ({ config, clock, log }: HostDeps): { readonly s
   };
 };
 
-/** Returns the sandbox type that the stage has chosen. */
+/** Returns the sandboxes that the stage has chosen. */
 export const sandboxParts = (deps: HostDeps & Pick<Deps, 'blobs' | 'counters'>): Pick<Deps, 'sandbox'> => ({
   sandbox: new LazySandbox(async () => {
-    if (deps.config.hostedSandbox === 'fargate') {
-      const { createFargateSandbox } = await import('./fargate/sandbox.ts');
-      return createFargateSandbox(deps);
-    }
-    if (deps.config.hostedSandbox === 'microvm') {
-      const { createMicrovmSandbox } = await import('./microvm/sandbox.ts');
-      return createMicrovmSandbox(deps);
-    }
-    return new NoSandbox(
-      'This deployment runs no programs: its stage file says so. Set `sandbox` there (docs/sandbox.md), and deploy again.',
-    );
+    const { programMemoryMb } = deps.config;
+    const sandbox = await hostedSandbox(deps);
+    if (programMemoryMb === undefined) return sandbox;
+    const { createChosenSandbox } = await import('./lambda-sandbox/choice.ts');
+    return createChosenSandbox(deps, { others: sandbox, memoryMb: programMemoryMb });
   }),
 });
+
+async function hostedSandbox(deps: HostDeps & Pick<Deps, 'blobs' | 'counters'>): Promise<Sandbox> {
+  if (deps.config.hostedSandbox === 'fargate') {
+    const { createFargateSandbox } = await import('./fargate/sandbox.ts');
+    return createFargateSandbox(deps);
+  }
+  if (deps.config.hostedSandbox === 'microvm') {
+    const { createMicrovmSandbox } = await import('./microvm/sandbox.ts');
+    return createMicrovmSandbox(deps);
+  }
+  return new NoSandbox(
+    'This deployment runs no programs: its stage file says so. Set `sandbox` there (docs/sandbox.md), and deploy again.',
+  );
+}
 
 export const timerParts = ({ config }: HostDeps): Pick<AllDeps, 'timers'> => ({
   timers: new LazyTimers(async () => {

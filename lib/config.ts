@@ -139,6 +139,22 @@ const SECRETS = {
   PLATFORM_OIDC_CLIENT_SECRET: 'oidc',
 };
 
+/** What a stage must say to run programs in Lambda functions: the promises that these cannot keep (docs/sandbox.md). */
+export const PROGRAM_RISKS =
+  'A program may read and answer later runs of its own kind, and connect to any public address.';
+
+/** A Lambda function with tenant isolation for runs of one short command, beside the sandbox of everything else. */
+const programsInLambda = () =>
+  z
+    .strictObject({
+      acknowledges: z.literal(PROGRAM_RISKS, {
+        error: () => `must acknowledge what docs/sandbox.md explains, as "${PROGRAM_RISKS}"`,
+      }),
+      memoryMb: z.int().min(256).max(10_240).default(640),
+      max: z.int().min(1).optional(),
+    })
+    .optional();
+
 /** Schema of `AgentPlatformProps`, which has the descriptions and limits of all members. */
 export const platformSchema = z
   .strictObject({
@@ -251,6 +267,7 @@ export const platformSchema = z
         z
           .strictObject({
             kind: z.literal('fargate'),
+            lambda: programsInLambda(),
             idle: z.int().min(0).max(200).default(0),
             reuse: z.enum(['same', 'never']).default('same'),
             spot: z.enum(['retried', 'never']).default('retried'),
@@ -272,6 +289,7 @@ export const platformSchema = z
           .superRefine(fargateSize),
         z.strictObject({
           kind: z.literal('microvm'),
+          lambda: programsInLambda(),
           memoryMb: z.literal([512, 1024, 2048, 4096, 8192]).default(512),
           launchesPerSecond: z.int().min(1).max(100).default(5),
           baseImageVersion: z.string().default('1'),
@@ -382,6 +400,7 @@ export type Stage = z.output<typeof platformSchema>;
 export type StageFile = z.output<typeof stageFileSchema>;
 export type MicrovmSettings = Extract<Stage['sandbox'], { kind: 'microvm' }>;
 export type FargateSettings = Extract<Stage['sandbox'], { kind: 'fargate' }>;
+export type ProgramSettings = NonNullable<FargateSettings['lambda']>;
 export type WebSettings = Exclude<Stage['web'], { kind: 'off' }>;
 export type CanarySettings = Exclude<Stage['release'], { kind: 'at-once' }>;
 export type ServicesSettings = Exclude<Stage['services'], { kind: 'off' }>;
@@ -442,7 +461,7 @@ export const sumNamesOf = (stage: Stage) => ({
 export const functionNameOf = (stage: Stage, fn: string): string => `${platformNameOf(stage)}-${fn}`;
 export const microvmImageNameOf = (stage: Stage): string => `${platformNameOf(stage)}-sandbox`;
 /** Name of the repository of the runner's image; with `-image`, of the project that builds it. */
-export const runnerImageNameOf = (stage: Stage, name: 'sandbox' | 'services'): string =>
+export const runnerImageNameOf = (stage: Stage, name: 'sandbox' | 'programs' | 'services'): string =>
   `${platformNameOf(stage)}-${name}`;
 /** ARN of the MicroVM image, in `Fn::Sub` notation. */
 export const microvmImageArnOf = (stage: Stage): string =>

@@ -74,8 +74,8 @@ export interface FunctionSpec {
   readonly callsItself?: boolean;
   /** Whether it reads the logs of services. @default false */
   readonly serviceLogs?: boolean;
-  /** Whether it opens sandboxes, or only reports their type. @default - neither */
-  readonly sandbox?: 'open' | 'know';
+  /** Whether it opens sandboxes, for runs or only for installations, or reports their type. @default - neither */
+  readonly sandbox?: 'open' | 'install' | 'know';
   /** Whether it creates and removes EventBridge schedules, or also lists them. @default - neither */
   readonly timers?: 'set' | 'list';
   /** Trigger settings for the queue of those schedules. @default - no trigger */
@@ -272,7 +272,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     blobs: { read: ['bundles', 'definitions', 'layers', 'runs'], write: ['layers', 'runs'] },
     // Services are updated to the version, too.
     calls: ['service-keeper'],
-    sandbox: 'open',
+    sandbox: 'install',
   },
   keys: {
     memoryMb: MEMORY_MB,

@@ -428,6 +428,12 @@ export interface FargateProps {
   /** Tasks on Fargate. */
   readonly kind: 'fargate';
   /**
+   * A Lambda function for runs of one short command, beside the tasks of everything else.
+   *
+   * @default - none
+   */
+  readonly lambda?: ProgramFunctionProps | undefined;
+  /**
    * Number of idle tasks kept ready at all times, which are billed. 0 to 200.
    *
    * @default 0
@@ -519,6 +525,12 @@ export interface MicrovmProps {
   /** Lambda MicroVMs. */
   readonly kind: 'microvm';
   /**
+   * A Lambda function for runs of one short command, beside the VMs of everything else.
+   *
+   * @default - none
+   */
+  readonly lambda?: ProgramFunctionProps | undefined;
+  /**
    * Memory in MB for which each VM is billed while it runs, with one processor per 2,048. A VM has four times as much of
    * both; usage above the base is billed in addition.
    *
@@ -538,6 +550,25 @@ export interface MicrovmProps {
    * @default '1'
    */
   readonly baseImageVersion?: string | undefined;
+}
+
+/** A Lambda function with tenant isolation for runs of one short command. */
+export interface ProgramFunctionProps {
+  /** What such a function cannot promise, word by word (docs/sandbox.md explains it). */
+  readonly acknowledges: 'A program may read and answer later runs of its own kind, and connect to any public address.';
+  /**
+   * Memory of the function in MB, 256 to 10,240, and with it its share of a processor. Programs get 128 MB less; those
+   * whose limit (the setting `PLATFORM_SANDBOX_MEMORY_MB`, 512 by default) is higher run in the other sandbox.
+   *
+   * @default 640
+   */
+  readonly memoryMb?: number | undefined;
+  /**
+   * Maximum number of programs at once, at least 1, which is reserved of the account's concurrency.
+   *
+   * @default - what the account has left
+   */
+  readonly max?: number | undefined;
 }
 
 /** Base images of the runner, both Debian 12, as `registry/name@sha256:…`. */

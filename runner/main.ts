@@ -1,11 +1,12 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as z from 'zod';
-import { findHostRuntime } from './host-runtime.ts';
+import { findHostRuntime, type HostRuntime } from './host-runtime.ts';
 import { ContainerSandbox } from './sandbox/container-sandbox.ts';
 import { ContentCache } from './sandbox/content-cache.ts';
 import { createNamespaceSandbox } from './sandbox/namespace-sandbox.ts';
 import { makeScratchFolder } from './sandbox/scratch.ts';
+import { serveInvocations } from './server/invocations.ts';
 import { LinkedBlobs } from './server/linked-blobs.ts';
 import { serveHooks } from './server/microvm-hooks.ts';
 import { RUNNER_PORT } from './server/protocol.ts';
@@ -13,9 +14,11 @@ import { RunnerServer } from './server/server.ts';
 import { LogLines } from './service/log-lines.ts';
 import { runTask } from './service/task.ts';
 
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /**
- * Program of a sandbox's task or VM, which serves sessions of one kind and then exits; and of a service's task, which
- * runs one instance until it is stopped.
+ * Program of a sandbox's task, VM or function, which serves sessions of one kind and then exits; and of a service's task,
+ * which runs one instance until it is stopped.
  */
 const settings = z
   .object({
@@ -32,10 +35,10 @@ const settings = z
     PLATFORM_RUNNER_HOOKS_PORT: z.coerce.number().int().min(0).max(65535).optional(),
     /**
      * `auto`: if namespaces are unavailable, the container around the runner is the sandbox, and the runner must be
-     * process 1. `vm`: the same, but the runner need not be process 1, because the VM is terminated from outside. Only
-     * the image sets these two.
+     * process 1. `vm`: the same, but the runner need not be process 1, because the VM is terminated from outside.
+     * `function`: the environment of a Lambda function is the sandbox. Only the images set these.
      */
-    PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto', 'vm']).default('namespaces'),
+    PLATFORM_RUNNER_ISOLATION: z.enum(['namespaces', 'auto', 'vm', 'function']).default('namespaces'),
     /** Path of Node for jobs. The loader that starts the runner hides the path of the runner's own Node. */
     PLATFORM_RUNNER_NODE: z.string().default(process.execPath),
     /** Id of the service of this instance. @default - none, the runner serves a session */
@@ -46,6 +49,8 @@ const settings = z
     PLATFORM_RUNNER_API_URL: z.url().optional(),
     /** Set by ECS in its tasks. */
     ECS_CONTAINER_METADATA_URI_V4: z.url().optional(),
+    /** Set by Lambda in its functions: host and port. */
+    AWS_LAMBDA_RUNTIME_API: z.string().optional(),
   })
   // biome-ignore lint/style/noProcessEnv: the one place that reads the environment of a runner.
   .parse(process.env);
@@ -61,6 +66,7 @@ const {
   PLATFORM_RUNNER_SERVICE_TOKEN: token,
   PLATFORM_RUNNER_API_URL: apiUrl,
   ECS_CONTAINER_METADATA_URI_V4: metadataUrl,
+  AWS_LAMBDA_RUNTIME_API: runtimeApi,
 } = settings;
 
 // The tokens of services are for this process alone.
@@ -86,17 +92,28 @@ const stopped = new Promise<string>((resolve) => {
 const folder = await makeScratchFolder();
 // Sandboxes run under other uids and cannot enter this folder, only one inside it.
 const cacheFolder = join(folder, 'cache');
-const runtime = await findHostRuntime(join(cacheFolder, 'runtime'), node);
+const isFunction = isolation === 'function';
+// A function's image has its runtimes in place, and looking for them would take most of a cold start.
+const runtime: HostRuntime = isFunction
+  ? { interpreters: {}, perl: '/usr/bin/perl', root: [] }
+  : await findHostRuntime(join(cacheFolder, 'runtime'), node);
 const blobs = new LinkedBlobs();
-const cache = await ContentCache.open(cacheFolder, blobs);
-const namespaces = await createNamespaceSandbox({ cacheFolder, cache, runtime, prestart: 0, log: say });
+const namespaces = isFunction
+  ? ['a Lambda function may create none']
+  : await createNamespaceSandbox({
+      cacheFolder,
+      cache: await ContentCache.open(cacheFolder, blobs),
+      runtime,
+      prestart: 0,
+      log: say,
+    });
 if (Array.isArray(namespaces) && isolation === 'namespaces') {
   throw new Error(`no sandbox works here: ${namespaces.join('; ')}`);
 }
 const lost = Promise.withResolvers<string>();
 const sandbox = Array.isArray(namespaces)
   ? new ContainerSandbox({
-      isProcess1: isolation === 'auto',
+      inside: isFunction ? 'function' : isolation === 'vm' ? 'vm' : 'container',
       blobs,
       perl: runtime.perl!,
       scratchFolder: folder,
@@ -149,11 +166,18 @@ async function serveSession(): Promise<void> {
     listen,
     leaseMs: leaseSeconds && leaseSeconds * 1000,
     renew: await renewal(),
+    // Lambda freezes a function between its events, and ends it when it likes.
+    ...(isFunction && { warmMs: () => MAX_TIMER_MS }),
   });
-  say('listening', { port: await server.start() });
+  const port = await server.start();
+  say('listening', { port });
   void stopped.then((signal) => server.endSoon(signal === 'SIGTERM' ? noticeSeconds * 1000 : 0, signal));
+  const invocations = runtimeApi && serveInvocations(runtimeApi, `http://127.0.0.1:${port}`);
+  if (invocations) void invocations.catch((error) => server.end(String(error)));
   say('ending', { reason: await Promise.race([server.ended, lost.promise]) });
   await server.close();
+  // The last event still gets its answer.
+  await Promise.race([invocations, stopped]).catch(() => {});
 }
 
 /** Error text for the service's log, which its users can read. */

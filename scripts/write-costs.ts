@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defineStage, type FargateSettings } from '#lib/config.ts';
+import { defineStage, type FargateSettings, PROGRAM_RISKS, type ProgramSettings } from '#lib/config.ts';
 import { FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
 import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
 import { type Counted, countRequests, SUB_CALLS, type Waits, writeFigures } from '#test/rehearsal/costs.ts';
@@ -21,6 +21,8 @@ const PRICES = {
   /** arm64, first tier: aws.amazon.com/lambda/pricing. */
   invocation: 0.2e-6,
   lambdaGbSecond: 0.0000133334,
+  /** Above 512 MB of a function's disk. */
+  lambdaDiskGbSecond: 3.09e-8,
   /** On demand: aws.amazon.com/dynamodb/pricing. */
   readUnit: 0.125e-6,
   writeUnit: 0.625e-6,
@@ -80,16 +82,18 @@ const TURNOVER_SECONDS = 0.5;
 const warmSeconds =
   (PROGRAM_SECONDS + TURNOVER_SECONDS) * ((TASK_START_SECONDS + TASK_LIFE_SECONDS) / TASK_LIFE_SECONDS);
 
-const programSeconds = ({ tasks }: Counted): number => tasks * PROGRAM_SECONDS;
+const programSeconds = ({ tasks, programs }: Counted): number => (tasks + programs) * PROGRAM_SECONDS;
+/** Memory of the function for short programs. */
+const PROGRAM_MB = programsOf('costs').memoryMb;
 /** Functions that wait while a program runs. */
-const BESIDE_A_PROGRAM: Waits = { turns: 0, calls: 1, dispatch: 1 };
+const besideAProgram = ({ programs }: Counted): Waits => ({ turns: 0, calls: 1, dispatch: programs > 0 ? 0 : 1 });
 
 /** Returns the cost of one request in dollars, without waiting for models. */
 const platformCost = (counted: Counted): number =>
   counted.gatewayRequests * PRICES.gatewayRequest +
   counted.invocations.length * PRICES.invocation +
   counted.invocations.reduce((sum, each) => sum + workSeconds(each) * gb(each.memoryMb), 0) * PRICES.lambdaGbSecond +
-  (tableSeconds(counted) * gb(FUNCTIONS.calls.memoryMb) + programSeconds(counted) * waitGb(BESIDE_A_PROGRAM)) *
+  (tableSeconds(counted) * gb(FUNCTIONS.calls.memoryMb) + programSeconds(counted) * waitGb(besideAProgram(counted))) *
     PRICES.lambdaGbSecond +
   counted.readUnits * PRICES.readUnit +
   counted.writeUnits * PRICES.writeUnit +
@@ -101,8 +105,15 @@ const waitGb = ({ calls, dispatch = 0 }: Waits): number =>
   calls * gb(FUNCTIONS.calls.memoryMb) + dispatch * gb(POOL_FUNCTIONS['sandbox-dispatch'].memoryMb);
 const waitCost = ({ waits }: Counted): number => waitGb(waits) * MODEL_SECONDS * PRICES.lambdaGbSecond;
 
-/** Returns the cost from start to end of its tasks, including waiting for models, but not waiting in the pool. */
-const taskCost = ({ tasks, isWarm, waits: { task = 0 } }: Counted): number => {
+/** Price of a second of the function for short programs, with its disk of 6 GB: aws.amazon.com/lambda/pricing. */
+const programSecond = gb(PROGRAM_MB) * PRICES.lambdaGbSecond + 5.5 * PRICES.lambdaDiskGbSecond;
+
+/**
+ * Returns the cost from start to end of its tasks, including waiting for models, but not waiting in the pool; or of its
+ * programs in a function.
+ */
+const taskCost = ({ tasks, programs, isWarm, waits: { task = 0 } }: Counted): number => {
+  if (programs > 0) return programs * PROGRAM_SECONDS * programSecond;
   if (isWarm) return tasks * warmSeconds * taskSecond;
   const seconds = tasks * (TASK_START_SECONDS + PROGRAM_SECONDS) + task * MODEL_SECONDS;
   return Math.max(tasks * TASK_LEAST_SECONDS, seconds) * taskSecond;
@@ -131,7 +142,7 @@ const sharedCost = (counted: Counted, times: number, writeUnits = counted.writeU
   counted.readUnits * PRICES.readUnit +
   writeUnits * PRICES.writeUnit;
 
-const waitsOrRuns = ({ waits, tasks }: Counted): boolean => waits.turns > 0 || tasks > 0;
+const waitsOrRuns = ({ waits, tasks, programs }: Counted): boolean => waits.turns + tasks + programs > 0;
 
 /** For comparison: plain functions behind API Gateway that only call models, or do the work of the program. */
 const bareCost = (counted: Counted): number => {
@@ -155,7 +166,12 @@ const agentCoreCost = (counted: Counted): number => {
 function taskOf(name: string): FargateSettings {
   const throttle = { requestsPerSecond: 1, burst: 1 };
   const common = { keepsData: false, logLevel: 'error', logRetentionDays: 7, runRetentionDays: 7, throttle } as const;
-  return defineStage({ name, ...common, sandbox: { kind: 'fargate' } }).sandbox as FargateSettings;
+  const sandbox = { kind: 'fargate', lambda: { acknowledges: PROGRAM_RISKS } } as const;
+  return defineStage({ name, ...common, sandbox }).sandbox as FargateSettings;
+}
+
+function programsOf(name: string): ProgramSettings {
+  return taskOf(name).lambda!;
 }
 
 const dollars = (amount: number): string => `$${(amount * MILLION).toFixed(2)}`;
@@ -183,7 +199,7 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
   const prices = counted.map((each) => [
     each.what,
     dollars(platformCost(each)),
-    each.tasks === 0 ? '-' : dollars(taskCost(each)),
+    each.tasks + each.programs === 0 ? '-' : dollars(taskCost(each)),
     each.waits.turns === 0 ? '-' : dollars(waitCost(each)),
     dollars(platformCost(each) + taskCost(each) + waitCost(each)),
     waitsOrRuns(each) ? dollars(bareCost(each)) : '-',
@@ -245,6 +261,9 @@ ${table(['request', 'platform', 'tasks', `waiting ${MODEL_SECONDS} s for each mo
   then waits for up to ${TASK_LEAST_SECONDS + 30} s from its start and costs up to ${dollars((TASK_START_SECONDS + TASK_LEAST_SECONDS + 30) * taskSecond)} a million.
   [Fargate Spot](sandbox.md#fargate-spot) is taken at ${SPOT_SHARE * 100}% of the price of processor and memory, its address at the full price; AWS changes it, between 30 and 50%.
   [MicroVMs](microvms.md) cost less for single short runs.
+  A run [in a Lambda function](sandbox.md#on-aws-short-programs-in-lambda-functions) is counted in an environment that has served runs of
+  its kind before: ${PROGRAM_SECONDS} s of ${PROGRAM_MB} MB and a disk of 6 GB, ${dollars(programSecond)} a million; opening the session and removing it
+  are in _platform_. A new environment takes a second or two more, for which AWS also charges: its price is not included.
 - _Bare_: functions of the same memory behind the same API Gateway, one for each agent, that call the model or do the work of the program,
   and nothing else.
 - _AgentCore_: list price of Bedrock AgentCore Runtime ($0.0895 a vCPU-hour, $0.00945 a GB-hour) for the same own time as
@@ -338,13 +357,25 @@ Balancing and Bedrock AgentCore. Look them up for your Region before you rely on
 }
 
 const emulators = await startAwsEmulators();
+
+/** Counts in a stage of its own, because short programs do not use the tasks of the others. */
+async function countPrograms(): Promise<Counted[]> {
+  const target = await startRehearsal(emulators.endpoints, { hasPrograms: true, name: 'short' });
+  try {
+    return await countRequests(target, { onlyPrograms: true });
+  } finally {
+    await target.close();
+  }
+}
+
 try {
   await buildFunctions();
   const target = await startRehearsal(emulators.endpoints);
   try {
     const counted = await countRequests(target, { withTasks: true });
     writeFigures(counted);
-    writeFileSync(join(import.meta.dirname, '../docs/costs.md'), page(counted, target.lambda.needs));
+    const programs = await countPrograms();
+    writeFileSync(join(import.meta.dirname, '../docs/costs.md'), page([...counted, ...programs], target.lambda.needs));
   } finally {
     await target.close();
   }

@@ -21,14 +21,16 @@ export interface StreamedAnswer<Head> {
  * Invokes a function once and streams its response. Retries only if Lambda reports that the function did not run; after
  * any other error it may have run. `client` must not retry by itself. Throws {@link HostBusyError} if Lambda keeps
  * refusing.
+ *
+ * @param options.tenantId Required by functions with tenant isolation.
  */
 export async function invokeStreaming<Head>(
   host: { readonly client: LambdaClient; readonly clock: Clock },
   functionName: string,
   event: object,
-  signal?: AbortSignal,
+  options: { readonly signal?: AbortSignal; readonly tenantId?: string } = {},
 ): Promise<StreamedAnswer<Head>> {
-  return invokeOnce(host, functionName, event, { delimiter: Buffer.from('\n'), signal });
+  return invokeOnce(host, functionName, event, { delimiter: Buffer.from('\n'), ...options });
 }
 
 /** Does the same for a response whose first part, a JSON text, ends at `delimiter`. */
@@ -36,11 +38,20 @@ export async function invokeOnce<Head>(
   { client, clock }: { readonly client: LambdaClient; readonly clock: Clock },
   functionName: string,
   event: object,
-  { delimiter, signal }: { readonly delimiter: Uint8Array; readonly signal?: AbortSignal | undefined },
+  {
+    delimiter,
+    signal,
+    tenantId,
+  }: {
+    readonly delimiter: Uint8Array;
+    readonly signal?: AbortSignal | undefined;
+    readonly tenantId?: string | undefined;
+  },
 ): Promise<StreamedAnswer<Head>> {
   const command = new InvokeWithResponseStreamCommand({
     FunctionName: functionName,
     Payload: Buffer.from(JSON.stringify(event)),
+    TenantId: tenantId,
   });
   for (let tries = 1; ; tries++) {
     try {

@@ -208,12 +208,9 @@ export class FargateSandbox implements Sandbox {
 
   #dispatch(request: DispatchRequest, signal?: AbortSignal) {
     const { lambda: client, clock, config } = this.#options;
-    return invokeStreaming<DispatchHead>(
-      { client, clock },
-      `${config.functionPrefix}sandbox-dispatch`,
-      request,
+    return invokeStreaming<DispatchHead>({ client, clock }, `${config.functionPrefix}sandbox-dispatch`, request, {
       signal,
-    );
+    });
   }
 
   async #requestOf(url: Parameters<typeof fetch>[0], init: RequestInit = {}): Promise<TaskRequest> {

@@ -162,6 +162,7 @@ describe('a throttle of AWS ends as a retryable error with a wait', () => {
 /** Clients whose throttling errors are not mapped, with the reason. */
 const OTHER_CLIENTS: Readonly<Record<string, string>> = {
   'aws/fargate/sandbox.ts LambdaClient': 'invokeStreaming tells',
+  'aws/lambda-sandbox/sandbox.ts LambdaClient': 'invokeStreaming tells',
   'aws/microvm/sandbox.ts LambdaMicrovmsClient': 'asks again until half of the time is over, and tells itself',
   'aws/blobs/s3-links.ts S3Client': 'only signs',
   'aws/blobs/s3-upload-forms.ts S3Client': 'only signs',

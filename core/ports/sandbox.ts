@@ -36,7 +36,7 @@ export interface Sandbox {
 }
 
 export interface SandboxStatus {
-  readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'microvm' | 'unsandboxed' | 'none';
+  readonly kind: 'bubblewrap' | 'unshare' | 'fargate' | 'microvm' | 'lambda' | 'unsandboxed' | 'none';
   /** For `none`: the cause and the fix, in words for users. */
   readonly problem?: string;
   /**
@@ -111,6 +111,12 @@ export interface SandboxSpec {
    * @default - the sandbox is used once
    */
   readonly kind?: () => Promise<unknown>;
+  /**
+   * Whether the session writes files, then runs one command, and reads nothing afterwards. No other process uses it. The
+   * host may then open it with the command, which throws the errors of {@link Sandbox.open}.
+   * @default false
+   */
+  readonly isOneCommand?: boolean;
   /**
    * Whether the host may use cheaper, interruptible capacity. No caller waits for the session, so it may open later
    * than others.
@@ -187,6 +193,8 @@ export interface ExecExit {
 export interface SandboxSession {
   /** What another process needs to use the session: secret. @default - no other process can */
   readonly ref?: Json;
+  /** What serves the session and why, on a host with several kinds of sandboxes. */
+  readonly place?: SandboxPlace;
   /** Runs one command; the last event is `exit`. Commands of a session share its files and may run concurrently. */
   exec(request: ExecRequest): AsyncIterable<ExecEvent>;
   /** Writes a file and creates its parent folders. Throws {@link SandboxFileError} with a message for users. */
@@ -195,6 +203,12 @@ export interface SandboxSession {
   listFiles(path: string, options?: { recursive?: boolean }): Promise<SandboxFile[]>;
   /** Kills everything and removes every file. Safe to call twice. */
   close(): Promise<void>;
+}
+
+export interface SandboxPlace {
+  readonly kind: SandboxStatus['kind'];
+  /** In words for authors and operators. */
+  readonly why: string;
 }
 
 export interface SandboxFile {

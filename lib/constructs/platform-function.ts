@@ -291,14 +291,17 @@ export class PlatformFunction extends Construct {
   }
 
   /** Grants access to sandboxes. A function that opens sandboxes also signs links to their blobs. */
-  useSandbox(sandbox: Stage['sandbox'], use: 'open' | 'know'): void {
+  useSandbox(sandbox: Stage['sandbox'], use: 'open' | 'install' | 'know'): void {
     const { kind } = sandbox;
     this.lambda.addEnvironment('PLATFORM_HOSTED_SANDBOX', kind);
     if (use === 'know' || kind === 'none') return;
+    // Only runs have short programs.
+    const lambda = use === 'open' ? sandbox.lambda : undefined;
     if (kind === 'fargate') {
       this.lambda.addEnvironment('PLATFORM_SANDBOX_REUSE', sandbox.reuse);
       this.lambda.addEnvironment('PLATFORM_SANDBOX_SPOT', sandbox.spot);
-      this.useFunctions(['sandbox-dispatch', 'pool-keeper']);
+      const programs = lambda ? ['programs'] : [];
+      this.useFunctions(['sandbox-dispatch', 'pool-keeper', ...programs]);
       this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
     } else {
       this.lambda.addEnvironment('PLATFORM_MICROVM_RATE', String(sandbox.launchesPerSecond));
@@ -307,8 +310,12 @@ export class PlatformFunction extends Construct {
         ['lambda:PassNetworkConnector'],
         [managedConnectorOf('INTERNET_EGRESS'), managedConnectorOf('HTTP_INGRESS')],
       );
-      this.useBlobs({ read: ['bundles', 'layers'] });
+      if (lambda) {
+        this.useFunctions(['programs']);
+        this.useBlobs({ read: ['bundles', 'layers', 'transfers'], write: ['transfers'] });
+      } else this.useBlobs({ read: ['bundles', 'layers'] });
     }
+    if (lambda) this.lambda.addEnvironment('PLATFORM_PROGRAM_MEMORY_MB', String(lambda.memoryMb));
   }
 
   /** IAM grants actions on a MicroVM through its image. */

@@ -26,11 +26,13 @@ import { serviceOfThisAccount } from './trust.ts';
 export interface RunnerImageProps {
   readonly stage: Stage;
   /** Purpose of the image: part of the names of repository, build and log. */
-  readonly name: 'sandbox' | 'services';
+  readonly name: 'sandbox' | 'programs' | 'services';
   /** Number of images that the repository keeps. Only these can start tasks. */
   readonly kept: number;
   /** Docker build context. */
   readonly context: string;
+  /** Stage of the Dockerfile. @default - its last one */
+  readonly target?: 'function';
   /** Number of days after which the image is rebuilt under the same tag. @default - it is built once */
   readonly rebuildDays?: number;
 }
@@ -46,17 +48,20 @@ const BUILD_LIMIT_SECONDS = 1800;
 export class RunnerImage extends Construct {
   readonly image: ContainerImage;
   readonly repository: Repository;
+  /** Hash of what the image is built from. */
+  readonly tag: string;
   /** URI of the image with its tag. */
   readonly uri: string;
   /** Dependency for resources that need the image. */
   readonly ready: CfnWaitCondition;
 
-  constructor(scope: Construct, id: string, { stage, name, kept, context, rebuildDays }: RunnerImageProps) {
+  constructor(scope: Construct, id: string, { stage, name, kept, context, target, rebuildDays }: RunnerImageProps) {
     super(scope, id);
     const asset = new Asset(this, 'context', { path: context });
     const bases = Object.entries(stage.bases).map(
       ([base, image]) => `--build-arg ${base.toUpperCase()}_IMAGE=${image}`,
     );
+    if (target !== undefined) bases.push(`--target ${target}`);
     const tag = createHash('sha256')
       .update([asset.assetHash, ...bases].join(' '))
       .digest('hex')
@@ -93,6 +98,8 @@ export class RunnerImage extends Construct {
         REGISTRY: { value: Fn.select(0, Fn.split('/', repository.repositoryUri)) },
         NAME: { value: repository.repositoryName },
         BASES: { value: bases.join(' ') },
+        // Lambda accepts an image, but no list of an image and its attestations.
+        BUILDX_NO_DEFAULT_ATTESTATIONS: { value: '1' },
       },
       logging: { cloudWatch: { logGroup } },
       buildSpec: BuildSpec.fromObject(BUILD),
@@ -150,6 +157,7 @@ export class RunnerImage extends Construct {
     this.ready.node.addDependency(build);
     this.image = ContainerImage.fromEcrRepository(repository, tag);
     this.repository = repository;
+    this.tag = tag;
     this.uri = `${Aws.ACCOUNT_ID}.dkr.ecr.${Aws.REGION}.${Aws.URL_SUFFIX}/${repository.repositoryName}:${tag}`;
     acknowledge(this, project);
   }

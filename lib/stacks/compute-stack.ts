@@ -21,6 +21,7 @@ import { type FargateSettings, platformNameOf, platformPathOf, type Stage } from
 import { acknowledgeWildcard } from '../constructs/acknowledge.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
+import { ProgramFunction } from '../constructs/program-function.ts';
 import { RunnerImage } from '../constructs/runner-image.ts';
 import { SandboxNetwork } from '../constructs/sandbox-network.ts';
 import { serviceOfThisAccount } from '../constructs/trust.ts';
@@ -58,7 +59,7 @@ export class ComputeStack extends Stack {
   constructor(scope: Construct, id: string, props: ComputeStackProps) {
     super(scope, id, props);
     this.#props = props;
-    const { stage, settings } = props;
+    const { stage, settings, runnerContext: context } = props;
     const clusterName = `${platformNameOf(stage)}-sandbox`;
     const network = new SandboxNetwork(this, 'network', { stage, settings });
     this.#network = network;
@@ -74,6 +75,8 @@ export class ComputeStack extends Stack {
       reason: 'Tasks live for seconds or minutes: their insights would cost more than the tasks.',
     });
     const task = this.#addTask();
+    const { lambda } = settings;
+    if (lambda) new ProgramFunction(this, 'programs', { stage, settings: lambda, context });
 
     const environment = { PLATFORM_POOL_MAX: String(settings.max), ...stage.settings };
     this.#addFunction('sandbox-dispatch', environment);

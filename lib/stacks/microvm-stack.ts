@@ -7,6 +7,7 @@ import type { MicrovmSettings, Stage } from '../config.ts';
 import { useCompileCache } from '../constructs/compile-cache.ts';
 import { MicrovmImage } from '../constructs/microvm-image.ts';
 import { PlatformFunction } from '../constructs/platform-function.ts';
+import { ProgramFunction } from '../constructs/program-function.ts';
 import { MICROVM_FUNCTIONS, SANDBOX_CLOCKS } from '../functions.ts';
 
 export interface MicrovmStackProps extends StackProps {
@@ -24,6 +25,8 @@ export class MicrovmStack extends Stack {
     super(scope, id, props);
     const { stage, settings, bundles, runnerContext } = props;
     new MicrovmImage(this, 'sandbox', { stage, settings, context: runnerContext });
+    const { lambda } = settings;
+    if (lambda) new ProgramFunction(this, 'programs', { stage, settings: lambda, context: runnerContext });
     const sweeper = new PlatformFunction(this, 'microvm-sweeper', {
       stage,
       bundle: join(bundles, 'microvm-sweeper'),

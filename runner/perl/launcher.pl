@@ -377,6 +377,8 @@ sub start_bubblewrap {
     exec { $command[0] } map { $value{$_} // $_ } @command or die "cannot start bwrap: $!\n";
 }
 
+my $is_container;
+
 # Returns the memory that is available to programs on this machine.
 sub available_kilobytes {
     open my $file, '<', '/proc/meminfo' or return 0;
@@ -384,11 +386,17 @@ sub available_kilobytes {
     return $text =~ /^MemAvailable:\s+(\d+)/m ? $1 : 0;
 }
 
+sub processes_here {
+    opendir my $folder, '/proc' or die "cannot list processes: $!\n";
+    return grep { /^\d+$/ } readdir $folder;
+}
+
 # Returns the bytes in the files of a sandbox. Counts each file system once.
 sub files_of {
     my ($root) = @_;
     my (%seen, $bytes);
     for my $folder (map { "/proc/self/fd/" . fileno($root) . $_ } qw(/home/user /tmp /dev/shm)) {
+        next if $is_container && !-e $folder;    # A Lambda function has no /dev/shm.
         my $device = (stat $folder)[0] // die "cannot see a sandbox's files: $!\n";
         next if $seen{$device}++;
         my $buffer = "\0" x 128;
@@ -399,7 +407,7 @@ sub files_of {
     return $bytes;
 }
 
-my $is_container;
+my @around;    # In a container, the processes that were there before any session.
 
 # Reads requests from stdin and writes events to stdout. When stdin ends, the platform has ended, and all sandboxes are
 # killed.
@@ -442,9 +450,9 @@ sub run_launcher {
             my %others = map { $_ => $sandboxes{$_} } grep { $_ ne $id } keys %sandboxes;
             keep_only(\%others, grep { $_ } @$sandbox{qw(root net end)}, @_);
         };
-        # In a container, the visible processes include the launcher and the runner. Otherwise the ids belong to another
-        # namespace.
-        @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? [ $$, getppid ] : [], $forget);
+        # In a container, the visible processes include the launcher, the runner and what is around it. Otherwise the ids
+        # belong to another namespace.
+        @$sandbox{qw(watcher watcher_id)} = start_watcher($sandbox, $is_container ? \@around : [], $forget);
         kill_sandbox($sandbox) unless $sandbox->{watcher};
     };
     my $forget = sub {
@@ -526,6 +534,7 @@ sub run_launcher {
                     if ($fields[3] eq 'container') {
                         # Commands have the launcher's uid and could otherwise read and trace it.
                         sys('prctl', PR_SET_DUMPABLE, 0, 0, 0, 0);
+                        @around = processes_here() unless $is_container;
                         $is_container = 1;
                     }
                     $sandboxes{$id} = { status => $status, said => '' };

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
-import { chmod, lstat, mkdir, mkdtemp, readdir, rm, rmdir } from 'node:fs/promises';
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, rmdir } from 'node:fs/promises';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
@@ -16,18 +17,25 @@ const run = promisify(execFile);
 
 const LAUNCHER = fileURLToPath(new URL('../perl/launcher.pl', import.meta.url));
 const CONTAINER = fileURLToPath(new URL('../perl/container.pl', import.meta.url));
-const BUNDLE = '/home/user/agent';
+const HOME = '/home/user';
+const BUNDLE = `${HOME}/agent`;
 const LAYER = '/layer';
 /** The launcher, init and one supervisor. */
 const OWN_PROCESSES = 3;
 /** Keeps Node from listening for a debugger on SIGUSR1, which any program of the session could be. */
 const NO_DEBUGGER = '--disable-sigusr1';
+/** A fork that escapes one round is found in the next. */
+const KILL_ROUNDS = 200;
+const KILL_PAUSE_MS = 5;
 /** Timeout after which a program that listens but does not accept counts as absent. */
 const CONNECT_MS = 10_000;
 
 interface ContainerSandboxOptions {
-  /** Whether this process must be process 1, so that all others end with it. */
-  readonly isProcess1: boolean;
+  /**
+   * What is around this process: a container, in which it must be process 1, so that all others end with it; a VM; or a
+   * Lambda function, in which it must adopt all orphans (`perl/adopt.pl`).
+   */
+  readonly inside: 'container' | 'vm' | 'function';
   readonly blobs: Pick<Blobs, 'get' | 'stream'>;
   /** Absolute path. */
   readonly perl: string;
@@ -43,7 +51,8 @@ interface ContainerSandboxOptions {
  * runner is process 1, which ignores signals from inside; it cannot be traced or read; and all other processes end with
  * it. A job can only end itself. In a VM the runner may not be process 1: there a job can kill the runner and
  * impersonate it until the VM is terminated from outside. It could only forge the output of its own run, which it
- * controls anyway.
+ * controls anyway. In a Lambda function the same holds until Lambda starts a new runner, whose later sessions have the
+ * same key as the job (docs/sandbox.md#on-aws-short-programs-in-lambda-functions).
  */
 export class ContainerSandbox {
   readonly #options: ContainerSandboxOptions;
@@ -56,7 +65,7 @@ export class ContainerSandbox {
   /** Throws if this process lacks the protection described above. */
   constructor(options: ContainerSandboxOptions) {
     this.#options = options;
-    if (options.isProcess1 && process.pid !== 1) {
+    if (options.inside === 'container' && process.pid !== 1) {
       throw new Error('in a container the runner must be process 1, without an init before it');
     }
     if (statSync('/proc/self/environ').uid === process.getuid?.()) {
@@ -71,9 +80,11 @@ export class ContainerSandbox {
    * restoration could never be verified: then it must not serve a session of another run.
    */
   async prepareReuse(): Promise<void> {
-    if (!this.#options.isProcess1) throw new Error('the runner is not process 1');
+    const { inside } = this.#options;
+    if (inside === 'vm') throw new Error('the runner is not process 1');
     if (!process.execArgv.includes(NO_DEBUGGER)) throw new Error(`the runner was started without ${NO_DEBUGGER}`);
-    this.#untouched = await this.#inspect();
+    // A runner that a job has killed leaves its files to the next one of its function.
+    this.#untouched = await this.#inspect(...(inside === 'function' ? ['empty'] : []));
   }
 
   /**
@@ -85,6 +96,7 @@ export class ContainerSandbox {
     await this.#launcher?.close();
     this.#launcher = undefined;
     this.#unpacked = undefined;
+    if (this.#options.inside === 'function') await endDescendants();
     const found = await this.#inspect('empty');
     if (found !== this.#untouched)
       throw new Error(`the container has changed: ${firstDifference(found, this.#untouched)}`);
@@ -134,6 +146,8 @@ export class ContainerSandbox {
     const { blobs } = this.#options;
     const content = JSON.stringify([bundle, layer]);
     if (this.#unpacked === content) return;
+    // In a Lambda function these are links into its one writable folder.
+    for (const path of [HOME, LAYER]) await mkdir(await readlink(path).catch(() => path), { recursive: true });
     // A failed attempt may leave a part.
     await mkdir(BUNDLE, { recursive: true });
     await Promise.all([clear(BUNDLE), clear(LAYER)]);
@@ -169,6 +183,49 @@ async function connectHere(port: number): Promise<Socket | undefined> {
 
 /** Number of threads of this process, which count against its user's process limit. */
 const threads = (): number => Number(/^Threads:\t(\d+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]);
+
+/**
+ * Kills every process below this one, until none is left. This process must adopt orphans, so that none escapes.
+ * Throws if some remain.
+ */
+export async function endDescendants(): Promise<void> {
+  for (let round = 0; round < KILL_ROUNDS; round++) {
+    const found = await descendants();
+    if (found.length === 0) return;
+    for (const pid of found) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // It has ended in the meantime.
+      }
+    }
+    await setTimeout(KILL_PAUSE_MS);
+  }
+  throw new Error('processes of its session do not end');
+}
+
+/** Returns the running processes below this one. */
+async function descendants(): Promise<number[]> {
+  const parents = new Map<number, number>();
+  const running = new Set<number>();
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await readFile(`/proc/${name}/stat`, 'latin1').catch(() => '');
+    // The second field, the program's name, may contain spaces and parentheses.
+    const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    parents.set(Number(name), Number(parent));
+    if (state !== 'Z' && state !== 'X') running.add(Number(name));
+  }
+  const isBelow = (pid: number): boolean => {
+    const seen = new Set<number>();
+    for (let at = parents.get(pid); at !== undefined && !seen.has(at); at = parents.get(at)) {
+      if (at === process.pid) return true;
+      seen.add(at);
+    }
+    return false;
+  };
+  return [...running].filter(isBelow);
+}
 
 /** A folder must be writable to be emptied. */
 async function clear(folder: string): Promise<void> {

@@ -199,7 +199,8 @@ const query = (values: Record<string, string>): string => new URLSearchParams(va
 const lost = (verb: string, path: string): SandboxFileError =>
   new SandboxFileError(`cannot ${verb} ${path}: the sandbox is gone`, { isLost: true });
 
-async function problemOf(response: Response): Promise<Error> {
+/** Returns the error that a response with a {@link RunnerProblem} stands for. */
+export async function problemOf(response: Response): Promise<Error> {
   const text = await response.text().catch(() => '');
   let problem: Partial<RunnerProblem> = {};
   try {

@@ -82,6 +82,29 @@ export const LAST_HEADER = 'x-runner-last';
 /** Milliseconds for which the runner waits for the next session. */
 export const WARM_HEADER = 'x-runner-warm-ms';
 
+/** Content that an event carries itself, in base64, or the address to GET it from. */
+export type EventContent = { readonly base64: string } | { readonly url: string };
+
+/**
+ * Event of a Lambda function that runs one command in a session of its own. The function streams an {@link EventHead} as a
+ * line of JSON, then the frames of `POST /exec`.
+ */
+export interface ProgramEvent {
+  readonly job: RunnerJob;
+  /** Files to write before the command. */
+  readonly files: readonly { readonly path: string; readonly content: EventContent }[];
+  /** {@link encodeExec} */
+  readonly exec: EventContent;
+  /** Address that answers with status 200 once the command must end. */
+  readonly cancelUrl: string;
+}
+
+/** Status of the request that opened the session, wrote a file or began the command; `problem` if one of them failed. */
+export interface EventHead {
+  readonly status: number;
+  readonly problem?: RunnerProblem;
+}
+
 /** Port of the runner's image. */
 export const RUNNER_PORT = 8080;
 /** Interval of heartbeats while a command is silent. */

@@ -25,9 +25,12 @@ export interface FakeLambda {
   close(): Promise<void>;
 }
 
-/** Fakes Lambda's Invoke with its three invocation types, and layer versions, on the SDK's wire protocol. */
+/**
+ * Fakes Lambda's Invoke with its three invocation types, and layer versions, on the SDK's wire protocol. `invoke` refuses
+ * with an error that has a status and one of Lambda's codes.
+ */
 export async function startFakeLambda(
-  invoke: (functionName: string, event: unknown, how: string) => Promise<Invocation>,
+  invoke: (functionName: string, event: unknown, how: string, tenantId?: string) => Promise<Invocation>,
 ): Promise<FakeLambda> {
   const calls: string[] = [];
   const layers = new Map<string, Uint8Array>();
@@ -76,7 +79,8 @@ export async function startFakeLambda(
     }
     const limit = type === 'Event' ? MAX_ASYNC_EVENT_BYTES : MAX_EVENT_BYTES;
     if (body.length > limit) return void fail(413, 'RequestTooLargeException');
-    const work = invoke(decodeURIComponent(name), JSON.parse(body.toString() || 'null'), String(type));
+    const tenantId = request.headers['x-amz-tenant-id'] as string | undefined;
+    const work = invoke(decodeURIComponent(name), JSON.parse(body.toString() || 'null'), String(type), tenantId);
     if (failing > 0 && type !== 'Event') {
       failing -= 1;
       await Array.fromAsync((await work).payload);
@@ -89,6 +93,11 @@ export async function startFakeLambda(
       return void response.writeHead(202).end();
     }
     if (path === 'response-streaming-invocations') {
+      const refusal = await work.then(
+        () => undefined,
+        (error) => (error.status === undefined ? undefined : error),
+      );
+      if (refusal !== undefined) return void fail(refusal.status, refusal.code);
       response.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
       // A function continues after its client disconnects.
       await stream(response, work, broken > 0);

@@ -1,7 +1,16 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, constants, copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -12,6 +21,7 @@ import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import type { Blobs } from '#core/ports/blobs.ts';
 import type { Sandbox, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
+import { findHostRuntime, type HostRuntime } from '#runner/host-runtime.ts';
 import { RunnerSession, runnerHealth } from '#runner/server/client.ts';
 import type { RunnerJob } from '#runner/server/protocol.ts';
 import { buildRunner } from '../../scripts/build-runner.ts';
@@ -86,6 +96,69 @@ async function containerCommand(env: Readonly<Record<string, string>>, program: 
   ];
 }
 
+/** The runtimes of the function's image, in the layout of `lay-out-image.ts`. */
+let runtimeOfFunction: Promise<HostRuntime> | undefined;
+export function functionRuntime(): Promise<HostRuntime> {
+  runtimeOfFunction ??= findFunctionRuntime();
+  return runtimeOfFunction;
+}
+
+async function findFunctionRuntime(): Promise<HostRuntime> {
+  const folder = mkdtempSync(join(tmpdir(), 'runner-function-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  chmodSync(folder, 0o755);
+  // Python of another user's home cannot be shown to the function's user.
+  const { PATH } = process.env;
+  process.env.PATH = '/usr/bin:/bin';
+  return findHostRuntime(folder).finally(() => {
+    process.env.PATH = PATH;
+  });
+}
+
+/**
+ * Returns the command of the function's image in an environment like Lambda's: one unprivileged user without namespaces,
+ * only `/tmp` can be written, there is no `/dev/shm`, and the runner is not process 1. It shares the machine's network,
+ * so two at once must not have the egress proxy, whose port is fixed.
+ */
+export async function functionCommand(
+  env: Readonly<Record<string, string>> = {},
+  program: readonly string[] = FUNCTION_PROGRAM,
+): Promise<string[]> {
+  const { root } = await functionRuntime();
+  const asNobody = process.getuid?.() === 0 ? ['--reuid', '12345', '--regid', '12345', '--clear-groups'] : [];
+  const shown = [
+    ...['--die-with-parent', '--clearenv', '--unshare-user', '--unshare-pid', '--unshare-ipc'],
+    ...['--uid', '1000', '--gid', '1000', '--disable-userns', '--cap-drop', 'ALL', '--proc', '/proc', '--dev', '/dev'],
+    ...root.flatMap(({ operation, at, from }) => [operation === 'bind' ? '--ro-bind' : '--symlink', from, at]),
+    ...['--ro-bind', await imageFolder(), '/platform', '--tmpfs', '/tmp'],
+    ...Object.entries(FUNCTION_LINKS).flatMap(([at, to]) => ['--symlink', to, at]),
+    ...['--remount-ro', '/dev', '--remount-ro', '/'],
+    ...Object.entries({ ...FUNCTION_VARIABLES, ...env }).flatMap(([name, value]) => ['--setenv', name, value]),
+  ];
+  // Process 1 is bubblewrap, whose arguments and environment every program can see.
+  const list = join(await imageFolder(), `arguments-${randomBytes(8).toString('hex')}`);
+  writeFileSync(list, shown.join('\0').concat('\0'));
+  const start = 'exec env -i "$(command -v bwrap)" --args 9 "$@" 9<"$0"';
+  return ['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bash', '-c', start, list, ...program];
+}
+
+/** As in `runner/Dockerfile`. */
+const FUNCTION_LINKS = {
+  '/home/user': '/tmp/sandbox/home',
+  '/layer': '/tmp/sandbox/layer',
+  '/node_modules': '/layer/node_modules',
+};
+const FUNCTION_PROGRAM = [
+  ...['/usr/bin/perl', '/platform/perl/adopt.pl'],
+  ...['/platform/loader', '/platform/node', '--disable-sigusr1', '/platform/runner/main.mjs'],
+];
+const FUNCTION_VARIABLES = {
+  PATH: '/usr/bin:/bin',
+  PLATFORM_RUNNER_ISOLATION: 'function',
+  PLATFORM_RUNNER_NODE: '/platform/node',
+  PLATFORM_RUNNER_LISTEN: '0',
+};
+
 /** Returns the reason why the runner cannot start in a container here, or `undefined` if it can. */
 export async function noContainer(): Promise<string | undefined> {
   const [command, ...args] = await containerCommand({}, ['/bin/true']);
@@ -125,6 +198,9 @@ export async function startContainer(env: Readonly<Record<string, string>> = {})
   const { pid } = container;
   return { ...container, pid: Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')) };
 }
+
+/** Starts the real runner as in a Lambda function, without Lambda's events ({@link functionCommand}). */
+export const startFunctionRunner = async (): Promise<RunnerProcess> => startProgram(await functionCommand());
 
 async function startProgram(
   [command, ...args]: readonly string[],

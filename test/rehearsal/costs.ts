@@ -14,6 +14,8 @@ export interface Counted {
   readonly gatewayRequests: number;
   /** Tasks that this request uses. */
   readonly tasks: number;
+  /** Events of the function for short programs. */
+  readonly programs: number;
   /** Whether these tasks have served requests of the same kind before, and stay for further ones. */
   readonly isWarm: boolean;
   readonly invocations: Rehearsal['lambda']['invocations'];
@@ -87,10 +89,12 @@ const WARM_UP = 10;
 /**
  * Sends each kind of request several times and counts the last one, when the function is warm and its caches are
  * filled. Requests that use tasks take two minutes, because each waits until its tasks are replaced.
+ *
+ * @param options.onlyPrograms Counts only the run of a short program, in a stage that has them
  */
 export async function countRequests(
   target: Rehearsal,
-  { withTasks }: { readonly withTasks: boolean },
+  { withTasks = false, onlyPrograms = false }: { readonly withTasks?: boolean; readonly onlyPrograms?: boolean },
 ): Promise<Counted[]> {
   const { gate, lambda, ecs, chaos } = target;
   const { key, slug, workspaceId } = await target.addUser('costs');
@@ -199,8 +203,9 @@ export async function countRequests(
     counted.push({
       what,
       waits,
-      gatewayRequests: invocations.filter(({ fn }) => !/-(sandbox-dispatch|pool-keeper)$/.test(fn)).length,
+      gatewayRequests: invocations.filter(({ fn }) => !/-(sandbox-dispatch|pool-keeper|programs)$/.test(fn)).length,
       tasks,
+      programs: invocations.filter(({ fn }) => fn.endsWith('-programs')).length,
       isWarm,
       invocations,
       readUnits: of('dynamodb').reduce((sum, { readUnits }) => sum + readUnits, 0),
@@ -213,6 +218,11 @@ export async function countRequests(
   };
 
   await settled();
+  const add = (options: object = {}) => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 }, ...options });
+  if (onlyPrograms) {
+    await count('code run (Lambda function, warm)', NO_WAIT, () => add());
+    return counted;
+  }
   if (!withTasks) chaos.onTaskEvent = (deliver) => void heldEvents.push(deliver);
   await count('prompt call', ONE_TURN, () => send('POST', path, { json }));
   await count('prompt call, streamed', ONE_TURN, async () => {
@@ -246,7 +256,6 @@ export async function countRequests(
   if (withTasks) {
     // Each of these requests except the second uses its own task, which is then replaced.
     const few = { warmUp: 2 };
-    const add = (options: object = {}) => send('POST', `/${slug}/adder/v1/run`, { json: { a: 1 }, ...options });
     await count('code run (warm pool)', NO_WAIT, () => add(alone()), few);
     await count('code run (task already warm)', NO_WAIT, () => add(), { ...few, isWarm: true });
     await count(

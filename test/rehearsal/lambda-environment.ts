@@ -7,8 +7,8 @@ import { PassThrough } from 'node:stream';
 
 /** Start settings of a function's process. */
 export interface EnvironmentSpec {
-  /** File of the runtime client. */
-  readonly runtime: string;
+  /** Returns the program with its arguments: the runtime client, or what starts an image. */
+  readonly command: (variables: Readonly<Record<string, string>>) => Promise<readonly string[]>;
   readonly folder: string;
   readonly variables: Readonly<Record<string, string>>;
 }
@@ -59,7 +59,9 @@ export class LambdaEnvironment {
     // A call may take minutes, and a frozen process keeps its connection to the Runtime API.
     const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }).listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const environment = new LambdaEnvironment(spec, server);
+    const runtimeApi = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const variables = { ...spec.variables, AWS_LAMBDA_RUNTIME_API: runtimeApi };
+    const environment = new LambdaEnvironment(await spec.command(variables), { ...spec, variables }, server);
     const timer = setTimeout(() => environment.#kill('it does not get ready'), INIT_LIMIT_MS);
     try {
       await environment.#waiting.promise;
@@ -69,16 +71,15 @@ export class LambdaEnvironment {
     return environment;
   }
 
-  private constructor({ runtime, folder, variables }: EnvironmentSpec, server: Server) {
+  private constructor(command: readonly string[], { folder, variables }: EnvironmentSpec, server: Server) {
     this.#server = server;
     server.on('request', (request, response) => {
       this.#serve(request, response).catch((error) => response.destroy(error));
     });
-    const runtimeApi = `127.0.0.1:${(server.address() as AddressInfo).port}`;
     // A frozen process cannot react to signals, so the kernel ends it with its parent.
-    this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', process.execPath, runtime], {
+    this.#process = spawn('setpriv', ['--pdeathsig', 'KILL', ...command], {
       cwd: folder,
-      env: { ...variables, AWS_LAMBDA_RUNTIME_API: runtimeApi },
+      env: variables,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const keep = (chunk: Buffer) => {
@@ -104,15 +105,14 @@ export class LambdaEnvironment {
     return this.#output;
   }
 
-  /** CPU time of all threads and peak memory; readable only while the environment is frozen. */
+  /** CPU time and peak memory of its processes; readable only while the environment is frozen. */
   get used(): { readonly cpuMs: number; readonly peakMb: number } {
     if (this.#isDead) return { cpuMs: 0, peakMb: 0 };
-    const of = (path: string) => readFileSync(`/proc/${this.#process.pid}/${path}`, 'utf8');
-    const threads = readdirSync(`/proc/${this.#process.pid}/task`);
-    const nanoseconds = threads.map((thread) => Number(of(`task/${thread}/schedstat`).split(' ')[0]));
+    const pids = treeOf(this.#process.pid!);
     return {
-      cpuMs: nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6,
-      peakMb: Number(/^VmHWM:\s+(\d+) kB/m.exec(of('status'))![1]) / 1024,
+      cpuMs: pids.reduce((sum, pid) => sum + cpuMsOf(pid), 0),
+      peakMb:
+        pids.reduce((sum, pid) => sum + Number(/^VmHWM:\s+(\d+) kB/m.exec(read(pid, 'status'))?.[1] ?? 0), 0) / 1024,
     };
   }
 
@@ -126,9 +126,9 @@ export class LambdaEnvironment {
       () => this.#kill(`Task timed out after ${(timeoutMs / 1000).toFixed(2)} seconds`),
       timeoutMs,
     );
-    this.#current = { requestId, timer, answer: Promise.withResolvers(), stream: undefined };
+    this.#current = { requestId, timer, answer: Promise.withResolvers(), stream: undefined, isAnswered: false };
     const { promise } = this.#current.answer;
-    this.#process.kill('SIGCONT');
+    this.#signal('SIGCONT');
     idle
       .writeHead(200, {
         'content-type': 'application/json',
@@ -148,13 +148,27 @@ export class LambdaEnvironment {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, id, what] =
       /^\/2018-06-01\/runtime\/(?:invocation\/)?(?:([^/]+)\/)?(next|response|error)$/.exec(request.url!) ?? [];
+    // Only the runtime's own request for the next event, after its answer, is one (`runtimes-api.html`).
+    if (what === 'next' && (this.#idle !== undefined || this.#current?.isAnswered === false)) {
+      const body = { errorMessage: 'State transition is not allowed', errorType: 'InvalidStateTransition' };
+      return void response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    }
     if (what === 'next') return this.#next(response);
-    if (what === 'error') {
+    const isCurrent = this.#current !== undefined && this.#current.requestId === id;
+    if (what === 'error' && (id === 'init' || isCurrent)) {
       const text = Buffer.concat(await request.toArray()).toString();
       if (id === 'init') this.#initError = text;
-      else this.#current?.answer.reject(new FunctionError(text));
-    } else if (what === 'response' && this.#current?.requestId === id) {
+      else {
+        this.#current!.isAnswered = true;
+        this.#current!.answer.reject(new FunctionError(text));
+      }
+    } else if (what === 'response' && isCurrent) {
       await this.#respond(this.#current!, request);
+      if (this.#current) this.#current.isAnswered = true;
+    } else {
+      await request.toArray();
+      const body = { errorMessage: 'Invalid request ID', errorType: 'InvalidRequestID' };
+      return void response.writeHead(400, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     }
     response.writeHead(202, { 'content-type': 'application/json' }).end('{"status":"OK"}');
   }
@@ -164,8 +178,19 @@ export class LambdaEnvironment {
     this.#current?.answer.reject(new FunctionError('it asked for the next event before it answered this one'));
     this.#current = undefined;
     this.#idle = response;
-    this.#process.kill('SIGSTOP');
+    this.#signal('SIGSTOP');
     this.#waiting.resolve();
+  }
+
+  /** An image may have several processes. */
+  #signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    for (const pid of treeOf(this.#process.pid!)) {
+      try {
+        process.kill(pid, signal);
+      } catch {
+        // It has ended in the meantime.
+      }
+    }
   }
 
   async #respond(current: Current, request: IncomingMessage): Promise<void> {
@@ -207,6 +232,33 @@ interface Current {
   readonly timer: NodeJS.Timeout;
   readonly answer: PromiseWithResolvers<Invocation>;
   stream: PassThrough | undefined;
+  /** Whether the whole answer has come. */
+  isAnswered: boolean;
+}
+
+const read = (pid: number, path: string): string => readFileSync(`/proc/${pid}/${path}`, 'utf8');
+
+/** CPU time of all threads, and of ended children that the process has waited for. */
+function cpuMsOf(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const nanoseconds = threads.map((thread) => Number(read(pid, `task/${thread}/schedstat`).split(' ')[0]));
+  const fields = read(pid, 'stat')
+    .replace(/^.*\) /, '')
+    .split(' ');
+  // proc(5): fields 16 and 17, in hundredths of a second.
+  return nanoseconds.reduce((sum, each) => sum + each, 0) / 1e6 + 10 * (Number(fields[13]) + Number(fields[14]));
+}
+
+/** A process and everything below it. */
+function treeOf(pid: number): number[] {
+  try {
+    const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
+      readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean),
+    );
+    return [pid, ...children.flatMap((child) => treeOf(Number(child)))];
+  } catch {
+    return [];
+  }
 }
 
 async function* fromArray(chunks: Uint8Array[]): AsyncGenerator<Uint8Array> {

@@ -29,9 +29,17 @@ export interface Lambda {
   /**
    * Invokes a function in an idle or new environment, and calls `onBegin` once it has one. Throws Lambda's errors by
    * `.code`:
-   * `RequestTooLargeException`, `ResourceNotFoundException`, `TooManyRequestsException`, or `FUNCTION_ERROR`.
+   * `RequestTooLargeException`, `ResourceNotFoundException`, `TooManyRequestsException`,
+   * `InvalidParameterValueException`, or `FUNCTION_ERROR`.
+   *
+   * @param options.tenantId Required by functions with tenant isolation, and refused by others
    */
-  invoke(functionName: string, event: unknown, onBegin?: () => void): Promise<Invocation>;
+  invoke(
+    functionName: string,
+    event: unknown,
+    onBegin?: () => void,
+    options?: { readonly tenantId?: string },
+  ): Promise<Invocation>;
   /** Invokes with `InvocationType: Event`: returns at once, retries failures, and queues throttled events. */
   invokeLater(functionName: string, event: unknown): void;
   /** Provisioned concurrency: starts this many environments of a function ahead. */
@@ -81,9 +89,12 @@ interface Pool {
 
 class LambdaError extends Error {
   readonly code: string;
-  constructor(code: string, message: string) {
+  /** Status of Lambda's response. */
+  readonly status: number;
+  constructor(code: string, message: string, status: number) {
     super(message);
     this.code = code;
+    this.status = status;
   }
 }
 
@@ -98,14 +109,20 @@ interface Place {
  *
  * @param variables Variables that Lambda adds to the template's own, such as credentials.
  * @param hasCache Whether a function gets the compile cache of its layer, which takes seconds to make.
+ * @param imageCommand Command that starts the image of a function with these variables.
  */
 export function startLambda(
   assembly: Assembly,
   runtime: string,
   variables: (fn: Deployed) => Readonly<Record<string, string>>,
   hasCache: (fn: Deployed) => boolean = () => false,
+  imageCommand: (variables: Readonly<Record<string, string>>) => Promise<readonly string[]> = () => {
+    throw new Error('this rehearsal starts no images');
+  },
 ): Lambda {
   const functions = new Map<string, Deployed>();
+  /** Stands for a function with tenant isolation, by function and tenant: no other tenant gets its environments. */
+  const tenants = new Map<Deployed, Map<string, Deployed>>();
   /** By `<function>:<number>`. */
   const versions = new Map<string, Deployed>();
   const folders = new Map<Deployed, string>();
@@ -114,10 +131,24 @@ export function startLambda(
   const permissions = assembly.of('AWS::Lambda::Permission').map(({ properties }) => properties);
   const pools = new Map<Deployed, Pool>();
   const poolOf = (fn: Deployed): Pool => pools.get(fn)!;
+  const addPool = (fn: Deployed) => pools.set(fn, { idle: [], waiting: [], starting: 0, size: 0, releasedAt: 0 });
+  const ofTenant = (fn: Deployed, tenantId: string | undefined): Deployed => {
+    if ((fn.properties.TenancyConfig !== undefined) !== (tenantId !== undefined)) {
+      const message = 'the event names a tenant, or the function is isolated by tenants: one of them';
+      throw new LambdaError('InvalidParameterValueException', message, 400);
+    }
+    if (tenantId === undefined) return fn;
+    const known = tenants.get(fn) ?? new Map<string, Deployed>();
+    tenants.set(fn, known);
+    const own = known.get(tenantId) ?? { ...fn };
+    if (!known.has(tenantId)) addPool(own);
+    known.set(tenantId, own);
+    return own;
+  };
   const update: Lambda['update'] = (fn, { assetFolder }) => {
     functions.set(fn.properties.FunctionName, fn);
     if (pools.has(fn)) return;
-    pools.set(fn, { idle: [], waiting: [], starting: 0, size: 0, releasedAt: 0 });
+    addPool(fn);
     // The CDK's own functions may have their code in the template.
     if (fn.properties.Code.S3Key !== undefined) folders.set(fn, assetFolder(fn.properties.Code.S3Key));
   };
@@ -146,7 +177,7 @@ export function startLambda(
   const versionIn = (name: string): string | undefined => shortNameOf(name).split(':')[1];
   const functionOf = (name: string): Deployed => {
     const fn = (versionIn(name) === undefined ? functions : versions).get(shortNameOf(name));
-    if (fn === undefined) throw new LambdaError('ResourceNotFoundException', `there is no function ${name}`);
+    if (fn === undefined) throw new LambdaError('ResourceNotFoundException', `there is no function ${name}`, 404);
     return fn;
   };
   /** Returns the locations of a function; Node would create a missing cache folder. */
@@ -159,30 +190,35 @@ export function startLambda(
     return { folder: join(root, 'var/task'), cache: join(root, cache) };
   };
   const start = async (fn: Deployed): Promise<LambdaEnvironment> => {
-    const { FunctionName, Handler, MemorySize, Environment } = fn.properties;
+    const { FunctionName, Handler, MemorySize, Environment, PackageType } = fn.properties;
+    const isImage = PackageType === 'Image';
+    const standard = {
+      LANG: 'en_US.UTF-8',
+      TZ: ':UTC',
+      AWS_REGION: TEST_REGION,
+      AWS_DEFAULT_REGION: TEST_REGION,
+      AWS_LAMBDA_FUNCTION_NAME: FunctionName,
+      AWS_LAMBDA_FUNCTION_VERSION: '$LATEST',
+      AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(MemorySize),
+      AWS_LAMBDA_LOG_GROUP_NAME: `/aws/lambda/${FunctionName}`,
+      AWS_LAMBDA_LOG_STREAM_NAME: '2026/01/01/[$LATEST]rehearsal',
+      AWS_LAMBDA_INITIALIZATION_TYPE: 'on-demand',
+      ...variables(fn),
+      ...Environment?.Variables,
+    };
+    if (isImage) return LambdaEnvironment.start({ command: imageCommand, folder: '/', variables: standard });
     const place = places.get(fn) ?? placeOf(fn);
     places.set(fn, place);
     const { folder, cache } = await place;
     return LambdaEnvironment.start({
-      runtime,
+      command: async () => [process.execPath, runtime],
       folder,
       variables: {
         PATH: '/usr/local/bin:/usr/bin:/bin',
-        LANG: 'en_US.UTF-8',
-        TZ: ':UTC',
         _HANDLER: Handler,
         LAMBDA_TASK_ROOT: folder,
         AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs24.x',
-        AWS_REGION: TEST_REGION,
-        AWS_DEFAULT_REGION: TEST_REGION,
-        AWS_LAMBDA_FUNCTION_NAME: FunctionName,
-        AWS_LAMBDA_FUNCTION_VERSION: '$LATEST',
-        AWS_LAMBDA_FUNCTION_MEMORY_SIZE: String(MemorySize),
-        AWS_LAMBDA_LOG_GROUP_NAME: `/aws/lambda/${FunctionName}`,
-        AWS_LAMBDA_LOG_STREAM_NAME: '2026/01/01/[$LATEST]rehearsal',
-        AWS_LAMBDA_INITIALIZATION_TYPE: 'on-demand',
-        ...variables(fn),
-        ...Environment?.Variables,
+        ...standard,
         NODE_COMPILE_CACHE: cache,
       },
     });
@@ -260,11 +296,11 @@ export function startLambda(
     else pool.idle.push(environment);
   }
 
-  async function run(name: string, event: string, onBegin = () => {}): Promise<Invocation> {
-    const fn = functionOf(name);
+  async function run(name: string, event: string, onBegin = () => {}, tenantId?: string): Promise<Invocation> {
+    const fn = ofTenant(functionOf(name), tenantId);
     const version = versionIn(name);
     const { FunctionName, Timeout, MemorySize: memoryMb } = fn.properties;
-    if (isThrottled(fn)) throw new LambdaError('TooManyRequestsException', `${FunctionName} is throttled`);
+    if (isThrottled(fn)) throw new LambdaError('TooManyRequestsException', `${FunctionName} is throttled`, 429);
     const environment = await environmentFor(fn);
     working.set(environment, fn);
     onBegin();
@@ -309,17 +345,21 @@ export function startLambda(
   }
 
   return {
-    async invoke(name, event, onBegin) {
+    async invoke(name, event, onBegin, { tenantId } = {}) {
       const text = JSON.stringify(event);
       if (Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) {
-        throw new LambdaError('RequestTooLargeException', `an event of ${Buffer.byteLength(text)} bytes`);
+        throw new LambdaError('RequestTooLargeException', `an event of ${Buffer.byteLength(text)} bytes`, 413);
       }
-      return run(name, text, onBegin);
+      return run(name, text, onBegin, tenantId);
     },
     invokeLater(name, event) {
       const text = JSON.stringify(event);
       if (Buffer.byteLength(text) > MAX_ASYNC_BYTES) {
-        throw new LambdaError('RequestTooLargeException', `an asynchronous event of ${Buffer.byteLength(text)} bytes`);
+        throw new LambdaError(
+          'RequestTooLargeException',
+          `an asynchronous event of ${Buffer.byteLength(text)} bytes`,
+          413,
+        );
       }
       const fn = functionOf(name);
       const config = assembly
@@ -350,8 +390,10 @@ export function startLambda(
     errors,
     needs,
     async kill(name) {
-      const { idle } = poolOf(functionOf(name));
-      const atWork = [...all].filter((each) => working.get(each) === functionOf(name) && !idle.includes(each));
+      const fn = functionOf(name);
+      const own = [fn, ...(tenants.get(fn)?.values() ?? [])];
+      const idle = own.flatMap((each) => poolOf(each).idle);
+      const atWork = [...all].filter((each) => own.includes(working.get(each)!) && !idle.includes(each));
       await Promise.all(atWork.map((environment) => environment.stop()));
       return atWork.length;
     },

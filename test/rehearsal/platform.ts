@@ -19,7 +19,7 @@ import { grantCreditsTo, setPlan } from '#core/billing/operator/operate.ts';
 import type { FunctionName } from '#core/http/route.ts';
 import { SystemClock } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import { defineStage, functionNameOf, platformNameOf, timerNamesOf } from '#lib/config.ts';
+import { defineStage, functionNameOf, PROGRAM_RISKS, platformNameOf, timerNamesOf } from '#lib/config.ts';
 import type { MICROVM_FUNCTIONS, PoolFunctionName } from '#lib/functions.ts';
 import { startScriptedStripe } from '#local/scripted-stripe/server.ts';
 import { runnerHealth } from '#runner/server/client.ts';
@@ -31,7 +31,7 @@ import { startFakeLambda } from '#test/helpers/fake-lambda.ts';
 import { startFakeLambdaAdmin } from '#test/helpers/fake-lambda-admin.ts';
 import { type FakeMicrovms, startFakeMicrovms } from '#test/helpers/fake-microvms.ts';
 import type { Target } from '#test/helpers/platform.ts';
-import { startRunner } from '#test/helpers/runner.ts';
+import { functionCommand, startRunner } from '#test/helpers/runner.ts';
 import { startRunnerTask } from '#test/helpers/runner-task.ts';
 import { makeDue } from '#test/helpers/schedules.ts';
 import { startScriptedLlm } from '#test/helpers/scripted-llm/server.ts';
@@ -104,6 +104,8 @@ interface RehearsalOptions {
   readonly sandbox?: 'fargate' | 'microvm' | 'none';
   /** Whether CloudFront stands before the API. @default false */
   readonly hasFront?: boolean;
+  /** Whether short programs run in a Lambda function. @default false */
+  readonly hasPrograms?: boolean;
   /** Name of the stage. */
   readonly name?: string;
   /** What serves calls. @default functions */
@@ -156,6 +158,7 @@ export async function startRehearsal(
     sandbox = 'fargate',
     calls: callsOn = 'functions',
     hasFront = false,
+    hasPrograms = false,
     name = NAMES[sandbox],
     cached = [],
   }: RehearsalOptions = {},
@@ -169,6 +172,11 @@ export async function startRehearsal(
   const stripeSecret = `${name}/stripe`;
   const operatorSecret = `${name}/operator`;
   const operatorKey = randomUUID();
+  const hosted = {
+    fargate: { kind: 'fargate', idle: POOL.idle, max: POOL.max },
+    microvm: { kind: 'microvm' },
+    none: { kind: 'none' },
+  } as const;
   const stage = defineStage({
     name,
     keepsData: false,
@@ -189,12 +197,14 @@ export async function startRehearsal(
       PLATFORM_POOL_START_SECONDS: String(POOL.startSeconds),
       PLATFORM_STRIPE_URL: stripe.url,
       ...llm.settings,
+      // The functions' environments share this machine's network, where the ports of the proxy are taken.
+      ...(hasPrograms && { PLATFORM_SANDBOX_EGRESS: 'none' }),
       ...(sandbox === 'microvm' && { PLATFORM_TRANSPORTS: JSON.stringify({ anthropic: BEDROCK }) }),
     },
     egressPorts: [5432],
     calls: callsOn,
     secrets: sandbox === 'microvm' ? 'envelope' : 'secrets-manager',
-    sandbox: sandbox === 'fargate' ? { kind: 'fargate', idle: POOL.idle, max: POOL.max } : { kind: sandbox },
+    sandbox: { ...hosted[sandbox], ...(hasPrograms && { lambda: { acknowledges: PROGRAM_RISKS } }) },
     // With 50 percent, few requests are enough to meet both versions.
     release: { percent: 50 },
   });
@@ -221,9 +231,9 @@ export async function startRehearsal(
   // Only two tasks start at a time: if all started at once, none would be ready for long.
   const starting: Promise<unknown>[] = [Promise.resolve(), Promise.resolve()];
   let started = 0;
-  const lambdaApi = await startFakeLambda(async (name, event, how) => {
+  const lambdaApi = await startFakeLambda(async (name, event, how, tenantId) => {
     chaos.onCall?.(name, event);
-    if (how !== 'Event') return lambda.invoke(name, event);
+    if (how !== 'Event') return lambda.invoke(name, event, undefined, { tenantId });
     lambda.invokeLater(name, event);
     return { isStream: false, payload: Readable.from([]) };
   });
@@ -287,6 +297,7 @@ export async function startRehearsal(
     runtime,
     (fn) => ({ ...accountOf(gate, shortName(fn.properties.FunctionName)), PLATFORM_BEDROCK_URL: gate.url }),
     ({ properties }) => cachedNames.has(properties.FunctionName),
+    (variables) => functionCommand(variables),
   );
   api.serve(
     assembly,

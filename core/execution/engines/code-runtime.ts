@@ -9,10 +9,12 @@ import type { EngineResult, EngineRun } from './engine.ts';
 import { isInterruption } from './interruption.ts';
 import { DurableProgram } from './program/durable-program.ts';
 import { scriptToExplain } from './program/script.ts';
-import { openRunSandbox } from './run-sandbox.ts';
+import { openingError, openRunSandbox } from './run-sandbox.ts';
 
 /** Limit for one run's live output. The run's log has its own limit. */
 const MAX_LIVE_CHARACTERS = 1024 * 1024;
+
+const ONE_COMMAND = { isOneCommand: true };
 
 /**
  * Runs an agent's program once, in a fresh sandbox: one JSON document on stdin, one JSON value on stdout; the exit code
@@ -23,7 +25,7 @@ const MAX_LIVE_CHARACTERS = 1024 * 1024;
 export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult> {
   const { agent, input, durable } = run;
   const program = durable && new DurableProgram(deps, run, durable);
-  const session = program === undefined ? await openRunSandbox(deps, run, run.env) : await program.open();
+  const session = program === undefined ? await openRunSandbox(deps, run, run.env, ONE_COMMAND) : await program.open();
   let isLeft = false;
   let wasInterrupted = false;
   try {
@@ -34,7 +36,9 @@ export async function runCode(deps: Deps, run: EngineRun): Promise<EngineResult>
     const stdin = Buffer.from(JSON.stringify(input.document));
     const request: ExecRequest = { command, stdin, timeoutMs, signal: run.signal };
     const events = program === undefined ? session.exec(request) : program.exec(session, request);
-    const outcome = await gatherLive(events, run, program?.shown);
+    const outcome = await gatherLive(events, run, program?.shown).catch((error) => {
+      throw openingError(error, agent);
+    });
     run.signal.throwIfAborted();
     const script = await scriptToExplain(session, command, outcome);
     const own = resultOfProgram(deps.config, run, { command, outcome, script });

@@ -2,19 +2,40 @@ import { hasCode, PlatformError } from '#core/base/errors.ts';
 import { refOf } from '#core/manifest/references.ts';
 import { bundleKey } from '#core/manifest/version.ts';
 import type { Deps } from '#core/ports/deps.ts';
-import type { SandboxFileError, SandboxSession } from '#core/ports/sandbox.ts';
+import type { Sandbox, SandboxFileError, SandboxSession, SandboxSpec } from '#core/ports/sandbox.ts';
 import { egressTargets, runEgress } from '../egress.ts';
 import type { EngineRun } from './engine.ts';
 import { interruptedError } from './interruption.ts';
 
+/** Returns the error of the run for an error of {@link Sandbox.open}. */
+export function openingError(error: unknown, agent: EngineRun['agent']): unknown {
+  const { message } = error as Error;
+  if (hasCode(error, 'SANDBOX_UNAVAILABLE')) {
+    return new PlatformError('SANDBOX_ERROR', message, { category: 'setup_error' });
+  }
+  if (hasCode(error, 'SANDBOX_LOST')) return interruptedError();
+  if (!hasCode(error, 'SANDBOX_LAYER')) return error;
+  return new PlatformError(
+    'SANDBOX_ERROR',
+    `The installed dependencies of ${refOf(agent)} cannot be used: ${message}.`,
+    {
+      category: 'setup_error',
+      hint: 'Publish a new version with other dependencies: the same dependencies would use the same layer.',
+    },
+  );
+}
+
 /**
  * Opens the sandbox of a run and writes the run's uploads and other files into it. The caller closes it. Throws
  * SANDBOX_ERROR if this host has no sandbox or the agent's layer is broken.
+ *
+ * @param options.isOneCommand See {@link SandboxSpec.isOneCommand}; errors of the command go through {@link openingError}.
  */
 export async function openRunSandbox(
   { sandbox, config, clock }: Pick<Deps, 'sandbox' | 'config' | 'clock'>,
   run: EngineRun,
   env: Readonly<Record<string, string>>,
+  { isOneCommand = false }: Pick<SandboxSpec, 'isOneCommand'> = {},
 ): Promise<SandboxSession> {
   const { agent, input, trace } = run;
   run.emit({ type: 'sandbox_start' });
@@ -37,6 +58,7 @@ export async function openRunSandbox(
       egressTargets: egressTargets(config, agent),
       purpose: 'run',
       isInterruptible: run.isInterruptible,
+      isOneCommand,
       kind: run.kind && (async () => [refOf(agent), await run.kind?.()]),
       deadline: run.deadline,
       turn: run.isSubCall ? undefined : { owner: run.workspaceId, deadline: run.deadline, onState },
@@ -51,22 +73,11 @@ export async function openRunSandbox(
     })
     .catch((error: unknown) => {
       for (const span of [queued, step, parent]) if (span !== undefined) trace.close(span, { isFailed: true });
-      const { message } = error as Error;
-      if (hasCode(error, 'SANDBOX_UNAVAILABLE')) {
-        throw new PlatformError('SANDBOX_ERROR', message, { category: 'setup_error' });
-      }
-      if (hasCode(error, 'SANDBOX_LOST')) throw interruptedError();
-      if (!hasCode(error, 'SANDBOX_LAYER')) throw error;
-      throw new PlatformError(
-        'SANDBOX_ERROR',
-        `The installed dependencies of ${refOf(agent)} cannot be used: ${message}.`,
-        {
-          category: 'setup_error',
-          hint: 'Publish a new version with other dependencies: the same dependencies would use the same layer.',
-        },
-      );
+      throw openingError(error, agent);
     });
-  trace.close(step);
+  trace.close(step, {
+    payload: session.place && { name: 'start', sandbox: session.place.kind, reason: session.place.why },
+  });
   const files = [...run.files, ...input.uploads];
   if (files.length === 0) return session;
   step = trace.open('setup_step', { parent, payload: { name: 'files', count: files.length } });

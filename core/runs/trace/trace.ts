@@ -119,10 +119,12 @@ export class Trace {
     return span;
   }
 
-  close(span: number, { isFailed = false }: { readonly isFailed?: boolean } = {}): void {
+  /** @param end.payload Replaces the payload that the span was opened with. */
+  close(span: number, end: { readonly isFailed?: boolean; readonly payload?: TraceEvent['payload'] } = {}): void {
     const opened = this.#open.get(span);
     if (opened === undefined || !this.#open.delete(span)) return;
-    const { kind, parent, payload, startedAt } = opened;
+    const { kind, parent, startedAt } = opened;
+    const { isFailed = false, payload = opened.payload } = end;
     const event_type = `${kind}_${isFailed ? 'failed' : 'succeeded'}` as const;
     this.add({ event_type, span, parent, payload, duration_ms: this.#clock.now() - startedAt });
   }
