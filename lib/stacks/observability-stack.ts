@@ -51,6 +51,7 @@ const NEAR_QUOTA = 80;
 /** Clock whose invocations show that the stage is deployed. */
 const FIRST_CLOCK = 'sweeper';
 const RECONCILER = 'reconciler';
+const USAGE_WRITER = 'usage-writer';
 /** Functions that wait for models and programs, and so make up most of the platform's concurrent executions. */
 const WAITING_FUNCTIONS = [
   'calls',
@@ -85,10 +86,11 @@ const MIN_REQUESTS = 50;
 /** Longest filter pattern: docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutMetricFilter.html. */
 const MAX_PATTERN = 1024;
 
-/** Age of the oldest request for `loop-worker`. Lambda starts functions within seconds unless it is throttled. */
+/**
+ * Age of the oldest request for `loop-worker`, which Lambda starts within seconds unless it is throttled, and of the oldest
+ * ended run for `usage-writer`, which counts it within two seconds unless batches fail.
+ */
 const LATE_RUN_MS = 5 * 60_000;
-/** Age of the oldest ended run that is not counted. It is two seconds, unless batches fail. */
-const LATE_SUMS_MS = 5 * 60_000;
 
 /**
  * A metric with its alarm. Each has a section in `docs/operate.md`. Metrics that have the same remedy share one: an
@@ -395,7 +397,7 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'dead-letters',
-        what: 'Due schedules or changes to services could not be handled: their messages are in a dead-letter queue.',
+        what: 'Due schedules, ends of runs or changes to services could not be handled: they are in a dead-letter queue.',
         metric: sumOf(Object.entries(this.#deadQueues).map(([name, queue]) => [name, this.#messages(queue)])),
         above: 0,
       },
@@ -404,18 +406,6 @@ export class ObservabilityStack extends Stack {
         what: 'Due schedules wait in their queue for longer than a run may take.',
         metric: this.#queue('ApproximateAgeOfOldestMessage', timers.queue),
         above: FUNCTIONS['schedule-fired'].timeoutSeconds,
-      },
-      {
-        name: 'dead-sums',
-        what: 'The usage of ended runs could not be counted: they are in the dead-letter queue.',
-        metric: this.#messages(sumNamesOf(this.#stage).deadQueue),
-        above: 0,
-      },
-      {
-        name: 'sums-late',
-        what: 'Ended runs are not counted for minutes: usage and earnings lag, and budgets count what runs were expected to cost.',
-        metric: this.#lambda('IteratorAge', Stats.MAXIMUM, 'usage-writer'),
-        above: LATE_SUMS_MS,
       },
       {
         name: 'timer-errors',
@@ -429,8 +419,16 @@ export class ObservabilityStack extends Stack {
       },
       {
         name: 'runs-late',
-        what: 'Durable runs wait for the function that continues them.',
-        metric: this.#lambda('AsyncEventAge', Stats.MAXIMUM, 'loop-worker'),
+        what: 'Durable runs wait for the function that continues them, or ended runs for the one that counts their usage.',
+        metric: new MathExpression({
+          expression: 'MAX([continued, counted])',
+          usingMetrics: {
+            continued: this.#lambda('AsyncEventAge', Stats.MAXIMUM, 'loop-worker'),
+            counted: this.#lambda('IteratorAge', Stats.MAXIMUM, USAGE_WRITER),
+          },
+          period: PERIOD,
+          label: 'ms',
+        }),
         above: LATE_RUN_MS,
       },
       {
@@ -476,13 +474,15 @@ export class ObservabilityStack extends Stack {
       streams: FUNCTION_NAMES.filter((fn) => FUNCTIONS[fn].timeoutSeconds > BUFFERED_SECONDS),
       // The reconciler fails when payments differ, and has its own alarm.
       clocks: clocks.filter((fn) => fn !== RECONCILER),
-      work: this.#withoutRequests.filter((fn) => !clocks.includes(fn)),
+      // What `usage-writer` fails at comes again until it is late, which has an alarm.
+      work: this.#withoutRequests.filter((fn) => !clocks.includes(fn) && fn !== USAGE_WRITER),
     };
   }
 
   get #deadQueues(): Record<string, string> {
     return {
       fires: timerNamesOf(this.#stage).deadQueue,
+      sums: sumNamesOf(this.#stage).deadQueue,
       ...(this.#hasServices && { services: serviceNamesOf(this.#stage).deadQueue }),
     };
   }

@@ -142,7 +142,7 @@ export async function functionCommand(
   return ['setpriv', '--pdeathsig', 'KILL', ...asNobody, 'bash', '-c', start, list, ...program];
 }
 
-/** As in `runner/Dockerfile`. */
+/** Links and start command of the image, which `runner/Dockerfile` makes. */
 const FUNCTION_LINKS = {
   '/home/user': '/tmp/sandbox/home',
   '/layer': '/tmp/sandbox/layer',

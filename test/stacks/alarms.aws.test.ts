@@ -79,10 +79,12 @@ const TROUBLES: [trouble: string, values: Values, alarm: string][] = [
   ['payments differ', { 'Errors reconciler Sum': 1 }, 'payments-differ'],
   ['a schedule is dead', { 'ApproximateNumberOfMessagesVisible fires-dead Maximum': 1 }, 'dead-letters'],
   ['a change of a service is dead', { 'ApproximateNumberOfMessagesVisible services-dead Maximum': 1 }, 'dead-letters'],
+  ['the end of a run is dead', { 'ApproximateNumberOfMessagesVisible sums-dead Maximum': 1 }, 'dead-letters'],
   ['schedules wait', { 'ApproximateAgeOfOldestMessage fires Maximum': 661 }, 'fires-late'],
   ['the scheduler cannot send', { 'TargetErrorCount platform-prod Sum': 1 }, 'timer-errors'],
   ['the scheduler is throttled', { 'InvocationThrottleCount platform-prod Sum': 1 }, 'timer-errors'],
   ['durable runs wait', { 'AsyncEventAge loop-worker Maximum': 300_001 }, 'runs-late'],
+  ['ended runs are not counted', { 'IteratorAge usage-writer Maximum': 300_001 }, 'runs-late'],
   ['durable runs are left', { 'RunsLeft Maximum': 1 }, 'runs-left'],
   ['four of five executions are in use', { 'ConcurrentExecutions Maximum': 801 }, 'concurrency'],
   ['a provider is down', { 'ProviderFailures Sum': 21 }, 'provider-errors'],
@@ -264,7 +266,7 @@ describe('alarms', () => {
     const rows: readonly Route[] = routes;
     const answering = new Set(rows.filter(({ stream = false }) => !stream).map(({ fn }) => fn as string));
     expect(functions.filter((name) => !answering.has(name)).sort()).toEqual(
-      [...STREAMS, ...WORKERS, ...Object.keys(CLOCKS)].sort(),
+      [...STREAMS, ...WORKERS, ...Object.keys(CLOCKS), 'usage-writer'].sort(),
     );
   });
 

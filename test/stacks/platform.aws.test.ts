@@ -36,7 +36,7 @@ describe.each(Object.entries(stages))('%s', (name, { app, data, api, services, o
 
   test('a stack stays far below the 500 resources that it may have', () => {
     expect(Object.keys(data.Resources).length).toBeLessThan(50);
-    expect(Object.keys(observability.Resources).length).toBeLessThan(105);
+    expect(Object.keys(observability.Resources).length).toBeLessThan(100);
     // A function counts as five resources, CloudFront with its files as fifteen.
     expect(Object.keys(api.Resources).length).toBeLessThan(225);
     expect(Object.keys(services!.Resources).length).toBeLessThan(75);

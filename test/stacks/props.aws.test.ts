@@ -292,7 +292,7 @@ describe('an account with services of its own', () => {
 
   test('encrypts queues, topic and images with its key, and only their users may use it', () => {
     const queues = every('AWS::SQS::Queue');
-    expect(queues.map(({ KmsMasterKeyId }) => rendered(KmsMasterKeyId))).toEqual([KEY, KEY, KEY]);
+    expect(queues.map(({ KmsMasterKeyId }) => rendered(KmsMasterKeyId))).toEqual([KEY, KEY, KEY, KEY]);
     expect(every('AWS::SNS::Topic').map(({ KmsMasterKeyId }) => rendered(KmsMasterKeyId))).toEqual([KEY]);
     const repositories = every('AWS::ECR::Repository').map(({ EncryptionConfiguration }) => EncryptionConfiguration);
     expect(repositories).toEqual([
@@ -306,7 +306,7 @@ describe('an account with services of its own', () => {
         .filter(([, { Properties }]) => onQueues(Properties))
         .map(([id]) => id.replace(/(Role)?(DefaultPolicy)?[\dA-F]{8}$/, '')),
     );
-    expect(roles.sort()).toEqual(['schedulefired', 'servicekeeper', 'timerrole']);
+    expect(roles.sort()).toEqual(['schedulefired', 'servicekeeper', 'timerrole', 'usagewriter']);
   });
 
   test('gives its key the one statement that services of AWS need', () => {
