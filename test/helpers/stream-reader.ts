@@ -37,8 +37,10 @@ export class StreamReader {
   }
 
   async #findStream(): Promise<string> {
-    // A table that was restored has another stream.
-    return (await this.#ask('ListStreams', { TableName: this.#tableName })).Streams.at(-1).StreamArn;
+    const { Streams } = await this.#ask('ListStreams', { TableName: this.#tableName });
+    // A table that was restored has another stream. Streams end with the time of their creation.
+    const arns: string[] = Streams.map(({ StreamArn }: { readonly StreamArn: string }) => StreamArn);
+    return arns.sort().at(-1)!;
   }
 
   async #shards(StreamArn: string): Promise<string[]> {
