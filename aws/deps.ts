@@ -147,6 +147,14 @@ export const wakeParts = ({ config, log }: HostDeps): Required<Pick<Deps, 'wakeS
   },
 });
 
+/** Containers of tenants call the function that asks, so the keeper reads their secrets in its place. */
+export const bootParts = ({ config }: HostDeps): Required<Pick<AllDeps, 'askForBoot'>> => ({
+  async askForBoot(serviceId, token) {
+    const { askKeeper } = await import('./services/ask-keeper.ts');
+    return askKeeper(`${config.functionPrefix}service-keeper`, { boot: { service_id: serviceId, token } });
+  },
+});
+
 /** Parts for requests about services, if the stage has services. */
 export const serviceLogParts = (deps: HostDeps): Pick<AllDeps, 'serviceLogs' | 'wakeServices'> => {
   const place = deps.config.serviceLogs;

@@ -36,6 +36,9 @@ export interface BlobAccess {
   readonly remove?: readonly BlobFolder[];
 }
 
+/** `read` and `write` include what signs messages. */
+export type SecretsUse = 'sign' | 'read' | 'write';
+
 /** Size and permissions of a deployed function. It has no other permissions. */
 export interface FunctionSpec {
   readonly memoryMb: number;
@@ -45,12 +48,12 @@ export interface FunctionSpec {
   /** @default - no blobs */
   readonly blobs?: BlobAccess;
   /**
-   * Whether it reads the secrets of workspaces, in the place that the stage names, or also changes them: it has the rights of
-   * {@link VAULT_TABLES} in addition to `tables`.
+   * Whether it reads the secrets of workspaces, in the place that the stage names, or also changes them, or only reads
+   * those that sign messages: it has the rights of {@link VAULT_TABLES} in addition to `tables`.
    *
    * @default - no secrets
    */
-  readonly secrets?: 'read' | 'write';
+  readonly secrets?: SecretsUse;
   /**
    * Whether it makes data keys of workspaces, as functions that begin durable runs do, or also opens them, as those that
    * continue runs or begin again from a turn of another one.
@@ -114,17 +117,19 @@ const LIMIT: readonly ItemAction[] = ['GetItem', 'UpdateItem'];
 export const MAX_BODY_MB = 4;
 
 /** Rights on tables that the use of secrets needs, in each place. */
-const VAULT_TABLES: Record<
-  Exclude<Stage['secrets'], 'both'>,
-  Record<NonNullable<FunctionSpec['secrets']>, Required<FunctionSpec>['tables']>
-> = {
+const VAULT_TABLES: Record<Exclude<Stage['secrets'], 'both'>, Record<SecretsUse, Required<FunctionSpec>['tables']>> = {
   'secrets-manager': {
     // The stamp that validates cached secrets.
+    sign: { counters: { items: ['GetItem'] } },
     read: { counters: { items: ['GetItem'] } },
     // Writers also lock the vault of a workspace.
     write: { counters: { items: ['GetItem', 'PutItem', 'DeleteItem'] } },
   },
-  envelope: { read: { main: { items: ['GetItem'] } }, write: { main: { items: ['GetItem', 'PutItem'] } } },
+  envelope: {
+    sign: { main: { items: ['GetItem'] } },
+    read: { main: { items: ['GetItem'] } },
+    write: { main: { items: ['GetItem', 'PutItem'] } },
+  },
 };
 
 /** Returns the rights of a function on tables in this stage. */
@@ -355,7 +360,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['definitions'] },
     // Test alerts are signed.
-    secrets: 'read',
+    secrets: 'sign',
     timers: 'set',
   },
   secrets: {
@@ -379,7 +384,8 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       // Usage of instances.
       runs: { items: ['UpdateItem'] },
     },
-    // Alerts are signed.
+    // What instances start with: their agents, and their secrets. Alerts are signed.
+    blobs: { read: ['definitions'] },
     secrets: 'read',
   },
   'service-instances': {
@@ -390,11 +396,12 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
       main: { items: ['GetItem', 'PutItem', 'UpdateItem', 'DeleteItem'] },
       counters: { items: LIMIT },
     },
-    // A crash loop pauses the service.
+    // A crash loop pauses the service. Containers of tenants call this function, so it asks the keeper for their secrets.
     calls: ['service-keeper'],
     // A signed link has only its signer's permissions.
-    blobs: { read: ['bundles', 'definitions', 'layers'] },
-    secrets: 'read',
+    blobs: { read: ['bundles', 'layers'] },
+    // Alerts are signed.
+    secrets: 'sign',
   },
   services: {
     memoryMb: MEMORY_MB,
@@ -421,7 +428,7 @@ export const FUNCTIONS: { readonly [Name in FunctionName | BackgroundFunctionNam
     },
     blobs: { read: ['runs'], write: ['runs'] },
     // Alerts are signed.
-    secrets: 'read',
+    secrets: 'sign',
     // Budgets pause services. Durable runs whose function died are taken up.
     calls: ['loop-worker', 'service-keeper'],
   },

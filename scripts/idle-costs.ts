@@ -73,7 +73,8 @@ ${[...rows, ['**together**', total] as const].map(([what, amount]) => `| ${what}
 
 What secrets cost in a month in which nobody uses them, by the [place](secrets-on-aws.md) that the stage chooses. The KMS key is the one listed above; a stage
 has it in either case. In use, an envelope costs a request to KMS in five minutes for each process that opens it, ${money(PRICES.kmsRequest * MILLION)} a million, and Secrets Manager
-a request a minute, ${money(PRICES.secretRequest * MILLION)} a million. A call reads the vault's two items of the table \`main\`, or its stamp in \`counters\`.
+a request a minute, ${money(PRICES.secretRequest * MILLION)} a million. A call reads the vault's two items of the table \`main\`, or its stamp in \`counters\`. The signing secret of a workspace
+is in a vault of its own, which costs as much again.
 
 | what | a month |
 | --- | --: |

@@ -7,7 +7,16 @@ import { join } from 'node:path';
 import { defineStage, type FargateSettings, PROGRAM_RISKS, type ProgramSettings } from '#lib/config.ts';
 import { FUNCTIONS, POOL_FUNCTIONS } from '#lib/functions.ts';
 import { startAwsEmulators } from '#test/helpers/aws-emulators.ts';
-import { type Counted, countRequests, SUB_CALLS, type Waits, writeFigures } from '#test/rehearsal/costs.ts';
+import {
+  type Counted,
+  countRequests,
+  LOOP_TURNS,
+  PLAIN_LOOP,
+  PROGRAM_RUN,
+  SUB_CALLS,
+  type Waits,
+  writeFigures,
+} from '#test/rehearsal/costs.ts';
 import type { Lambda } from '#test/rehearsal/lambda.ts';
 import { startRehearsal } from '#test/rehearsal/platform.ts';
 import { buildFunctions } from './build-functions.ts';
@@ -34,6 +43,8 @@ const PRICES = {
   /** Fargate on ARM, billed by the second with a minimum of one minute: aws.amazon.com/fargate/pricing. */
   fargateCpuSecond: 0.03238 / 3600,
   fargateGbSecond: 0.00356 / 3600,
+  /** The least that is billed of a MicroVM of 512 MB, a quarter of a processor: aws.amazon.com/lambda/pricing. */
+  microvmSecond: 0.25 * 0.0000276944 + 0.5 * 0.0000036667,
   /** Public IPv4 address, one per task: aws.amazon.com/vpc/pricing. */
   addressSecond: 0.005 / 3600,
   /** Bedrock AgentCore Runtime: aws.amazon.com/bedrock/agentcore/pricing. */
@@ -136,11 +147,38 @@ const serverCost = ({ invocations, waits }: Counted, times: number): number => {
   return PRICES.invocation + times * (cpuSeconds * PRICES.agentCoreCpuSecond + gbSeconds * PRICES.agentCoreGbSecond);
 };
 /** Returns the cost of a call in the server of calls, API Gateway and tables included. */
-const sharedCost = (counted: Counted, times: number, writeUnits = counted.writeUnits): number =>
-  counted.gatewayRequests * PRICES.gatewayRequest +
-  serverCost(counted, times) +
-  counted.readUnits * PRICES.readUnit +
-  writeUnits * PRICES.writeUnit;
+const sharedCost = (counted: Counted, times: number): number =>
+  counted.gatewayRequests * PRICES.gatewayRequest + serverCost(counted, times) + unitCost(counted);
+
+const unitCost = ({ readUnits, writeUnits }: Counted): number =>
+  readUnits * PRICES.readUnit + writeUnits * PRICES.writeUnit;
+
+/** Time of a MicroVM beside the session in it (docs/microvms.md). */
+const MICROVM_EXTRA_SECONDS = 2;
+/** Cost of a MicroVM that stays for a whole loop. */
+const loopMicrovm = (LOOP_TURNS * MODEL_SECONDS + MICROVM_EXTRA_SECONDS) * PRICES.microvmSecond;
+
+/** Returns what the run of a short program costs, by what is paid. */
+function programProfile(counted: Counted): [string, number][] {
+  const own = (isProgram: boolean) =>
+    counted.invocations
+      .filter(({ fn }) => fn.endsWith('-programs') === isProgram)
+      .reduce((sum, each) => sum + workSeconds(each) * gb(each.memoryMb) * PRICES.lambdaGbSecond, 0);
+  const waiting = gb(FUNCTIONS.calls.memoryMb) * PRICES.lambdaGbSecond;
+  return [
+    [`the program: ${PROGRAM_SECONDS} s of ${PROGRAM_MB} MB`, taskCost(counted)],
+    [
+      `\`calls\` waits for it: ${PROGRAM_SECONDS} s of ${FUNCTIONS.calls.memoryMb} MB`,
+      programSeconds(counted) * waiting,
+    ],
+    ['units of DynamoDB', unitCost(counted)],
+    ['API Gateway', counted.gatewayRequests * PRICES.gatewayRequest],
+    ['the runner: opening the session, starting the program, removing the session', own(true)],
+    ['own time of `calls`, and its requests to tables', own(false) + tableSeconds(counted) * waiting],
+    ['requests for functions', counted.invocations.length * PRICES.invocation],
+    ['the bundle, read from S3', counted.s3Gets * PRICES.s3Get],
+  ];
+}
 
 const waitsOrRuns = ({ waits, tasks, programs }: Counted): boolean => waits.turns + tasks + programs > 0;
 
@@ -219,6 +257,10 @@ function page(counted: readonly Counted[], needs: Lambda['needs']): string {
   ]);
   const { memoryMb } = FUNCTIONS.calls;
   const prompt = counted[0]!;
+  const profile = programProfile(counted.find(({ what }) => what === PROGRAM_RUN)!);
+  const isWork = (what: string) => /runner|`calls`/.test(what);
+  const programFloor = profile.reduce((sum, [what, cost]) => sum + (isWork(what) ? 0 : cost), 0);
+  const plainLoop = counted.find(({ what }) => what === PLAIN_LOOP)!;
   const promptCpuMs = prompt.invocations[0]!.cpuMs;
   const perWait = MODEL_SECONDS * gb(memoryMb) * PRICES.lambdaGbSecond;
   const memories = [...new Set([256, 512, memoryMb, 1769])].sort((a, b) => a - b);
@@ -241,10 +283,11 @@ has served runs of the same kind before (docs/sandbox.md). The work of the funct
 afterwards, is counted with the request. A loop asks its model twice and runs one command, the
 orchestrator calls ${SUB_CALLS} prompts at once. A program is taken to work for ${PROGRAM_SECONDS} s.
 
-A test fails when one of these kinds, apart from tasks, needs a tenth more of anything that is counted; it limits the prompt call to 9 write units
-and 3 read units. Of the writes, 5 are the transaction that ends the run (2 for each
-of its two items, 1 for the index in which it then stands), 2 begin it, and 2 acquire and release its lease of a concurrent call.
-This run's record is below 1 KB, including input and output; each further kilobyte, up to 4 KB, costs 3 more units.
+A test fails when one of these kinds, apart from tasks, needs a tenth more of anything that is counted; it limits the prompt call to 5 write units
+and 3 read units. Of the writes, 2 begin the run (its record, and the index of runs by time), 1 ends it, and 2 acquire and release its lease of a concurrent call.
+This run's record is below 1 KB, including input and output; each further kilobyte, up to 4 KB, costs 2 more units.
+The function \`usage-writer\` sums ended runs in batches of a second: 5 units for a batch with one run (2 each for the sum and the position, 1 for the list
+of the agent's runs), and little more for one with many runs of few agents.
 Another test counts the writes to each item at 500 calls a second of one workspace: DynamoDB writes 1,000 units a second to an
 item, and none gets more than 500.
 
@@ -270,6 +313,23 @@ ${table(['request', 'platform', 'tasks', `waiting ${MODEL_SECONDS} s for each mo
   processor time (the program's, where there is one) and ${AGENT_CORE_GB} GB for as long as the call takes. It does not bill the processor while an agent waits. It does bill memory
   until the session ends, which is 15 minutes after its last call unless it is stopped: ${dollars(900 * AGENT_CORE_GB * PRICES.agentCoreGbSecond)} more a million
   sessions. What the platform adds to a call (keys, limits, records) would have to be built separately.
+
+## A short program in a function
+
+Where the money for the last row goes, a million times:
+
+${table(
+  ['what', 'a million'],
+  profile.map(([what, cost]) => [what, dollars(cost)]),
+)}
+
+- _Waiting_ of \`calls\` could only be shared in [its server](#the-server-of-calls), which passes programs on: what a program prints may take hundreds of megabytes as
+  parsed JSON, whoever wrote it, and one such run would end the calls of other workspaces. Room for the worst case lets one program at a time into an environment.
+- _The program_ has the function's whole memory, 128 MB of it for the runner. With \`memoryMb: 512\` and a limit of 384 MB for programs (\`PLATFORM_SANDBOX_MEMORY_MB\`) it costs a fifth less.
+- _The runner_ removes all that a program leaves, so the next run of the same kind begins in a clean environment.
+- Of the write units, a program takes one more than a prompt, because its record is above 1 KB.
+
+Without waiting, and without the work of runner and \`calls\`, it would be ${dollars(programFloor)}, so that less is out of reach while a program has this memory.
 
 ## Waiting is the bill
 
@@ -330,18 +390,31 @@ empty arrays in 23 MB took 866 MB.
 
 ## The server of calls
 
-With [\`calls: 'web'\`](deploy.md#calls-that-wait) calls that wait share environments. What a prompt call with ${MODEL_SECONDS} s of waiting then costs a million
+With [\`calls: 'web'\`](deploy.md#calls-that-wait) calls that wait share environments. What a call with ${MODEL_SECONDS} s of waiting for each turn then costs a million
 times, where ${SERVER.atOnce} wait in one environment that uses ${SERVER.gb} GB. The price of Lambda Web Functions was on no page that we found; it is taken to
 be that of AgentCore Runtime, which bills the same things, or three times as much.
 
 ${table(
   ['', "at AgentCore's price", 'at three times that price'],
   [
-    ['processor, memory and requests', ...[1, 3].map((times) => dollars(serverCost(prompt, times)))],
-    ['together, with API Gateway and tables', ...[1, 3].map((times) => dollars(sharedCost(prompt, times)))],
-    ['the same with 5 write units', ...[1, 3].map((times) => dollars(sharedCost(prompt, times, 5)))],
+    ['prompt call: processor, memory and requests', ...[1, 3].map((times) => dollars(serverCost(prompt, times)))],
+    ['prompt call, with API Gateway and tables', ...[1, 3].map((times) => dollars(sharedCost(prompt, times)))],
+    [
+      `loop of ${LOOP_TURNS} turns, whose caller waits for ${LOOP_TURNS * MODEL_SECONDS} s, with API Gateway and tables`,
+      ...[1, 3].map((times) => dollars(sharedCost(plainLoop, times))),
+    ],
+    [
+      'the same with a MicroVM for its commands, from the first turn to the last',
+      ...[1, 3].map((times) => dollars(sharedCost(plainLoop, times) + loopMicrovm)),
+    ],
   ],
 )}
+
+- A loop whose tools need no sandbox (other agents, MCP servers by address) costs little more than a prompt. One with commands pays for its sandbox, which
+  stays from the first command to the end. A MicroVM suspends itself after a minute without requests at the earliest, and what it costs to suspend it
+  after each command and resume it was on no page that we found.
+- Loops that are answered later, and durable ones, run in functions of their own, and cost what the table above says. They could share an environment only if Lambda
+  did not end it: their work outlives the response.
 
 One call a minute has its environment to itself: ${dollars(SERVER.gb * MODEL_SECONDS * PRICES.agentCoreGbSecond)} a million for memory while it waits, and in addition what an environment costs until Lambda removes it,
 which is not documented. Without requests it costs nothing.

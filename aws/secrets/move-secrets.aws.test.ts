@@ -9,6 +9,7 @@ import {
 import { expect, test } from 'vitest';
 import { SystemIds } from '#core/ports/ids.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
+import { signingVaultOf } from '#core/ports/vault.ts';
 import { createKmsKey, createTables, dynamoDbClient, kmsClient, secretsManagerClient } from '#test/helpers/aws.ts';
 import { ManualClock } from '#test/helpers/manual-clock.ts';
 import { DynamoTable } from '../tables/dynamo-table.ts';
@@ -99,7 +100,7 @@ const other = (place: SecretsPlace): SecretsPlace => (place === 'envelope' ? 'se
 
 test('vaults move there and back under writers and readers, who lose nothing', { timeout: 240_000 }, async () => {
   const { processOf, passed, main, heads, clock } = await openStage();
-  const ids = Array.from({ length: 6 }, () => randomUUID());
+  const ids = Array.from({ length: 6 }, (_, n) => (n < 4 ? randomUUID() : signingVaultOf(randomUUID())));
   for (const id of ids) await processOf().secretsManager.write(id, 'OLD', `old-${id}`);
   let isMoving = true;
   /** Acknowledged count by workspace. */

@@ -7,6 +7,7 @@ import {
 } from '@aws-sdk/client-secrets-manager';
 import type { Clock } from '#core/ports/clock.ts';
 import type { Table } from '#core/ports/table.ts';
+import { SIGNING_PREFIX } from '#core/ports/vault.ts';
 import type { EnvelopeVault } from './envelope-vault.ts';
 import { MOVE_LOCK_SECONDS, type MovingVault } from './moving-vault.ts';
 import { placeOf, recordPlace, type SecretsPlace } from './place.ts';
@@ -18,7 +19,7 @@ const SETTLE_MS = MOVE_LOCK_SECONDS * 1000;
 const PROGRESS_EVERY = 100;
 /** Time in which a deleted secret can be restored; Secrets Manager does not bill it meanwhile. */
 const RECOVERY_DAYS = 30;
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
+const VAULT = new RegExp(`^(${SIGNING_PREFIX})?[\\da-f]{8}(-[\\da-f]{4}){3}-[\\da-f]{12}$`);
 
 export interface MoveProps {
   readonly vault: MovingVault;
@@ -143,7 +144,7 @@ async function* namedSecrets(
     for (const { Name = '', DeletedDate } of SecretList) {
       // The filter is case-insensitive, and the operator may have secrets below the same prefix.
       const workspaceId = Name.startsWith(`${prefix}/`) ? Name.slice(prefix.length + 1) : '';
-      if (UUID.test(workspaceId) && (DeletedDate !== undefined) === areDeleted) yield workspaceId;
+      if (VAULT.test(workspaceId) && (DeletedDate !== undefined) === areDeleted) yield workspaceId;
     }
   }
 }

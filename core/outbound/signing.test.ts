@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { signingVaultOf, type Vault } from '#core/ports/vault.ts';
 import { memoryDeps } from '#test/helpers/memory-deps.ts';
 import { messageHeaders, rotateSigningSecret } from './signing.ts';
 
@@ -29,6 +30,24 @@ test('a message is signed with the secret of its workspace', async () => {
   const headers = await messageHeaders(deps, 'ws', MESSAGE);
   expect(headers['webhook-signature']).toBe(signature(secret, headers));
   expect(await messageHeaders(deps, 'other', MESSAGE)).not.toHaveProperty('webhook-signature');
+});
+
+test('the secret is in a vault without the values that users store, and signing reads no other', async () => {
+  const deps = memoryDeps();
+  await deps.vault.write('ws', 'TOKEN', 'made-up');
+  const { secret } = await rotateSigningSecret(deps, 'ws');
+  expect(await deps.vault.read(signingVaultOf('ws'), ['TOKEN', 'outbound-signing'])).toEqual({
+    'outbound-signing': JSON.stringify({ current: secret }),
+  });
+  expect(await deps.vault.read('ws', ['TOKEN', 'outbound-signing'])).toEqual({ TOKEN: 'made-up' });
+  const vault: Vault = Object.assign(Object.create(deps.vault), {
+    read: async (id: string, names: readonly string[]) => {
+      if (id !== 'signing-ws') throw new Error(`${id} is not for functions that sign`);
+      return deps.vault.read(id, names);
+    },
+  });
+  const headers = await messageHeaders({ ...deps, vault }, 'ws', MESSAGE);
+  expect(headers['webhook-signature']).toBe(signature(secret, headers));
 });
 
 test('a replaced secret signs beside its successor for 24 hours, but its own predecessor stops signing', async () => {

@@ -1,12 +1,12 @@
 import type { Deps } from '#core/ports/deps.ts';
+import { signingVaultOf } from '#core/ports/vault.ts';
 
-/** Lower case, so that no agent can declare it and no user can set it: names of user secrets are upper case. */
 const VAULT_NAME = 'outbound-signing';
 const SECRET_BYTES = 32;
 /** How long a replaced secret still signs in addition to its successor, so that receivers can switch. */
 const PREVIOUS_VALID_MS = 24 * 3_600_000;
 
-/** Signing secrets of a workspace, stored in its vault. */
+/** Signing secrets of a workspace, stored in a vault that has nothing else. */
 interface SigningSecrets {
   readonly current: string;
   /** `until` in epoch milliseconds. */
@@ -27,7 +27,7 @@ export async function rotateSigningSecret(
   const secret = `whsec_${Buffer.from(deps.ids.randomBytes(SECRET_BYTES)).toString('base64')}`;
   const previous = before && { secret: before.current, until: deps.clock.now() + PREVIOUS_VALID_MS };
   const next: SigningSecrets = { current: secret, previous };
-  await deps.vault.write(workspaceId, VAULT_NAME, JSON.stringify(next));
+  await deps.vault.write(signingVaultOf(workspaceId), VAULT_NAME, JSON.stringify(next));
   return { secret, previousUntil: previous?.until ?? null };
 }
 
@@ -57,6 +57,6 @@ export async function messageHeaders(
 }
 
 async function readSecrets({ vault }: Pick<Deps, 'vault'>, workspaceId: string): Promise<SigningSecrets | undefined> {
-  const { [VAULT_NAME]: kept } = await vault.read(workspaceId, [VAULT_NAME]);
+  const { [VAULT_NAME]: kept } = await vault.read(signingVaultOf(workspaceId), [VAULT_NAME]);
   return kept === undefined ? undefined : JSON.parse(kept);
 }

@@ -14,7 +14,7 @@ import type { Payments } from './payments.ts';
 import type { ShowQuestion } from './questions.ts';
 import type { RunSignals } from './run-signals.ts';
 import type { Sandbox } from './sandbox.ts';
-import type { ServiceHost, ServiceLogs } from './service-host.ts';
+import type { BootDocument, ServiceHost, ServiceLogs } from './service-host.ts';
 import type { SignInProvider } from './sign-in-provider.ts';
 import type { Space } from './space.ts';
 import type { Table } from './table.ts';
@@ -100,6 +100,11 @@ export interface AllDeps extends Deps {
   readonly serviceLogs?: ServiceLogs;
   /** Absent where instances of services read the platform's blobs directly. */
   readonly blobLinks?: BlobLinks;
+  /**
+   * Returns what an instance needs to start, from a process that may read secrets, for the token of its revision.
+   * @default - this process may read them
+   */
+  readonly askForBoot?: (serviceId: string, token: string) => Promise<BootDocument>;
 }
 
 /** One JSON line each. Never pass inputs, outputs or headers. */

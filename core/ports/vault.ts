@@ -2,6 +2,9 @@
  * Secret values and data keys, by workspace. Names and descriptions live in the main table (`core/accounts/secrets/store.ts`): listing secrets
  * never opens the vault. Values are strings of 1 to 8,192 bytes of UTF-8; a workspace's vault holds at most 64 KB of
  * JSON `{NAME: value}` (the limit of one Secrets Manager secret).
+ *
+ * The secrets that sign messages of a workspace are in a vault of their own ({@link signingVaultOf}), so that a host can
+ * let a process sign without letting it read what users store.
  */
 export interface Vault {
   /**
@@ -40,6 +43,11 @@ export interface DataKey {
 
 export const MAX_VAULT_BYTES = 64 * 1024;
 export const MAX_SECRET_BYTES = 8192;
+
+/** Prefix of the vaults with signing secrets, which the rights of functions name. */
+export const SIGNING_PREFIX = 'signing-';
+/** Returns what a {@link Vault} takes as the id of a workspace, for the signing secrets of one. */
+export const signingVaultOf = (workspaceId: string): string => SIGNING_PREFIX + workspaceId;
 
 const WORKSPACE_ID = /^[A-Za-z0-9_-]{1,64}$/;
 

@@ -1,4 +1,4 @@
-import { blobLinkParts, blobParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
+import { blobLinkParts, blobParts, bootParts, tableParts, vaultParts, wakeParts } from '#aws/deps.ts';
 import { serviceInstances } from '#core/api/handlers.ts';
 import { host, observe } from '../host.ts';
 import { createHandler } from '../lambda.ts';
@@ -10,6 +10,7 @@ const deps = {
   ...blobParts(host),
   ...blobLinkParts(host),
   ...vaultParts({ ...host, ...tables }),
+  ...bootParts(host),
   ...wakeParts(host),
   gatewayUrl: host.config.callUrl ?? host.config.baseUrl ?? '',
 };

@@ -127,10 +127,11 @@ export class CallServer extends Construct {
     const reason =
       "The CDK's function that copies the code at a deployment: its rights on the two buckets are the CDK's.";
     const bucketId = stack.getLogicalId(bucket.node.defaultChild as CfnBucket);
-    const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-<AWS::AccountId>-<AWS::Region>`;
+    const assets = `cdk-${stack.synthesizer.bootstrapQualifier}-assets-${stack.account}-${stack.region}`;
+    acknowledgeWildcard(copier, `arn:${stack.partition}:s3:::${assets}/*`, reason);
     const wildcards = [
       ...['Abort', 'DeleteObject'].map((action) => `Action::s3:${action}*`),
-      ...[`arn:<AWS::Partition>:s3:::${assets}/*`, `<${bucketId}.Arn>/web-function/*`].map((arn) => `Resource::${arn}`),
+      `Resource::<${bucketId}.Arn>/web-function/*`,
     ];
     Validations.of(copier).acknowledge(
       ...wildcards.map((wildcard) => ({ id: `AwsSolutions-IAM5[${wildcard}]`, reason })),

@@ -18,6 +18,7 @@ import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { Transports } from '#core/base/transports.ts';
 import { PROJECTIONS, type TableName } from '#core/ports/table-rules.ts';
+import { SIGNING_PREFIX } from '#core/ports/vault.ts';
 import {
   bucketNameOf,
   dataKeyAliasOf,
@@ -32,7 +33,7 @@ import {
   tablePrefixOf,
   timerNamesOf,
 } from '../config.ts';
-import type { BlobAccess, BlobFolder, TableAccess } from '../functions.ts';
+import type { BlobAccess, BlobFolder, SecretsUse, TableAccess } from '../functions.ts';
 import { removalPolicyOf } from '../removal.ts';
 import { acknowledgeWildcard } from './acknowledge.ts';
 import { functionNetworkOf } from './tenant-vpc.ts';
@@ -182,13 +183,17 @@ export class PlatformFunction extends Construct {
   }
 
   /** Grants the use of vaults in the place that the stage names, apart from its tables. */
-  useSecrets(access: 'read' | 'write'): void {
+  useSecrets(access: SecretsUse): void {
     const { secrets, keyArn } = this.#stage;
     const prefix = secretPrefixOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_SECRET_PREFIX', prefix);
     if (secrets !== 'secrets-manager') {
       this.lambda.addEnvironment('PLATFORM_SECRETS', secrets);
-      this.#useDataKeysOf(`${prefix}/secrets`, ['Decrypt', ...(access === 'write' ? ['GenerateDataKey'] : [])]);
+      this.#useDataKeysOf(
+        `${prefix}/secrets`,
+        ['Decrypt', ...(access === 'write' ? ['GenerateDataKey'] : [])],
+        access === 'sign' ? `${SIGNING_PREFIX}*` : undefined,
+      );
     }
     if (secrets === 'envelope') return;
     this.#useKey();
@@ -196,7 +201,9 @@ export class PlatformFunction extends Construct {
     const actions = ['GetSecretValue', ...(access === 'write' ? ['CreateSecret', 'PutSecretValue'] : [])];
     this.#allow(
       actions.map((action) => `secretsmanager:${action}`),
-      [`arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/*`],
+      [
+        `arn:\${AWS::Partition}:secretsmanager:\${AWS::Region}:\${AWS::AccountId}:secret:${prefix}/${access === 'sign' ? SIGNING_PREFIX : ''}*`,
+      ],
       'The vaults of this stage, one per workspace: only their prefix is known before run time.',
     );
   }
@@ -211,8 +218,10 @@ export class PlatformFunction extends Construct {
   /**
    * Grants actions on one kind of data keys: of what the KMS key encrypted, only these have this `vault` in their
    * encryption context, beside their workspace (`aws/secrets/kms-data-keys.ts`).
+   *
+   * @param workspaces Pattern of the workspaces. @default - all
    */
-  #useDataKeysOf(vault: string, actions: readonly string[]): void {
+  #useDataKeysOf(vault: string, actions: readonly string[], workspaces?: string): void {
     const { keyArn } = this.#stage;
     const alias = dataKeyAliasOf(this.#stage);
     this.lambda.addEnvironment('PLATFORM_DATA_KEY', keyArn ?? alias);
@@ -226,7 +235,9 @@ export class PlatformFunction extends Construct {
             'kms:EncryptionContext:vault': vault,
             ...(keyArn === undefined && { 'kms:RequestAlias': alias }),
           },
-          Null: { 'kms:EncryptionContext:workspace': 'false' },
+          ...(workspaces === undefined
+            ? { Null: { 'kms:EncryptionContext:workspace': 'false' } }
+            : { StringLike: { 'kms:EncryptionContext:workspace': workspaces } }),
         },
       }),
     );

@@ -89,6 +89,20 @@ const MORE_TYPES: Published['types'] = {
     'lambda:UpdateMicrovmImageVersion',
     's3:GetObject',
   ],
+  'AWS::Lambda::WebFunction': webFunction(
+    'WebFunction',
+    'lambda:ListTags',
+    'lambda:TagResource',
+    'lambda:UntagResource',
+  ),
+  'AWS::Lambda::WebFunctionEndpoint': webFunction('WebFunctionEndpoint', 'lambda:UpdateWebFunctionEndpoint'),
+  // The policy of the bucket lets Lambda read the code. Whether the caller must be allowed to, too, is not documented.
+  'AWS::Lambda::WebFunctionRevision': webFunction(
+    'WebFunctionRevision',
+    'iam:PassRole',
+    's3:GetObject',
+    's3:GetObjectVersion',
+  ),
   'AWS::Route53::RecordSet': [
     'route53:ChangeResourceRecordSets',
     'route53:GetChange',
@@ -101,6 +115,14 @@ const MORE_TYPES: Published['types'] = {
 
 function tagging(service: string): string[] {
   return ['ListTagsForResource', 'TagResource', 'UntagResource'].map((action) => `${service}:${action}`);
+}
+
+/** Returns the actions of the API `lambda-web` on one kind of resource. */
+function webFunction(kind: string, ...more: string[]): string[] {
+  return [
+    ...['Create', 'Delete', 'Get', 'List'].map((verb) => `lambda:${verb}${kind}${verb === 'List' ? 's' : ''}`),
+    ...more,
+  ];
 }
 
 /** Needed by every stack: the CDK's templates name a parameter with the version of the bootstrap stack. */
@@ -120,8 +142,14 @@ const MORE_KINDS: Published['kinds'] = {
   'events:TagResource': ['rule-on-default-event-bus'],
   'events:UntagResource': ['rule-on-default-event-bus'],
   'lambda:InvokeFunction': ['function'],
-  'lambda:TagResource': ['eventSourceMapping', 'function', 'microvm-image'],
-  'lambda:UntagResource': ['eventSourceMapping', 'function', 'microvm-image'],
+  'lambda:TagResource': ['eventSourceMapping', 'function', 'microvm-image', 'web-function'],
+  'lambda:UntagResource': ['eventSourceMapping', 'function', 'microvm-image', 'web-function'],
+  ...Object.fromEntries(
+    ['WebFunction', 'WebFunctionEndpoint', 'WebFunctionRevision'].flatMap((kind) =>
+      ['Create', 'Delete', 'Get', 'Update'].map((verb) => [`lambda:${verb}${kind}`, ['web-function']]),
+    ),
+  ),
+  's3:GetObjectVersion': ['object'],
   'ssm:GetParameters': ['parameter'],
 };
 
@@ -187,6 +215,8 @@ const scopesOf = ({ namePrefix: prefix, rolePath }: DeployRightsOptions): Record
     'lambda:microvm-image': named('lambda', `microvm-image:${prefix}-*`),
     'lambda:layer': named('lambda', `layer:${prefix}-*`),
     'lambda:layerVersion': named('lambda', `layer:${prefix}-*`),
+    // Revisions and endpoints are below the name of their function.
+    'lambda:web-function': named('lambda', `web-function/${prefix}-*`),
     'logs:anomaly-detector': [],
     'logs:delivery': [],
     'logs:delivery-destination': [],
@@ -194,9 +224,11 @@ const scopesOf = ({ namePrefix: prefix, rolePath }: DeployRightsOptions): Record
     'logs:destination': [],
     'logs:log-group': named(
       'logs',
-      ...['API-Gateway-Execution-Logs_*', `/${prefix}/*`, `/aws/apigateway/${prefix}-*`, `/aws/lambda/${prefix}-*`].map(
-        (group) => `log-group:${group}`,
-      ),
+      // A group of the CDK has a name that CloudFormation makes from the stack's.
+      ...[
+        ...['API-Gateway-Execution-Logs_*', `/${prefix}/*`, `/aws/apigateway/${prefix}-*`, `/aws/lambda/${prefix}-*`],
+        `${prefix}-*`,
+      ].map((group) => `log-group:${group}`),
     ),
     'logs:lookup-table': [],
     'logs:scheduled-query': [],

@@ -87,6 +87,9 @@ export class ServicesStack extends Stack {
     const keeper = addSpecifiedFunction(this, KEEPER, { stage, bundles });
     this.keeper = keeper.lambda;
     useCompileCache(keeper, stage);
+    const apiUrl = apiUrlOf(stage, Fn.importValue(apiExportOf(stage)));
+    // Apps of services get it.
+    keeper.lambda.addEnvironment('PLATFORM_CALL_URL', apiUrl);
     allowKeeping(keeper, { stage, isBalanced, executionRoleArn: execution.roleArn });
     keeper.lambda.addEnvironment(
       'PLATFORM_SERVICES',
@@ -104,7 +107,7 @@ export class ServicesStack extends Stack {
         stage: stage.name,
         cpu: settings.cpu,
         memory_mb: settings.memoryMb,
-        api_url: apiUrlOf(stage, Fn.importValue(apiExportOf(stage))),
+        api_url: apiUrl,
       }),
     );
     // Created after everything that services need, and deleted before the services are removed.

@@ -110,6 +110,7 @@ export const NOT_RUN: readonly { readonly page: string; readonly begins: string;
     'for t in main runs counters; do\n  aws dynamodb restore',
     'aws dynamodb update-table',
     'for t in main runs counters; do\n  aws dynamodb wait',
+    'old=$(aws lambda',
   ].map((begins) => ({ page: 'docs/deploy.md', begins, reason: 'restores tables of an AWS account' })),
   ...['status', 'clean'].map((action) => ({
     page: 'docs/secrets-on-aws.md',

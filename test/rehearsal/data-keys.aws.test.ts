@@ -3,6 +3,7 @@ import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { parseAwsConfig } from '#aws/config.ts';
 import { secretsContextOf } from '#aws/secrets/envelope-vault.ts';
 import { KmsDataKeys } from '#aws/secrets/kms-data-keys.ts';
+import { signingVaultOf } from '#core/ports/vault.ts';
 import { defineStage } from '#lib/config.ts';
 import { createKmsKey, kmsClient } from '#test/helpers/aws.ts';
 import { AWS_TEST_ACCOUNT } from '#test/helpers/aws-account.ts';
@@ -108,10 +109,17 @@ describe('keys of secrets', () => {
       await expect(of(props).newDataKey('ws')).rejects.toEqual(denied);
       await expect(of(props).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
     }
-    for (const fn of ['schedules', 'service-instances', 'calls']) {
+    const signing = await of({ prefix }).newDataKey(signingVaultOf('ws'));
+    for (const fn of ['loop-worker', 'calls']) {
       const reader = await openSecrets(fn);
       expect(await reader.of({ prefix }).openDataKey('ws', made.sealed)).toEqual(made.key);
       await expect(reader.of({ prefix }).newDataKey('ws')).rejects.toEqual(denied);
+    }
+    for (const fn of ['schedules', 'service-instances']) {
+      const signer = await openSecrets(fn);
+      expect(await signer.of({ prefix }).openDataKey(signingVaultOf('ws'), signing.sealed)).toEqual(signing.key);
+      await expect(signer.of({ prefix }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);
+      await expect(signer.of({ prefix }).newDataKey(signingVaultOf('ws'))).rejects.toEqual(denied);
     }
     const stranger = await deployed(stage, 'agents');
     await expect(stranger.of({ key, prefix }).openDataKey('ws', made.sealed)).rejects.toEqual(denied);

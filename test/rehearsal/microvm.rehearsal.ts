@@ -156,7 +156,9 @@ describe('secrets in envelopes', () => {
     expect(() => new Webhook(signing_secret).verify(sent!.text, sent!.headers as Record<string, string>)).not.toThrow();
 
     const stored = await target.deps.main.get({ pk: `VAULT#${owner.workspaceId}`, sk: 'VALUES' });
-    expect(stored).toMatchObject({ version: 3, sealed_key: expect.any(String), sealed: expect.any(String) });
+    expect(stored).toMatchObject({ version: 2, sealed_key: expect.any(String), sealed: expect.any(String) });
+    const signing = await target.deps.main.get({ pk: `VAULT#signing-${owner.workspaceId}`, sk: 'VALUES' });
+    expect(signing).toMatchObject({ version: 1, sealed: expect.any(String) });
     expect(Buffer.from(stored!.sealed as string, 'base64url').includes(value)).toBe(false);
     await client.deleteSecret({ params: { ...params, name: 'TOKEN' } });
     expectError(await run(), 400, 'MISSING_SECRETS', 'TOKEN');

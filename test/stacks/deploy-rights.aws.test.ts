@@ -60,6 +60,11 @@ const NAMED: Record<string, [property: string, arnOf: (name: string) => string, 
     (name) => regional('lambda', `layer:${name}`),
     ['lambda:PublishLayerVersion'],
   ],
+  'AWS::Lambda::WebFunction': [
+    'FunctionName',
+    (name) => regional('lambda', `web-function/${name}`),
+    ['lambda:CreateWebFunction', 'lambda:GetWebFunction', 'lambda:DeleteWebFunction', 'lambda:TagResource'],
+  ],
   'AWS::Logs::LogGroup': [
     'LogGroupName',
     (name) => regional('logs', `log-group:${name}:*`),
@@ -101,8 +106,10 @@ test('what the stacks name may be created, changed and deleted', () => {
     for (const { Type, Properties } of Object.values(template.Resources) as Resource[]) {
       const [property, arnOf] = NAMED[Type] ?? [];
       if (!property || !arnOf) continue;
+      const nameOf = ([, id]: string[]) => rendered(template.Resources[id!]?.Properties?.FunctionName ?? `<${id}>`);
       // CloudFormation's own names begin with the stack's.
-      arns.set(arnOf(Properties?.[property] ? rendered(Properties[property]) : `${stack}-id`), Type);
+      const name = rendered(Properties?.[property] ?? `${stack}-id`).replace(/<(\w+)>/g, (...match) => nameOf(match));
+      arns.set(arnOf(name), Type);
     }
   }
   const missing = [...arns].flatMap(([arn, type]) => NAMED[type]![2].filter((action) => !may(action, arn)));

@@ -1,4 +1,4 @@
-import { defineStage, type StageFile } from '#lib/config.ts';
+import { defineStage, PROGRAM_RISKS, type StageFile } from '#lib/config.ts';
 import { stage as dev } from '../../stages/dev.ts';
 import { stage as prod } from '../../stages/prod.ts';
 import { everythingAsked } from './everything-asked.ts';
@@ -14,4 +14,9 @@ export const EVERY_KIND: Readonly<Record<string, StageFile>> = {
   'with private networks': PRIVATE_NETWORKS,
   'without the internet': defineStage({ ...dev, sandbox: { kind: 'fargate', egress: 'endpoints' } }),
   'with MicroVMs': defineStage({ ...dev, sandbox: { kind: 'microvm' } }),
+  'with a server of calls': defineStage({ ...dev, calls: 'web' }),
+  'with a function for short programs': defineStage({
+    ...prod,
+    sandbox: { kind: 'fargate', lambda: { acknowledges: PROGRAM_RISKS } },
+  }),
 };

@@ -420,7 +420,10 @@ describe('functions', () => {
 
   const TABLES = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-';
   const BLOBS = 'arn:aws:s3:::platform-prod-111122223333-eu-west-1';
-  const SECRETS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
+  const VAULTS = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/';
+  const SECRETS = `${VAULTS}*`;
+  /** Of functions that sign messages, and read nothing that users store. */
+  const SIGNING = { [`${VAULTS}signing-*`]: ['secretsmanager:GetSecretValue'] };
   const AUTHENTICATE = ['dynamodb:GetItem', 'dynamodb:UpdateItem'];
   const TIMERS = {
     'arn:aws:scheduler:eu-west-1:111122223333:schedule/platform-prod/*': [
@@ -669,7 +672,7 @@ describe('functions', () => {
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       ...TIMERS,
-      [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...SIGNING,
     },
     secrets: {
       ...KEEPER,
@@ -683,9 +686,8 @@ describe('functions', () => {
       [`${TABLES}main`]: ['dynamodb:GetItem', 'dynamodb:PutItem', 'dynamodb:UpdateItem', 'dynamodb:DeleteItem'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/bundles/*`]: ['s3:GetObject'],
-      [`${BLOBS}/definitions/*`]: ['s3:GetObject'],
       [`${BLOBS}/layers/*`]: ['s3:GetObject'],
-      [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...SIGNING,
     },
     services: {
       ...LIMIT,
@@ -719,7 +721,7 @@ describe('functions', () => {
       [`${TABLES}runs/index/gsi1`]: ['dynamodb:Query'],
       [BLOBS]: ['s3:ListBucket'],
       [`${BLOBS}/runs/*`]: ['s3:GetObject', 's3:PutObject'],
-      [SECRETS]: ['secretsmanager:GetSecretValue'],
+      ...SIGNING,
     },
     storage: {
       ...LIMIT,
@@ -778,7 +780,7 @@ describe('functions', () => {
   test.each(FUNCTION_NAMES)('%s gets the names of tables, bucket and secrets only if it may use them', (fn) => {
     const { tablePrefix, bucket, secretPrefix } = parseAwsConfig(environmentOf(api, fn));
     const mayUse = (prefix: string) => Object.keys(ALLOWED[fn]).some((arn) => arn.startsWith(prefix));
-    expect([tablePrefix, bucket, secretPrefix].map(Boolean)).toEqual([TABLES, BLOBS, SECRETS].map(mayUse));
+    expect([tablePrefix, bucket, secretPrefix].map(Boolean)).toEqual([TABLES, BLOBS, VAULTS].map(mayUse));
   });
 
   test.each([...FUNCTION_NAMES, ...API_STACK_FUNCTIONS])('%s has exactly the rights listed here', (fn) => {

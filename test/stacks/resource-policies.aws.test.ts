@@ -1,6 +1,6 @@
 import { Stack } from 'aws-cdk-lib';
 import { describe, expect, test } from 'vitest';
-import { defineStage, type StageFile } from '#lib/config.ts';
+import { defineStage, PROGRAM_RISKS, type StageFile } from '#lib/config.ts';
 import { AgentPlatform } from '#lib/platform.ts';
 import { needsOf, unreachable } from '#test/helpers/resource-policies.ts';
 import { synthesise, TEST_ACCOUNT, type Template } from '#test/helpers/templates.ts';
@@ -22,6 +22,11 @@ const STAGES: Readonly<Record<string, StageFile>> = {
     sandbox: { kind: 'microvm' },
     keyArn: `arn:aws:kms:eu-west-1:${TEST_ACCOUNT}:key/0a1b2c3d-0000-4000-8000-000000000000`,
     alarms: { topicArn: `arn:aws:sns:eu-west-1:${TEST_ACCOUNT}:operators` },
+  }),
+  'with a server of calls and a function for short programs': defineStage({
+    ...prod,
+    calls: 'web',
+    sandbox: { kind: 'fargate', lambda: { acknowledges: PROGRAM_RISKS } },
   }),
 };
 
@@ -54,8 +59,15 @@ const PAIRS: Readonly<
   'Lambda::EventSourceMapping -> Lambda::Function': 'a role of ours',
   'Lambda::Function -> ECR::Repository': 'nothing',
   'Lambda::Function -> Logs::LogGroup': 'a role of ours',
+  // The text that describes a function of the CDK.
+  'Lambda::Function -> S3::Bucket': 'nothing',
   'Lambda::MicrovmImage -> Logs::LogGroup': 'a role of ours',
   'Lambda::Version -> Lambda::Function': 'nothing',
+  // Its variables name the function that it calls.
+  'Lambda::WebFunctionRevision -> Lambda::Function': 'a role of ours',
+  'Lambda::WebFunctionRevision -> Logs::LogGroup': 'a role of ours',
+  // The name of the group is that of the function.
+  'Logs::LogGroup -> Lambda::Function': 'nothing',
   'Logs::MetricFilter -> Logs::LogGroup': 'nothing',
   'S3::Bucket -> S3::Bucket': 'its policy',
   // Subscriptions of queues and functions would need a policy; `needsOf` knows queues.

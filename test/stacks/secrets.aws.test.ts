@@ -13,11 +13,10 @@ const both = synthesise({ ...prod, secrets: 'both' });
 
 const KEY = 'arn:aws:kms:eu-west-1:111122223333:key/*';
 const COUNTERS = 'arn:aws:dynamodb:eu-west-1:111122223333:table/platform-prod-counters';
-const MANAGED = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/*';
-const READERS = [
-  ...['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper', 'schedules', 'secrets', 'service-instances'],
-  ...['service-keeper', 'sweeper'],
-];
+const MANAGED = 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/prod/';
+const READERS = ['calls', 'loop-worker', 'schedule-fired', 'schedule-sweeper', 'secrets', 'service-keeper'];
+/** They read only what signs messages. Containers of tenants call `service-instances`. */
+const SIGNERS = ['schedules', 'service-instances', 'sweeper'];
 /** Writers lock a vault of Secrets Manager, and the keeper reads only the stamps of vaults. */
 const COUNTERS_BESIDE: Record<string, string[] | undefined> = {
   secrets: ['dynamodb:GetItem', 'dynamodb:UpdateItem'],
@@ -28,19 +27,22 @@ const FUNCTIONS = [...FUNCTION_NAMES, ...API_STACK_FUNCTIONS, 'service-keeper' a
 const templateOf = ({ api, services }: typeof byDefault, fn: string) => (fn === 'service-keeper' ? services! : api);
 const rightsIn = (stage: typeof byDefault, fn: string) => policyOf(templateOf(stage, fn), fn).allowed;
 
-test('functions that read secrets are those listed here', () => {
-  expect(FUNCTIONS.filter((fn) => rightsIn(byDefault, fn)[MANAGED] !== undefined).toSorted()).toEqual(READERS);
+test('functions that read secrets, or only those that sign messages, are those listed here', () => {
+  const having = (pattern: string) => FUNCTIONS.filter((fn) => rightsIn(byDefault, fn)[MANAGED + pattern]).toSorted();
+  expect(having('*')).toEqual(READERS);
+  expect(having('signing-*')).toEqual(SIGNERS);
 });
 
 describe.each(FUNCTIONS)('%s', (fn) => {
-  const keyRights = READERS.includes(fn) ? ['kms:Decrypt', ...(fn === 'secrets' ? ['kms:GenerateDataKey'] : [])] : [];
+  const isUser = [...READERS, ...SIGNERS].includes(fn);
+  const keyRights = isUser ? ['kms:Decrypt', ...(fn === 'secrets' ? ['kms:GenerateDataKey'] : [])] : [];
   const withKey = (rights: Record<string, string[]>) => ({
     ...rights,
     ...(keyRights.length > 0 && { [KEY]: [...(rights[KEY] ?? []), ...keyRights].sort() }),
   });
 
   test('opens envelopes instead of reading Secrets Manager, where the stage says so, and has no other right', () => {
-    const { [MANAGED]: _, ...rights } = rightsIn(byDefault, fn);
+    const { [`${MANAGED}*`]: _, [`${MANAGED}signing-*`]: __, ...rights } = rightsIn(byDefault, fn);
     if (fn in COUNTERS_BESIDE) {
       delete rights[COUNTERS];
       if (COUNTERS_BESIDE[fn]) rights[COUNTERS] = COUNTERS_BESIDE[fn];
@@ -54,9 +56,8 @@ describe.each(FUNCTIONS)('%s', (fn) => {
 
   test('knows the place', () => {
     const placeIn = (stage: typeof byDefault) => parseAwsConfig(environmentOf(templateOf(stage, fn), fn)).secrets;
-    const isReader = READERS.includes(fn);
     expect([byDefault, envelope, both].map(placeIn)).toEqual(
-      isReader ? ['secrets-manager', 'envelope', 'both'] : Array(3).fill('secrets-manager'),
+      isUser ? ['secrets-manager', 'envelope', 'both'] : Array(3).fill('secrets-manager'),
     );
   });
 });
@@ -75,6 +76,9 @@ test('keys of secrets are used for one workspace each, under the key of the stag
     Null: { 'kms:EncryptionContext:workspace': 'false' },
   });
   expect(conditionsOf('secrets')).toEqual([condition('platform/prod/secrets')]);
+  const { StringEquals } = condition('platform/prod/secrets');
+  const StringLike = { 'kms:EncryptionContext:workspace': 'signing-*' };
+  for (const fn of SIGNERS) expect(conditionsOf(fn)).toEqual([{ StringEquals, StringLike }]);
   expect(conditionsOf('calls')).toEqual([condition('platform/prod/secrets'), condition('platform/prod')]);
 });
 

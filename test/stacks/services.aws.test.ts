@@ -330,6 +330,8 @@ describe('rights', () => {
     [`arn:aws:dynamodb:eu-west-1:111122223333:table/platform-${stage}-main/index/gsi2`]: ['dynamodb:Query'],
     [`arn:aws:dynamodb:eu-west-1:111122223333:table/platform-${stage}-runs`]: ['dynamodb:UpdateItem'],
     [`arn:aws:dynamodb:eu-west-1:111122223333:table/platform-${stage}-counters`]: ['dynamodb:GetItem'],
+    [`arn:aws:s3:::platform-${stage}-111122223333-eu-west-1`]: ['s3:ListBucket'],
+    [`arn:aws:s3:::platform-${stage}-111122223333-eu-west-1/definitions/*`]: ['s3:GetObject'],
     [`arn:aws:secretsmanager:eu-west-1:111122223333:secret:platform/${stage}/*`]: ['secretsmanager:GetSecretValue'],
     [`${ECS}service/platform-${stage}-services/*`]: [
       'ecs:CreateService',

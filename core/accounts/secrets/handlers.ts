@@ -72,7 +72,7 @@ export const secretHandlers = (
     },
 
     async rotateSigningSecret({ caller }) {
-      const { secret, previousUntil } = await rotateSigningSecret(deps, caller.workspace.id).catch(refuseWhenFull);
+      const { secret, previousUntil } = await rotateSigningSecret(deps, caller.workspace.id);
       const previous_valid_until = previousUntil === null ? null : isoTime(previousUntil);
       return { status: 200, body: { signing_secret: secret, previous_valid_until } };
     },

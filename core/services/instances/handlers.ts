@@ -3,7 +3,7 @@ import { bearerOf } from '#core/http/bearer.ts';
 import type { Handlers } from '#core/http/route.ts';
 import type { BlobLinks } from '#core/ports/blobs.ts';
 import type { AllDeps } from '#core/ports/deps.ts';
-import type { BootBlob, InstanceReport } from '#core/ports/service-host.ts';
+import type { BootBlob, BootDocument, InstanceReport } from '#core/ports/service-host.ts';
 import { type BootDeps, bootDocument } from '../boot.ts';
 import { authenticateInstance } from '../boot-tokens.ts';
 import { type ReportDeps, takeReports } from '../reports.ts';
@@ -13,10 +13,10 @@ import type { instanceRoutes } from './routes.ts';
 const MAX_AHEAD_MS = 300_000;
 
 export const instanceHandlers = (
-  deps: BootDeps & ReportDeps & Pick<AllDeps, 'blobLinks'>,
+  deps: BootDeps & ReportDeps & Pick<AllDeps, 'askForBoot' | 'blobLinks'>,
 ): Handlers<typeof instanceRoutes> => ({
   async bootInstance({ params, request }) {
-    const document = await bootDocument(deps, params.service_id, bearerOf(request.headers.get('authorization')));
+    const document = await documentFor(deps, params.service_id, bearerOf(request.headers.get('authorization')));
     const { bundle, layer } = document;
     return {
       status: 200,
@@ -47,6 +47,17 @@ export const instanceHandlers = (
     return { status: 200, body: {} };
   },
 });
+
+async function documentFor(
+  deps: BootDeps & Pick<AllDeps, 'askForBoot'>,
+  serviceId: string,
+  token: string,
+): Promise<BootDocument> {
+  if (deps.askForBoot === undefined) return bootDocument(deps, serviceId, token);
+  // The other process checks the token, too. Requests without a valid one do not reach it.
+  await authenticateInstance(deps, serviceId, token);
+  return deps.askForBoot(serviceId, token);
+}
 
 /** Limits the times of a report, because usage is computed from them and the clock of the instance may be wrong. */
 function withTimesFrom(report: InstanceReport, createdAt: number, now: number): InstanceReport {
