@@ -2,7 +2,6 @@ import type { Json } from '#core/base/json.ts';
 import { isoTime } from '#core/ports/clock.ts';
 import type { Deps } from '#core/ports/deps.ts';
 import { mergedPages } from '#core/ports/merged-query.ts';
-import { queryAll } from '#core/ports/table.ts';
 import { headKey, longRuns, runFrom, runsByTime } from './items.ts';
 import type { Run } from './run.ts';
 import { failedLogPartition } from './usage/rollup.ts';
@@ -42,7 +41,9 @@ export async function* runsStartedBetween(
 
 /** Yields the open runs of a workspace that are durable or tried again and may have begun hours ago, newest first. */
 export async function* longRunsOf({ runs, clock }: LookupDeps, workspaceId: string): AsyncGenerator<Run> {
-  for await (const head of queryAll(runs, { ...longRuns(workspaceId), limit: 100 })) yield runFrom(head, clock.now());
+  for await (const page of mergedPages(runs, longRuns(workspaceId), { atOnce: 100, reverse: true })) {
+    for (const head of page) yield runFrom(head, clock.now());
+  }
 }
 
 /** Returns the running runs of a workspace, newest first. If `isAll` is false, older runs were not examined. */
