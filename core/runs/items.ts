@@ -80,7 +80,8 @@ export const journalBlobKey = (workspaceId: string, runId: string, name: string)
 export const runExpiry = ({ runRetentionDays }: Pick<Config, 'runRetentionDays'>, startedAt: number): number =>
   epochSeconds(startedAt) + runRetentionDays * 24 * 3600;
 
-const DIGITS = [...'0123456789abcdef'];
+/** First digits of ids of runs. */
+export const DIGITS = [...'0123456789abcdef'];
 const firstDigit = (runId: string): string => runId[0]!;
 
 /** Queries for the runs of a workspace, by start time (`core/ports/merged-query.ts`). */

@@ -59,7 +59,7 @@ export async function keysOfEnded(
     if (itsSecond !== second && found.size >= limit) break;
     second = itsSecond;
     for (const { at, workspaceId, hex } of entriesOf(item)) {
-      if (before === undefined || at < before) found.set(`${at}${hex}`, { ...headKey(workspaceId, ''), sk: hex });
+      if (before === undefined || at < before) found.set(`${at}${hex}`, headKey(workspaceId, hex));
     }
   }
   return [...found].sort(([a], [b]) => (a < b ? 1 : -1)).map(([, key]) => key);
