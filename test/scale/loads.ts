@@ -123,7 +123,10 @@ export async function calls(
       return response.status;
     };
   };
-  const prepare = sendOn(quiet);
+  const prepare = async (...request: Parameters<ReturnType<typeof sendOn>>): Promise<void> => {
+    const status = await sendOn(quiet)(...request);
+    if (status >= 300) throw new Error(`${request[1]} ${request[2]} answered ${status}`);
+  };
   const secret = { name: 'ANTHROPIC_API_KEY', value: 'sk-ant-made-up' };
   const users = await clock.until(
     Array.fromAsync({ length: callers === 'one' ? 1 : WORKSPACES }, async (_, n) => {
@@ -131,7 +134,7 @@ export async function calls(
       await prepare(user.key, 'PUT', `/workspaces/${user.workspaceId}/secrets`, secret);
       for (let agent = 0; agent < (n === 0 ? BUSY_AGENTS : 1); agent++) {
         const name = agent === 0 ? PROMPT.name : `${PROMPT.name}${agent}`;
-        await prepare(user.key, 'POST', '/agents', { ...PROMPT, name, visibility: 'public' });
+        await prepare(user.key, 'POST', '/agents', { ...PROMPT, name, is_public: true });
       }
       return user;
     }),
